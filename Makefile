@@ -1,0 +1,81 @@
+# Everything there is to run. Each target gets what it needs by itself; the work is in scripts/.
+#
+# Out: target/release/host, target/components/NAME.wasm (the examples), target/components/tests/NAME.wasm (the tests' guests).
+
+SHELL := bash
+# The scripts, the tests and the documentation rely on the place, so the user's does not apply.
+export CARGO_TARGET_DIR := $(CURDIR)/target
+
+# Arguments for `make bench`, such as BENCH="--seconds 10".
+BENCH ?=
+
+.DEFAULT_GOAL := help
+# Cargo uses every core by itself; two of them side by side would only wait for each other.
+.NOTPARALLEL:
+.PHONY: help setup build host examples guests demo test bench ci fmt lint doc supply-chain clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: host examples ## build, serve the iris example, send it a request, stay until Ctrl-C
+	@scripts/onnxruntime.sh
+	@scripts/demo.sh
+
+build: host examples guests ## target/release/host and every component under target/components/
+
+test: build ## set up, build, run every test
+	@scripts/onnxruntime.sh
+	@echo "==> running the tests"
+	@# In release, so that the dependencies are compiled once for host and tests.
+	cargo test --release --workspace
+
+bench: build ## measure the host against a native server without WebAssembly
+	@scripts/onnxruntime.sh
+	@scripts/bench.sh $(BENCH)
+
+ci: fmt-check lint doc supply-chain test ## what has to pass before a change goes in
+
+fmt: ## format all Rust code
+	@scripts/require.sh fmt
+	cargo fmt --all
+
+lint: ## clippy, warnings are errors
+	@scripts/require.sh clippy
+	@echo "==> clippy"
+	cargo clippy --workspace --all-targets -- -D warnings
+
+doc: ## build the documentation, warnings are errors
+	@scripts/require.sh
+	@echo "==> documentation"
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+supply-chain: ## licences of the dependencies, and advisories where cargo-deny is installed
+	@scripts/require.sh
+	@scripts/supply-chain.sh
+
+setup: ## get everything that the other targets need, ahead of time
+	@scripts/setup.sh
+
+clean: ## remove everything that was built or downloaded into target/
+	rm -rf target
+
+# The parts of `build`.
+
+host:
+	@scripts/require.sh
+	@echo "==> building target/release/host (the first time takes several minutes)"
+	cargo build --release -p host
+
+examples:
+	@scripts/build-guests.sh examples
+
+guests:
+	@scripts/build-guests.sh tests
+	@scripts/build-guests-py.sh
+	@scripts/build-guests-js.sh
+
+.PHONY: fmt-check
+fmt-check:
+	@scripts/require.sh fmt
+	@echo "==> format"
+	cargo fmt --all --check

@@ -1,0 +1,33 @@
+//! Code generated from `wit/`: the only place that knows how values cross the sandbox boundary.
+//!
+//! One module a function, from the world that exports only it; a component that has both functions is the union
+//! of the two worlds, which is the world `handler`. The second module takes its types from the first, and the
+//! crate re-exports them as its own: a tensor that a handler holds is the one that crossed, and no field of it
+//! is ever copied or converted.
+//!
+//! Natively everything here compiles, so that handlers can be unit-tested, and nothing of it can be called:
+//! the imports exist only in a component.
+
+/// `pre-inference`; owns the types.
+pub mod pre {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "pre-handler",
+        additional_derives: [PartialEq],
+        pub_export_macro: true,
+        export_macro_name: "__export_pre_handler",
+    });
+}
+
+/// `post-inference`.
+pub mod post {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "post-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        pub_export_macro: true,
+        export_macro_name: "__export_post_handler",
+    });
+}
+
+pub use pre::modelhost::handler::types;

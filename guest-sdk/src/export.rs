@@ -1,0 +1,132 @@
+//! Puts a handler into a component.
+//!
+//! [`export!`](crate::export!) defines the component's exports, in components only: a native build checks that
+//! the type is a [`Handler`](crate::Handler) and adds nothing, so a handler's crate also links for its own unit
+//! tests. The generated glue lifts the arguments, calls `pre_inference` or `post_inference` here, and lowers
+//! what they return; both find the instance's one handler in a `Slot`.
+
+/// Exports a [`Handler`](crate::Handler) from the component that this crate is.
+///
+/// Name a single function if the handler has only one: without `pre_inference` the JSON body is the model's
+/// input, without `post_inference` the model's outputs are the JSON response.
+///
+/// ```
+/// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
+/// # struct Iris;
+/// # impl Handler for Iris {
+/// #     fn new() -> Self { Iris }
+/// #     fn pre_inference(&mut self, sample: Sample, _: &Context) -> Result<Vec<Tensor>> {
+/// #         Ok(vec![Tensor::new("", [1, 4], &sample.json::<[f32; 4]>()?)])
+/// #     }
+/// # }
+/// export!(Iris: pre_inference); // `export!(Iris: post_inference)` for the other one, `export!(Iris)` for both
+/// ```
+#[macro_export]
+macro_rules! export {
+    ($handler:ty) => {
+        $crate::__export!($handler: pre_inference post_inference);
+    };
+    ($handler:ty: pre_inference) => {
+        $crate::__export!($handler: pre_inference);
+    };
+    ($handler:ty: post_inference) => {
+        $crate::__export!($handler: post_inference);
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export {
+    ($handler:ty: $($function:ident)+) => {
+        const _: () = {
+            const fn must_be_a_handler<H: $crate::Handler>() {}
+            must_be_a_handler::<$handler>();
+
+            #[cfg(target_family = "wasm")]
+            mod component {
+                use super::*;
+
+                ::std::thread_local! {
+                    static HANDLER: $crate::export::Slot<$handler> = const { $crate::export::Slot::empty() };
+                }
+                struct Component;
+                $($crate::__export_function!($function);)+
+            }
+        };
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __export_function {
+    (pre_inference) => {
+        impl $crate::bindings::pre::exports::modelhost::handler::pre_inference::Guest for Component {
+            fn pre_inference(
+                sample: $crate::Sample,
+                context: &$crate::bindings::types::Context,
+            ) -> ::core::result::Result<::std::vec::Vec<$crate::Tensor>, $crate::bindings::types::Error> {
+                HANDLER.with(|slot| $crate::export::pre_inference(slot, sample, context))
+            }
+        }
+        $crate::bindings::pre::__export_pre_handler!(Component with_types_in $crate::bindings::pre);
+    };
+    (post_inference) => {
+        impl $crate::bindings::post::exports::modelhost::handler::post_inference::Guest for Component {
+            fn post_inference(
+                prediction: ::std::vec::Vec<$crate::Tensor>,
+                context: &$crate::bindings::types::Context,
+            ) -> ::core::result::Result<$crate::Response, $crate::bindings::types::Error> {
+                HANDLER.with(|slot| $crate::export::post_inference(slot, prediction, context))
+            }
+        }
+        $crate::bindings::post::__export_post_handler!(Component with_types_in $crate::bindings::post);
+    };
+}
+
+#[cfg(target_family = "wasm")]
+mod slot {
+    use std::cell::RefCell;
+    use std::mem::ManuallyDrop;
+
+    use crate::bindings::types;
+    use crate::{Context, Handler, Response, Sample, Tensor};
+
+    /// The instance's handler, made on first use.
+    ///
+    /// It is never dropped: an instance ends by being thrown away, and a destructor would cost every instance
+    /// its registration.
+    pub struct Slot<H>(RefCell<Option<ManuallyDrop<H>>>);
+
+    impl<H: Handler> Slot<H> {
+        /// No handler yet.
+        pub const fn empty() -> Self {
+            Slot(RefCell::new(None))
+        }
+
+        /// Calls `f` with the handler. Calls cannot nest: a component may not be re-entered.
+        fn with<R>(&self, f: impl FnOnce(&mut H) -> R) -> R {
+            f(self.0.borrow_mut().get_or_insert_with(|| ManuallyDrop::new(H::new())))
+        }
+    }
+
+    /// The body of the export `pre-inference`.
+    pub fn pre_inference<H: Handler>(
+        slot: &Slot<H>,
+        sample: Sample,
+        context: &types::Context,
+    ) -> Result<Vec<Tensor>, types::Error> {
+        Ok(slot.with(|handler| handler.pre_inference(sample, Context::from_host(context)))?)
+    }
+
+    /// The body of the export `post-inference`.
+    pub fn post_inference<H: Handler>(
+        slot: &Slot<H>,
+        prediction: Vec<Tensor>,
+        context: &types::Context,
+    ) -> Result<Response, types::Error> {
+        Ok(slot.with(|handler| handler.post_inference(prediction, Context::from_host(context)))?)
+    }
+}
+
+#[cfg(target_family = "wasm")]
+pub use slot::{Slot, post_inference, pre_inference};

@@ -1,0 +1,104 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Reading this crate
+//!
+//! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
+//! typed values and back, `message.rs` has the request's body and the response, `context.rs` the request around
+//! them, `error.rs` what `?` does. `bindings.rs` is generated from the contract in `wit/`.
+#![deny(missing_docs)]
+
+#[cfg(target_endian = "big")]
+compile_error!("tensors are little-endian; views of them on a big-endian machine would be wrong");
+
+#[allow(
+    missing_docs,
+    unsafe_code,
+    reason = "generated; what an author uses is re-exported with its documents"
+)]
+#[doc(hidden)]
+pub mod bindings;
+mod context;
+mod error;
+#[doc(hidden)]
+pub mod export;
+mod message;
+mod tensor;
+
+// Enumerated, so that what an author may rely on is decided here and not by a code generator.
+pub use bindings::types::{Datatype, Response, Sample, Signature, Tensor, TensorSpec};
+pub use context::Context;
+#[cfg(not(target_family = "wasm"))]
+pub use context::ContextBuilder;
+pub use error::{Error, Result, internal, invalid};
+pub use half::{bf16, f16};
+pub use tensor::{Element, Rows, TensorError};
+
+/// A handler: what happens to a request before and after the model.
+///
+/// One value of it lives in every instance of the component, and an instance serves one request at a time, from
+/// [`pre_inference`](Handler::pre_inference) to [`post_inference`](Handler::post_inference). So a field may carry
+/// something from the one to the other, and no other request ever sees it in between. Whether a field also
+/// survives into the *next* request is the endpoint's choice: it does under `isolation = "worker"`, it does not
+/// under `"request"`. Use that for caches only.
+///
+/// Write one function or both, and name the same ones in [`export!`].
+pub trait Handler: 'static {
+    /// Makes the value, when the instance gets its first request.
+    fn new() -> Self;
+
+    /// Turns the request's body into the model's inputs.
+    ///
+    /// A tensor whose name is no input of the model binds to the model's only input; a shape that does not fit
+    /// is reshaped if the element count does. On an endpoint without a model the tensors go straight to
+    /// [`post_inference`](Handler::post_inference).
+    ///
+    /// # Errors
+    /// [`invalid`] for what the caller has to mend, [`internal`] for the rest; [`Error::Respond`] answers at once
+    /// and skips the model.
+    fn pre_inference(&mut self, sample: Sample, context: &Context) -> Result<Vec<Tensor>> {
+        let _ = (sample, context);
+        Err(unwritten("pre_inference"))
+    }
+
+    /// Turns the model's outputs, all of them and in the model's order, into the response.
+    ///
+    /// # Errors
+    /// As for [`pre_inference`](Handler::pre_inference).
+    fn post_inference(&mut self, prediction: Vec<Tensor>, context: &Context) -> Result<Response> {
+        let _ = (prediction, context);
+        Err(unwritten("post_inference"))
+    }
+}
+
+/// A default body was called: the export promises a function that nobody wrote.
+fn unwritten(function: &str) -> Error {
+    internal(format!("`{function}` is exported but not written: write it, or leave it out of `export!`"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Bare;
+
+    impl Handler for Bare {
+        fn new() -> Self {
+            Bare
+        }
+    }
+
+    export!(Bare);
+
+    #[test]
+    fn an_unwritten_function_says_what_to_do() {
+        let context = Context::builder().build();
+        let sample = Sample::new("", Vec::new());
+        let pre = Bare::new().pre_inference(sample, &context).unwrap_err();
+        let post = Bare::new().post_inference(Vec::new(), &context).unwrap_err();
+        let text = |name: &str| {
+            format!("`{name}` is exported but not written: write it, or leave it out of `export!`")
+        };
+        assert_eq!(pre, Error::Internal(text("pre_inference")));
+        assert_eq!(post, Error::Internal(text("post_inference")));
+    }
+}

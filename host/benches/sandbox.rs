@@ -1,0 +1,217 @@
+//! What the sandbox costs: a call, a copy, an instance, a fresh request.
+//!
+//! Place in the flow: `cargo bench -p host --bench sandbox`, which `make bench` runs after the load.
+//! In:  the iris example's component and the end-to-end tests' guests `echo` and `normalise`, already built.
+//! Out: a table of medians on standard output.
+//!
+//! Everything goes through the crate's own [`Plugin`], so a figure is what a request pays in that stage, deadlines
+//! and checks included. Time is wall-clock on one thread; the median over many short batches leaves out what else
+//! the machine was doing. Nothing is compared with a limit: performance.md's floors were measured elsewhere.
+#![expect(clippy::print_stdout, reason = "the table is this program's output")]
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use host::plugin::{Config, Facts, Isolation, Limits, Outcome, Plugin, Sandbox};
+use host::request::{Head, Request, Response};
+use host::telemetry::metrics::Metrics;
+use host::tensor::{Datatype, Signature, Tensor};
+
+/// The seeds' first flower.
+const FLOWER: &[u8] = br#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
+/// Bytes of an image, 224 × 224 pixels of three colours, and of the FP32 tensor made of it.
+const PIXELS: usize = 3 * 224 * 224;
+const TENSOR: usize = PIXELS * 4;
+/// Batches each measurement takes, and about how long one is.
+const BATCHES: usize = 101;
+const BATCH: Duration = Duration::from_millis(5);
+
+fn main() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run())
+}
+
+async fn run() -> anyhow::Result<()> {
+    let sandbox = Sandbox::new(&Config { cache_dir: None }, 8, Limits::default().memory)?;
+    let iris = load(&sandbox, "iris-wasm", Isolation::Worker).await?;
+    let fresh = load(&sandbox, "iris-wasm", Isolation::Request).await?;
+    let echo = load(&sandbox, "tests/echo", Isolation::Worker).await?;
+    let image = load(&sandbox, "tests/normalise", Isolation::Request).await?;
+
+    let flower = request(FLOWER);
+    let label = tensor("label", Datatype::Int64, vec![1], 0i64.to_le_bytes().to_vec())?;
+    let row = [0.9819308f32, 0.018069265, 1.7372557e-8];
+    let row = tensor("probabilities", Datatype::Fp32, vec![1, 3], bytemuck::cast_slice(&row).to_vec())?;
+    let prediction = [label, row.clone()];
+    let bytes = vec![7u8; TENSOR];
+    let large = [tensor("image", Datatype::Uint8, vec![TENSOR as u64], bytes.clone())?, row];
+    let large_request = request(&bytes);
+    let pixels = request(&[7u8; PIXELS]);
+
+    println!("{:<64} {:>10} {:>10} {:>10}", "sandbox, one thread, µs", "median", "least", "p90");
+    let mut lease = iris.lend(&flower).await?;
+    measure("call: iris pre-inference, warm", async || next(lease.pre_inference(&flower).await)).await?;
+    measure("call: iris post-inference, warm", async || {
+        answer(lease.post_inference(&flower, &prediction).await)
+    })
+    .await?;
+    lease.finish();
+    measure("request, isolation = worker: lend, pre, post, finish", async || {
+        serve(&iris, &flower, &prediction).await
+    })
+    .await?;
+    measure("instantiate and drop", async || {
+        fresh.lend(&flower).await?.finish();
+        Ok(())
+    })
+    .await?;
+    measure("request, isolation = request: instantiate, pre, post, drop", async || {
+        serve(&fresh, &flower, &prediction).await
+    })
+    .await?;
+
+    measure("the same with an image handler: 150,528 bytes to FP32", async || {
+        serve(&image, &pixels, &prediction).await
+    })
+    .await?;
+
+    let mut buffer = vec![0u8; TENSOR];
+    measure("602,112 bytes: plain memcpy", async || {
+        black_box(&mut buffer).copy_from_slice(black_box(&bytes));
+        Ok(())
+    })
+    .await?;
+    let mut lease = iris.lend(&flower).await?;
+    measure("602,112 bytes: into the guest (iris post-inference beside it)", async || {
+        answer(lease.post_inference(&flower, &large).await)
+    })
+    .await?;
+    lease.finish();
+    let mut lease = echo.lend(&large_request).await?;
+    measure("602,112 bytes: into the guest and out again (echo)", async || {
+        next(lease.pre_inference(&large_request).await)
+    })
+    .await?;
+    lease.finish();
+    Ok(())
+}
+
+/// Times `operation` in [`BATCHES`] batches and prints what one takes.
+async fn measure(name: &str, mut operation: impl AsyncFnMut() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    // The first calls fault pages in and fill caches; they also say how many make a batch.
+    let warm_up = Instant::now();
+    let mut calls = 0u32;
+    while warm_up.elapsed() < BATCH * 4 {
+        operation().await.with_context(|| name.to_owned())?;
+        calls += 1;
+    }
+    let calls = (calls / 4).max(1);
+    let mut batches = Vec::with_capacity(BATCHES);
+    for _ in 0..BATCHES {
+        let start = Instant::now();
+        for _ in 0..calls {
+            operation().await.with_context(|| name.to_owned())?;
+        }
+        batches.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(calls));
+    }
+    batches.sort_by(f64::total_cmp);
+    let at = |rank: usize| batches.get(rank).copied().unwrap_or(f64::NAN);
+    println!("{name:<64} {:>10.2} {:>10.2} {:>10.2}", at(BATCHES / 2), at(0), at(BATCHES * 9 / 10));
+    Ok(())
+}
+
+/// Loads `target/components/NAME.wasm` with the default limits.
+async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Result<Plugin> {
+    let path = component(name);
+    let bytes = std::fs::read(&path).with_context(|| {
+        format!(
+            "cannot read `{}`\nhint: run `make build` and `scripts/build-guests.sh tests`",
+            path.display()
+        )
+    })?;
+    let facts = Facts {
+        endpoint: name.into(),
+        signature: Arc::new(Signature::default()),
+        metadata: "null".into(),
+        env: Vec::new(),
+        project: None,
+        hidden: Vec::new(),
+        limits: Limits::default(),
+        isolation,
+        concurrency: 4,
+        instances: Metrics::new()?.endpoint(name).instances,
+    };
+    Ok(Plugin::load(sandbox, bytes.into(), facts).await?)
+}
+
+/// One request without the model: the pipeline's use of a handler.
+async fn serve(plugin: &Plugin, request: &Arc<Request>, prediction: &[Tensor]) -> anyhow::Result<()> {
+    let mut lease = plugin.lend(request).await?;
+    next(lease.pre_inference(request).await)?;
+    answer(lease.post_inference(request, prediction).await)?;
+    lease.finish();
+    Ok(())
+}
+
+fn component(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/components").join(name).with_extension("wasm")
+}
+
+type Called<T> = Option<Result<T, host::error::RequestError>>;
+
+/// `pre-inference` made tensors; anything else is a fault of this benchmark or the handler.
+fn next(called: Called<Outcome<Vec<Tensor>>>) -> anyhow::Result<()> {
+    match called.context("the handler has no pre-inference")?? {
+        Outcome::Next(tensors) => {
+            black_box(tensors);
+            Ok(())
+        }
+        Outcome::Respond(response) => bail!("pre-inference responded with {}", response.status),
+    }
+}
+
+/// `post-inference` answered 200.
+fn answer(called: Called<Response>) -> anyhow::Result<()> {
+    let response = called.context("the handler has no post-inference")??;
+    if response.status != 200 {
+        bail!("post-inference answered {}", response.status);
+    }
+    black_box(response.body);
+    Ok(())
+}
+
+fn request(body: &[u8]) -> Arc<Request> {
+    Arc::new(Request {
+        id: "bench".into(),
+        head: Box::new(Post),
+        body: Bytes::copy_from_slice(body),
+        deadline: Instant::now() + Duration::from_secs(3600),
+        debug: false,
+    })
+}
+
+fn tensor(name: &str, datatype: Datatype, shape: Vec<u64>, data: Vec<u8>) -> anyhow::Result<Tensor> {
+    Ok(Tensor::new(name.into(), datatype, shape, data.into())?)
+}
+
+/// What is known of the request besides its body.
+struct Post;
+
+impl Head for Post {
+    fn method(&self) -> &str {
+        "POST"
+    }
+    fn path(&self) -> &str {
+        "/"
+    }
+    fn query(&self) -> &str {
+        ""
+    }
+    fn header(&self, name: &str) -> Option<&str> {
+        name.eq_ignore_ascii_case("content-type").then_some("application/json")
+    }
+}

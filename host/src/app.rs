@@ -1,0 +1,159 @@
+//! Configuration of the whole process, and the composition root that turns it into a running server.
+//!
+//! Place in the flow: the only file that names every subsystem; builds them in the order they need each other, runs
+//! them, and stops them in reverse.
+//! Invariant: the sockets are bound first and opened last. A port that is taken is found out before a model is loaded,
+//! and nobody can connect before everything is ready.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use tokio::net::TcpSocket;
+
+use crate::deploy::{Endpoint, watch};
+use crate::model::{Model, ModelConfig};
+use crate::plugin::Sandbox;
+use crate::server::{self, Served, admin, http, listen};
+use crate::telemetry::metrics::Metrics;
+use crate::{deploy, model, plugin, telemetry};
+
+/// Everything `host serve` needs; one field per subsystem, owned by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Listeners.
+    pub server: server::Config,
+    /// What to serve; never empty.
+    pub endpoints: Vec<deploy::EndpointConfig>,
+    /// The sandbox.
+    pub plugin: plugin::Config,
+    /// The inference engine.
+    pub model: model::Config,
+    /// Logs.
+    pub logs: telemetry::logs::Config,
+}
+
+/// A server that is ready to open its sockets.
+pub struct App {
+    served: Arc<Served>,
+    watched: Vec<(Arc<Endpoint>, std::path::PathBuf, watch::FileStamp)>,
+    main: TcpListener,
+    admin: TcpListener,
+}
+
+impl App {
+    /// Loads everything. Nothing is served yet.
+    ///
+    /// # Errors
+    /// The first thing that cannot be had: a port, the sandbox, a model, a handler. The text is for the operator.
+    pub async fn build(config: Config) -> anyhow::Result<App> {
+        let main = bind(config.server.listen, "--listen")?;
+        let admin = bind(config.server.admin_listen, "--admin-listen")?;
+        let metrics = Metrics::new().context("cannot set up the metrics")?;
+        let sandbox = sandbox(&config.plugin, &config.endpoints)?;
+        let mut models = Models::default();
+        let mut endpoints = Vec::with_capacity(config.endpoints.len());
+        let mut watched = Vec::new();
+        for endpoint in config.endpoints {
+            let model = match &endpoint.model {
+                Some(model) => Some(models.load(model, &config.model).await?),
+                None => None,
+            };
+            // Taken before the file is read: a version that lands in between is noticed.
+            let watch = match &endpoint.plugin {
+                Some(path) if endpoint.watch => Some((path.clone(), watch::FileStamp::of(path).await)),
+                _ => None,
+            };
+            let endpoint = Arc::new(Endpoint::first(endpoint, model, &sandbox, &metrics).await?);
+            tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
+                plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
+            watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
+            endpoints.push(endpoint);
+        }
+        let drain = listen::Drain::default();
+        let served = Arc::new(Served { endpoints, metrics, config: config.server, drain });
+        Ok(App { served, watched, main, admin })
+    }
+
+    /// The addresses, with real port numbers: main, admin.
+    ///
+    /// # Errors
+    /// The operating system cannot say.
+    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.main.local_addr()?, self.admin.local_addr()?))
+    }
+
+    /// Serves until `stop` resolves, then answers what is in flight and returns. Connections made before the call are
+    /// waiting in the sockets and are served as well.
+    ///
+    /// # Errors
+    /// A listener cannot be started.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+        let App { served, watched, main, admin } = self;
+        let drain = served.drain.clone();
+        let watchers: Vec<_> = watched
+            .into_iter()
+            .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
+            .collect();
+        admin::spawn(admin, served.clone()).context("cannot start the admin listener")?;
+        let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
+        let serving = tokio::spawn(listen::serve(main, http::router(&served), drain.clone()));
+
+        stop.await;
+        tracing::info!("stopping: requests in flight are answered first");
+        drain.begin();
+        // A new handler version has nobody left to serve.
+        watchers.iter().for_each(tokio::task::JoinHandle::abort);
+        let timeout = served.config.drain_timeout;
+        match tokio::time::timeout(timeout, serving).await {
+            Ok(_) => tracing::info!("stopped: every request is answered"),
+            Err(_) => tracing::warn!("stopped after {timeout:?} with requests unanswered"),
+        }
+        Ok(())
+    }
+}
+
+/// The sandbox, with room for every instance the endpoints may need at once.
+///
+/// # Errors
+/// The engine refuses its settings, or the compile cache cannot be used.
+pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) -> anyhow::Result<Sandbox> {
+    // Twice: during a swap, two generations of every endpoint are alive. Some more for first instances.
+    let instances: usize = endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 2 + 2).sum();
+    Ok(Sandbox::new(config, instances)?)
+}
+
+/// Models loaded so far: endpoints that name the same one share it.
+#[derive(Default)]
+struct Models(HashMap<ModelConfig, Arc<Model>>);
+
+impl Models {
+    async fn load(&mut self, model: &ModelConfig, config: &model::Config) -> anyhow::Result<Arc<Model>> {
+        if let Some(loaded) = self.0.get(model) {
+            return Ok(loaded.clone());
+        }
+        let (wanted, config) = (model.clone(), config.clone());
+        // Reading and optimising a model takes seconds and is all CPU.
+        let loaded = tokio::task::spawn_blocking(move || Model::load(&wanted, &config)).await??;
+        let loaded = Arc::new(loaded);
+        self.0.insert(model.clone(), loaded.clone());
+        Ok(loaded)
+    }
+}
+
+/// Connections the kernel may hold for a process that is busy, or not ready yet.
+const BACKLOG: u32 = 1024;
+
+fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
+    let bind = || -> std::io::Result<TcpListener> {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A restart must not wait for the last connections of the process before it.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)?.into_std()
+    };
+    bind().with_context(|| {
+        format!("cannot listen on {address}\n  hint: choose another address with `{flag}`, or port 0 for any free one")
+    })
+}

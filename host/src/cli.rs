@@ -1,0 +1,320 @@
+//! The command line: what was typed, as plain data.
+//!
+//! Place in the flow: `main.rs` parses here, lets `config.rs` judge the settings and calls the command.
+//! In:   the process's arguments. Out: a [`Command`].
+//! Invariants: no I/O, no environment, no defaults: those are `config.rs`'s business. Flags that are settings
+//! come from the one list in `config/settings.rs`, so a setting cannot lack its flag. Only this file names
+//! `clap`. A usage error ends the process with exit code 2, `--help` and `--version` with 0.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+
+use crate::config::Overrides;
+use crate::config::settings::{self, Kind, Scope, Setting};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done; `serve` has answered every request that it accepted
+  1  failed; for example, a handler or model cannot be loaded
+  2  bad usage or configuration";
+
+// One line a paragraph: clap wraps it to the terminal.
+const ENVIRONMENT: &str = "\
+Every flag has a twin in the environment: `--pre-timeout 2s` is `MODELHOST_PRE_TIMEOUT=2s`. Flags win over variables, \
+variables over the config file, the file over defaults. A switch is `true` or `false` there, a repeatable flag a list \
+with commas.
+
+Sizes are bytes, or have a unit (`64MiB`, `1GB`); durations always have one (`500ms`, `30s`, `1m`).";
+
+const LIBRARY: &str = "\
+ONNX Runtime's shared library is taken from the first of these places:
+  1. `--onnxruntime-lib`, its twin, or `onnxruntime.lib` in the config file
+  2. `ORT_DYLIB_PATH`
+  3. `${XDG_DATA_HOME:-~/.local/share}/modelhost/lib`, where `make` puts it
+  4. the `onnxruntime` package of the active Python environment
+  5. the system's library paths";
+
+const EXAMPLE: &str = "\
+Example:
+  host serve --plugin handler.wasm --model model.onnx
+  curl http://127.0.0.1:8000/ --json '{\"input\": [5.2, 3.6, 1.4, 0.3]}'";
+
+const RUN_EXAMPLE: &str = "\
+Example:
+  echo '{\"input\": [5.2, 3.6, 1.4, 0.3]}' | host run --plugin handler.wasm --model model.onnx -";
+
+/// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
+#[derive(Debug, Parser)]
+#[command(name = "host", version, after_help = EXAMPLE, after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE]))]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Debug, PartialEq, Eq, Subcommand)]
+pub enum Command {
+    /// Serve endpoints over HTTP until SIGTERM or Ctrl-C.
+    ///
+    /// When ready, prints `listening on http://HOST:PORT`, then the same for the admin address. Logs go to
+    /// stderr.
+    #[command(
+        after_help = EXAMPLE,
+        after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, EXAMPLE]),
+    )]
+    Serve(Settings<true>),
+    /// Show what a handler exports and imports, its contract version and size; never runs it.
+    Inspect(Inspect),
+    /// Send one sample through a handler and a model, without a server.
+    ///
+    /// Prints the response, the tensors of each stage and how long each stage took.
+    #[command(
+        after_help = RUN_EXAMPLE,
+        after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, RUN_EXAMPLE]),
+    )]
+    Run(Run),
+}
+
+/// Arguments of `host inspect`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Inspect {
+    /// The component to look at.
+    #[arg(value_name = "FILE")]
+    pub component: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `host run`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Run {
+    /// File with the request's body; `-` is stdin.
+    #[arg(value_name = "SAMPLE")]
+    pub sample: PathBuf,
+    /// Media type of the sample.
+    #[arg(long, value_name = "TYPE", default_value = "application/json")]
+    pub content_type: String,
+    /// Query string of the request, without the `?`.
+    #[arg(long, value_name = "QUERY", default_value = "", hide_default_value = true)]
+    pub query: String,
+    /// Header of the request; may be repeated.
+    #[arg(long = "header", value_name = "NAME: VALUE", value_parser = header)]
+    pub headers: Vec<(String, String)>,
+    /// How often to send it, one after the other; the timings are then of all of them.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: u32,
+    /// The endpoint.
+    #[command(flatten)]
+    pub settings: Settings<false>,
+}
+
+/// Settings given as flags; `SERVE` for those of `host serve`, which are all, else those of `host run`.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settings<const SERVE: bool>(pub Overrides);
+
+/// Reads the process's arguments; ends the process on a usage error, `--help` and `--version`.
+pub fn parse() -> Command {
+    parse_from(std::env::args_os()).unwrap_or_else(|end| end.exit())
+}
+
+fn parse_from(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> clap::error::Result<Command> {
+    Cli::try_parse_from(arguments).map(|cli| cli.command)
+}
+
+impl<const SERVE: bool> Settings<SERVE> {
+    const SCOPE: Scope = if SERVE { Scope::Serve } else { Scope::Run };
+
+    fn all() -> impl Iterator<Item = &'static Setting> {
+        settings::ALL.iter().copied().filter(|setting| setting.applies_to(Self::SCOPE))
+    }
+}
+
+impl<const SERVE: bool> Args for Settings<SERVE> {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        Self::all().fold(command, |command, setting| command.args(flags(setting)))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<const SERVE: bool> FromArgMatches for Settings<SERVE> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Self::default();
+        settings.update_from_arg_matches(matches)?;
+        Ok(settings)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        for setting in Self::all() {
+            let values: Vec<String> = match setting.kind {
+                Kind::Switch(_) if matches.get_flag(setting.flag) => vec!["true".to_owned()],
+                Kind::Switch(off) if matches.get_flag(off) => vec!["false".to_owned()],
+                Kind::Switch(_) => Vec::new(),
+                Kind::Value(_) | Kind::List(_) => {
+                    matches.get_many(setting.flag).unwrap_or_default().cloned().collect()
+                }
+            };
+            if !values.is_empty() {
+                self.0.set(setting, values);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The flag of `setting`; of a switch, both flags, of which `--help` shows the one that changes the default.
+fn flags(setting: &'static Setting) -> Vec<Arg> {
+    let default = |default: &str| match default {
+        "" => String::new(),
+        default => format!(" [default: {default}]"),
+    };
+    let flag = |name: &'static str| Arg::new(name).long(name).help_heading(setting.group.title());
+    let valued = |placeholder, action| {
+        let help = setting.help.to_owned() + &default(setting.default);
+        vec![flag(setting.flag).value_name(placeholder).action(action).help(help)]
+    };
+    match setting.kind {
+        Kind::Value(placeholder) => valued(placeholder, ArgAction::Set),
+        Kind::List(placeholder) => valued(placeholder, ArgAction::Append),
+        Kind::Switch(off) => {
+            let on = setting.flag;
+            let switch = |name, other| flag(name).action(ArgAction::SetTrue).overrides_with(other);
+            let is_on = setting.default == "true";
+            let (first, rest) = setting.help.split_at(1);
+            let opposite = format!("Do not {}{rest}{}", first.to_lowercase(), default(&format!("--{on}")));
+            vec![switch(on, off).help(setting.help).hide(is_on), switch(off, on).help(opposite).hide(!is_on)]
+        }
+    }
+}
+
+fn header(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once(':').ok_or("write `NAME: VALUE`")?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_token) || value.chars().any(char::is_control) {
+        return Err("write `NAME: VALUE`, as in a request".to_owned());
+    }
+    Ok((name.to_ascii_lowercase(), value.to_owned()))
+}
+
+/// `parts` with an empty line between them.
+fn sections(parts: &[&str]) -> String {
+    parts.join("\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Command, clap::error::ErrorKind> {
+        parse_from(line.split(' ')).map_err(|error| error.kind())
+    }
+
+    fn given(flags: &[(&Setting, &[&str])]) -> Overrides {
+        let mut overrides = Overrides::default();
+        for (wanted, values) in flags {
+            let setting = settings::ALL.iter().find(|setting| setting.flag == wanted.flag).unwrap();
+            overrides.set(setting, values.iter().map(|value| (*value).to_owned()).collect());
+        }
+        overrides
+    }
+
+    #[test]
+    fn clap_finds_no_fault_with_the_definition() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn serve_has_a_flag_for_every_setting_and_no_other() {
+        let command = Cli::command();
+        let serve = command.find_subcommand("serve").unwrap();
+        let flags: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
+        let expected: Vec<&str> = settings::ALL
+            .iter()
+            .flat_map(|setting| match setting.kind {
+                Kind::Switch(off) => vec![setting.flag, off],
+                Kind::Value(_) | Kind::List(_) => vec![setting.flag],
+            })
+            .collect();
+        assert_eq!(flags, expected);
+    }
+
+    #[test]
+    fn flags_come_out_as_typed() {
+        assert_eq!(parsed("host serve"), Ok(Command::Serve(Settings(Overrides::default()))));
+        assert_eq!(
+            parsed("host serve --model m.onnx --env A=1 --env=B --no-watch --memory nonsense --debug"),
+            Ok(Command::Serve(Settings(given(&[
+                (&settings::MODEL, &["m.onnx"]),
+                (&settings::ENV, &["A=1", "B"]),
+                (&settings::WATCH, &["false"]),
+                (&settings::MEMORY, &["nonsense"]),
+                (&settings::DEBUG, &["true"]),
+            ]))))
+        );
+        let watch = |line| parsed(line).map(|command| command == parsed("host serve --watch").unwrap());
+        assert_eq!(watch("host serve --no-watch --watch"), Ok(true), "the last one counts");
+        assert_eq!(watch("host serve --watch --no-watch"), Ok(false));
+    }
+
+    #[test]
+    fn inspect_and_run_take_their_own_arguments() {
+        assert_eq!(
+            parsed("host inspect h.wasm --json"),
+            Ok(Command::Inspect(Inspect { component: "h.wasm".into(), json: true }))
+        );
+        assert_eq!(
+            parsed("host run --plugin h.wasm - --query a=1 --header X-A:b --repeat 3"),
+            Ok(Command::Run(Run {
+                sample: "-".into(),
+                content_type: "application/json".to_owned(),
+                query: "a=1".to_owned(),
+                headers: vec![("x-a".to_owned(), "b".to_owned())],
+                repeat: 3,
+                settings: Settings(given(&[(&settings::PLUGIN, &["h.wasm"])])),
+            }))
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        use clap::error::ErrorKind;
+        for (line, kind) in [
+            ("host", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+            ("host bench", ErrorKind::InvalidSubcommand),
+            ("host serve --modle m.onnx", ErrorKind::UnknownArgument),
+            ("host serve --model", ErrorKind::InvalidValue),
+            ("host serve --model a --model b", ErrorKind::ArgumentConflict),
+            ("host run --plugin h.wasm", ErrorKind::MissingRequiredArgument),
+            ("host run s.json --listen 127.0.0.1:0", ErrorKind::UnknownArgument),
+            ("host run s.json --repeat 0", ErrorKind::ValueValidation),
+            ("host run s.json --header nonsense", ErrorKind::ValueValidation),
+            ("host --version", ErrorKind::DisplayVersion),
+            ("host serve --help", ErrorKind::DisplayHelp),
+        ] {
+            assert_eq!(parsed(line), Err(kind), "{line}");
+        }
+    }
+
+    #[test]
+    fn help_says_what_cannot_be_guessed() {
+        for subcommand in ["serve", "run"] {
+            let mut command = Cli::command();
+            let help = command.find_subcommand_mut(subcommand).unwrap().render_long_help().to_string();
+            for text in
+                ["ORT_DYLIB_PATH", "MODELHOST_PRE_TIMEOUT", "Exit codes:", "Example:", "[default: 64MiB]"]
+            {
+                assert!(help.contains(text), "{subcommand}: {text}");
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What each command does, once its arguments are parsed.
+//!
+//! Place in the flow: below `main.rs`. In: parsed arguments. Out: text on stdout, exit code 0, 1 or 2.
+//! Invariant: stdout holds data only (addresses, answers); everything else goes to stderr.
+
+pub mod inspect;
+pub mod run;
+pub mod serve;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use crate::config::Problems;
+use crate::telemetry::logs;
+
+/// Why a command ended without success.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Bad usage or configuration: exit code 2.
+    #[error(transparent)]
+    Usage(#[from] Problems),
+    /// Anything else: exit code 1.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+}
+
+/// Reports a failure on stderr and turns the outcome into an exit code.
+pub fn exit(outcome: Result<(), Failure>) -> ExitCode {
+    let Err(failure) = outcome else { return ExitCode::SUCCESS };
+    // Nothing sensible is left to do if stderr is closed.
+    let _ = writeln!(std::io::stderr(), "error: {failure}");
+    match failure {
+        Failure::Usage(_) => ExitCode::from(2),
+        Failure::Failed(_) => ExitCode::FAILURE,
+    }
+}
+
+/// Reads one variable of the environment; one that is no text counts as unset.
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Writes a line to stdout at once.
+fn say(line: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()?;
+    Ok(())
+}
+
+fn start_logs(config: &logs::Config) -> anyhow::Result<()> {
+    logs::init(config)?;
+    Ok(())
+}
+
+/// The runtime requests run on: a worker a core.
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    Ok(tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        // A handler that runs for long moves to a thread of its own, see `plugin/deadline.rs`; there may be as many
+        // as requests in flight.
+        .max_blocking_threads(4096)
+        .build()?)
+}

@@ -1,0 +1,51 @@
+//! `host inspect`: what a component is, without running it.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+
+use crate::cli;
+use crate::commands::{Failure, say};
+use crate::plugin::{self, Inspection, Sandbox};
+
+/// Runs the command.
+///
+/// # Errors
+/// The file cannot be read or is no component.
+pub fn inspect(arguments: &cli::Inspect) -> Result<(), Failure> {
+    let path = &arguments.component;
+    let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let sandbox = Sandbox::new(&plugin::Config::default(), 1).map_err(anyhow::Error::from)?;
+    let inspection =
+        plugin::inspect(&sandbox, &bytes).with_context(|| format!("cannot inspect `{}`", path.display()))?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&inspection).map_err(anyhow::Error::from)?
+    } else {
+        readable(&path.display().to_string(), &inspection)
+    };
+    Ok(say(&text)?)
+}
+
+fn readable(path: &str, it: &Inspection) -> String {
+    let mut text = format!("{path}\n");
+    let mut row = |name: &str, value: &str| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "  {name:<15} {value}");
+    };
+    row("digest", &format!("sha256:{}", it.digest));
+    row("size", &format!("{} bytes, {} compiled", it.bytes, it.compiled_bytes));
+    row("contract", if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") }.as_str());
+    row("pre-inference", if it.pre_inference { "yes" } else { "no: the JSON body is the model's input" });
+    row("post-inference", if it.post_inference { "yes" } else { "no: the outputs are the JSON response" });
+    for (title, names) in [("exports", &it.exports), ("imports", &it.imports)] {
+        for (index, name) in names.iter().enumerate() {
+            row(if index == 0 { title } else { "" }, name);
+        }
+    }
+    match &it.refused {
+        None => row("verdict", "this host serves it"),
+        Some(why) => row("verdict", &format!("this host refuses it: {why}")),
+    }
+    text.truncate(text.trim_end().len());
+    text
+}

@@ -1,0 +1,137 @@
+//! `host run`: one sample through handler and model, without a server.
+//!
+//! Place in the flow: the whole pipeline, on the very code `host serve` runs. What a handler's author uses to try things.
+//! Out: the response, what every stage made (cut to be readable) and how long it took.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+
+use crate::app;
+use crate::cli;
+use crate::commands::{Failure, environment, runtime, say, start_logs};
+use crate::config;
+use crate::deploy::Endpoint;
+use crate::model::Model;
+use crate::pipeline::trace::Trace;
+use crate::request::{Head, Request, Response};
+use crate::telemetry::metrics::Metrics;
+
+/// Runs the command.
+///
+/// # Errors
+/// A bad configuration, a handler or model that cannot be loaded, or a request that failed.
+pub fn run(arguments: &cli::Run) -> Result<(), Failure> {
+    let config = config::run(&arguments.settings.0, &environment)?;
+    start_logs(&config.logs)?;
+    let body = read(&arguments.sample)?;
+    runtime()?.block_on(async {
+        let endpoint = load(config).await?;
+        for _ in 0..arguments.repeat {
+            let (outcome, trace) = send(&endpoint, arguments, body.clone()).await;
+            report(outcome, &trace)?;
+        }
+        Ok(())
+    })
+}
+
+fn read(path: &Path) -> anyhow::Result<Bytes> {
+    if path == Path::new("-") {
+        let mut body = Vec::new();
+        std::io::stdin().read_to_end(&mut body).context("cannot read the sample from stdin")?;
+        return Ok(body.into());
+    }
+    let body = std::fs::read(path).with_context(|| format!("cannot read sample `{}`", path.display()))?;
+    Ok(body.into())
+}
+
+async fn load(config: app::Config) -> anyhow::Result<Endpoint> {
+    let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
+    let endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
+    let model = match endpoint.model.clone() {
+        Some(model) => {
+            let loading = tokio::task::spawn_blocking(move || Model::load(&model, &config.model));
+            Some(Arc::new(loading.await??))
+        }
+        None => None,
+    };
+    Ok(Endpoint::first(endpoint, model, &sandbox, &Metrics::new()?).await?)
+}
+
+async fn send(
+    endpoint: &Endpoint,
+    arguments: &cli::Run,
+    body: Bytes,
+) -> (Result<Response, crate::error::RequestError>, Trace) {
+    let mut headers = vec![("content-type".to_owned(), arguments.content_type.clone())];
+    headers.extend(arguments.headers.iter().cloned());
+    let head = RunHead { path: endpoint.config.path.clone(), query: arguments.query.clone(), headers };
+    let request = Arc::new(Request {
+        id: "run".into(),
+        head: Box::new(head),
+        body,
+        deadline: Instant::now() + endpoint.config.limits.request_timeout,
+        debug: true,
+    });
+    let mut trace = Trace::start(true);
+    let outcome = endpoint.current().handle(&request, &mut trace).await;
+    (outcome, trace)
+}
+
+fn report(outcome: Result<Response, crate::error::RequestError>, trace: &Trace) -> anyhow::Result<()> {
+    for (stage, object) in trace.objects() {
+        say(&format!("{stage}: {object}"))?;
+    }
+    let mut timings: Vec<String> =
+        trace.durations().map(|(stage, duration)| format!("{stage} {}", microseconds(duration))).collect();
+    timings.push(format!("total {}", microseconds(trace.elapsed())));
+    say(&format!("timings: {}", timings.join(", ")))?;
+    match outcome {
+        Ok(response) => {
+            let content_type =
+                if response.content_type.is_empty() { "no content type" } else { &response.content_type };
+            say(&format!("response: {} {content_type}", response.status))?;
+            for (name, value) in &response.headers {
+                say(&format!("{name}: {value}"))?;
+            }
+            say(&String::from_utf8_lossy(&response.body))
+        }
+        Err(error) => {
+            let detail = error.detail.as_deref().map(|detail| format!("\n{detail}")).unwrap_or_default();
+            anyhow::bail!("{} in {}: {error}{detail}", error.code.name(), error.stage)
+        }
+    }
+}
+
+fn microseconds(duration: Duration) -> String {
+    format!("{:.1} µs", duration.as_secs_f64() * 1e6)
+}
+
+/// The request's head, as the arguments describe it.
+struct RunHead {
+    path: String,
+    query: String,
+    headers: Vec<(String, String)>,
+}
+
+impl Head for RunHead {
+    fn method(&self) -> &str {
+        "POST"
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn query(&self) -> &str {
+        &self.query
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}

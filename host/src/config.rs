@@ -1,0 +1,289 @@
+//! Flags, environment and config file to [`app::Config`].
+//!
+//! Place in the flow: `cli.rs` says what was typed, `main.rs` hands the result to the command.
+//! In:   [`Overrides`] from the command line, a function that reads the environment, the config file.
+//! Out:  the configuration, or every problem in one report.
+//! Invariants: a flag wins over its environment twin, that over the file, that over the default; an empty
+//! variable counts as unset. Relative paths of the file start from its folder, all others from the current
+//! one. Nothing here opens a socket, loads a model or writes.
+//!
+//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`
+//! and [`serve`] put the values together; `problem` is the report.
+
+mod endpoint;
+mod file;
+mod problem;
+mod read;
+pub mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use self::problem::Problems;
+
+use self::file::{File, Table};
+use self::problem::{Complaint, Place, Problem};
+use self::read::{Given, Reading};
+use self::settings::{self as set, Kind, Scope, Setting};
+use crate::telemetry::logs;
+use crate::{app, deploy, model, plugin, server};
+
+/// Reads one variable of the environment; `None` if it is unset.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// What the command line says: texts as typed, not judged yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Overrides(BTreeMap<&'static str, Vec<String>>);
+
+impl Overrides {
+    /// Notes the values of `setting`'s flag; only a [`Kind::List`] may have more than one.
+    pub fn set(&mut self, setting: &'static Setting, values: Vec<String>) {
+        self.0.insert(setting.flag, values);
+    }
+}
+
+/// The configuration of `host serve`.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn serve(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems> {
+    load(overrides, env, Scope::Serve)
+}
+
+/// The configuration of `host run`: exactly one endpoint, no config file; what concerns the server is default.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn run(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems> {
+    load(overrides, env, Scope::Run)
+}
+
+fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config, Problems> {
+    let typed = typed(overrides, env, scope);
+    let (file, problems) = match typed.get(set::CONFIG.flag) {
+        Some((place, value)) => open(place, Path::new(value.as_str().unwrap_or_default())),
+        None => (File { complete: true, ..File::default() }, Vec::new()),
+    };
+    let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
+    let mut sources = Sources { typed, env, base, problems };
+    let config = app::Config {
+        server: server_config(&mut sources, &file.process),
+        endpoints: endpoints(&mut sources, &file),
+        plugin: plugin::Config { cache_dir: cache_dir(&mut sources, &file.process) },
+        model: model::Config { onnxruntime: onnxruntime(&mut sources, &file.process) },
+        logs: logs_config(&mut sources, &file.process),
+    };
+    if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
+}
+
+/// The config file at `path`, which `place` asks for.
+fn open(place: &Place, path: &Path) -> (File, Vec<Problem>) {
+    let complaint = match std::fs::read_to_string(path) {
+        Ok(text) => return file::parse(path, &text),
+        Err(_) if !path.exists() => endpoint::missing(path, false),
+        Err(error) => unreadable(path, &error),
+    };
+    (File::default(), vec![complaint.at(place.clone())])
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Complaint {
+    let message = format!("cannot read `{}`: {error}", path.display());
+    Complaint::new(message, "give a text file that the host may read")
+}
+
+fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConfig> {
+    if !file.complete {
+        // What seems to be missing may well be there.
+        return Vec::new();
+    }
+    let nothing = Table::empty(file.place());
+    let tables = if file.endpoints.is_empty() { std::slice::from_ref(&nothing) } else { &file.endpoints };
+    if tables.len() > 1 {
+        for setting in set::ALL.iter().filter(|setting| setting.of_endpoint()) {
+            if let Some((place, _)) = sources.typed.remove(setting.flag) {
+                let message =
+                    format!("describes one endpoint, and `{}` has {}", file.path.display(), tables.len());
+                let hint = format!("set `{}` in the file", setting.key);
+                sources.complain(Some(place), Complaint::new(message, hint));
+            }
+        }
+    }
+    let mut endpoints: Vec<deploy::EndpointConfig> = Vec::new();
+    for table in tables {
+        let endpoint = endpoint::endpoint(sources, table);
+        let taken = |setting, what: &str| {
+            let place = sources.place(setting, table).or_else(|| table.place.clone());
+            let message = format!("another endpoint has the {what} too");
+            (place, Complaint::new(message, format!("give each endpoint a `{}` of its own", setting.flag)))
+        };
+        let same_name = endpoints.iter().any(|other| other.name == endpoint.name);
+        let same_path = endpoints.iter().any(|other| other.path == endpoint.path);
+        let clash = match (same_name, same_path) {
+            // The path follows from the name, so this is one problem, not two.
+            (true, _) => Some(taken(&set::NAME, &format!("name `{}`", endpoint.name))),
+            (false, true) => Some(taken(&set::PATH, &format!("path `{}`", endpoint.path))),
+            (false, false) => None,
+        };
+        if let Some((place, complaint)) = clash {
+            sources.complain(place, complaint);
+        }
+        endpoints.push(endpoint);
+    }
+    endpoints
+}
+
+fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
+    let defaults = server::Config::default();
+    let config = server::Config {
+        listen: sources.read(&set::LISTEN, table, read::address).unwrap_or(defaults.listen),
+        admin_listen: sources.read(&set::ADMIN_LISTEN, table, read::address).unwrap_or(defaults.admin_listen),
+        metrics_on_main: sources
+            .read(&set::METRICS_ON_MAIN, table, read::switch)
+            .unwrap_or(defaults.metrics_on_main),
+        cors_allow_origin: sources
+            .read(&set::CORS_ALLOW_ORIGIN, table, read::origin)
+            .unwrap_or(defaults.cors_allow_origin),
+        debug: sources.read(&set::DEBUG, table, read::switch).unwrap_or(defaults.debug),
+        drain_timeout: sources
+            .read(&set::DRAIN_TIMEOUT, table, read::duration(Duration::ZERO..=endpoint::DAY))
+            .unwrap_or(defaults.drain_timeout),
+    };
+    if same_address(config.listen, config.admin_listen) {
+        let given = [&set::ADMIN_LISTEN, &set::LISTEN].map(|setting| sources.place(setting, table));
+        let complaint = Complaint::new(
+            format!("endpoints and administration would both listen on port {}", config.listen.port()),
+            "choose different ports with `--listen` and `--admin-listen`",
+        );
+        sources.complain(given.into_iter().flatten().next(), complaint);
+    }
+    config
+}
+
+/// Whether binding both would fail: the same port, and an address that one of them covers for the other.
+fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
+    let covers = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && one.port() != 0 && covers
+}
+
+fn cache_dir(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
+    let chosen = sources.read(&set::CACHE_DIR, table, read::path_or_none);
+    let dir = chosen.unwrap_or_else(|| {
+        let folder = |name| (sources.env)(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
+        Some(cache.join("modelhost"))
+    });
+    // The cache wants to know its place whatever the current folder is.
+    dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir))
+}
+
+fn onnxruntime(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
+    let library = sources.read(&set::ONNXRUNTIME_LIB, table, read::path);
+    endpoint::existing_file(sources, &set::ONNXRUNTIME_LIB, table, library.as_deref());
+    library
+}
+
+fn logs_config(sources: &mut Sources<'_>, table: &Table) -> logs::Config {
+    let format = read::choice(&[("text", logs::Format::Text), ("json", logs::Format::Json)]);
+    let filter = |given: &Given<'_>| -> Reading<String> {
+        let filter = read::text(given)?;
+        match logs::check(&filter) {
+            Ok(()) => Ok(filter),
+            Err(error) => Err(Complaint::new(
+                error.to_string(),
+                "write `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module, as in \
+                 `info,host::deploy=debug`",
+            )),
+        }
+    };
+    let defaults = logs::Config::default();
+    logs::Config {
+        format: sources.read(&set::LOG_FORMAT, table, format).unwrap_or(defaults.format),
+        filter: sources.read(&set::LOG_LEVEL, table, filter).unwrap_or(defaults.filter),
+    }
+}
+
+/// What flags and variables say, by the flag's name, each with its place.
+type Typed = BTreeMap<&'static str, (Place, toml::Value)>;
+
+fn typed(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Typed {
+    let mut typed = Typed::new();
+    for setting in set::ALL.iter().filter(|setting| setting.applies_to(scope)) {
+        let place = |text| Place { line: 0, text };
+        let list = matches!(setting.kind, Kind::List(_));
+        let given = match overrides.0.get(setting.flag) {
+            Some(values) => Some((place(format!("--{}", setting.flag)), values.clone())),
+            None => env(&setting.variable()).filter(|value| !value.is_empty()).map(|value| {
+                let values = if list { value.split(',').map(str::to_owned).collect() } else { vec![value] };
+                (place(setting.variable()), values)
+            }),
+        };
+        if let Some((place, mut values)) = given {
+            let value = match list {
+                true => values.into(),
+                false => values.pop().unwrap_or_default().into(),
+            };
+            typed.insert(setting.flag, (place, value));
+        }
+    }
+    typed
+}
+
+/// Where values come from, and what was wrong with them so far.
+struct Sources<'a> {
+    typed: Typed,
+    env: Env<'a>,
+    /// The config file's folder.
+    base: PathBuf,
+    problems: Vec<Problem>,
+}
+
+impl Sources<'_> {
+    /// Reads `setting` from where it is set; `None` if it is nowhere, or wrong, which is then recorded.
+    fn read<T>(
+        &mut self,
+        setting: &Setting,
+        table: &Table,
+        reader: impl Fn(&Given<'_>) -> Reading<T>,
+    ) -> Option<T> {
+        let (place, given) = match (self.typed.get(setting.flag), table.get(setting.key)) {
+            (Some((place, value)), _) => (place, Given { value, base: Path::new(""), in_file: false }),
+            (None, Some(entry)) => {
+                (&entry.place, Given { value: &entry.value, base: &self.base, in_file: true })
+            }
+            (None, None) => return None,
+        };
+        match reader(&given) {
+            Ok(meaning) => Some(meaning),
+            Err(complaint) => {
+                self.problems.push(complaint.at(place.clone()));
+                None
+            }
+        }
+    }
+
+    /// Whether `setting` is set at all, rightly or not.
+    fn has(&self, setting: &Setting, table: &Table) -> bool {
+        self.place(setting, table).is_some()
+    }
+
+    /// Whether the value that counts stands in the config file.
+    fn is_in_file(&self, setting: &Setting, table: &Table) -> bool {
+        !self.typed.contains_key(setting.flag) && table.get(setting.key).is_some()
+    }
+
+    /// Where the value that counts is set.
+    fn place(&self, setting: &Setting, table: &Table) -> Option<Place> {
+        let typed = self.typed.get(setting.flag).map(|(place, _)| place);
+        typed.or_else(|| table.get(setting.key).map(|entry| &entry.place)).cloned()
+    }
+
+    /// Records a problem; without a place it concerns the command line as a whole.
+    fn complain(&mut self, place: Option<Place>, complaint: Complaint) {
+        let place = place.unwrap_or_else(|| Place { line: 0, text: "command line".to_owned() });
+        self.problems.push(complaint.at(place));
+    }
+}

@@ -1,0 +1,231 @@
+//! One endpoint: its values to a [`deploy::EndpointConfig`].
+//!
+//! Place in the flow: `config.rs` calls it once for each endpoint.
+//! In:   the endpoint's table of the file (empty without one) and, through [`Sources`], flags and variables.
+//! Out:  an endpoint. Where a value was bad the default stands in, so that the rest is judged too; the problem
+//!       recorded in [`Sources`] keeps such an endpoint from ever being served.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Sources;
+use super::file::Table;
+use super::problem::Complaint;
+use super::read::{self, Given, Metadata, Reading};
+use super::settings::{self as set, Setting};
+use crate::model::{Device, ModelConfig};
+use crate::plugin::{Isolation, Network};
+use crate::{deploy, pipeline, plugin};
+
+const KIB: u64 = 1 << 10;
+const GIB: u64 = 1 << 30;
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// Far longer than any request, far shorter than what the clock's arithmetic could overflow on.
+pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::EndpointConfig {
+    let plugin = sources.read(&set::PLUGIN, table, read::path);
+    let model = model(sources, table);
+    if !sources.has(&set::PLUGIN, table) && !sources.has(&set::MODEL, table) && !table.faulty {
+        let complaint = match &table.place {
+            None => Complaint::new("nothing to serve", "give `--model`, `--plugin`, both, or `--config`"),
+            Some(file) if file.line == 0 => {
+                Complaint::new("no endpoint", "add `[[endpoint]]` with `model`, `plugin` or both")
+            }
+            Some(_) => Complaint::new("has neither model nor handler", "set `model`, `plugin` or both"),
+        };
+        sources.complain(table.place.clone(), complaint);
+    }
+    existing_file(sources, &set::PLUGIN, table, plugin.as_deref());
+    existing_file(sources, &set::MODEL, table, model.as_ref().map(|model| model.path.as_path()));
+
+    let stem = [plugin.as_deref(), model.as_ref().map(|model| model.path.as_path())]
+        .into_iter()
+        .flatten()
+        .find_map(Path::file_stem);
+    let name = sources
+        .read(&set::NAME, table, name)
+        .unwrap_or_else(|| stem.map_or_else(|| "endpoint".to_owned(), |stem| tame(&stem.to_string_lossy())));
+    let path = sources.read(&set::PATH, table, path).unwrap_or_else(|| format!("/{name}"));
+
+    let project = sources.read(&set::PROJECT, table, read::path);
+    if let Some(folder) = project.as_deref().filter(|folder| !folder.is_dir()) {
+        let complaint = match folder.is_file() {
+            true => Complaint::new("is a file", "give the folder that holds it"),
+            false => missing(folder, sources.is_in_file(&set::PROJECT, table)),
+        };
+        sources.complain(sources.place(&set::PROJECT, table), complaint);
+    }
+
+    let env = sources.env;
+    deploy::EndpointConfig {
+        metadata: metadata(sources, table),
+        env: sources.read(&set::ENV, table, |given| read::variables(given, env)).unwrap_or_default(),
+        isolation: sources
+            .read(
+                &set::ISOLATION,
+                table,
+                read::choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
+            )
+            .unwrap_or_default(),
+        network: sources
+            .read(&set::NETWORK, table, read::choice(&[("none", Network::None), ("stub", Network::Stub)]))
+            .unwrap_or_default(),
+        watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
+        limits: limits(sources, table),
+        name,
+        path,
+        plugin,
+        project,
+        model,
+    }
+}
+
+fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
+    let device = sources.read(&set::DEVICE, table, device).unwrap_or_default();
+    let instances = sources.read(&set::INSTANCES, table, read::count_or_auto(1..=256)).flatten();
+    let threads = sources.read(&set::THREADS, table, read::count_or_auto(1..=1024)).flatten();
+    if !sources.has(&set::MODEL, table) {
+        if let Some(entry) = table.first_under("endpoint.model.").filter(|_| !table.faulty) {
+            let complaint = Complaint::new("describes a model that is not there", "set `path` beside it");
+            sources.complain(Some(entry.place.clone()), complaint);
+        }
+        return None;
+    }
+    let path = sources.read(&set::MODEL, table, read::path)?;
+    Some(ModelConfig { path, device, instances, threads })
+}
+
+fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
+    let defaults = pipeline::Limits::default();
+    let mut size = |setting: &Setting, range| sources.read(setting, table, read::size(range));
+    // A 32-bit guest cannot address more, and cannot do without one page.
+    let memory = size(&set::MEMORY, 64 * KIB..=4 * GIB);
+    let output = size(&set::OUTPUT, KIB..=GIB);
+    let body = size(&set::BODY, KIB..=GIB);
+    let project = size(&set::PROJECT_SIZE, KIB..=64 * GIB);
+    let mut timeout = |setting: &Setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
+    let pre_timeout = timeout(&set::PRE_TIMEOUT);
+    let post_timeout = timeout(&set::POST_TIMEOUT);
+    let request_timeout = timeout(&set::REQUEST_TIMEOUT);
+    let concurrency = sources.read(&set::CONCURRENCY, table, read::count(1..=10_000));
+    let queue = sources.read(&set::QUEUE, table, read::count(0..=1_000_000));
+
+    let bytes =
+        |size: Option<u64>, default| size.map_or(default, |size| usize::try_from(size).unwrap_or(default));
+    pipeline::Limits {
+        body: bytes(body, defaults.body),
+        concurrency: concurrency.unwrap_or(defaults.concurrency),
+        queue: queue.unwrap_or(defaults.queue),
+        request_timeout: request_timeout.unwrap_or(defaults.request_timeout),
+        plugin: plugin::Limits {
+            memory: bytes(memory, defaults.plugin.memory),
+            output: bytes(output, defaults.plugin.output),
+            pre_timeout: pre_timeout.unwrap_or(defaults.plugin.pre_timeout),
+            post_timeout: post_timeout.unwrap_or(defaults.plugin.post_timeout),
+            project: project.unwrap_or(defaults.plugin.project),
+        },
+    }
+}
+
+fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
+    let json = match sources.read(&set::METADATA, table, read::metadata) {
+        None => "null".to_owned(),
+        Some(Metadata::Json(json)) => json,
+        Some(Metadata::File(file)) => {
+            let json = match std::fs::read_to_string(&file) {
+                Ok(text) => read::json_text(&text),
+                Err(_) if !file.exists() => Err(missing(&file, sources.is_in_file(&set::METADATA, table))),
+                Err(error) => Err(super::unreadable(&file, &error)),
+            };
+            json.unwrap_or_else(|complaint| {
+                sources.complain(sources.place(&set::METADATA, table), complaint);
+                "null".to_owned()
+            })
+        }
+    };
+    json.into()
+}
+
+/// Complains if `file` is not one.
+pub(super) fn existing_file(
+    sources: &mut Sources<'_>,
+    setting: &Setting,
+    table: &Table,
+    file: Option<&Path>,
+) {
+    let Some(file) = file.filter(|file| !file.is_file()) else { return };
+    let complaint = match file.is_dir() {
+        // A SavedModel is a folder; people who come from TensorFlow will try one.
+        true if setting.flag == set::MODEL.flag => {
+            Complaint::new("is a folder", "give an ONNX file; SavedModel folders are not supported")
+        }
+        true => Complaint::new("is a folder", "give a file"),
+        false => missing(file, sources.is_in_file(setting, table)),
+    };
+    sources.complain(sources.place(setting, table), complaint);
+}
+
+pub(super) fn missing(path: &Path, in_file: bool) -> Complaint {
+    let base = if in_file { "the folder of the config file" } else { "the current folder" };
+    Complaint::new(
+        format!("there is no `{}`", path.display()),
+        format!("check the path; a relative one starts from {base}"),
+    )
+}
+
+fn device(given: &Given<'_>) -> Reading<Device> {
+    let typed = read::text(given)?;
+    let number = |text: &str| text.parse().map(Device::Cuda).ok();
+    let device = match typed.as_str() {
+        "auto" => Some(Device::Auto),
+        "cpu" => Some(Device::Cpu),
+        "cuda" => Some(Device::Cuda(0)),
+        text => text.strip_prefix("cuda:").and_then(number),
+    };
+    device.ok_or_else(|| {
+        Complaint::new(format!("`{typed}` is not a device"), "write `auto`, `cpu`, `cuda` or `cuda:N`")
+    })
+}
+
+fn name(given: &Given<'_>) -> Reading<String> {
+    let name = read::text(given)?;
+    if name == tame(&name) {
+        return Ok(name);
+    }
+    let hint = "write at most 64 letters, digits, `-`, `_` and `.`, and begin with a letter or a digit";
+    Err(Complaint::new(format!("`{name}` is not a name"), hint))
+}
+
+/// `text` as a name: in metrics, logs and URLs without any escape.
+fn tame(text: &str) -> String {
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+    let name: String =
+        text.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()).chars().map(allowed).take(64).collect();
+    if name.is_empty() { "endpoint".to_owned() } else { name }
+}
+
+fn path(given: &Given<'_>) -> Reading<String> {
+    let path = read::text(given)?;
+    let Some(rest) = path.strip_prefix('/') else {
+        let hint = format!("did you mean `/{path}`?");
+        return Err(Complaint::new(format!("`{path}` does not start with `/`"), hint));
+    };
+    let first = rest.split('/').next().unwrap_or_default();
+    if ["metrics", "healthz", "v2", "admin"].contains(&first) {
+        return Err(Complaint::new(
+            format!("`/{first}` is the server's own"),
+            format!("choose another path, such as `/models{path}`"),
+        ));
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
+    let is_segment = |text: &str| !["", ".", ".."].contains(&text) && text.bytes().all(allowed);
+    if rest.is_empty() || rest.split('/').all(is_segment) {
+        return Ok(path);
+    }
+    Err(Complaint::new(
+        format!("`{path}` is not a path"),
+        "between single `/`, write letters, digits and `-`, `_`, `.`, `~`, `:`, `@`; end without `/`",
+    ))
+}

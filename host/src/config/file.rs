@@ -1,0 +1,279 @@
+//! The config file: TOML text in, values by key out, each with its line.
+//!
+//! Place in the flow: `config.rs` reads the file and asks for the values; nothing here knows what they mean.
+//! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
+//! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
+//! short forms (`model = "m.onnx"`, `models.NAME = …`) come out as the long one, `endpoint.model.path`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::problem::{Complaint, Place, Problem, list, similar};
+use super::settings;
+
+/// A config file, read.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    /// Where it is, as the user gave it; empty if there is none.
+    pub path: PathBuf,
+    /// Whether all that is written there came out, rather than stopped at an error of syntax.
+    pub complete: bool,
+    /// What concerns the process.
+    pub process: Table,
+    /// What concerns each `[[endpoint]]`, in the file's order.
+    pub endpoints: Vec<Table>,
+}
+
+/// Values by their key in `config/settings.rs`.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    /// Where the table begins; `None` if there is no such table in a file.
+    pub place: Option<Place>,
+    /// Whether something in it was left out as a problem, so that what is missing may be there, misspelt.
+    pub faulty: bool,
+    values: BTreeMap<&'static str, Entry>,
+}
+
+/// One value and where it is written.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub place: Place,
+    pub value: toml::Value,
+}
+
+impl File {
+    /// The file as a whole; `None` without one.
+    pub(super) fn place(&self) -> Option<Place> {
+        let text = self.path.display().to_string();
+        (!text.is_empty()).then_some(Place { line: 0, text })
+    }
+}
+
+impl Table {
+    /// A table without values.
+    pub(super) fn empty(place: Option<Place>) -> Table {
+        Table { place, ..Table::default() }
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&Entry> {
+        self.values.get(key)
+    }
+
+    /// The first value whose key starts with `prefix`.
+    pub(super) fn first_under(&self, prefix: &str) -> Option<&Entry> {
+        self.values.iter().find(|(key, _)| key.starts_with(prefix)).map(|(_, entry)| entry)
+    }
+}
+
+/// Reads `text`, the content of the file at `path`.
+///
+/// Values come out even where there are problems, so that the values can be judged in the same report; after
+/// an error of syntax they do not, because what was recovered could mislead.
+pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
+    let mut walker = Walker { path, text, problems: Vec::new() };
+    let mut file = File { path: path.to_owned(), ..File::default() };
+    let (document, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let line = error.span().map_or(1, |span| walker.line(span.start));
+        let place = Place { line, text: format!("{}:{line}", path.display()) };
+        let message = error.message().replace('\n', ", ");
+        walker.problems.push(Complaint::new(message, "see https://toml.io for the syntax").at(place));
+    }
+    if errors.is_empty() {
+        file.complete = true;
+        walker.document(document.get_ref(), &mut file);
+    }
+    (file, walker.problems)
+}
+
+struct Walker<'a> {
+    path: &'a Path,
+    text: &'a str,
+    problems: Vec<Problem>,
+}
+
+/// A table's key in `config/settings.rs`, and as it stands in the file.
+#[derive(Clone, Copy)]
+struct Keys<'a> {
+    meant: &'a str,
+    shown: &'a str,
+}
+
+impl Walker<'_> {
+    fn document(&mut self, document: &DeTable<'_>, file: &mut File) {
+        for (name, value) in document {
+            if name.get_ref() == "endpoint" {
+                file.endpoints = self.endpoints(name, value);
+            } else {
+                self.entry(Keys { meant: "", shown: "" }, name, value, &mut file.process);
+            }
+        }
+    }
+
+    fn endpoints(&mut self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) -> Vec<Table> {
+        let one = std::slice::from_ref(value);
+        let items = value.get_ref().as_array().map_or(one, |array| &**array);
+        if !value.get_ref().is_array() || items.iter().any(|item| !item.get_ref().is_table()) {
+            let complaint =
+                Complaint::new("is not a list of tables", "write `[[endpoint]]`, in double brackets");
+            self.problems.push(complaint.at(self.place(name.span().start, "endpoint")));
+        }
+        let mut endpoints = Vec::new();
+        for item in items {
+            let mut endpoint = Table::empty(Some(self.place(item.span().start, "endpoint")));
+            match item.get_ref().as_table() {
+                Some(table) => {
+                    self.table(Keys { meant: "endpoint", shown: "endpoint" }, table, &mut endpoint)
+                }
+                None => endpoint.faulty = true,
+            }
+            endpoints.push(endpoint);
+        }
+        endpoints
+    }
+
+    fn table(&mut self, keys: Keys<'_>, table: &DeTable<'_>, into: &mut Table) {
+        for (name, value) in table {
+            self.entry(keys, name, value, into);
+        }
+    }
+
+    /// One `name = value` of the table at `keys`.
+    fn entry(
+        &mut self,
+        keys: Keys<'_>,
+        name: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+        into: &mut Table,
+    ) {
+        let name_text = name.get_ref().as_ref();
+        let (meant, shown) = (join(keys.meant, name_text), join(keys.shown, name_text));
+        let place = self.place(name.span().start, &shown);
+        let here = Keys { meant: &meant, shown: &shown };
+        match value.get_ref() {
+            DeValue::Table(models) if meant == "endpoint.models" => self.models(here, models, place, into),
+            short if meant == "endpoint.model" && !short.is_table() => {
+                self.insert("endpoint.model.path", place, value, into);
+            }
+            DeValue::Table(table) if is_table(&meant) => self.table(here, table, into),
+            other if is_table(&meant) => {
+                let message = format!("expected a table, found {}", with_article(other.type_str()));
+                let hint = format!("its keys are {}", list(children(&meant), "and"));
+                self.refuse(Complaint::new(message, hint), place, into);
+            }
+            _ => match settings::ALL.iter().find(|setting| setting.key == meant) {
+                Some(setting) => self.insert(setting.key, place, value, into),
+                None => self.refuse(unknown(keys, name_text), place, into),
+            },
+        }
+    }
+
+    /// `models.NAME = …`, of which there may be one, is `model = …`.
+    fn models(&mut self, keys: Keys<'_>, models: &DeTable<'_>, place: Place, into: &mut Table) {
+        let mut entries = models.iter();
+        let (Some((name, model)), None) = (entries.next(), entries.next()) else {
+            let message = format!("has {} models, an endpoint serves one", models.len());
+            let hint = "give each model an `[[endpoint]]` of its own";
+            self.refuse(Complaint::new(message, hint), place, into);
+            return;
+        };
+        let shown = join(keys.shown, name.get_ref());
+        let place = self.place(name.span().start, &shown);
+        if into.first_under("endpoint.model.").is_some() {
+            // `model` sorts before `models`, so it has been read by now.
+            let complaint = Complaint::new("`model` is set too", "keep one of `model` and `models`");
+            self.refuse(complaint, place, into);
+            return;
+        }
+        match model.get_ref() {
+            DeValue::Table(model) => {
+                self.table(Keys { meant: "endpoint.model", shown: &shown }, model, into);
+            }
+            _ => self.insert("endpoint.model.path", place, model, into),
+        }
+    }
+
+    fn insert(&mut self, key: &'static str, place: Place, value: &Spanned<DeValue<'_>>, into: &mut Table) {
+        match toml::Value::deserialize(value.clone().into_deserializer()) {
+            Ok(value) => {
+                into.values.insert(key, Entry { place, value });
+            }
+            // A number that TOML allows and 64 bits do not hold.
+            Err(error) => {
+                let message = error.message().replace('\n', ", ");
+                self.refuse(Complaint::new(message, "write a smaller number"), place, into);
+            }
+        }
+    }
+
+    fn refuse(&mut self, complaint: Complaint, place: Place, from: &mut Table) {
+        from.faulty = true;
+        self.problems.push(complaint.at(place));
+    }
+
+    fn place(&self, offset: usize, key: &str) -> Place {
+        let line = self.line(offset);
+        Place { line, text: format!("{}:{line}: `{key}`", self.path.display()) }
+    }
+
+    fn line(&self, offset: usize) -> usize {
+        1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+    }
+}
+
+/// What to say about a key that nobody knows.
+fn unknown(table: Keys<'_>, name: &str) -> Complaint {
+    let hint = match (table.meant, name) {
+        ("endpoint", "batching") => "this version does not batch; remove the table".to_owned(),
+        ("endpoint.model", "signature_key") => {
+            "it selects a signature of a SavedModel; an ONNX model has one, so remove it".to_owned()
+        }
+        _ => {
+            let elsewhere = settings::ALL
+                .iter()
+                .map(|setting| setting.key)
+                .find(|key| key.rsplit_once('.').is_some_and(|(_, last)| last == name));
+            let siblings = children(table.meant);
+            match (elsewhere, similar(name, siblings.iter().copied())) {
+                (Some(key), _) => format!("did you mean `{key}`?"),
+                (None, Some(sibling)) => format!("did you mean `{sibling}`?"),
+                (None, None) => format!("known here are {}", list(siblings, "and")),
+            }
+        }
+    };
+    Complaint::new("unknown key", hint)
+}
+
+/// The names that the table `key` may hold; of the root, if it is empty.
+fn children(key: &str) -> Vec<&'static str> {
+    let prefix = if key.is_empty() { String::new() } else { format!("{key}.") };
+    let mut names: Vec<&str> = settings::ALL
+        .iter()
+        .filter_map(|setting| setting.key.strip_prefix(&prefix)?.split('.').next())
+        .filter(|name| !name.is_empty())
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn is_table(key: &str) -> bool {
+    settings::ALL
+        .iter()
+        .any(|setting| setting.key.strip_prefix(key).is_some_and(|rest| rest.starts_with('.')))
+}
+
+fn join(table: &str, name: &str) -> String {
+    if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
+}
+
+/// `an integer`, `a string`.
+pub(super) fn with_article(noun: &str) -> String {
+    let article = if noun.starts_with(['a', 'i']) { "an" } else { "a" };
+    format!("{article} {noun}")
+}

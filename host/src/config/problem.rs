@@ -1,0 +1,86 @@
+//! What is wrong with the configuration: one report of everything, never only the first thing.
+//!
+//! Place in the flow: every reader under `config/` adds to it, `main.rs` prints it and exits with 2.
+//! Invariant: each problem is one line that names its place (a flag, a variable, or file, line and key), says
+//! what is wrong and ends in a `hint:` that says what to write instead. No value of an environment variable
+//! is ever shown.
+
+use std::fmt;
+
+/// Everything that is wrong, in the order of the file, flags and variables first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Problem {
+    place: Place,
+    complaint: Complaint,
+}
+
+/// Where a value comes from, or where it is missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Line in the config file, from 1; 0 stands for what comes before it: flags, variables, the whole file.
+    pub line: usize,
+    /// As the user knows it: a flag, a variable, or file, line and key.
+    pub text: String,
+}
+
+/// What is wrong with a value, without its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Complaint {
+    message: String,
+    hint: String,
+}
+
+impl Complaint {
+    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Complaint {
+        Complaint { message: message.into(), hint: hint.into() }
+    }
+
+    pub(super) fn at(self, place: Place) -> Problem {
+        Problem { place, complaint: self }
+    }
+}
+
+impl Problems {
+    pub(super) fn new(mut found: Vec<Problem>) -> Problems {
+        found.sort_by_key(|problem| problem.place.line);
+        Problems(found)
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(f, "{count} {} in the configuration", if count == 1 { "problem" } else { "problems" })?;
+        for Problem { place, complaint } in &self.0 {
+            write!(f, "\n  {}: {}; hint: {}", place.text, complaint.message, complaint.hint)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The one of `known` that `typed` was probably meant to be.
+pub(super) fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|word| (strsim::damerau_levenshtein(typed, word), word))
+        // A third of the letters may be wrong; more, and the guess would be noise.
+        .filter(|(distance, word)| distance * 3 <= word.len().max(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+/// `` `a`, `b` or `c` ``, with `or` as the conjunction.
+pub(super) fn list<'a>(words: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
+    let mut words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
+    match words.pop() {
+        Some(last) if words.is_empty() => last,
+        Some(last) => format!("{} {conjunction} {last}", words.join(", ")),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,253 @@
+//! The list of settings: each one's flag, environment twin, config key, default and meaning.
+//!
+//! Place in the flow: the one list that `cli.rs` makes flags from, `config/file.rs` knows keys by, and
+//! docs/reference.md is compared with. What the values mean is in `config/endpoint.rs` and `config.rs`.
+//! Invariants: flags are unique and lower case with `-`; the environment twin follows from the flag, so that
+//! nobody has to look it up; a key that starts with `endpoint.` belongs to one endpoint, any other to the
+//! process.
+
+/// One thing that can be set.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its flag, without the leading `--`.
+    pub flag: &'static str,
+    /// Its key in the config file, from the root, with `.` between tables; empty if it has none.
+    pub key: &'static str,
+    /// What a value looks like.
+    pub kind: Kind,
+    /// The default as a user would write it; empty if there is none.
+    pub default: &'static str,
+    /// Where it stands in `--help` and in the reference.
+    pub group: Group,
+    /// What it does, in one or two sentences.
+    pub help: &'static str,
+}
+
+/// What a value looks like on the command line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One value, described by this placeholder.
+    Value(&'static str),
+    /// Any number of values, each described by this placeholder: the flag may be repeated, the environment
+    /// twin separates them with `,`, the file has an array.
+    List(&'static str),
+    /// On or off: the flag and this one, its opposite; `true` and `false` elsewhere.
+    Switch(&'static str),
+}
+
+/// A command that reads settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// `host serve`: all of them.
+    Serve,
+    /// `host run`: what one call without a server depends on.
+    Run,
+}
+
+/// Settings that belong together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    /// What is served, and where.
+    Endpoint,
+    /// The handler and what it may see.
+    Handler,
+    /// The model and how it runs.
+    Model,
+    /// What one handler may use.
+    HandlerLimits,
+    /// What a request may use, and how many there may be.
+    RequestLimits,
+    /// Listeners and shutdown.
+    Server,
+    /// Logs and caches.
+    Process,
+}
+
+impl Group {
+    /// Every group, in the order of `--help` and of the reference.
+    pub const ALL: [Group; 7] = [
+        Group::Endpoint,
+        Group::Handler,
+        Group::Model,
+        Group::HandlerLimits,
+        Group::RequestLimits,
+        Group::Server,
+        Group::Process,
+    ];
+
+    /// The heading above the group.
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Endpoint => "Endpoint",
+            Group::Handler => "Handler",
+            Group::Model => "Model",
+            Group::HandlerLimits => "Limits of a handler",
+            Group::RequestLimits => "Limits of requests",
+            Group::Server => "Server",
+            Group::Process => "Logs and cache",
+        }
+    }
+}
+
+impl Setting {
+    /// The environment twin: `--pre-timeout` is `MODELHOST_PRE_TIMEOUT`.
+    pub fn variable(&self) -> String {
+        format!("MODELHOST_{}", self.flag.replace('-', "_").to_uppercase())
+    }
+
+    /// Whether it describes one endpoint rather than the process.
+    pub fn of_endpoint(&self) -> bool {
+        self.key.starts_with("endpoint.")
+    }
+
+    /// Whether `scope`'s command reads it.
+    pub fn applies_to(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::Serve => true,
+            Scope::Run => {
+                matches!(self.group, Group::Handler | Group::Model | Group::HandlerLimits | Group::Process)
+            }
+        }
+    }
+}
+
+macro_rules! settings {
+    ($($name:ident: $group:ident, $flag:literal, $key:literal, $kind:expr, $default:literal, $help:literal;)+) => {
+        $(
+            #[doc = $help]
+            pub static $name: Setting = Setting {
+                flag: $flag, key: $key, kind: $kind, default: $default, group: Group::$group, help: $help,
+            };
+        )+
+        /// Every setting, group by group, in the order of `--help` and of the reference.
+        pub static ALL: &[&Setting] = &[$(&$name),+];
+    };
+}
+
+settings! {
+    CONFIG: Endpoint, "config", "", Kind::Value("FILE"), "",
+        "Config file, for more than one endpoint. Flags and environment win over it.";
+    NAME: Endpoint, "name", "endpoint.name", Kind::Value("NAME"), "stem of the handler's or the model's file",
+        "Name of the endpoint, as in metrics, logs and admin paths.";
+    PATH: Endpoint, "path", "endpoint.path", Kind::Value("PATH"), "/NAME",
+        "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
+    WATCH: Endpoint, "watch", "endpoint.watch", Kind::Switch("no-watch"), "true",
+        "Swap in the handler's file when it changes.";
+
+    PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
+        "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
+    PROJECT: Handler, "project", "endpoint.project", Kind::Value("DIR"), "",
+        "Folder that the handler sees, read-only, at `/mnt/project`.";
+    METADATA: Handler, "metadata", "endpoint.metadata", Kind::Value("JSON|@FILE"), "null",
+        "Free-form JSON for the handler, or `@` and a file that holds it.";
+    ENV: Handler, "env", "endpoint.env", Kind::List("NAME[=VALUE]"), "",
+        "Environment variable that the handler sees: the host's own value, or this one.";
+    ISOLATION: Handler, "isolation", "endpoint.isolation", Kind::Value("worker|request"), "worker",
+        "Whether an instance of the handler is reused for later requests, or made fresh for every one.";
+    NETWORK: Handler, "network", "endpoint.network", Kind::Value("none|stub"), "none",
+        "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";
+
+    MODEL: Model, "model", "endpoint.model.path", Kind::Value("FILE"), "",
+        "The model, an ONNX file. Without one, the handler runs alone.";
+    DEVICE: Model, "device", "endpoint.model.device", Kind::Value("auto|cpu|cuda[:N]"), "auto",
+        "Where the model runs. `auto` takes a GPU if one can be had; `cuda` fails at start if none can.";
+    INSTANCES: Model, "instances", "endpoint.model.instances", Kind::Value("N"), "auto",
+        "How many copies of the model run at the same time.";
+    THREADS: Model, "threads", "endpoint.model.threads", Kind::Value("N"), "auto",
+        "Threads that one run of the model may use.";
+    ONNXRUNTIME_LIB: Model, "onnxruntime-lib", "onnxruntime.lib", Kind::Value("FILE"), "searched for, see below",
+        "ONNX Runtime's shared library.";
+
+    MEMORY: HandlerLimits, "memory", "endpoint.limits.memory", Kind::Value("SIZE"), "64MiB",
+        "Memory of one instance of the handler.";
+    PRE_TIMEOUT: HandlerLimits, "pre-timeout", "endpoint.limits.pre_timeout", Kind::Value("DURATION"), "1s",
+        "How long `pre-inference` may run.";
+    POST_TIMEOUT: HandlerLimits, "post-timeout", "endpoint.limits.post_timeout", Kind::Value("DURATION"), "1s",
+        "How long `post-inference` may run.";
+    OUTPUT: HandlerLimits, "output", "endpoint.limits.output", Kind::Value("SIZE"), "64MiB",
+        "Most bytes that one call of the handler may return.";
+    PROJECT_SIZE: HandlerLimits, "project-size", "endpoint.limits.project", Kind::Value("SIZE"), "256MiB",
+        "Most bytes of project files that the handler may see.";
+
+    REQUEST_TIMEOUT: RequestLimits, "request-timeout", "endpoint.limits.request_timeout", Kind::Value("DURATION"), "30s",
+        "From the first byte of a request to its answer.";
+    BODY: RequestLimits, "body", "endpoint.limits.body", Kind::Value("SIZE"), "32MiB",
+        "Longest request body; beyond it the answer is 413.";
+    CONCURRENCY: RequestLimits, "concurrency", "endpoint.limits.concurrency", Kind::Value("N"), "64",
+        "Requests in flight; beyond it they queue.";
+    QUEUE: RequestLimits, "queue", "endpoint.limits.queue", Kind::Value("N"), "256",
+        "Requests that may queue; beyond it the answer is 503.";
+
+    LISTEN: Server, "listen", "server.listen", Kind::Value("IP:PORT"), "127.0.0.1:8000",
+        "Address of the endpoints. Port 0 picks a free one.";
+    ADMIN_LISTEN: Server, "admin-listen", "server.admin_listen", Kind::Value("IP:PORT"), "127.0.0.1:8001",
+        "Address of metrics, health and administration. Keep it private.";
+    METRICS_ON_MAIN: Server, "metrics-on-main", "server.metrics_on_main", Kind::Switch("no-metrics-on-main"), "true",
+        "Answer `GET /metrics` on the address of the endpoints too.";
+    CORS_ALLOW_ORIGIN: Server, "cors-allow-origin", "server.cors_allow_origin", Kind::Value("ORIGIN|none"), "*",
+        "Origin whose pages may call the endpoints from a browser. `none` sends no CORS header.";
+    DEBUG: Server, "debug", "server.debug", Kind::Switch("no-debug"), "false",
+        "Send callers the detail of server errors, such as a handler's own words. Not for production.";
+    DRAIN_TIMEOUT: Server, "drain-timeout", "server.drain_timeout", Kind::Value("DURATION"), "30s",
+        "How long requests in flight may take after SIGTERM.";
+
+    LOG_FORMAT: Process, "log-format", "log.format", Kind::Value("text|json"), "text",
+        "How a line of the log looks. Logs go to stderr.";
+    LOG_LEVEL: Process, "log-level", "log.level", Kind::Value("FILTER"), "info",
+        "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in `info,host::deploy=debug`.";
+    CACHE_DIR: Process, "cache-dir", "plugin.cache_dir", Kind::Value("DIR|none"), "${XDG_CACHE_HOME:-~/.cache}/modelhost",
+        "Where compiled handlers are kept for the next start. `none` keeps none.";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_lists_every_setting_and_no_other() {
+        let reference = include_str!("../../../docs/reference.md");
+        let section =
+            reference.split("\n## ").find(|section| section.starts_with("Flags and environment")).unwrap();
+        let rows = |line: &&str| line.starts_with("| `--");
+        let written: Vec<&str> = section.lines().filter(rows).collect();
+        let code = |text: &str| format!("`{text}`");
+        let expected: Vec<String> = ALL
+            .iter()
+            .map(|setting| {
+                let flag = match setting.kind {
+                    Kind::Value(value) | Kind::List(value) => code(&format!("--{} {value}", setting.flag)),
+                    Kind::Switch(off) => format!("`--{}`, `--{off}`", setting.flag),
+                };
+                let key = if setting.key.is_empty() { "none".to_owned() } else { code(setting.key) };
+                let default = match setting.default {
+                    "" => "none".to_owned(),
+                    words if words.contains(' ') => words.to_owned(),
+                    default => code(default),
+                };
+                let row = [flag, code(&setting.variable()), key, default, setting.help.to_owned()];
+                format!("| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "))
+            })
+            .collect();
+        let listed = expected.join("\n");
+        assert_eq!(written, expected, "the rows of docs/reference.md should be:\n{listed}\n");
+        for group in Group::ALL {
+            assert!(section.contains(&format!("### {}\n", group.title())), "{group:?}");
+        }
+    }
+
+    #[test]
+    fn the_file_in_the_reference_is_a_config_file() {
+        let reference = include_str!("../../../docs/reference.md");
+        let example = reference.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
+        let (file, problems) = super::super::file::parse(std::path::Path::new("modelhost.toml"), example);
+        assert_eq!(problems, []);
+        for setting in ALL.iter().filter(|setting| !setting.key.is_empty()) {
+            let mut tables = file.endpoints.iter().chain([&file.process]);
+            assert!(
+                tables.any(|table| table.get(setting.key).is_some()),
+                "`{}` is not in the example",
+                setting.key
+            );
+        }
+    }
+}

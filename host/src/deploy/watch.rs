@@ -1,0 +1,108 @@
+//! Sees that a handler's file has changed, waits until it is complete, and swaps it in.
+//!
+//! Place in the flow: one task an endpoint, beside the request path.
+//! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
+//! from here: the file's stamp (time, size, identity) changes, and once it has held still for [`SETTLED`] the file is
+//! read. Should a writer pause for longer than that, the half-written file fails to load, the old version stays, and
+//! the rest of the writing changes the stamp again.
+//! The file is looked at rather than subscribed to, because looking works on every file system: network mounts,
+//! container volumes, and folders whose links are switched as a whole.
+//! Invariant: a version is published only if the stamp was the same before and after reading it.
+
+use std::fs::Metadata;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use super::Endpoint;
+
+/// How often the file is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// How long a file must have held still.
+const SETTLED: Duration = Duration::from_millis(150);
+
+/// What changes when a file does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    identity: u64,
+}
+
+impl Stamp {
+    async fn of(path: &Path) -> Option<Stamp> {
+        let metadata = tokio::fs::metadata(path).await.ok()?;
+        Some(Stamp {
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+            identity: identity(&metadata),
+        })
+    }
+}
+
+#[cfg(unix)]
+fn identity(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
+}
+
+#[cfg(not(unix))]
+fn identity(_: &Metadata) -> u64 {
+    0
+}
+
+/// Follows the endpoint's handler file for ever; drop the future to stop. `seen` is the stamp of the version that is
+/// being served, taken before that version was read.
+pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut served: FileStamp) {
+    let mut changed: Option<(Option<Stamp>, tokio::time::Instant)> = None;
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let now = Stamp::of(&path).await;
+        if now == served.0 {
+            changed = None;
+            continue;
+        }
+        let since = match changed {
+            Some((stamp, since)) if stamp == now => since,
+            _ => {
+                changed = Some((now, tokio::time::Instant::now()));
+                continue;
+            }
+        };
+        if since.elapsed() < SETTLED {
+            continue;
+        }
+        if now.is_none() {
+            tracing::warn!(endpoint = %endpoint.config.name, path = %path.display(),
+                "handler file is gone; the version in memory goes on serving");
+            served = FileStamp(None);
+            continue;
+        }
+        let read = tokio::fs::read(&path).await;
+        if Stamp::of(&path).await != now {
+            continue;
+        }
+        // Whatever comes of it, this version of the file has had its chance.
+        served = FileStamp(now);
+        let outcome = match read {
+            Ok(bytes) => {
+                endpoint.swap(bytes.into(), "watch").await.map(drop).map_err(|error| error.to_string())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(endpoint = %endpoint.config.name, path = %path.display(),
+                "new handler refused, the old one goes on serving: {error}");
+        }
+    }
+}
+
+/// A file's state at some moment, to be compared with a later one.
+#[derive(Debug, Clone, Copy)]
+pub struct FileStamp(Option<Stamp>);
+
+impl FileStamp {
+    /// The file's state now.
+    pub async fn of(path: &Path) -> FileStamp {
+        FileStamp(Stamp::of(path).await)
+    }
+}

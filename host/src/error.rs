@@ -1,0 +1,153 @@
+//! Why a request failed: one type for every stage and protocol.
+//!
+//! Place in the flow: each stage returns it where the failure happens; `server/http/error.rs` holds the one
+//! table from [`Code`] to an HTTP status. `Display` goes to the caller and so names no host path, address or
+//! secret; [`RequestError::detail`] goes to the log only.
+//! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and a
+//! test compares.
+
+use std::fmt;
+
+/// Where in the pipeline a request was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Reading the request, finding its endpoint, waiting for a place.
+    Admit,
+    /// The handler's `pre-inference`, or the built-in conversion in its place; then the check of its tensors.
+    PreInference,
+    /// The model.
+    Infer,
+    /// The handler's `post-inference`, or the built-in conversion in its place; then the check of its response.
+    PostInference,
+}
+
+impl Stage {
+    /// Every stage, in the order of the flow.
+    pub const ALL: [Stage; 4] = [Stage::Admit, Stage::PreInference, Stage::Infer, Stage::PostInference];
+
+    /// The stage's name in errors, logs and metric labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Admit => "admit",
+            Stage::PreInference => "pre_inference",
+            Stage::Infer => "infer",
+            Stage::PostInference => "post_inference",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What kind of failure it was. Stable: clients and dashboards depend on the names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The caller must change the request.
+    InvalidInput,
+    /// No endpoint at this path.
+    NotFound,
+    /// The path exists, the method does not.
+    MethodNotAllowed,
+    /// The body is longer than `limits.body`.
+    BodyTooLarge,
+    /// The built-in conversion reads JSON only, and this is something else.
+    UnsupportedMediaType,
+    /// As many requests are waiting as may wait.
+    Overloaded,
+    /// The server is going away.
+    ShuttingDown,
+    /// The handler trapped: `unreachable`, a bad memory access, a panic, too deep a recursion.
+    PluginTrap,
+    /// The handler trapped after it was refused memory beyond `limits.memory`.
+    PluginOutOfMemory,
+    /// The handler returned something no tensor or response can be made of, or too much of it.
+    PluginBadOutput,
+    /// The handler returned `internal`.
+    PluginError,
+    /// The handler ran longer than `limits.pre_timeout` or `limits.post_timeout`.
+    PluginTimeout,
+    /// The request took longer than `limits.request_timeout`.
+    RequestTimeout,
+    /// The model failed.
+    ModelError,
+    /// A defect of this host.
+    Internal,
+}
+
+impl Code {
+    /// Every code, in the order of the documents.
+    pub const ALL: [Code; 15] = [
+        Code::InvalidInput,
+        Code::NotFound,
+        Code::MethodNotAllowed,
+        Code::BodyTooLarge,
+        Code::UnsupportedMediaType,
+        Code::Overloaded,
+        Code::ShuttingDown,
+        Code::PluginTrap,
+        Code::PluginOutOfMemory,
+        Code::PluginBadOutput,
+        Code::PluginError,
+        Code::PluginTimeout,
+        Code::RequestTimeout,
+        Code::ModelError,
+        Code::Internal,
+    ];
+
+    /// The stable name in error bodies, logs and metric labels.
+    pub fn name(self) -> &'static str {
+        match self {
+            Code::InvalidInput => "invalid_input",
+            Code::NotFound => "not_found",
+            Code::MethodNotAllowed => "method_not_allowed",
+            Code::BodyTooLarge => "body_too_large",
+            Code::UnsupportedMediaType => "unsupported_media_type",
+            Code::Overloaded => "overloaded",
+            Code::ShuttingDown => "shutting_down",
+            Code::PluginTrap => "plugin_trap",
+            Code::PluginOutOfMemory => "plugin_out_of_memory",
+            Code::PluginBadOutput => "plugin_bad_output",
+            Code::PluginError => "plugin_error",
+            Code::PluginTimeout => "plugin_timeout",
+            Code::RequestTimeout => "request_timeout",
+            Code::ModelError => "model_error",
+            Code::Internal => "internal",
+        }
+    }
+}
+
+/// A failed request.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct RequestError {
+    /// What kind of failure.
+    pub code: Code,
+    /// Where it happened.
+    pub stage: Stage,
+    /// For the caller: what was wrong and, where it is the caller's fault, what was expected.
+    pub message: String,
+    /// For the log: causes, backtraces, a handler's own words. Shown to the caller only under `--debug`.
+    pub detail: Option<String>,
+}
+
+impl RequestError {
+    /// A failure whose message says everything.
+    pub fn new(code: Code, stage: Stage, message: impl Into<String>) -> Self {
+        RequestError { code, stage, message: message.into(), detail: None }
+    }
+
+    /// A failure the caller can mend: 400 `invalid_input`.
+    pub fn invalid(stage: Stage, message: impl Into<String>) -> Self {
+        RequestError::new(Code::InvalidInput, stage, message)
+    }
+
+    /// Adds what only the log may know.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
+        self.detail = Some(detail.to_string());
+        self
+    }
+}

@@ -1,0 +1,23 @@
+//! A model server that runs a sandboxed WebAssembly handler around every prediction.
+//!
+//! ```text
+//!  HTTP → admit → pre-inference (wasm) → verify → infer (ONNX Runtime) → verify → post-inference (wasm) → HTTP
+//! ```
+//!
+//! The module list is the reading order and the import direction: a module names only modules below it, and
+//! `plugin` and `model` never name each other; the pipeline joins them. `tests/it/tidy.rs` enforces both.
+//! ARCHITECTURE.md walks one request through these files.
+
+pub mod commands;
+pub mod cli;
+pub mod config;
+pub mod app;
+pub mod server;
+pub mod deploy;
+pub mod pipeline;
+pub mod plugin;
+pub mod model;
+pub mod telemetry;
+pub mod request;
+pub mod error;
+pub mod tensor;

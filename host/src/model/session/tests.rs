@@ -1,0 +1,186 @@
+//! The engine through our own types: every datatype bit for bit, real numbers against an independent
+//! calculation, and what must be refused.
+//!
+//! These tests need ONNX Runtime where production finds it (`make setup`, or `ORT_DYLIB_PATH`) and fail without.
+
+use std::path::PathBuf;
+
+use super::*;
+use crate::model::library;
+
+fn model(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(format!("{name}.onnx"))
+}
+
+fn load(name: &str) -> Result<Session, String> {
+    let environment = library::load(None).unwrap_or_else(|error| panic!("{error}"));
+    Session::load(&environment, &model(name), Device::Cpu, 1)
+}
+
+fn tensor(name: &str, datatype: Datatype, shape: &[u64], data: impl Into<Bytes>) -> Tensor {
+    Tensor::new(name.into(), datatype, shape.to_vec(), data.into()).unwrap()
+}
+
+fn floats(tensor: &Tensor) -> Vec<f32> {
+    tensor.data.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
+}
+
+fn strings(elements: &[&str]) -> Vec<u8> {
+    let mut data = Vec::new();
+    for element in elements {
+        assert!(push_bytes_element(&mut data, element.as_bytes()));
+    }
+    data
+}
+
+/// Bytes at an address that no type larger than a byte is aligned for.
+fn misaligned(data: &[u8]) -> Bytes {
+    let mut padded = vec![0];
+    padded.extend_from_slice(data);
+    Bytes::from(padded).slice(1..)
+}
+
+#[test]
+fn every_datatype_passes_bit_for_bit() {
+    // Extremes, signed zeros, infinities, NaNs with a payload, subnormals.
+    let cases: &[(&str, Datatype, u64, Vec<u8>)] = &[
+        ("bool", Datatype::Bool, 3, vec![1, 0, 1]),
+        ("uint8", Datatype::Uint8, 3, vec![0, 1, 255]),
+        ("uint16", Datatype::Uint16, 2, vec![0, 1, 255, 255]),
+        ("uint32", Datatype::Uint32, 2, vec![0, 0, 0, 1, 255, 255, 255, 255]),
+        ("uint64", Datatype::Uint64, 2, [u64::MAX, 1].map(u64::to_le_bytes).concat()),
+        ("int8", Datatype::Int8, 3, vec![0x80, 0xff, 0x7f]),
+        ("int16", Datatype::Int16, 2, [i16::MIN, i16::MAX].map(i16::to_le_bytes).concat()),
+        ("int32", Datatype::Int32, 2, [i32::MIN, i32::MAX].map(i32::to_le_bytes).concat()),
+        ("int64", Datatype::Int64, 2, [i64::MIN, i64::MAX].map(i64::to_le_bytes).concat()),
+        ("fp16", Datatype::Fp16, 4, [0x7c00u16, 0x7e01, 0x8000, 0x0001].map(u16::to_le_bytes).concat()),
+        ("bf16", Datatype::Bf16, 4, [0xff80u16, 0x7fc1, 0x8000, 0x0001].map(u16::to_le_bytes).concat()),
+        (
+            "fp32",
+            Datatype::Fp32,
+            4,
+            [0xff80_0000u32, 0x7fc0_0001, 0x8000_0000, 1].map(u32::to_le_bytes).concat(),
+        ),
+        ("fp64", Datatype::Fp64, 3, [f64::MIN_POSITIVE, -0.0, f64::INFINITY].map(f64::to_le_bytes).concat()),
+        ("bytes", Datatype::Bytes, 3, strings(&["", "hé", "a longer one, beyond any small-string buffer"])),
+    ];
+    for (name, datatype, elements, data) in cases {
+        let mut session = load(&format!("identity_{name}")).unwrap();
+        let signature = Arc::clone(session.signature());
+        assert_eq!(signature.inputs[0].to_string(), format!("{datatype} [N]"));
+        for data in [Bytes::from(data.clone()), misaligned(data), Bytes::new()] {
+            let shape = [if data.is_empty() { 0 } else { *elements }];
+            let outputs = session.run(&[tensor("x", *datatype, &shape, data.clone())]).unwrap();
+            let [output] = outputs.as_slice() else { panic!("{outputs:?}") };
+            assert_eq!(
+                (&*output.name, output.datatype, output.shape.as_slice()),
+                ("y", *datatype, &shape[..])
+            );
+            assert_eq!(output.data, data, "{name}");
+        }
+    }
+}
+
+/// softmax(x · W + b) in double precision, from the weights that `tests/models/make.py` writes.
+fn iris(x: [f64; 4]) -> [f64; 3] {
+    const W: [[f64; 3]; 4] = [
+        [-0.4232165813446045, 0.5343352556228638, -0.11111865192651749],
+        [0.9669225215911865, -0.32159021496772766, -0.6453322768211365],
+        [-2.5167324542999268, -0.20662058889865875, 2.723353147506714],
+        [-1.0807734727859497, -0.9436482787132263, 2.0244216918945312],
+    ];
+    const B: [f64; 3] = [9.849278450012207, 2.2380523681640625, -12.08733081817627];
+    let mut e = B;
+    for (x, row) in x.iter().zip(W) {
+        for (e, w) in e.iter_mut().zip(row) {
+            *e += x * w;
+        }
+    }
+    let e = e.map(f64::exp);
+    e.map(|value| value / e.iter().sum::<f64>())
+}
+
+#[test]
+fn iris_agrees_with_an_independent_calculation() {
+    let mut session = load("iris_dyn").unwrap();
+    let flowers: [[f64; 4]; 4] =
+        [[5.2, 3.6, 1.4, 0.3], [5.9, 3.0, 4.2, 1.5], [6.0, 2.7, 5.1, 1.6], [6.7, 3.0, 5.2, 2.3]];
+    let data: Vec<u8> = flowers.as_flattened().iter().flat_map(|x| (*x as f32).to_le_bytes()).collect();
+    let outputs = session.run(&[tensor("input", Datatype::Fp32, &[4, 4], data)]).unwrap();
+    let [label, probabilities] = outputs.as_slice() else { panic!("{outputs:?}") };
+    assert_eq!(label.data, [0i64, 1, 2, 2].map(i64::to_le_bytes).concat());
+    assert_eq!((&*probabilities.name, probabilities.shape.as_slice()), ("probabilities", &[4, 3][..]));
+    for (row, flower) in floats(probabilities).chunks(3).zip(flowers) {
+        for (actual, expected) in row.iter().zip(iris(flower)) {
+            assert!((f64::from(*actual) - expected).abs() < 1e-6, "{actual} for {expected}");
+        }
+    }
+}
+
+#[test]
+fn signatures_show_names_fixed_free_and_unknown_extents() {
+    let shown = |name: &str| {
+        let session = load(name).unwrap();
+        let specs = session.signature().inputs.iter().chain(&session.signature().outputs);
+        specs.map(|spec| format!("{}: {spec}", spec.name)).collect::<Vec<_>>().join("; ")
+    };
+    assert_eq!(shown("iris_dyn"), "input: FP32 [N, 4]; label: INT64 [N]; probabilities: FP32 [N, 3]");
+    assert_eq!(shown("iris_static"), "input: FP32 [1, 4]; probabilities: FP32 [1, 3]");
+    assert_eq!(shown("add"), "a: FP32 [2]; b: FP32 [2]; sum: FP32 [2]");
+    // The engine does not tell a scalar from an unknown rank.
+    assert_eq!(shown("scalar"), "x: FP32 []; y: FP32 []");
+    assert_eq!(shown("unknown_rank"), "x: FP32 []; y: FP32 []");
+}
+
+#[test]
+fn outputs_outlive_their_session() {
+    let mut session = load("add").unwrap();
+    let pair = |a: f32, b: f32| [a, b].map(f32::to_le_bytes).concat();
+    let inputs = [
+        tensor("a", Datatype::Fp32, &[2], pair(1.0, 2.0)),
+        tensor("b", Datatype::Fp32, &[2], pair(3.0, 4.0)),
+    ];
+    let outputs = session.run(&inputs).unwrap();
+    drop((session, inputs));
+    assert_eq!(floats(&outputs[0]), [4.0, 6.0]);
+}
+
+#[test]
+fn a_failed_run_leaves_the_session_usable() {
+    let mut session = load("gather").unwrap();
+    let mut index =
+        |index: i64| session.run(&[tensor("index", Datatype::Int64, &[1], index.to_le_bytes().to_vec())]);
+    assert!(matches!(index(3), Err(ModelError::Run(_))));
+    assert_eq!(floats(&index(2).unwrap()[0]), [3.0]);
+}
+
+#[test]
+fn values_without_a_form_in_the_engine_are_refused() {
+    let mut session = load("identity_bytes").unwrap();
+    let mut refused = |shape: &[u64], data: Vec<u8>| {
+        session.run(&[tensor("x", Datatype::Bytes, shape, data)]).unwrap_err().to_string()
+    };
+    assert_eq!(
+        refused(&[2], strings(&["a", "b\0c"])),
+        "input `x`: element 1 holds a NUL, which the model's strings cannot"
+    );
+    assert_eq!(
+        refused(&[1], vec![1, 0, 0, 0, 0xff]),
+        "input `x`: element 0 is not UTF-8, which the model's strings must be"
+    );
+    assert_eq!(
+        refused(&[1 << 40, 1 << 40, 0], Vec::new()),
+        "input `x`: shape [1099511627776, 1099511627776, 0] is too large"
+    );
+    assert_eq!(session.run(&[]).unwrap_err().to_string(), "expected 1 inputs, got 0");
+}
+
+#[test]
+fn models_that_cannot_be_served_say_why() {
+    let error = load("sequence").unwrap_err();
+    assert!(error.starts_with("output `list` is a Sequence<"), "{error}");
+    assert!(load("no such model").is_err());
+    let environment = library::load(None).unwrap();
+    let error = Session::load(&environment, &model("add"), Device::Cuda(0), 1).unwrap_err();
+    assert!(error.starts_with("device `cuda:0`: "), "{error}");
+}

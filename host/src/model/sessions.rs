@@ -1,0 +1,132 @@
+//! Lends sessions to requests.
+//!
+//! Flow: `verify → [sessions] → session`.
+//! In:   the inputs of one request. Out: its outputs, or the engine's error.
+//!
+//! # Where it runs
+//! A run of some microseconds is cheaper than handing it to another thread and back, but a run of milliseconds
+//! on an async thread stalls every request that this thread serves. So the time of runs is watched (a moving
+//! average, which the runs at load start): runs that have lately been fast are made in place, others go to
+//! tokio's blocking threads. Large inputs always do, since the average says nothing about them.
+//!
+//! Invariant: a run owns the lease of its session, wherever it runs. So the session comes back after an error or
+//! a panic, and when the caller has gone while the run went on in a blocking thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::task;
+use tracing::debug;
+
+use super::ModelError;
+use super::pool::Pool;
+use super::session::Session;
+use crate::tensor::{Extent, Tensor, TensorSpec, element_count};
+
+/// Runs shorter than this are made on the caller's thread.
+const FAST: Duration = Duration::from_micros(200);
+
+/// Inputs larger than this, in bytes, are not: no average tells how long they take.
+const SMALL: usize = 64 << 10;
+
+/// A warm-up run this long is not repeated: what the first one cost on top no longer matters.
+const LONG: Duration = Duration::from_millis(10);
+
+/// Inputs larger than this, in bytes, are not made up for a warm-up.
+const TOO_LARGE: usize = 1 << 30;
+
+/// All sessions of one model.
+#[derive(Debug)]
+pub struct Sessions {
+    pool: Pool<Session>,
+    /// Moving average of the time of runs with small inputs, in nanoseconds.
+    typical: AtomicU64,
+}
+
+impl Sessions {
+    /// Runs every session once or twice on zeros, so that no request pays for the engine's first allocations,
+    /// and takes the time.
+    pub fn warm_up(mut sessions: Vec<Session>) -> Arc<Sessions> {
+        // Until a run has been timed, a run is not fast; the first one that is tips the balance.
+        let mut typical = FAST;
+        for session in &mut sessions {
+            match warm_up(session) {
+                Ok(time) => typical = time,
+                Err(error) => debug!(error, "a run on zeros failed, so the model is not warmed up"),
+            }
+        }
+        Arc::new(Sessions { pool: Pool::new(sessions), typical: AtomicU64::new(nanoseconds(typical)) })
+    }
+
+    /// Runs the model once, in place or on a blocking thread. Dropping the future loses nothing.
+    pub async fn run(self: &Arc<Self>, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
+        let small = inputs.iter().map(|input| input.data.len()).sum::<usize>() <= SMALL;
+        let mut session = self.pool.take().await;
+        if small && self.typical.load(Ordering::Relaxed) < nanoseconds(FAST) {
+            return self.timed(small, || session.run(&inputs));
+        }
+        let this = Arc::clone(self);
+        // The closure owns the session, so that the run can outlive this future.
+        let run = task::spawn_blocking(move || this.timed(small, || session.run(&inputs)));
+        run.await.unwrap_or_else(|error| Err(ModelError::Run(format!("the run was lost: {error}"))))
+    }
+
+    /// Number of sessions.
+    pub fn total(&self) -> usize {
+        self.pool.total()
+    }
+
+    /// Sessions that nobody holds at the moment.
+    pub fn idle(&self) -> usize {
+        self.pool.idle()
+    }
+
+    /// Runs and, if the inputs were `small`, lets the average know how long it took.
+    fn timed<T>(&self, small: bool, run: impl FnOnce() -> T) -> T {
+        let started = Instant::now();
+        let result = run();
+        if small {
+            let old = self.typical.load(Ordering::Relaxed);
+            let new = old - old / 8 + nanoseconds(started.elapsed()) / 8;
+            // Two runs that end together may lose one measurement, which does no harm.
+            self.typical.store(new, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+/// Runs on zeros, with one for every free extent, and says how long a run takes.
+fn warm_up(session: &mut Session) -> Result<Duration, String> {
+    let inputs = session.signature().inputs.iter().map(zeros).collect::<Option<Vec<_>>>();
+    let inputs = inputs.ok_or_else(|| "an input is too large to be made up".to_owned())?;
+    let mut run = || {
+        let started = Instant::now();
+        session.run(&inputs).map_err(|error| error.to_string())?;
+        Ok(started.elapsed())
+    };
+    // The first run also pays for allocations that later ones find done.
+    let first = run()?;
+    if first < LONG { run() } else { Ok(first) }
+}
+
+fn zeros(spec: &TensorSpec) -> Option<Tensor> {
+    let shape: Vec<u64> = spec
+        .shape
+        .iter()
+        .map(|extent| match extent {
+            Extent::Fixed(extent) => *extent,
+            Extent::Free(_) => 1,
+        })
+        .collect();
+    // Four zero bytes are an empty element of BYTES.
+    let length = element_count(&shape)?.checked_mul(spec.datatype.size().unwrap_or(4))?;
+    if length > TOO_LARGE {
+        return None;
+    }
+    Tensor::new(Arc::clone(&spec.name), spec.datatype, shape, vec![0; length].into()).ok()
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2)
+}

@@ -1,0 +1,184 @@
+//! The door of an endpoint: who may start now, who waits, who is turned away.
+//!
+//! Place in the flow: first stage, before a sandbox or any memory is taken for the request.
+//! In: nothing but the wish. Out: a [`Permit`], given back when dropped, on whatever path.
+//! Invariants: at most `concurrency` permits are out; at most `queue` requests wait, in order of arrival; this is
+//! the only place that says `overloaded`. Taking and giving back a permit without waiting is one atomic
+//! operation each.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::sync::Notify;
+
+use crate::error::{Code, RequestError, Stage};
+
+/// One endpoint's door.
+#[derive(Debug)]
+pub struct Door {
+    concurrency: usize,
+    queue: usize,
+    in_flight: AtomicUsize,
+    waiting: AtomicUsize,
+    freed: Notify,
+}
+
+/// The right to be in flight.
+#[derive(Debug)]
+pub struct Permit<'a> {
+    door: &'a Door,
+}
+
+impl Door {
+    /// A door that lets `concurrency` requests in and lets `queue` more wait.
+    pub fn new(concurrency: usize, queue: usize) -> Door {
+        Door {
+            concurrency,
+            queue,
+            in_flight: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            freed: Notify::new(),
+        }
+    }
+
+    /// Requests in flight and requests waiting, now.
+    pub fn load(&self) -> (usize, usize) {
+        (self.in_flight.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// Enters, after waiting if it must. Dropping the future leaves the queue.
+    ///
+    /// # Errors
+    /// `overloaded` if `queue` requests are waiting already.
+    pub async fn enter(&self) -> Result<Permit<'_>, RequestError> {
+        // Whoever comes while others wait queues behind them.
+        if self.waiting.load(Ordering::SeqCst) == 0
+            && let Some(permit) = self.try_enter()
+        {
+            return Ok(permit);
+        }
+        let Some(_waiting) = Waiting::join(self) else {
+            return Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many requests are waiting"));
+        };
+        loop {
+            // Registered before the attempt: a permit freed in between wakes this very waiter. A waiter that is
+            // dropped after it was woken passes the wake-up on.
+            let freed = self.freed.notified();
+            tokio::pin!(freed);
+            freed.as_mut().enable();
+            if let Some(permit) = self.try_enter() {
+                return Ok(permit);
+            }
+            freed.await;
+        }
+    }
+
+    fn try_enter(&self) -> Option<Permit<'_>> {
+        self.in_flight
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < self.concurrency).then_some(n + 1))
+            .ok()
+            .map(|_| Permit { door: self })
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.door.in_flight.fetch_sub(1, Ordering::SeqCst);
+        // Sequentially consistent with `enter`: either the waiter's attempt sees the free place, or this sees the
+        // waiter.
+        if self.door.waiting.load(Ordering::SeqCst) > 0 {
+            self.door.freed.notify_one();
+        }
+    }
+}
+
+/// A place in the queue, left when dropped.
+struct Waiting<'a>(&'a Door);
+
+impl<'a> Waiting<'a> {
+    fn join(door: &'a Door) -> Option<Waiting<'a>> {
+        door.waiting
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < door.queue).then_some(n + 1))
+            .ok()
+            .map(|_| Waiting(door))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn lets_in_queues_and_turns_away() {
+        let door = Door::new(1, 1);
+        let first = door.enter().await.unwrap();
+        let second = door.enter();
+        tokio::pin!(second);
+        assert!(futures_poll(second.as_mut()).await.is_none());
+        assert_eq!(door.load(), (1, 1));
+        assert_eq!(door.enter().await.unwrap_err().code, Code::Overloaded);
+        drop(first);
+        let _second = second.await.unwrap();
+        assert_eq!(door.load(), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_leaves_frees_its_place() {
+        let door = Door::new(1, 1);
+        let first = door.enter().await.unwrap();
+        {
+            let leaver = door.enter();
+            tokio::pin!(leaver);
+            assert!(futures_poll(leaver.as_mut()).await.is_none());
+        }
+        assert_eq!(door.load(), (1, 0));
+        drop(first);
+        assert!(door.enter().await.is_ok());
+    }
+
+    /// Many requests, most of them abandoned at a random moment: no permit is lost and nobody waits for ever.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn loses_nothing_under_cancellation() {
+        let door = Arc::new(Door::new(3, 10_000));
+        let tasks: Vec<_> = (0..2_000u64)
+            .map(|n| {
+                let door = door.clone();
+                tokio::spawn(async move {
+                    let patience = Duration::from_micros(n * 7919 % 3000);
+                    let work = async {
+                        let _permit = door.enter().await.unwrap();
+                        assert!(door.load().0 <= 3);
+                        tokio::time::sleep(Duration::from_micros(n % 50)).await;
+                    };
+                    if n % 3 == 0 { work.await } else { drop(tokio::time::timeout(patience, work).await) }
+                })
+            })
+            .collect();
+        for task in tasks {
+            tokio::time::timeout(Duration::from_secs(60), task)
+                .await
+                .expect("a request waits for ever")
+                .unwrap();
+        }
+        assert_eq!(door.load(), (0, 0));
+    }
+
+    /// Polls once.
+    async fn futures_poll<F: Future>(mut future: std::pin::Pin<&mut F>) -> Option<F::Output> {
+        std::future::poll_fn(|cx| {
+            std::task::Poll::Ready(match future.as_mut().poll(cx) {
+                std::task::Poll::Ready(output) => Some(output),
+                std::task::Poll::Pending => None,
+            })
+        })
+        .await
+    }
+}

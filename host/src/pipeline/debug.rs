@@ -1,0 +1,65 @@
+//! What every stage saw, cut to be readable: for `?debug=true` and `host run`.
+//!
+//! Place in the flow: beside it; nothing here changes a request.
+//! Lists end after ten elements and text after 500 characters, as in the first of the systems this host follows.
+
+use std::fmt::Write as _;
+
+use crate::pipeline::to_json;
+use crate::tensor::{BytesElements, Tensor};
+
+const ELEMENTS: usize = 10;
+const CHARACTERS: usize = 500;
+
+/// `input FP32 [1, 4] = [5.2, 3.6, 1.4, 0.3]`, one line a tensor.
+pub fn tensors(tensors: &[Tensor]) -> String {
+    let lines: Vec<String> = tensors
+        .iter()
+        .map(|tensor| {
+            let mut line = format!("{} {} {:?} = ", tensor.name, tensor.datatype, tensor.shape);
+            let head = head(tensor);
+            // The writer of responses, so that a number looks here as it does there; without its outer list.
+            let json = to_json::outputs(std::slice::from_ref(&head));
+            let json = String::from_utf8_lossy(&json);
+            let json = json.strip_prefix('[').and_then(|json| json.strip_suffix(']')).unwrap_or(&json);
+            let _ = match tensor.elements().checked_sub(ELEMENTS) {
+                Some(more @ 1..) => {
+                    let shown = text(json.strip_suffix(']').unwrap_or(json).as_bytes());
+                    write!(line, "{shown}, … {more} more]")
+                }
+                _ => write!(line, "{}", text(json.as_bytes())),
+            };
+            line
+        })
+        .collect();
+    lines.join("; ")
+}
+
+/// A body as text, if it is text.
+pub fn text(bytes: &[u8]) -> String {
+    let Ok(text) = std::str::from_utf8(bytes) else { return format!("{} bytes, not text", bytes.len()) };
+    match text.char_indices().nth(CHARACTERS) {
+        Some((end, _)) => format!("{}… {} bytes more", text.get(..end).unwrap_or_default(), text.len() - end),
+        None => text.to_owned(),
+    }
+}
+
+/// The first elements of a tensor, flat, unless all of them are shown.
+fn head(tensor: &Tensor) -> Tensor {
+    let elements = tensor.elements();
+    if elements <= ELEMENTS {
+        return tensor.clone();
+    }
+    let end = match tensor.datatype.size() {
+        Some(size) => size * ELEMENTS,
+        None => {
+            BytesElements::new(&tensor.data).take(ELEMENTS).flatten().map(|element| element.len() + 4).sum()
+        }
+    };
+    Tensor {
+        name: tensor.name.clone(),
+        datatype: tensor.datatype,
+        shape: vec![ELEMENTS as u64],
+        data: tensor.data.slice(..end.min(tensor.data.len())),
+    }
+}

@@ -1,0 +1,311 @@
+//! A JSON body as the model's inputs, where the handler has no `pre-inference`.
+//!
+//! Flow: `admit → [from_json] → verify → infer`.
+//! In:   the request's body and the model's signature.
+//! Out:  one tensor per input, in signature order, of the input's datatype and the shape the JSON has; giving
+//!       it the shape the model wants is `verify`'s business.
+//!
+//! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored; a
+//! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents.
+//!
+//! Two passes over the text, no tree in between: serde finds the inputs and proves the whole body to be JSON;
+//! then each input is read by `Reader`, which may take that for granted and writes little-endian elements
+//! straight into the tensor's buffer. Reading from the text itself keeps numbers exact: no detour by `f64` for
+//! a decimal that becomes FP32, none for a 64-bit integer, and BYTES keep a number as it was written.
+//!
+//! Invariants: neither pass recurses, so nesting costs no stack; memory is in proportion to the body. Errors are
+//! for the caller: they name key, position, datatype and value.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use half::{bf16, f16};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
+
+/// Deepest nesting of lists; no engine has tensors of more extents.
+const MAX_DEPTH: usize = 32;
+
+/// Most bytes of a value that an error repeats.
+const MAX_QUOTE: usize = 40;
+
+/// Makes one tensor per input of `signature` from `body`.
+///
+/// # Errors
+/// Text for the caller: `malformed json: …`, `missing key "input"`, `key "b": element 0: cannot convert "x" to
+/// FP32`, …
+pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String> {
+    let malformed = |error: &dyn fmt::Display| format!("malformed json: {error}");
+    let text = str::from_utf8(body).map_err(|error| malformed(&error))?;
+    let specs = &signature.inputs;
+    let values = if text.trim_ascii_start().starts_with('{') {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let values = deserializer.deserialize_map(Inputs(specs));
+        values.and_then(|values| deserializer.end().map(|()| values)).map_err(|error| malformed(&error))?
+    } else {
+        let value = serde_json::from_str::<&RawValue>(text).map_err(|error| malformed(&error))?;
+        match specs.as_slice() {
+            [] => Vec::new(),
+            [_] => vec![Some(value.get())],
+            _ => {
+                let keys: Vec<_> = specs.iter().map(|spec| format!("{:?}", spec.name)).collect();
+                return Err(format!("expected sample to be a dictionary with keys {}", keys.join(", ")));
+            }
+        }
+    };
+    let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
+        None | Some("null") => Err(format!("missing key {:?}", spec.name)),
+        Some(value) => tensor(value, spec).map_err(|error| format!("key {:?}: {error}", spec.name)),
+    };
+    specs.iter().zip(values).map(tensor).collect()
+}
+
+/// Picks the text of each input out of an object.
+struct Inputs<'a>(&'a [TensorSpec]);
+
+impl<'de> Visitor<'de> for Inputs<'_> {
+    type Value = Vec<Option<&'de str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut values = vec![None; self.0.len()];
+        while let Some(Key(key)) = map.next_key()? {
+            match self.0.iter().zip(&mut values).find(|(spec, _)| *spec.name == *key) {
+                // Of a key that comes twice the last value counts, as in most parsers.
+                Some((_, value)) => *value = Some(map.next_value::<&RawValue>()?.get()),
+                None => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// A key, borrowed unless it holds escapes.
+#[derive(serde::Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// Makes a tensor from the text of one value, which is known to be JSON.
+fn tensor(text: &str, spec: &TensorSpec) -> Result<Tensor, String> {
+    let mut reader =
+        Reader { datatype: spec.datatype, data: Vec::new(), counts: Vec::new(), extents: Vec::new() };
+    let mut rest = text;
+    while let Some(byte) = rest.bytes().next() {
+        let length = match byte {
+            b'[' => reader.open().map(|()| 1),
+            b']' => reader.close().map(|()| 1),
+            b',' | b' ' | b'\t' | b'\n' | b'\r' => Ok(1),
+            _ => {
+                let length = scalar_length(rest);
+                reader.element(rest.get(..length).unwrap_or(rest)).map(|()| length)
+            }
+        };
+        rest = rest.get(length?..).unwrap_or_default();
+    }
+    let shape = reader.extents.into_iter().map(Option::unwrap_or_default).collect();
+    Tensor::new(Arc::clone(&spec.name), spec.datatype, shape, reader.data.into())
+        .map_err(|error| error.to_string())
+}
+
+/// Collects the elements of nested lists and finds out their shape.
+struct Reader {
+    datatype: Datatype,
+    data: Vec<u8>,
+    /// For every list that is open, outermost first: how many of its items are complete.
+    counts: Vec<u64>,
+    /// For every depth at which there are lists: the length they all have, once the first of them is complete.
+    extents: Vec<Option<u64>>,
+}
+
+impl Reader {
+    fn open(&mut self) -> Result<(), String> {
+        let depth = self.counts.len();
+        if depth == MAX_DEPTH {
+            return Err(format!("lists nested deeper than {MAX_DEPTH}"));
+        }
+        if self.extents.len() == depth {
+            // The first list this deep. Elements beside it would have been read already.
+            if !self.data.is_empty() {
+                return Err(self.at("a list where the elements before are single values"));
+            }
+            self.extents.push(None);
+        }
+        self.counts.push(0);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        let length = self.counts.pop().unwrap_or_default();
+        let expected = self.extents.get(self.counts.len()).copied().flatten();
+        if let Some(expected) = expected
+            && expected != length
+        {
+            return Err(self.at(format_args!("a list of {length} where the ones before have {expected}")));
+        }
+        if let Some(extent) = self.extents.get_mut(self.counts.len()) {
+            *extent = Some(length);
+        }
+        self.complete();
+        Ok(())
+    }
+
+    fn element(&mut self, token: &str) -> Result<(), String> {
+        if self.counts.len() < self.extents.len() {
+            return Err(self.at(format_args!("{} where the elements before are lists", quote(token))));
+        }
+        match append(&mut self.data, self.datatype, token) {
+            Ok(()) => self.complete(),
+            Err(problem) => return Err(self.at(problem.describe(token, self.datatype))),
+        }
+        Ok(())
+    }
+
+    fn complete(&mut self) {
+        if let Some(count) = self.counts.last_mut() {
+            *count += 1;
+        }
+    }
+
+    /// `problem` with the position of the item that is being read: `element 3: …`, `element [1, 3]: …`.
+    fn at(&self, problem: impl fmt::Display) -> String {
+        match self.counts.as_slice() {
+            [] => problem.to_string(),
+            [index] => format!("element {index}: {problem}"),
+            path => format!("element {path:?}: {problem}"),
+        }
+    }
+}
+
+/// Length of the string, number or word that `text` starts with.
+fn scalar_length(text: &str) -> usize {
+    let bytes = text.bytes();
+    if text.starts_with('"') {
+        let mut escaped = false;
+        let end = bytes.skip(1).position(|byte| {
+            let end = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            end
+        });
+        return end.map_or(text.len(), |end| end + 2);
+    }
+    let mut bytes = bytes;
+    bytes.position(|byte| matches!(byte, b',' | b']' | b' ' | b'\t' | b'\n' | b'\r')).unwrap_or(text.len())
+}
+
+/// Why a value is no element of a datatype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Problem {
+    /// It is something else.
+    Kind,
+    /// It is a number with a fraction, or one whose exponent makes it uncertain.
+    Inexact,
+    /// It is too large or too small.
+    Range,
+}
+
+impl Problem {
+    fn describe(self, token: &str, datatype: Datatype) -> String {
+        let value = quote(token);
+        match self {
+            Problem::Kind => format!("cannot convert {value} to {datatype}"),
+            Problem::Inexact => format!("{value} is not an exact integer, which {datatype} needs"),
+            Problem::Range => format!("{value} is out of range for {datatype}"),
+        }
+    }
+}
+
+/// The value as an error repeats it: cut to be readable.
+fn quote(token: &str) -> Cow<'_, str> {
+    if token.starts_with('{') {
+        return "an object".into();
+    }
+    if token.len() <= MAX_QUOTE {
+        return token.into();
+    }
+    let end = token.floor_char_boundary(MAX_QUOTE);
+    format!("{}…", token.get(..end).unwrap_or_default()).into()
+}
+
+/// Appends the element that `token` stands for.
+fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Problem> {
+    match datatype {
+        Datatype::Bool => match token {
+            "true" => data.push(1),
+            "false" => data.push(0),
+            _ => return Err(Problem::Kind),
+        },
+        Datatype::Uint8 => data.extend_from_slice(&integer::<u8>(token)?.to_le_bytes()),
+        Datatype::Uint16 => data.extend_from_slice(&integer::<u16>(token)?.to_le_bytes()),
+        Datatype::Uint32 => data.extend_from_slice(&integer::<u32>(token)?.to_le_bytes()),
+        Datatype::Uint64 => data.extend_from_slice(&integer::<u64>(token)?.to_le_bytes()),
+        Datatype::Int8 => data.extend_from_slice(&integer::<i8>(token)?.to_le_bytes()),
+        Datatype::Int16 => data.extend_from_slice(&integer::<i16>(token)?.to_le_bytes()),
+        Datatype::Int32 => data.extend_from_slice(&integer::<i32>(token)?.to_le_bytes()),
+        Datatype::Int64 => data.extend_from_slice(&integer::<i64>(token)?.to_le_bytes()),
+        Datatype::Fp16 => {
+            let value = f16::from_f64(number(token)?);
+            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+        }
+        Datatype::Bf16 => {
+            let value = bf16::from_f64(number(token)?);
+            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+        }
+        Datatype::Fp32 => {
+            let value: f32 = number(token)?;
+            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+        }
+        Datatype::Fp64 => {
+            let value: f64 = number(token)?;
+            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+        }
+        Datatype::Bytes => {
+            let text = match token.bytes().next() {
+                Some(b'"') => serde_json::from_str::<Key<'_>>(token).map_err(|_| Problem::Kind)?.0,
+                Some(b'-' | b'0'..=b'9') => token.into(),
+                _ => return Err(Problem::Kind),
+            };
+            if !push_bytes_element(data, text.as_bytes()) {
+                return Err(Problem::Range);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A number of JSON. Rust's grammar has more (`inf`, `+1`), but nothing more that JSON lets through to here.
+fn number<T: std::str::FromStr>(token: &str) -> Result<T, Problem> {
+    token.parse().map_err(|_| Problem::Kind)
+}
+
+fn finite<T>(value: T, finite: bool) -> Result<T, Problem> {
+    if finite { Ok(value) } else { Err(Problem::Range) }
+}
+
+/// An integer, also in the form `3.0` or `1e3`, in which some languages write integers.
+fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, Problem> {
+    /// From here on `f64` skips integers, so that the number may have been another one in the text.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+
+    if let Ok(value) = token.parse() {
+        return Ok(value);
+    }
+    let float: f64 = number(token)?;
+    let value = if token.contains(['.', 'e', 'E']) {
+        if float.fract() != 0.0 || EXACT <= float.abs() {
+            return Err(Problem::Inexact);
+        }
+        // Exact, as just checked.
+        float as i128
+    } else {
+        token.parse().map_err(|_| Problem::Range)?
+    };
+    T::try_from(value).map_err(|_| Problem::Range)
+}
+
+#[cfg(test)]
+mod tests;

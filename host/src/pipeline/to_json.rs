@@ -1,0 +1,209 @@
+//! The model's outputs as the response, where the handler has no `post-inference`.
+//!
+//! Flow: `infer → verify → [to_json] → respond`.
+//! In:   verified tensors, in model order.
+//! Out:  a JSON list with one nested list per output.
+//!
+//! Numbers are written with as few digits as give the same value back at their own width; FP16 and BF16 count
+//! as FP32. NaN and infinities, which JSON does not have, become `null`. BYTES become strings, or
+//! `{"b64": "…"}` where they are not UTF-8, as in TensorFlow Serving's JSON: nothing is lost.
+//!
+//! A tensor without elements is `[]` whatever its shape: `[1099511627776, 0]` would be a terabyte of brackets.
+//!
+//! Invariant: the result is valid JSON, of a length in proportion to the tensors' data. It is written straight
+//! from their bytes into one buffer.
+
+use std::fmt::{self, Write};
+
+use half::{bf16, f16};
+use serde::ser::{Error, Serialize, SerializeMap, Serializer};
+
+use crate::tensor::{BytesElements, Datatype, Tensor};
+
+/// Writes `outputs` as JSON.
+pub fn outputs(outputs: &[Tensor]) -> Vec<u8> {
+    // Cannot fail: a `Vec` takes everything, and verified BYTES can be read.
+    serde_json::to_vec(&Outputs(outputs)).unwrap_or_default()
+}
+
+struct Outputs<'a>(&'a [Tensor]);
+
+impl Serialize for Outputs<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Output))
+    }
+}
+
+struct Output<'a>(&'a Tensor);
+
+impl Serialize for Output<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tensor = self.0;
+        let to = serializer;
+        match tensor.datatype {
+            Datatype::Bool => numbers(tensor, |[byte]| byte != 0, to),
+            Datatype::Uint8 => numbers(tensor, u8::from_le_bytes, to),
+            Datatype::Uint16 => numbers(tensor, u16::from_le_bytes, to),
+            Datatype::Uint32 => numbers(tensor, u32::from_le_bytes, to),
+            Datatype::Uint64 => numbers(tensor, u64::from_le_bytes, to),
+            Datatype::Int8 => numbers(tensor, i8::from_le_bytes, to),
+            Datatype::Int16 => numbers(tensor, i16::from_le_bytes, to),
+            Datatype::Int32 => numbers(tensor, i32::from_le_bytes, to),
+            Datatype::Int64 => numbers(tensor, i64::from_le_bytes, to),
+            Datatype::Fp16 => numbers(tensor, |bytes| f16::from_le_bytes(bytes).to_f32(), to),
+            Datatype::Bf16 => numbers(tensor, |bytes| bf16::from_le_bytes(bytes).to_f32(), to),
+            Datatype::Fp32 => numbers(tensor, f32::from_le_bytes, to),
+            Datatype::Fp64 => numbers(tensor, f64::from_le_bytes, to),
+            Datatype::Bytes => {
+                let elements = BytesElements::new(&tensor.data).collect::<Result<Vec<_>, _>>();
+                let elements = elements.map_err(S::Error::custom)?;
+                Nested { shape: &tensor.shape, elements: &elements, decode: |bytes| Text(bytes) }
+                    .serialize(to)
+            }
+        }
+    }
+}
+
+/// Elements of `N` bytes each.
+fn numbers<const N: usize, T: Serialize, S: Serializer>(
+    tensor: &Tensor,
+    decode: impl Fn([u8; N]) -> T + Copy,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let (elements, _) = tensor.data.as_chunks::<N>();
+    Nested { shape: &tensor.shape, elements, decode }.serialize(serializer)
+}
+
+/// `elements` as lists nested by `shape`: the bare element if that is empty.
+struct Nested<'a, E, F> {
+    shape: &'a [u64],
+    elements: &'a [E],
+    decode: F,
+}
+
+impl<E: Copy, T: Serialize, F: Fn(E) -> T + Copy> Serialize for Nested<'_, E, F> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self.elements, self.shape) {
+            ([], _) => serializer.collect_seq([(); 0]),
+            ([element, ..], []) => (self.decode)(*element).serialize(serializer),
+            (elements, [_]) => serializer.collect_seq(elements.iter().map(|element| (self.decode)(*element))),
+            (elements, [rows, shape @ ..]) => {
+                let rows = usize::try_from(*rows).map_err(S::Error::custom)?;
+                let width = elements.len().checked_div(rows).unwrap_or(0).max(1);
+                let nested = |elements| Nested { shape, elements, decode: self.decode };
+                serializer.collect_seq(elements.chunks(width).map(nested))
+            }
+        }
+    }
+}
+
+/// One element of BYTES.
+struct Text<'a>(&'a [u8]);
+
+impl Serialize for Text<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match str::from_utf8(self.0) {
+            Ok(text) => serializer.serialize_str(text),
+            Err(_) => {
+                let mut object = serializer.serialize_map(Some(1))?;
+                object.serialize_entry("b64", &format_args!("{}", Base64(self.0)))?;
+                object.end()
+            }
+        }
+    }
+}
+
+/// Standard alphabet, padded (RFC 4648, section 4).
+struct Base64<'a>(&'a [u8]);
+
+impl fmt::Display for Base64<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        for group in self.0.chunks(3) {
+            let missing = 3 - group.len();
+            let bits = group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * missing);
+            for position in 0..4 {
+                let letter =
+                    ALPHABET.get(bits >> (18 - 6 * position) & 63).filter(|_| position < 4 - missing);
+                f.write_char(letter.map_or('=', |letter| char::from(*letter)))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::push_bytes_element;
+
+    fn check(datatype: Datatype, shape: &[u64], data: Vec<u8>, expected: &str) {
+        let tensor = Tensor::new("y".into(), datatype, shape.to_vec(), data.into()).unwrap();
+        let json = String::from_utf8(outputs(&[tensor])).unwrap();
+        assert_eq!(json, format!("[{expected}]"));
+        serde_json::from_str::<serde::de::IgnoredAny>(&json).unwrap();
+    }
+
+    fn floats(values: &[f32]) -> Vec<u8> {
+        values.iter().flat_map(|value| value.to_le_bytes()).collect()
+    }
+
+    fn texts(values: &[&[u8]]) -> Vec<u8> {
+        let mut data = Vec::new();
+        assert!(values.iter().all(|value| push_bytes_element(&mut data, value)));
+        data
+    }
+
+    #[test]
+    fn outputs_come_in_model_order() {
+        let label = Tensor::new("label".into(), Datatype::Int64, vec![1], vec![0; 8].into()).unwrap();
+        let data = floats(&[0.9819308, 0.0180693, 1.737e-8]).into();
+        let probabilities = Tensor::new("p".into(), Datatype::Fp32, vec![1, 3], data).unwrap();
+        let json = outputs(&[label, probabilities]);
+        assert_eq!(str::from_utf8(&json).unwrap(), "[[0],[[0.9819308,0.0180693,1.737e-8]]]");
+        assert_eq!(outputs(&[]), b"[]");
+    }
+
+    #[test]
+    fn every_datatype_at_its_extremes() {
+        check(Datatype::Bool, &[2], vec![0, 1], "[false,true]");
+        check(Datatype::Uint8, &[2], vec![0, 255], "[0,255]");
+        check(Datatype::Uint16, &[1], vec![255, 255], "[65535]");
+        check(Datatype::Uint32, &[1], vec![255; 4], "[4294967295]");
+        check(Datatype::Uint64, &[1], vec![255; 8], "[18446744073709551615]");
+        check(Datatype::Int8, &[1], vec![128], "[-128]");
+        check(Datatype::Int16, &[1], i16::MIN.to_le_bytes().into(), "[-32768]");
+        check(Datatype::Int32, &[1], i32::MIN.to_le_bytes().into(), "[-2147483648]");
+        check(Datatype::Int64, &[1], i64::MIN.to_le_bytes().into(), "[-9223372036854775808]");
+        check(Datatype::Fp16, &[2], vec![0x66, 0x2e, 0x00, 0x7c], "[0.099975586,null]");
+        check(Datatype::Bf16, &[2], vec![0xcd, 0x3d, 0xc0, 0x7f], "[0.100097656,null]");
+        let values = [0.1, 4.0, -0.0, f32::MAX, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+        check(Datatype::Fp32, &[7], floats(&values), "[0.1,4.0,-0.0,3.4028235e+38,null,null,null]");
+        check(Datatype::Fp64, &[1], 0.1f64.to_le_bytes().into(), "[0.1]");
+    }
+
+    #[test]
+    fn shapes_nest() {
+        check(Datatype::Uint8, &[], vec![7], "7");
+        check(Datatype::Uint8, &[1, 1], vec![7], "[[7]]");
+        check(Datatype::Uint8, &[2, 3], vec![1, 2, 3, 4, 5, 6], "[[1,2,3],[4,5,6]]");
+        check(Datatype::Uint8, &[2, 1, 2], vec![1, 2, 3, 4], "[[[1,2]],[[3,4]]]");
+        check(Datatype::Uint8, &[0], vec![], "[]");
+        check(Datatype::Uint8, &[2, 0], vec![], "[]");
+        check(Datatype::Uint8, &[1 << 40, 0], vec![], "[]");
+        check(Datatype::Bytes, &[2, 1], texts(&[b"a", b"b"]), r#"[["a"],["b"]]"#);
+    }
+
+    #[test]
+    fn bytes_are_text_or_base64() {
+        check(Datatype::Bytes, &[2], texts(&["hé\"\n".as_bytes(), b""]), r#"["hé\"\n",""]"#);
+        for (bytes, expected) in [
+            (&b"\xff"[..], "/w=="),
+            (b"\xff\xfe", "//4="),
+            (b"\xff\xfe\xfd", "//79"),
+            (b"\xff\xfe\xfd\x00", "//79AA=="),
+        ] {
+            check(Datatype::Bytes, &[], texts(&[bytes]), &format!(r#"{{"b64":"{expected}"}}"#));
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! A loaded handler component: what the pipeline sees of the sandbox.
+//!
+//! Place in the flow: `deploy` loads a [`Plugin`] (compile → check → first instance); the pipeline borrows an
+//! instance for each request with [`Plugin::lend`] and calls both stages on it.
+//! In: a component's bytes and the endpoint's facts. Out: tensors and responses in the crate's own types.
+//! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`] has
+//! passed; a [`Lease`] that is not finished takes its instance with it.
+
+mod bindings;
+mod context;
+mod convert;
+mod deadline;
+mod engine;
+mod grants;
+mod inspect;
+mod instance;
+mod output;
+mod project;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use crossbeam_queue::ArrayQueue;
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::{Component, InstancePre};
+
+use self::bindings::exports::modelhost::handler::{post_inference, pre_inference};
+use self::instance::{Instance, State};
+use self::project::ProjectView;
+use crate::error::{RequestError, Stage};
+use crate::request::{Request, Response};
+use crate::telemetry::metrics::Instances;
+use crate::tensor::{Signature, Tensor};
+
+pub use self::engine::{Sandbox, SandboxError};
+pub use self::inspect::{Inspection, inspect};
+pub use self::project::ProjectError;
+
+/// Time a first instance has for its start functions. Interpreters need more than a request may take.
+const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an instance lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// An instance serves one request after another; its globals persist between them.
+    #[default]
+    Worker,
+    /// Every request gets a fresh instance; nothing survives it.
+    Request,
+}
+
+/// What a handler sees of the network. Nothing, in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// A component that imports sockets is refused.
+    #[default]
+    None,
+    /// Sockets are there, and every call is denied. For language runtimes that import them whether used or not.
+    Stub,
+}
+
+/// What one instance may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of one instance, in bytes.
+    pub memory: usize,
+    /// Most bytes one call may return, tensors or response together.
+    pub output: usize,
+    /// How long `pre-inference` may run.
+    pub pre_timeout: Duration,
+    /// How long `post-inference` may run.
+    pub post_timeout: Duration,
+    /// Most bytes of project files an endpoint may mount.
+    pub project: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            memory: 64 << 20,
+            output: 64 << 20,
+            pre_timeout: Duration::from_secs(1),
+            post_timeout: Duration::from_secs(1),
+            project: 256 << 20,
+        }
+    }
+}
+
+/// What all handlers of a process share.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Config {
+    /// Where compiled components are kept; `None` switches the cache off.
+    pub cache_dir: Option<PathBuf>,
+}
+
+/// What a handler may know of its endpoint, and what it may use.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// The endpoint's name, for logs.
+    pub endpoint: Arc<str>,
+    /// The model's inputs and outputs; empty without a model.
+    pub signature: Arc<Signature>,
+    /// JSON text.
+    pub metadata: Arc<str>,
+    /// What it sees of the network.
+    pub network: Network,
+    /// Environment variables.
+    pub env: Vec<(String, String)>,
+    /// Folder to mount, if any.
+    pub project: Option<PathBuf>,
+    /// Canonical paths the mount leaves out: the model.
+    pub hidden: Vec<PathBuf>,
+    /// What an instance may use.
+    pub limits: Limits,
+    /// How long an instance lives.
+    pub isolation: Isolation,
+    /// Most requests in flight, and so most instances worth keeping.
+    pub concurrency: usize,
+    /// Counts the endpoint's instances.
+    pub instances: Instances,
+}
+
+/// Why a component cannot serve. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message names its fields")]
+pub enum LoadError {
+    #[error(
+        "not a WebAssembly component: {0}\n  hint: a core module has to be wrapped first, see the README of your language's example"
+    )]
+    Compile(String),
+    #[error(
+        "`{found}` is of an unknown version of the handler contract; this host speaks {}@{}\n  hint: rebuild the handler against this version, or serve it with a newer host",
+        bindings::PACKAGE,
+        bindings::VERSION
+    )]
+    Version { found: String },
+    #[error("imports what it is not granted: {}\n  hint: {hint}", quoted(refused))]
+    Import { refused: Vec<String>, hint: &'static str },
+    #[error("its imports do not fit: {0:#}")]
+    Link(wasmtime::Error),
+    #[error(
+        "exports neither `{}` nor `{}`\n  hint: export at least one of the contract's interfaces; `host inspect` shows what it has",
+        bindings::PRE_INFERENCE,
+        bindings::POST_INFERENCE
+    )]
+    NoHandler,
+    #[error("`{export}` does not have the contract's type: {source:#}")]
+    Export { export: &'static str, source: wasmtime::Error },
+    #[error("fails to start: {0}")]
+    Start(String),
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+}
+
+fn quoted(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// Everything the instances of one loaded component have in common.
+struct Shared {
+    pre: InstancePre<State>,
+    pre_inference: Option<pre_inference::GuestIndices>,
+    post_inference: Option<post_inference::GuestIndices>,
+    facts: Facts,
+    project: Option<ProjectView>,
+}
+
+/// One loaded version of a handler.
+pub struct Plugin {
+    shared: Arc<Shared>,
+    /// Instances between two requests. Lock-free; never fuller than the endpoint's concurrency.
+    idle: ArrayQueue<Box<Instance>>,
+    digest: String,
+}
+
+/// What a stage leads to.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    /// Go on with this.
+    Next(T),
+    /// The handler answers the caller at once.
+    Respond(Response),
+}
+
+impl Plugin {
+    /// Compiles and checks a component, then starts a first instance, so that a component which cannot run never
+    /// becomes current. Takes milliseconds to seconds, on a thread of its own.
+    ///
+    /// # Errors
+    /// [`LoadError`]. Nothing of a refused component stays behind.
+    pub async fn load(sandbox: &Sandbox, bytes: Bytes, facts: Facts) -> Result<Plugin, LoadError> {
+        let sandbox = sandbox.clone();
+        let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&sandbox, &bytes, facts));
+        let plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
+        let first =
+            plugin.fresh(START_TIMEOUT).await.map_err(|error| LoadError::Start(format!("{error:#}")))?;
+        plugin.give_back(first);
+        Ok(plugin)
+    }
+
+    /// Everything that needs no guest code to run.
+    fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Plugin, LoadError> {
+        let component = Component::from_binary(&sandbox.engine, bytes)
+            .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
+        let exports = |name| component.get_export_index(None, name).is_some();
+        let pre_inference = exports(bindings::PRE_INFERENCE)
+            .then(|| pre_inference::GuestIndices::new(&pre))
+            .transpose()
+            .map_err(|source| LoadError::Export { export: bindings::PRE_INFERENCE, source })?;
+        let post_inference = exports(bindings::POST_INFERENCE)
+            .then(|| post_inference::GuestIndices::new(&pre))
+            .transpose()
+            .map_err(|source| LoadError::Export { export: bindings::POST_INFERENCE, source })?;
+        if pre_inference.is_none() && post_inference.is_none() {
+            return Err(LoadError::NoHandler);
+        }
+        let project = facts
+            .project
+            .as_deref()
+            .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
+            .transpose()?;
+        Ok(Plugin {
+            idle: ArrayQueue::new(facts.concurrency.max(1)),
+            shared: Arc::new(Shared { pre, pre_inference, post_inference, facts, project }),
+            digest: digest(bytes),
+        })
+    }
+
+    /// SHA-256 of the component, in hex.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Whether the component exports `pre-inference` and `post-inference`.
+    pub fn stages(&self) -> (bool, bool) {
+        (self.shared.pre_inference.is_some(), self.shared.post_inference.is_some())
+    }
+
+    /// Lends an instance to a request: an idle one under [`Isolation::Worker`] if there is one, else a fresh one.
+    ///
+    /// # Errors
+    /// `overloaded` if the process has no sandbox left, `plugin_trap` if the component fails to start.
+    pub async fn lend(&self, request: &Arc<Request>) -> Result<Lease<'_>, RequestError> {
+        let mut instance = match self.idle.pop() {
+            Some(instance) => instance,
+            None => {
+                let time = self.shared.facts.limits.pre_timeout;
+                let fresh = self.fresh(time).await;
+                fresh.map_err(|error| instance::instantiation_error(error, Stage::PreInference))?
+            }
+        };
+        instance.begin(request);
+        Ok(Lease { plugin: self, instance: Some(instance) })
+    }
+
+    async fn fresh(&self, time: Duration) -> wasmtime::Result<Box<Instance>> {
+        Instance::new(&self.shared, time).await.map(Box::new)
+    }
+
+    /// Keeps an instance for the next request, or drops it.
+    fn give_back(&self, instance: Box<Instance>) {
+        if self.shared.facts.isolation == Isolation::Worker {
+            // A full queue holds as many instances as there can be requests: this one is then not needed.
+            drop(self.idle.push(instance));
+        }
+    }
+}
+
+/// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: whatever state
+/// the guest was left in is gone.
+pub struct Lease<'a> {
+    plugin: &'a Plugin,
+    instance: Option<Box<Instance>>,
+}
+
+impl Lease<'_> {
+    /// Runs the handler's `pre-inference`; `None` if it has none.
+    ///
+    /// # Errors
+    /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`, `plugin_timeout`,
+    /// `request_timeout`.
+    pub async fn pre_inference(
+        &mut self,
+        request: &Request,
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        self.instance.as_mut()?.pre_inference(request).await
+    }
+
+    /// Runs the handler's `post-inference`; `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn post_inference(
+        &mut self,
+        request: &Request,
+        prediction: &[Tensor],
+    ) -> Option<Result<Response, RequestError>> {
+        self.instance.as_mut()?.post_inference(request, prediction).await
+    }
+
+    /// The request is answered and the guest is at rest: the instance may serve another.
+    pub fn finish(mut self) {
+        if let Some(mut instance) = self.instance.take() {
+            instance.end();
+            self.plugin.give_back(instance);
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(mut instance) = self.instance.take() {
+            instance.end();
+        }
+    }
+}
+
+/// SHA-256 in hex: what names a version of a handler.
+pub fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

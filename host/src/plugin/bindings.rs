@@ -1,0 +1,26 @@
+//! The generated half of the handler contract: the only file that reads `wit/`.
+//!
+//! When the contract grows, each released version keeps a module like this one, and everything above sees
+//! [`crate::tensor`] and [`crate::request`] types only.
+
+#![allow(missing_docs, reason = "generated; wit/*.wit documents every item")]
+
+wasmtime::component::bindgen!({
+    path: "../wit",
+    world: "handler",
+    ownership: Borrowing { duplicate_if_necessary: true },
+    // A guest may wait for WASI (a file, a clock), so every call into it is async.
+    exports: { default: async },
+    with: {
+        "modelhost:handler/types.context": super::context::Context,
+    },
+});
+
+/// The contract's package, without its version.
+pub(super) const PACKAGE: &str = "modelhost:handler";
+/// The contract's version this module speaks. Components of `0.1.x` work.
+pub(super) const VERSION: &str = "0.1.0";
+/// Full name of the export that turns a request into inputs.
+pub(super) const PRE_INFERENCE: &str = "modelhost:handler/pre-inference@0.1.0";
+/// Full name of the export that turns outputs into a response.
+pub(super) const POST_INFERENCE: &str = "modelhost:handler/post-inference@0.1.0";

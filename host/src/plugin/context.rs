@@ -1,0 +1,77 @@
+//! What a handler may ask about the request it serves.
+//!
+//! Place in the flow: called by the guest while `pre-inference` or `post-inference` runs.
+//! In: the store's current request and the endpoint's facts. Out: copies into the guest, made only when asked.
+//! Invariant: answers come from the request this instance was lent for; there is no handle to any other.
+
+use std::sync::Arc;
+
+use wasmtime::component::Resource;
+
+use super::bindings::modelhost::handler::types;
+use super::convert;
+use super::instance::State;
+use crate::request::Request;
+
+/// The `context` resource. Holds nothing: an instance serves one request at a time, so the store's state says
+/// which request is meant, and a handle costs no table entry.
+#[derive(Debug)]
+pub struct Context;
+
+impl Context {
+    /// The handle a call is made with.
+    pub(super) fn handle() -> Resource<Context> {
+        Resource::new_borrow(0)
+    }
+}
+
+/// Without a request (a guest's start function, say) there is nothing to answer with.
+fn current(state: &State) -> Option<&Arc<Request>> {
+    state.request.as_ref()
+}
+
+impl types::Host for State {}
+
+impl types::HostContext for State {
+    fn request_id(&mut self, _context: Resource<Context>) -> String {
+        current(self).map(|request| request.id.to_string()).unwrap_or_default()
+    }
+
+    fn method(&mut self, _context: Resource<Context>) -> String {
+        current(self).map(|request| request.head.method().to_owned()).unwrap_or_default()
+    }
+
+    fn path(&mut self, _context: Resource<Context>) -> String {
+        current(self).map(|request| request.head.path().to_owned()).unwrap_or_default()
+    }
+
+    fn query(&mut self, _context: Resource<Context>) -> String {
+        current(self).map(|request| request.head.query().to_owned()).unwrap_or_default()
+    }
+
+    fn header(&mut self, _context: Resource<Context>, name: String) -> Option<String> {
+        current(self).and_then(|request| request.head.header(&name)).map(str::to_owned)
+    }
+
+    fn sample(&mut self, _context: Resource<Context>) -> types::SampleResult {
+        match current(self) {
+            Some(request) => types::SampleResult {
+                content_type: request.content_type().to_owned(),
+                body: request.body.to_vec(),
+            },
+            None => types::SampleResult { content_type: String::new(), body: Vec::new() },
+        }
+    }
+
+    fn signature(&mut self, _context: Resource<Context>) -> types::Signature {
+        convert::signature(&self.shared.facts.signature)
+    }
+
+    fn metadata(&mut self, _context: Resource<Context>) -> String {
+        self.shared.facts.metadata.to_string()
+    }
+
+    fn drop(&mut self, _context: Resource<Context>) -> wasmtime::Result<()> {
+        Ok(())
+    }
+}

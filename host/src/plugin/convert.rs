@@ -1,0 +1,158 @@
+//! Handler contract types ↔ the crate's own.
+//!
+//! Place in the flow: between a guest call and the rest of the pipeline.
+//! In: what the guest returned, already copied out of its memory once by the component ABI (it may change that
+//! memory at any time, so this copy is the one that makes a check mean something). Out: checked tensors and
+//! responses that own those very bytes.
+//! Invariant: nothing a guest returns can panic, overflow or reach an engine unchecked.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::bindings::modelhost::handler::types;
+use crate::request::Response;
+use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
+
+/// Response headers a handler may not set: the server owns them, or they belong to one connection.
+const REFUSED_HEADERS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-request-id",
+];
+
+/// Makes tensors of what `pre-inference` returned.
+///
+/// # Errors
+/// Text that names the tensor and what is wrong with it.
+pub(super) fn tensors_from_guest(tensors: Vec<types::TensorResult>) -> Result<Vec<Tensor>, String> {
+    tensors
+        .into_iter()
+        .map(|tensor| {
+            let name: Arc<str> = tensor.name.into();
+            let data = Bytes::from(tensor.data);
+            Tensor::new(name.clone(), datatype_from_guest(tensor.datatype), tensor.shape, data)
+                .map_err(|error| format!("tensor `{name}`: {error}"))
+        })
+        .collect()
+}
+
+/// Borrows tensors for a call to `post-inference`; the ABI copies them into the guest's memory once.
+pub(super) fn tensors_to_guest(tensors: &[Tensor]) -> Vec<types::TensorParam<'_>> {
+    tensors
+        .iter()
+        .map(|tensor| types::TensorParam {
+            name: &tensor.name,
+            datatype: datatype_to_guest(tensor.datatype),
+            shape: &tensor.shape,
+            data: &tensor.data,
+        })
+        .collect()
+}
+
+/// Checks a handler's response.
+///
+/// # Errors
+/// Text that names the part that no HTTP response can carry.
+pub(super) fn response_from_guest(response: types::Response) -> Result<Response, String> {
+    if !(200..=599).contains(&response.status) {
+        return Err(format!("response status {} is not within 200 to 599", response.status));
+    }
+    if !is_header_value(&response.content_type) {
+        return Err("response content type is not a header value".to_owned());
+    }
+    for (name, value) in &response.headers {
+        if !is_header_name(name) {
+            return Err(format!("response header name `{}` is not a header name", name.escape_default()));
+        }
+        if REFUSED_HEADERS.iter().any(|refused| name.eq_ignore_ascii_case(refused)) {
+            return Err(format!("response header `{name}` is the server's to set"));
+        }
+        if !is_header_value(value) {
+            return Err(format!("value of response header `{name}` is not a header value"));
+        }
+    }
+    Ok(Response {
+        status: response.status,
+        content_type: response.content_type,
+        headers: response.headers,
+        body: Bytes::from(response.body),
+    })
+}
+
+/// The model's signature as the guest sees it; free extents become -1.
+pub(super) fn signature(signature: &Signature) -> types::Signature {
+    let specs = |specs: &[TensorSpec]| {
+        specs
+            .iter()
+            .map(|spec| types::TensorSpec {
+                name: spec.name.to_string(),
+                datatype: datatype_to_guest(spec.datatype),
+                shape: spec
+                    .shape
+                    .iter()
+                    .map(|extent| match extent {
+                        Extent::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
+                        Extent::Free(_) => -1,
+                    })
+                    .collect(),
+            })
+            .collect()
+    };
+    types::Signature { inputs: specs(&signature.inputs), outputs: specs(&signature.outputs) }
+}
+
+/// RFC 9110, section 5.1: a token.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// RFC 9110, section 5.5, without obsolete bytes: visible ASCII, space, tab.
+fn is_header_value(value: &str) -> bool {
+    value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
+}
+
+fn datatype_from_guest(datatype: types::Datatype) -> Datatype {
+    match datatype {
+        types::Datatype::Bool => Datatype::Bool,
+        types::Datatype::Uint8 => Datatype::Uint8,
+        types::Datatype::Uint16 => Datatype::Uint16,
+        types::Datatype::Uint32 => Datatype::Uint32,
+        types::Datatype::Uint64 => Datatype::Uint64,
+        types::Datatype::Int8 => Datatype::Int8,
+        types::Datatype::Int16 => Datatype::Int16,
+        types::Datatype::Int32 => Datatype::Int32,
+        types::Datatype::Int64 => Datatype::Int64,
+        types::Datatype::Fp16 => Datatype::Fp16,
+        types::Datatype::Bf16 => Datatype::Bf16,
+        types::Datatype::Fp32 => Datatype::Fp32,
+        types::Datatype::Fp64 => Datatype::Fp64,
+        types::Datatype::Bytes => Datatype::Bytes,
+    }
+}
+
+fn datatype_to_guest(datatype: Datatype) -> types::Datatype {
+    match datatype {
+        Datatype::Bool => types::Datatype::Bool,
+        Datatype::Uint8 => types::Datatype::Uint8,
+        Datatype::Uint16 => types::Datatype::Uint16,
+        Datatype::Uint32 => types::Datatype::Uint32,
+        Datatype::Uint64 => types::Datatype::Uint64,
+        Datatype::Int8 => types::Datatype::Int8,
+        Datatype::Int16 => types::Datatype::Int16,
+        Datatype::Int32 => types::Datatype::Int32,
+        Datatype::Int64 => types::Datatype::Int64,
+        Datatype::Fp16 => types::Datatype::Fp16,
+        Datatype::Bf16 => types::Datatype::Bf16,
+        Datatype::Fp32 => types::Datatype::Fp32,
+        Datatype::Fp64 => types::Datatype::Fp64,
+        Datatype::Bytes => types::Datatype::Bytes,
+    }
+}

@@ -1,0 +1,120 @@
+//! The one wasm engine of the process: compiler settings, instance pool, compile cache, epoch ticker.
+//!
+//! Place in the flow: built once at start; every handler is compiled by it and every instance comes from its pool.
+//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from the cache folder this
+//! user owns, never from a caller.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use wasmtime::{
+    Cache, CacheConfig, Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy,
+    PoolingAllocationConfig,
+};
+
+use super::grants::Linkers;
+use super::{Config, deadline, project};
+
+/// Stack of guest code. Deeper recursion traps.
+const GUEST_STACK: usize = 512 << 10;
+/// Stack a guest call runs on: the guest's own and what host functions need on top.
+const CALL_STACK: usize = 2 << 20;
+/// Entries of one table. Interpreters compiled to wasm have the largest function tables, about ten thousand.
+const TABLE_ELEMENTS: usize = 64 << 10;
+/// Core instances one component usually has, Python's with its shared libraries included. More is possible, at the cost of
+/// fewer instances in all.
+const CORE_INSTANCES: u32 = 16;
+/// All a 32-bit guest can address.
+const LARGEST_MEMORY: usize = 4 << 30;
+/// Memory a freed slot keeps mapped, so that the next instance in it starts without page faults. Covers what
+/// handlers in any of the tried languages touch per request.
+const KEEP_RESIDENT: usize = 16 << 20;
+
+/// The engine and what guests may import. Cheap to clone.
+#[derive(Clone)]
+pub struct Sandbox {
+    pub(super) engine: Engine,
+    pub(super) linkers: Arc<Linkers>,
+}
+
+/// Why the sandbox could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The engine refused its settings or the machine cannot give what they need.
+    #[error("cannot set up the wasm engine: {0:#}\n  hint: every request in flight reserves 4 GiB of address space; lower `limits.concurrency` if that is too much")]
+    Engine(wasmtime::Error),
+    /// The compile cache's folder cannot be used.
+    #[error(
+        "cannot use the compile cache in `{0}`: {1:#}\n  hint: choose another folder with `--cache-dir`, or `--cache-dir none`"
+    )]
+    Cache(String, wasmtime::Error),
+    /// No thread for the ticker.
+    #[error("cannot start the epoch ticker: {0}")]
+    Ticker(std::io::Error),
+}
+
+impl Sandbox {
+    /// Sets up the engine for at most `instances` instances alive at the same time.
+    ///
+    /// # Errors
+    /// [`SandboxError`]; all of them are for the operator.
+    pub fn new(config: &Config, instances: usize) -> Result<Sandbox, SandboxError> {
+        project::remove_leftovers();
+        let mut engine_config = engine_config(instances);
+        if let Some(folder) = &config.cache_dir {
+            let cache = open_cache(folder)
+                .map_err(|error| SandboxError::Cache(folder.display().to_string(), error))?;
+            engine_config.cache(Some(cache));
+        }
+        let engine = Engine::new(&engine_config).map_err(SandboxError::Engine)?;
+        let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
+        deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
+        Ok(Sandbox { engine, linkers: Arc::new(linkers) })
+    }
+}
+
+fn engine_config(instances: usize) -> EngineConfig {
+    let mut config = EngineConfig::new();
+    // The handler contract is synchronous; WASI 0.3's concurrency would make every call three times dearer.
+    config.concurrency_support(false);
+    config.epoch_interruption(true);
+    config.max_wasm_stack(GUEST_STACK);
+    config.async_stack_size(CALL_STACK);
+    // Enough frames to find a bug by, few enough for a log line.
+    config.wasm_backtrace_max_frames(NonZeroUsize::new(20));
+
+    let count = u32::try_from(instances).unwrap_or(u32::MAX).max(1);
+    let mut pool = PoolingAllocationConfig::default();
+    pool.total_component_instances(count)
+        // One component holds many core instances: its own modules, its libraries, and the glue between them.
+        .total_core_instances(count.saturating_mul(CORE_INSTANCES))
+        // Components have one memory; a few may have more.
+        .total_memories(count.saturating_add(count / 4 + 4))
+        .total_tables(count.saturating_mul(4))
+        .total_stacks(count)
+        .max_core_instances_per_component(256)
+        .max_memories_per_component(16)
+        .max_tables_per_component(64)
+        .max_component_instance_size(4 << 20)
+        .max_core_instance_size(4 << 20)
+        .table_elements(TABLE_ELEMENTS)
+        // What an instance may use is its endpoint's limit, see `instance.rs`; here is only the address space.
+        .max_memory_size(LARGEST_MEMORY)
+        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .table_keep_resident(256 << 10)
+        // Asks the kernel which pages were written and resets only those; older kernels cannot tell.
+        .pagemap_scan(Enabled::Auto);
+    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
+    config
+}
+
+fn open_cache(folder: &Path) -> wasmtime::Result<Cache> {
+    std::fs::create_dir_all(folder)?;
+    // Whoever can write here can run native code as this user.
+    #[cfg(unix)]
+    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    let mut config = CacheConfig::new();
+    config.with_directory(std::fs::canonicalize(folder)?);
+    Cache::new(config)
+}

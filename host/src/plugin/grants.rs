@@ -1,0 +1,193 @@
+//! What a guest may import, and the check that it imports nothing else.
+//!
+//! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
+//! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log, stdin
+//! is empty), the environment variables of the endpoint, and a file system that holds the project and nothing
+//! else. Under [`Network::Stub`] also sockets, every one of whose calls is denied. Not granted: HTTP, anything unknown.
+//! Invariants: what is not granted is not linked, so a check that missed it would still not let it run; no guest ever
+//! reaches a network.
+
+use wasmtime::Engine;
+use wasmtime::component::{Component, HasData, HasSelf, InstancePre, Linker, ResourceTable};
+use wasmtime_wasi::WasiView;
+use wasmtime_wasi::cli::{WasiCli, WasiCliView};
+use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
+use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
+use wasmtime_wasi::p2::bindings as wasi;
+use wasmtime_wasi::random::WasiRandom;
+use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
+
+use super::bindings::{self, PACKAGE, VERSION};
+use super::instance::State;
+use super::{LoadError, Network};
+
+/// Every interface a guest may import, without versions.
+const GRANTED: [&str; 21] = [
+    "modelhost:handler/types",
+    "wasi:cli/environment",
+    "wasi:cli/exit",
+    "wasi:cli/stderr",
+    "wasi:cli/stdin",
+    "wasi:cli/stdout",
+    "wasi:cli/terminal-input",
+    "wasi:cli/terminal-output",
+    "wasi:cli/terminal-stderr",
+    "wasi:cli/terminal-stdin",
+    "wasi:cli/terminal-stdout",
+    "wasi:clocks/monotonic-clock",
+    "wasi:clocks/wall-clock",
+    "wasi:filesystem/preopens",
+    "wasi:filesystem/types",
+    "wasi:io/error",
+    "wasi:io/poll",
+    "wasi:io/streams",
+    "wasi:random/insecure",
+    "wasi:random/insecure-seed",
+    "wasi:random/random",
+];
+
+const GRANT_HINT: &str = "build the handler without it; wit/README.md lists what is granted";
+const STUB_HINT: &str = "handlers have no network; a language runtime that imports sockets without using them \
+    (Python's does) loads with `--network stub`, which denies every call";
+
+/// What [`Network::Stub`] adds.
+const SOCKETS: [&str; 7] = [
+    "wasi:sockets/instance-network",
+    "wasi:sockets/ip-name-lookup",
+    "wasi:sockets/network",
+    "wasi:sockets/tcp",
+    "wasi:sockets/tcp-create-socket",
+    "wasi:sockets/udp",
+    "wasi:sockets/udp-create-socket",
+];
+
+/// What guests may be linked with, for each [`Network`].
+pub(super) struct Linkers {
+    none: Linker<State>,
+    stub: Linker<State>,
+}
+
+impl Linkers {
+    pub(super) fn new(engine: &Engine) -> wasmtime::Result<Linkers> {
+        let none = linker(engine)?;
+        let mut stub = none.clone();
+        link_sockets(&mut stub)?;
+        Ok(Linkers { none, stub })
+    }
+
+    fn of(&self, network: Network) -> &Linker<State> {
+        match network {
+            Network::None => &self.none,
+            Network::Stub => &self.stub,
+        }
+    }
+}
+
+struct HasTable;
+
+impl HasData for HasTable {
+    type Data<'a> = &'a mut ResourceTable;
+}
+
+/// Links exactly what [`GRANTED`] lists.
+fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
+    let mut linker = Linker::<State>::new(engine);
+    let l = &mut linker;
+    bindings::modelhost::handler::types::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+
+    wasi::io::error::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
+    wasi::io::poll::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
+    wasi::io::streams::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
+    wasi::clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, State::clocks)?;
+    wasi::clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, State::clocks)?;
+    wasi::random::random::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
+    wasi::random::insecure::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
+    wasi::random::insecure_seed::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
+    wasi::cli::exit::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::environment::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::stdout::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::terminal_input::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::terminal_output::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
+    wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
+    wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
+    Ok(linker)
+}
+
+/// Links what [`SOCKETS`] lists. A WASI context allows no address, no protocol and no name lookup unless told to, and
+/// nothing here tells it to.
+fn link_sockets(l: &mut Linker<State>) -> wasmtime::Result<()> {
+    use wasi::sockets;
+    sockets::network::add_to_linker::<_, WasiSockets>(
+        l,
+        &sockets::network::LinkOptions::default(),
+        State::sockets,
+    )?;
+    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
+    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
+    sockets::tcp::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
+    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
+    sockets::udp::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
+    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
+    Ok(())
+}
+
+/// An interface name in its parts: `modelhost:handler/types@0.1.0`.
+struct Interface<'a> {
+    /// `modelhost:handler`
+    package: &'a str,
+    /// `modelhost:handler/types`
+    unversioned: &'a str,
+    /// `0.1.0`, or empty.
+    version: &'a str,
+}
+
+impl<'a> Interface<'a> {
+    fn parse(name: &'a str) -> Interface<'a> {
+        let (unversioned, version) = name.rsplit_once('@').unwrap_or((name, ""));
+        let package = unversioned.split_once('/').map_or(unversioned, |(package, _)| package);
+        Interface { package, unversioned, version }
+    }
+}
+
+/// Names of everything a component exports and imports, in order.
+pub(super) fn names(component: &Component, engine: &Engine) -> (Vec<String>, Vec<String>) {
+    let r#type = component.component_type();
+    let exports = r#type.exports(engine).map(|(name, _)| name.to_owned()).collect();
+    let imports = r#type.imports(engine).map(|(name, _)| name.to_owned()).collect();
+    (exports, imports)
+}
+
+/// Checks contract version and imports, then links.
+///
+/// # Errors
+/// [`LoadError`] that names the version or every import which is not granted.
+pub(super) fn check(
+    component: &Component,
+    linkers: &Linkers,
+    network: Network,
+) -> Result<InstancePre<State>, LoadError> {
+    let (exports, imports) = names(component, component.engine());
+    for name in exports.iter().chain(&imports) {
+        let interface = Interface::parse(name);
+        if interface.package == PACKAGE && interface.version != VERSION {
+            return Err(LoadError::Version { found: name.clone() });
+        }
+    }
+    let refused: Vec<String> = imports
+        .into_iter()
+        .filter(|name| {
+            let name = Interface::parse(name).unversioned;
+            !GRANTED.contains(&name) && !(network == Network::Stub && SOCKETS.contains(&name))
+        })
+        .collect();
+    if !refused.is_empty() {
+        let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
+        return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });
+    }
+    linkers.of(network).instantiate_pre(component).map_err(LoadError::Link)
+}

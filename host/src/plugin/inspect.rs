@@ -1,0 +1,71 @@
+//! What a component is, found out without running it.
+//!
+//! Place in the flow: `host inspect`. In: a component's bytes. Out: names, versions and sizes for a person or a script.
+
+use serde::Serialize;
+use wasmtime::component::Component;
+
+use super::bindings::{PACKAGE, POST_INFERENCE, PRE_INFERENCE};
+use super::{LoadError, Network, Sandbox, digest, grants};
+
+/// The answer of `host inspect`.
+#[derive(Debug, Clone, Serialize)]
+pub struct Inspection {
+    /// SHA-256 of the file, in hex.
+    pub digest: String,
+    /// Size of the file in bytes.
+    pub bytes: usize,
+    /// Size of its machine code in bytes.
+    pub compiled_bytes: usize,
+    /// Versions of the handler contract it names; one in a sound component.
+    pub contract: Vec<String>,
+    /// Whether it has `pre-inference`.
+    pub pre_inference: bool,
+    /// Whether it has `post-inference`.
+    pub post_inference: bool,
+    /// Everything it exports.
+    pub exports: Vec<String>,
+    /// Everything it imports.
+    pub imports: Vec<String>,
+    /// Why this host would refuse it; `None` if it would not.
+    pub refused: Option<String>,
+}
+
+/// Compiles and checks a component, runs nothing of it.
+///
+/// # Errors
+/// [`LoadError::Compile`] if the bytes are no component. A component this host would refuse is not an error:
+/// [`Inspection::refused`] says why.
+pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError> {
+    let component = Component::from_binary(&sandbox.engine, bytes)
+        .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+    let (exports, imports) = grants::names(&component, &sandbox.engine);
+    let mut contract: Vec<String> = exports
+        .iter()
+        .chain(&imports)
+        .filter_map(|name| {
+            name.strip_prefix(PACKAGE)?.rsplit_once('@').map(|(_, version)| version.to_owned())
+        })
+        .collect();
+    contract.sort();
+    contract.dedup();
+    let pre_inference = exports.iter().any(|name| name == PRE_INFERENCE);
+    let post_inference = exports.iter().any(|name| name == POST_INFERENCE);
+    let refused = match grants::check(&component, &sandbox.linkers, Network::None) {
+        Ok(_) if pre_inference || post_inference => None,
+        Ok(_) => Some(LoadError::NoHandler.to_string()),
+        Err(error) => Some(error.to_string()),
+    };
+    let image = component.image_range();
+    Ok(Inspection {
+        digest: digest(bytes),
+        bytes: bytes.len(),
+        compiled_bytes: (image.end as usize).saturating_sub(image.start as usize),
+        contract,
+        pre_inference,
+        post_inference,
+        exports,
+        imports,
+        refused,
+    })
+}

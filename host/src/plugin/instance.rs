@@ -1,0 +1,286 @@
+//! One instance of a handler: its store, its limits, its calls.
+//!
+//! Life of an instance: *fresh* (made when no idle one is left, or for every request) → *lent* to one request →
+//! `pre-inference` → (the model runs) → `post-inference` → *idle* again, or dropped.
+//! It is dropped, never reused, when a call trapped, was cut off or returned nonsense, when its request ended
+//! before `post-inference` returned, and always under `isolation = request`.
+//! Invariants: between two calls of one request nobody else holds the instance; its deadline is set before every
+//! entry into guest code; its memory never passes the limit.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::component::ResourceTable;
+use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
+use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::bindings::exports::modelhost::handler::{post_inference, pre_inference};
+use super::bindings::modelhost::handler::types;
+use super::context::Context;
+use super::deadline::{self, DeadlineExceeded};
+use super::output::{Output, Stream};
+use super::{Outcome, Shared, convert};
+use crate::error::{Code, RequestError, Stage};
+use crate::request::{Request, Response, until};
+use crate::telemetry::metrics::Alive;
+use crate::tensor::Tensor;
+
+/// Most handles (files, streams, clocks) an instance may hold.
+const HANDLES: usize = 1024;
+/// Most random bytes one host call may return.
+const RANDOM_BYTES: u64 = 1 << 20;
+/// Most entries all tables of an instance may have together.
+const TABLE_ELEMENTS: usize = 1 << 20;
+
+/// What the store of one instance owns.
+pub(super) struct State {
+    pub(super) shared: Arc<Shared>,
+    pub(super) request: Option<Arc<Request>>,
+    limiter: Limiter,
+    /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
+    wasi: Option<(WasiCtx, Output)>,
+    table: ResourceTable,
+    deadline: Instant,
+    ticks: u32,
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let (ctx, _) = self.wasi.get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref()));
+        WasiCtxView { ctx, table: &mut self.table }
+    }
+}
+
+fn wasi_context(shared: &Shared, request: Option<&Arc<Request>>) -> (WasiCtx, Output) {
+    let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
+    let output = Output::new(shared.facts.endpoint.clone(), id);
+    let mut builder = WasiCtxBuilder::new();
+    builder
+        .stdout(output.stream(Stream::Stdout))
+        .stderr(output.stream(Stream::Stderr))
+        .envs(&shared.facts.env)
+        .max_random_size(RANDOM_BYTES);
+    if let Some(project) = &shared.project
+        && let Err(error) = builder.preopened_dir(project.path(), "/mnt/project", FsPerms::ReadOnly)
+    {
+        // The guest sees no project then, and says so in its own words.
+        tracing::error!(endpoint = %shared.facts.endpoint, "cannot open the copy of the project files: {error:#}");
+    }
+    (builder.build(), output)
+}
+
+/// Counts memory over all of an instance's linear memories and tables.
+#[derive(Debug)]
+struct Limiter {
+    memory: usize,
+    memory_limit: usize,
+    elements: usize,
+    /// Whether growth was refused since the request began: what makes a trap an out-of-memory.
+    refused: bool,
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_add(desired.saturating_sub(current));
+        let granted = total <= self.memory_limit;
+        if granted {
+            self.memory = total;
+        }
+        self.refused |= !granted;
+        Ok(granted)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        self.refused = true;
+        Ok(())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.elements.saturating_add(desired.saturating_sub(current));
+        let granted = total <= TABLE_ELEMENTS;
+        if granted {
+            self.elements = total;
+        }
+        Ok(granted)
+    }
+}
+
+/// A live instance and its bound exports.
+pub(super) struct Instance {
+    store: Store<State>,
+    pre: Option<pre_inference::Guest>,
+    post: Option<post_inference::Guest>,
+    _alive: Alive,
+}
+
+impl Instance {
+    /// Makes a fresh instance. Guest start functions run here, for at most `time`.
+    pub(super) async fn new(shared: &Arc<Shared>, time: Duration) -> wasmtime::Result<Instance> {
+        let limits = &shared.facts.limits;
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(HANDLES);
+        let state = State {
+            shared: shared.clone(),
+            request: None,
+            limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
+            wasi: None,
+            table,
+            deadline: Instant::now() + time,
+            ticks: 0,
+        };
+        let mut store = Store::new(shared.pre.engine(), state);
+        store.limiter(|state| &mut state.limiter);
+        store.set_hostcall_fuel(limits.output);
+        store.epoch_deadline_callback(|mut store| {
+            let state = store.data_mut();
+            deadline::on_tick(state.deadline, &mut state.ticks)
+        });
+        store.set_epoch_deadline(deadline::FIRST_TICKS);
+        let instance = shared.pre.instantiate_async(&mut store).await?;
+        let pre = match &shared.pre_inference {
+            Some(indices) => Some(indices.load(&mut store, &instance)?),
+            None => None,
+        };
+        let post = match &shared.post_inference {
+            Some(indices) => Some(indices.load(&mut store, &instance)?),
+            None => None,
+        };
+        Ok(Instance { store, pre, post, _alive: shared.facts.instances.made() })
+    }
+
+    /// From here on the instance belongs to `request`.
+    pub(super) fn begin(&mut self, request: &Arc<Request>) {
+        let state = self.store.data_mut();
+        state.limiter.refused = false;
+        if let Some((_, output)) = &state.wasi {
+            output.begin(&request.id);
+        }
+        state.request = Some(request.clone());
+    }
+
+    /// The request is answered; what it printed without a line end is logged.
+    pub(super) fn end(&mut self) {
+        let state = self.store.data_mut();
+        state.request = None;
+        if let Some((_, output)) = &state.wasi {
+            output.flush();
+        }
+    }
+
+    /// Calls `pre-inference`; `None` if the handler has none.
+    pub(super) async fn pre_inference(
+        &mut self,
+        request: &Request,
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        const STAGE: Stage = Stage::PreInference;
+        let time = self.store.data().shared.facts.limits.pre_timeout;
+        let guest = self.pre.as_ref()?;
+        let deadline = arm(&mut self.store, request, time);
+        let sample = pre_inference::Sample { content_type: request.content_type(), body: &request.body };
+        let call = guest.call_pre_inference(&mut self.store, sample, Context::handle());
+        Some(match until(deadline, call).await {
+            Some(Ok(Ok(tensors))) => convert::tensors_from_guest(tensors)
+                .map(Outcome::Next)
+                .map_err(|text| bad_output(STAGE, text)),
+            Some(Ok(Err(error))) => handler_error(error, STAGE),
+            Some(Err(error)) => Err(self.fault(error, STAGE)),
+            None => Err(self.timeout(STAGE)),
+        })
+    }
+
+    /// Calls `post-inference`; `None` if the handler has none.
+    pub(super) async fn post_inference(
+        &mut self,
+        request: &Request,
+        prediction: &[Tensor],
+    ) -> Option<Result<Response, RequestError>> {
+        const STAGE: Stage = Stage::PostInference;
+        let time = self.store.data().shared.facts.limits.post_timeout;
+        let guest = self.post.as_ref()?;
+        let deadline = arm(&mut self.store, request, time);
+        let prediction = convert::tensors_to_guest(prediction);
+        let call = guest.call_post_inference(&mut self.store, &prediction, Context::handle());
+        Some(match until(deadline, call).await {
+            Some(Ok(Ok(response))) => {
+                convert::response_from_guest(response).map_err(|text| bad_output(STAGE, text))
+            }
+            Some(Ok(Err(error))) => handler_error(error, STAGE).map(|outcome| match outcome {
+                Outcome::Next(never) | Outcome::Respond(never) => never,
+            }),
+            Some(Err(error)) => Err(self.fault(error, STAGE)),
+            None => Err(self.timeout(STAGE)),
+        })
+    }
+
+    /// The call waited past its deadline, outside guest code.
+    fn timeout(&self, stage: Stage) -> RequestError {
+        timed_out(self.store.data(), stage)
+    }
+
+    /// Turns what ended a call into the request's error.
+    fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
+        let state = self.store.data();
+        if error.downcast_ref::<DeadlineExceeded>().is_some() {
+            return timed_out(state, stage);
+        }
+        let (code, message) = if state.limiter.refused {
+            let limit = state.limiter.memory_limit;
+            (Code::PluginOutOfMemory, format!("the handler needs more than its {limit} bytes of memory"))
+        } else if let Some(exit) = error.downcast_ref::<I32Exit>() {
+            (Code::PluginTrap, format!("the handler exited with status {}", exit.0))
+        } else if let Some(trap) = error.downcast_ref::<Trap>() {
+            (Code::PluginTrap, format!("the handler trapped: {trap}"))
+        } else {
+            // Guest code ran to its end, or into a host call, with values the contract does not allow.
+            (Code::PluginBadOutput, "the handler returned something that cannot be read".to_owned())
+        };
+        RequestError::new(code, stage, message).with_detail(format!("{error:?}"))
+    }
+}
+
+/// Sets the deadline of the coming call: its own time or what is left of the request's, whichever is less.
+fn arm(store: &mut Store<State>, request: &Request, time: Duration) -> Instant {
+    let deadline = (Instant::now() + time).min(request.deadline);
+    let state = store.data_mut();
+    state.deadline = deadline;
+    state.ticks = 0;
+    store.set_epoch_deadline(deadline::FIRST_TICKS);
+    deadline
+}
+
+fn timed_out(state: &State, stage: Stage) -> RequestError {
+    let limits = &state.shared.facts.limits;
+    let request_is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
+    if request_is_over {
+        return RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may");
+    }
+    let time = if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout };
+    RequestError::new(Code::PluginTimeout, stage, format!("the handler ran longer than {time:?}"))
+}
+
+fn bad_output(stage: Stage, text: String) -> RequestError {
+    RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned nonsense: {text}"))
+}
+
+/// What a handler's own error means for the request.
+fn handler_error<T>(error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
+    match error {
+        types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text)),
+        types::Error::Internal(text) => {
+            Err(RequestError::new(Code::PluginError, stage, "the handler failed").with_detail(text))
+        }
+        types::Error::Respond(response) => convert::response_from_guest(response)
+            .map(Outcome::Respond)
+            .map_err(|text| bad_output(stage, text)),
+    }
+}
+
+/// A fresh instance could not be made.
+pub(super) fn instantiation_error(error: wasmtime::Error, stage: Stage) -> RequestError {
+    if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
+        return RequestError::new(Code::Overloaded, Stage::Admit, "all sandboxes are in use")
+            .with_detail(error);
+    }
+    RequestError::new(Code::PluginTrap, stage, "the handler could not be started")
+        .with_detail(format!("{error:?}"))
+}

@@ -1,0 +1,69 @@
+//! Listeners: everything that speaks HTTP.
+//!
+//! Place in the flow: the edge. [`listen`] accepts connections and ends them well; [`http`] is the table of contents
+//! of what is answered; [`admin`] is the operator's own listener, on its own thread.
+//! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
+//! Invariant: no other module names axum, hyper or an HTTP type.
+
+pub mod listen;
+pub mod http;
+pub mod admin;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::deploy::Endpoint;
+use crate::telemetry::metrics::Metrics;
+
+/// What the listeners need to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where endpoints are served.
+    pub listen: SocketAddr,
+    /// Where metrics, health and administration are served.
+    pub admin_listen: SocketAddr,
+    /// Whether `GET /metrics` is answered on the main listener too.
+    pub metrics_on_main: bool,
+    /// Value of `access-control-allow-origin`; `None` sends no CORS header.
+    pub cors_allow_origin: Option<String>,
+    /// Whether callers see the detail of server errors (a handler's own words, backtraces).
+    pub debug: bool,
+    /// After SIGTERM: how long requests in flight may take.
+    pub drain_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
+            admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
+            metrics_on_main: true,
+            cors_allow_origin: Some("*".to_owned()),
+            debug: false,
+            drain_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What both listeners serve.
+pub struct Served {
+    /// Every endpoint, in the order of the configuration.
+    pub endpoints: Vec<Arc<Endpoint>>,
+    /// The process's metrics.
+    pub metrics: Metrics,
+    /// How to serve them.
+    pub config: Config,
+    /// Whether the process is going away.
+    pub drain: listen::Drain,
+}
+
+impl Served {
+    /// All metrics in Prometheus' text format, up to date.
+    fn render_metrics(&self) -> String {
+        for endpoint in &self.endpoints {
+            endpoint.refresh_metrics();
+        }
+        self.metrics.render()
+    }
+}

@@ -1,0 +1,113 @@
+//! The one table from error codes to HTTP, and the one place that logs a failed request.
+//!
+//! Place in the flow: every failure of every path leaves through [`respond`].
+//! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
+use serde::Serialize;
+
+use super::super::Served;
+use super::{X_REQUEST_ID, call};
+use crate::error::{Code, RequestError, Stage};
+
+/// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
+const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
+
+fn status(code: Code) -> StatusCode {
+    match code {
+        Code::InvalidInput => StatusCode::BAD_REQUEST,
+        Code::NotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Code::Overloaded | Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        Code::PluginTrap
+        | Code::PluginOutOfMemory
+        | Code::PluginBadOutput
+        | Code::PluginError
+        | Code::ModelError
+        | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::PluginTimeout | Code::RequestTimeout => StatusCode::GATEWAY_TIMEOUT,
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: &'a str,
+    code: &'a str,
+    stage: &'a str,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+}
+
+/// Logs a failed request and makes its response.
+pub(super) fn respond(
+    error: RequestError,
+    id: &Arc<str>,
+    served: &Served,
+    endpoint: Option<&str>,
+    arrived: Instant,
+) -> Response {
+    let status = status(error.code);
+    let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
+    let (code, stage) = (error.code.name(), error.stage.name());
+    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
+        tracing::error!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
+            "request failed: {error}");
+    } else {
+        // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
+        tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
+            "request refused: {error}");
+    }
+    let detail = error.detail.as_deref().filter(|_| served.config.debug);
+    let body = serde_json::to_vec(&ErrorBody { error: &error.message, code, stage, request_id: id, detail })
+        .unwrap_or_default();
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    call::insert(headers, X_REQUEST_ID, id);
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+    }
+    response
+}
+
+/// No route has this path.
+pub(in crate::server) async fn not_found(
+    axum::extract::State(served): axum::extract::State<Arc<Served>>,
+    request: Request,
+) -> Response {
+    let message = format!("no endpoint at `{}`", path(request.uri()));
+    refuse(Code::NotFound, message, &served, &request)
+}
+
+/// A route has this path, but not for this method. The router adds `Allow`.
+pub(in crate::server) async fn method_not_allowed(
+    axum::extract::State(served): axum::extract::State<Arc<Served>>,
+    request: Request,
+) -> Response {
+    let message = format!("`{}` does not answer `{}`", path(request.uri()), method(request.method()));
+    refuse(Code::MethodNotAllowed, message, &served, &request)
+}
+
+fn refuse(code: Code, message: String, served: &Served, request: &Request) -> Response {
+    let id = call::request_id(request.headers());
+    respond(RequestError::new(code, Stage::Admit, message), &id, served, None, Instant::now())
+}
+
+fn path(uri: &Uri) -> &str {
+    uri.path()
+}
+
+fn method(method: &Method) -> &str {
+    method.as_str()
+}

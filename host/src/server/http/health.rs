@@ -1,0 +1,45 @@
+//! Liveness, readiness, metrics: the same on both listeners.
+//!
+//! Place in the flow: beside it. A process that answers here at all is alive; it is ready from the first moment its
+//! socket is open, because the socket opens last, until it is asked to stop.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use serde_json::json;
+
+use super::super::Served;
+
+/// Paths and their methods.
+pub(in crate::server) fn methods(
+    served: &Arc<Served>,
+    with_metrics: bool,
+) -> Vec<(&'static str, MethodRouter)> {
+    let mut methods = vec![
+        ("/healthz", get(live).with_state(served.clone())),
+        ("/v2/health/live", get(live).with_state(served.clone())),
+        ("/v2/health/ready", get(ready).with_state(served.clone())),
+    ];
+    if with_metrics {
+        methods.push(("/metrics", get(metrics).with_state(served.clone())));
+    }
+    methods
+}
+
+async fn live() -> impl IntoResponse {
+    axum::Json(json!({ "ok": true }))
+}
+
+async fn ready(State(served): State<Arc<Served>>) -> Response {
+    let ready = !served.drain.has_begun();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, axum::Json(json!({ "ready": ready }))).into_response()
+}
+
+async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], served.render_metrics())
+}

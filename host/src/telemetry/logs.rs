@@ -1,0 +1,198 @@
+//! Structured logs to stderr.
+//!
+//! Place in the flow: `main.rs` calls [`init`] once, before anything that may log; every other module logs
+//! with `tracing` and knows nothing of this one.
+//! In:   events whose message can be read alone, with fields such as `request.id`, `endpoint`, `stage`. Out: one
+//!       line on stderr each; stdout belongs to what a command prints.
+//! Invariants: an event that the filter leaves out costs one comparison and no allocation; a stderr that
+//! nobody reads stops no request.
+
+use std::io::IsTerminal;
+
+use tracing::Subscriber;
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// How a line looks.
+    pub format: Format,
+    /// A level, or levels by module, such as `info,host::deploy=debug`; see [`check`].
+    pub filter: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { format: Format::default(), filter: "info".to_owned() }
+    }
+}
+
+/// Why logging did not start.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A part of the filter that cannot be read.
+    #[error("`{0}` is not a log filter")]
+    Filter(String),
+    /// [`init`] was called before, or something else logs already.
+    #[error("logging has already started")]
+    AlreadyStarted,
+}
+
+/// Sends the log of the whole process to stderr.
+///
+/// # Errors
+/// The filter cannot be read, or logging has already started.
+pub fn init(config: &Config) -> Result<(), Error> {
+    let stderr = std::io::stderr();
+    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let subscriber = subscriber(config, colour, std::io::stderr)?;
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::AlreadyStarted)
+}
+
+/// Whether `filter` can be read: parts separated by `,`, each `LEVEL` or `MODULE=LEVEL`, the most specific one
+/// counts. What no part names is logged from `info` up.
+///
+/// # Errors
+/// Names the part that cannot be read.
+pub fn check(filter: &str) -> Result<(), Error> {
+    targets(filter).map(|_| ())
+}
+
+fn subscriber<W>(config: &Config, colour: bool, writer: W) -> Result<impl Subscriber + Send + Sync, Error>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    // Without `log_internal_errors(false)`, a closed stderr would be reported on stderr, which panics.
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
+    let lines = match config.format {
+        Format::Text => lines.with_ansi(colour).compact().boxed(),
+        // Flat, so that `request.id` stands at the top whoever reads it.
+        Format::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+    };
+    Ok(tracing_subscriber::registry().with(targets(&config.filter)?).with(lines))
+}
+
+fn targets(filter: &str) -> Result<Targets, Error> {
+    filter.split(',').map(str::trim).try_fold(
+        Targets::new().with_default(LevelFilter::INFO),
+        |targets, part| {
+            let (module, level) =
+                part.split_once('=').map_or((None, part), |(module, level)| (Some(module), level));
+            let bad = || Error::Filter(part.to_owned());
+            // The parser would take an empty level for `error`, and digits.
+            let level = Some(level).filter(|level| level.starts_with(|c: char| c.is_ascii_alphabetic()));
+            let level: LevelFilter = level.and_then(|level| level.parse().ok()).ok_or_else(bad)?;
+            match module {
+                Some("") => Err(bad()),
+                Some(module) => Ok(targets.with_target(module, level)),
+                None => Ok(targets.with_default(level)),
+            }
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// A stderr that can be read back.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What `log` writes under this filter.
+    fn logged(format: Format, filter: &str, log: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let config = Config { format, filter: filter.to_owned() };
+        let subscriber = subscriber(&config, false, move || writer.clone()).unwrap();
+        tracing::subscriber::with_default(subscriber, log);
+        let bytes = lines.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn text_is_one_line_with_its_fields() {
+        let text = logged(Format::Text, "info", || {
+            tracing::info!(request.id = "r1", status = 200, "request served");
+        });
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let line = "INFO host::telemetry::logs::tests: request served request.id=\"r1\" status=200\n";
+        assert!(text.ends_with(line), "{text}");
+    }
+
+    #[test]
+    fn json_is_one_flat_object() {
+        let text = logged(Format::Json, "info", || {
+            tracing::warn!(request.id = "r1", duration_ms = 1.5, "slow\nhandler");
+        });
+        assert_eq!(text.lines().count(), 1, "{text}");
+        let mut line: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(line.as_object_mut().unwrap().remove("timestamp").is_some());
+        assert_eq!(
+            line,
+            serde_json::json!({
+                "level": "WARN", "target": "host::telemetry::logs::tests", "message": "slow\nhandler",
+                "request.id": "r1", "duration_ms": 1.5,
+            })
+        );
+    }
+
+    #[test]
+    fn the_filter_decides_by_module() {
+        let log = || {
+            tracing::debug!(target: "host::deploy::swap", "a");
+            tracing::debug!(target: "host::server", "b");
+            tracing::error!(target: "other", "c");
+        };
+        let messages = |filter| {
+            let text = logged(Format::Text, filter, log);
+            let last = |line: &str| line.rsplit(' ').next().unwrap().to_owned();
+            text.lines().map(last).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(messages("info"), "c");
+        assert_eq!(messages("debug"), "a b c");
+        assert_eq!(messages("host::deploy=debug"), "a c");
+        assert_eq!(messages("off, host=debug"), "a b");
+        assert_eq!(messages("INFO,other=off"), "");
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_named() {
+        for (filter, part) in [
+            ("", ""),
+            ("inof", "inof"),
+            ("info,host=loud", "host=loud"),
+            ("=info", "=info"),
+            ("host=", "host="),
+            ("3", "3"),
+        ] {
+            assert_eq!(check(filter), Err(Error::Filter(part.to_owned())), "{filter}");
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! The vocabulary of data: datatypes, shapes, tensors, signatures.
+//!
+//! Place in the flow: everywhere; depends on nothing in this crate and on no engine.
+//! Invariants: a [`Tensor`] built by [`Tensor::new`] holds exactly as many bytes as its shape and datatype
+//! say (for [`Datatype::Bytes`]: exactly as many length-prefixed elements); its data is never written after.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// Element type of a tensor, named as in the Open Inference Protocol (`FP32`, `INT64`, `BYTES`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "the names are the protocol's own")]
+pub enum Datatype {
+    Bool,
+    Uint8,
+    Uint16,
+    Uint32,
+    Uint64,
+    Int8,
+    Int16,
+    Int32,
+    Int64,
+    Fp16,
+    Bf16,
+    Fp32,
+    Fp64,
+    Bytes,
+}
+
+impl Datatype {
+    /// Bytes an element takes; `None` for [`Datatype::Bytes`], whose elements carry their own length.
+    pub fn size(self) -> Option<usize> {
+        match self {
+            Datatype::Bool | Datatype::Uint8 | Datatype::Int8 => Some(1),
+            Datatype::Uint16 | Datatype::Int16 | Datatype::Fp16 | Datatype::Bf16 => Some(2),
+            Datatype::Uint32 | Datatype::Int32 | Datatype::Fp32 => Some(4),
+            Datatype::Uint64 | Datatype::Int64 | Datatype::Fp64 => Some(8),
+            Datatype::Bytes => None,
+        }
+    }
+
+    /// The protocol's name: `FP32`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Datatype::Bool => "BOOL",
+            Datatype::Uint8 => "UINT8",
+            Datatype::Uint16 => "UINT16",
+            Datatype::Uint32 => "UINT32",
+            Datatype::Uint64 => "UINT64",
+            Datatype::Int8 => "INT8",
+            Datatype::Int16 => "INT16",
+            Datatype::Int32 => "INT32",
+            Datatype::Int64 => "INT64",
+            Datatype::Fp16 => "FP16",
+            Datatype::Bf16 => "BF16",
+            Datatype::Fp32 => "FP32",
+            Datatype::Fp64 => "FP64",
+            Datatype::Bytes => "BYTES",
+        }
+    }
+
+    /// numpy's name, as the describe call prints it: `float32`.
+    pub fn numpy_name(self) -> &'static str {
+        match self {
+            Datatype::Bool => "bool",
+            Datatype::Uint8 => "uint8",
+            Datatype::Uint16 => "uint16",
+            Datatype::Uint32 => "uint32",
+            Datatype::Uint64 => "uint64",
+            Datatype::Int8 => "int8",
+            Datatype::Int16 => "int16",
+            Datatype::Int32 => "int32",
+            Datatype::Int64 => "int64",
+            Datatype::Fp16 => "float16",
+            Datatype::Bf16 => "bfloat16",
+            Datatype::Fp32 => "float32",
+            Datatype::Fp64 => "float64",
+            Datatype::Bytes => "string",
+        }
+    }
+}
+
+impl fmt::Display for Datatype {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A dense tensor: row-major, little-endian.
+///
+/// `data` is shared, not owned, so a model's output can reach the handler without a copy.
+#[derive(Debug, Clone)]
+pub struct Tensor {
+    /// The model input or output it belongs to.
+    pub name: Arc<str>,
+    /// Element type.
+    pub datatype: Datatype,
+    /// Extents, outermost first; `[]` is a scalar.
+    pub shape: Vec<u64>,
+    /// `product(shape) * datatype.size()` bytes, or length-prefixed elements for [`Datatype::Bytes`].
+    pub data: Bytes,
+}
+
+/// Why bytes and a shape do not make a tensor. The text is fit for a caller.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message names its fields")]
+pub enum TensorError {
+    #[error("shape {0:?} has more elements than memory can hold")]
+    TooLarge(Vec<u64>),
+    #[error("{datatype} of shape {shape:?} takes {expected} bytes, got {actual}")]
+    Length { datatype: Datatype, shape: Vec<u64>, expected: usize, actual: usize },
+    #[error("BYTES data is cut short or has bytes left over")]
+    BytesEncoding,
+    #[error("BYTES of shape {shape:?} takes {expected} elements, got {actual}")]
+    BytesCount { shape: Vec<u64>, expected: usize, actual: usize },
+    #[error("BOOL data holds a byte that is neither 0 nor 1")]
+    BoolValue,
+}
+
+impl Tensor {
+    /// Checks that `data` is exactly what `datatype` and `shape` say and makes a tensor of it, without a copy.
+    ///
+    /// # Errors
+    /// [`TensorError`]; hostile shapes whose element count overflows included.
+    pub fn new(
+        name: Arc<str>,
+        datatype: Datatype,
+        shape: Vec<u64>,
+        data: Bytes,
+    ) -> Result<Tensor, TensorError> {
+        let Some(elements) = element_count(&shape) else { return Err(TensorError::TooLarge(shape)) };
+        match datatype.size() {
+            Some(size) => {
+                let Some(expected) = elements.checked_mul(size) else {
+                    return Err(TensorError::TooLarge(shape));
+                };
+                if data.len() != expected {
+                    return Err(TensorError::Length { datatype, shape, expected, actual: data.len() });
+                }
+                // An engine may treat any other byte as undefined, so it must never see one.
+                if datatype == Datatype::Bool && data.iter().any(|byte| *byte > 1) {
+                    return Err(TensorError::BoolValue);
+                }
+            }
+            None => {
+                let mut actual = 0usize;
+                for element in BytesElements::new(&data) {
+                    element?;
+                    actual += 1;
+                }
+                if actual != elements {
+                    return Err(TensorError::BytesCount { shape, expected: elements, actual });
+                }
+            }
+        }
+        Ok(Tensor { name, datatype, shape, data })
+    }
+
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        element_count(&self.shape).unwrap_or(0)
+    }
+}
+
+/// Product of the extents; `None` if it overflows.
+pub fn element_count(shape: &[u64]) -> Option<usize> {
+    // A zero extent makes the product zero even if the other extents would overflow on the way there.
+    if shape.contains(&0) {
+        return Some(0);
+    }
+    shape.iter().try_fold(1usize, |product, extent| product.checked_mul(usize::try_from(*extent).ok()?))
+}
+
+/// The elements of [`Datatype::Bytes`] data, in order; ends after the first error.
+#[derive(Debug, Clone)]
+pub struct BytesElements<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> BytesElements<'a> {
+    /// Iterates over `data`, each element a 4-byte little-endian length and that many bytes.
+    pub fn new(data: &'a [u8]) -> Self {
+        BytesElements { rest: data }
+    }
+}
+
+impl<'a> Iterator for BytesElements<'a> {
+    type Item = Result<&'a [u8], TensorError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let split = self.rest.split_first_chunk::<4>().and_then(|(length, rest)| {
+            let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+            rest.split_at_checked(length)
+        });
+        let Some((element, rest)) = split else {
+            self.rest = &[];
+            return Some(Err(TensorError::BytesEncoding));
+        };
+        self.rest = rest;
+        Some(Ok(element))
+    }
+}
+
+/// Appends one element of [`Datatype::Bytes`] data. `false`, and nothing appended, if it is 4 GiB or longer.
+pub fn push_bytes_element(data: &mut Vec<u8>, element: &[u8]) -> bool {
+    let Ok(length) = u32::try_from(element.len()) else { return false };
+    data.extend_from_slice(&length.to_le_bytes());
+    data.extend_from_slice(element);
+    true
+}
+
+/// One extent of a [`TensorSpec`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Extent {
+    /// Exactly this many.
+    Fixed(u64),
+    /// Any number; the model's symbolic name for it if it has one (`N`, `batch`).
+    Free(Option<Arc<str>>),
+}
+
+/// What a model expects or returns under one name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorSpec {
+    /// Name of the input or output.
+    pub name: Arc<str>,
+    /// Element type.
+    pub datatype: Datatype,
+    /// Extents, outermost first.
+    pub shape: Vec<Extent>,
+}
+
+impl TensorSpec {
+    /// Whether a tensor of `shape` may be passed as it is: same rank, every fixed extent equal.
+    pub fn accepts(&self, shape: &[u64]) -> bool {
+        self.shape.len() == shape.len()
+            && self.shape.iter().zip(shape).all(|(spec, extent)| match spec {
+                Extent::Fixed(fixed) => fixed == extent,
+                Extent::Free(_) => true,
+            })
+    }
+}
+
+/// `FP32 [N, 4]`; a free extent without a name is `-1`.
+impl fmt::Display for TensorSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} [", self.datatype)?;
+        for (index, extent) in self.shape.iter().enumerate() {
+            if index > 0 {
+                f.write_str(", ")?;
+            }
+            match extent {
+                Extent::Fixed(fixed) => write!(f, "{fixed}")?,
+                Extent::Free(Some(name)) => f.write_str(name)?,
+                Extent::Free(None) => f.write_str("-1")?,
+            }
+        }
+        f.write_str("]")
+    }
+}
+
+/// A model's inputs and outputs, in the model's own order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Signature {
+    /// What the model takes.
+    pub inputs: Vec<TensorSpec>,
+    /// What it returns.
+    pub outputs: Vec<TensorSpec>,
+}

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Builds the Rust handlers to components: every package under examples/ to target/components/NAME.wasm, the tests' guests
+# (the examples of tests/guests) to target/components/tests/NAME.wasm, those in text form as they are. In: `examples` and
+# `tests` as arguments say which; both without any. Cargo decides what is out of date; a component that came out the same
+# is left untouched.
+. "$(dirname "$0")/lib.sh"
+. scripts/guest-toolchain.sh
+
+[ $# -gt 0 ] || set -- examples tests
+require_guest_toolchain
+
+# build DESTINATION KIND CARGO_ARGUMENT…: builds the cdylibs of KIND (`lib` or `example`) and publishes them.
+build() {
+    local destination=$1 kind=$2 name file
+    shift 2
+    # Two compilers must not share a directory: each would throw the other's work away.
+    local directory=$ROOT/target/guests${GUEST_ENV[0]:+-debian}
+    local messages=$ROOT/target/guests-messages.$$.json
+    # shellcheck disable=SC2064 # The name is fixed now; it is a local.
+    trap "rm -f '$messages'" EXIT
+    # ${array[@]+…}: bash before 4.4 (macOS) calls an empty array unset.
+    env ${GUEST_ENV[@]+"${GUEST_ENV[@]}"} cargo build --locked --profile guest --target "$GUEST_TARGET" \
+        --target-dir "$directory" --message-format json-render-diagnostics \
+        ${GUEST_ARGS[@]+"${GUEST_ARGS[@]}"} "$@" </dev/null >"$messages"
+    python3 scripts/list-components.py "$kind" <"$messages" | while IFS=$'\t' read -r name file; do
+        publish "$file" "$destination/$name.wasm"
+    done
+}
+
+for what in "$@"; do
+    case $what in
+        examples)
+            step "building the example handlers"
+            packages=()
+            for manifest in examples/*/Cargo.toml; do packages+=(-p "$(basename "$(dirname "$manifest")")"); done
+            build "$COMPONENTS" lib --lib "${packages[@]}"
+            ;;
+        tests)
+            step "building the tests' guests"
+            build "$TEST_COMPONENTS" example --examples -p guests
+            for file in tests/guests/wat/*.wat; do publish "$file" "$TEST_COMPONENTS/$(basename "$file")"; done
+            ;;
+        *) die "unknown argument \`$what\`" "scripts/build-guests.sh [examples] [tests]" ;;
+    esac
+done

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Gets everything that building, testing and the demo need and that is not there yet; run by `make setup`. The other targets
+# get what they need by themselves, so this is for doing it ahead of time.
+. "$(dirname "$0")/lib.sh"
+. scripts/guest-toolchain.sh
+
+require_guest_toolchain
+scripts/onnxruntime.sh
+scripts/build-guests-py.sh --tools
+scripts/build-guests-js.sh --tools
+step "set up"

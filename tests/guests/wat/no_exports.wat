@@ -1,0 +1,2 @@
+;; A component that is no handler: it exports nothing.
+(component)

@@ -1,0 +1,23 @@
+//! End-to-end tests against the released binary: `make build`, then `cargo test -p e2e`.
+
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "tests"
+)]
+
+mod hangup;
+mod instances;
+mod iris;
+mod isolation;
+mod no_handler;
+mod overload;
+mod protocol;
+mod sandbox;
+mod shutdown;
+mod swap;
+mod values;
+mod watch;
