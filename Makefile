@@ -44,10 +44,11 @@ lint: ## clippy, warnings are errors
 	@echo "==> clippy"
 	cargo clippy --workspace --all-targets -- -D warnings
 
-doc: ## build the documentation, warnings are errors
+doc: ## build the documentation, private items included, warnings are errors
 	@scripts/require.sh
 	@echo "==> documentation"
-	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+	@# A module's header may point at what is private in it: it is for those who work on the module.
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items
 
 supply-chain: ## licences of the dependencies, and advisories where cargo-deny is installed
 	@scripts/require.sh
@@ -64,7 +65,9 @@ clean: ## remove everything that was built or downloaded into target/
 host:
 	@scripts/require.sh
 	@echo "==> building target/release/host (the first time takes several minutes)"
-	cargo build --release -p host
+	@# `--workspace` although only the host is wanted: cargo then settles on the same features of the dependencies as
+	@# `cargo test --workspace` does, and does not compile wasmtime a second time.
+	cargo build --release --workspace --bin host
 
 examples:
 	@scripts/build-guests.sh examples

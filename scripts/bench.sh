@@ -6,5 +6,6 @@
 have wrk || apt_install wrk || die "wrk, the load generator, is not installed" \
     "Debian: sudo apt-get install wrk" "macOS: brew install wrk"
 step "building the native ceiling"
-cargo build --release -p e2e --bins </dev/null
+# `--workspace` as in the Makefile: with the features that the dependencies are already compiled with.
+cargo build --release --workspace --bins </dev/null
 exec python3 tests/bench/run.py "$@"

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Rust handlers to components: every package under examples/ to target/components/NAME.wasm, the tests' guests
-# (the examples of tests/guests) to target/components/tests/NAME.wasm, those in text form as they are. In: `examples` and
-# `tests` as arguments say which; both without any. Cargo decides what is out of date; a component that came out the same
-# is left untouched.
+# (the examples of tests/guests) to target/components/tests/NAME.wasm. In: `examples` and `tests` as arguments say which;
+# both without any. Cargo decides what is out of date; a component that came out the same is left untouched.
 . "$(dirname "$0")/lib.sh"
 . scripts/guest-toolchain.sh
 
@@ -19,7 +18,7 @@ build() {
     # shellcheck disable=SC2064 # The name is fixed now; it is a local.
     trap "rm -f '$messages'" EXIT
     # ${array[@]+…}: bash before 4.4 (macOS) calls an empty array unset.
-    env ${GUEST_ENV[@]+"${GUEST_ENV[@]}"} cargo build --locked --profile guest --target "$GUEST_TARGET" \
+    env ${GUEST_ENV[@]+"${GUEST_ENV[@]}"} cargo build --profile guest --target "$GUEST_TARGET" \
         --target-dir "$directory" --message-format json-render-diagnostics \
         ${GUEST_ARGS[@]+"${GUEST_ARGS[@]}"} "$@" </dev/null >"$messages"
     python3 scripts/list-components.py "$kind" <"$messages" | while IFS=$'\t' read -r name file; do
@@ -38,7 +37,6 @@ for what in "$@"; do
         tests)
             step "building the tests' guests"
             build "$TEST_COMPONENTS" example --examples -p guests
-            for file in tests/guests/wat/*.wat; do publish "$file" "$TEST_COMPONENTS/$(basename "$file")"; done
             ;;
         *) die "unknown argument \`$what\`" "scripts/build-guests.sh [examples] [tests]" ;;
     esac

@@ -32,6 +32,7 @@ stop() {
         step "stopping the server"
         kill -TERM "$host"
         wait "$host" || { note "the server exited with status $?"; exit 1; }
+        note "stopped"
     fi
     exit "${1:-0}"
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use host::plugin::{Config, Facts, Isolation, Limits, Outcome, Plugin, Sandbox};
+use host::plugin::{Config, Facts, Isolation, Limits, Network, Outcome, Plugin, Sandbox};
 use host::request::{Head, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Signature, Tensor};
@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new(&Config { cache_dir: None }, 8, Limits::default().memory)?;
+    let sandbox = Sandbox::new(&Config { cache_dir: None }, 8)?;
     let iris = load(&sandbox, "iris-wasm", Isolation::Worker).await?;
     let fresh = load(&sandbox, "iris-wasm", Isolation::Request).await?;
     let echo = load(&sandbox, "tests/echo", Isolation::Worker).await?;
@@ -138,6 +138,7 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
         signature: Arc::new(Signature::default()),
         metadata: "null".into(),
         env: Vec::new(),
+        network: Network::default(),
         project: None,
         hidden: Vec::new(),
         limits: Limits::default(),

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
@@ -15,7 +16,8 @@ use tokio::net::TcpSocket;
 use crate::deploy::{Endpoint, watch};
 use crate::model::{Model, ModelConfig};
 use crate::plugin::Sandbox;
-use crate::server::{self, Served, admin, http, listen};
+use crate::server::http::Site;
+use crate::server::{self, Served, admin, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::{deploy, model, plugin, telemetry};
 
@@ -88,7 +90,7 @@ impl App {
     /// waiting in the sockets and are served as well.
     ///
     /// # Errors
-    /// A listener cannot be started.
+    /// A listener cannot be started, or requests were still unanswered when the drain's time was over.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
         let App { served, watched, main, admin } = self;
         let drain = served.drain.clone();
@@ -98,7 +100,7 @@ impl App {
             .collect();
         admin::spawn(admin, served.clone()).context("cannot start the admin listener")?;
         let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
-        let serving = tokio::spawn(listen::serve(main, http::router(&served), drain.clone()));
+        let serving = tokio::spawn(listen::serve(main, Arc::new(Site::new(&served)), drain.clone()));
 
         stop.await;
         tracing::info!("stopping: requests in flight are answered first");
@@ -106,9 +108,19 @@ impl App {
         // A new handler version has nobody left to serve.
         watchers.iter().for_each(tokio::task::JoinHandle::abort);
         let timeout = served.config.drain_timeout;
-        match tokio::time::timeout(timeout, serving).await {
+        let mut serving = serving;
+        if tokio::time::timeout(timeout, &mut serving).await.is_err() {
+            // What has not even begun gets an answer, and the time to read it.
+            served.endpoints.iter().for_each(|endpoint| endpoint.close());
+        }
+        match tokio::time::timeout(FAREWELL, serving).await {
             Ok(_) => tracing::info!("stopped: every request is answered"),
-            Err(_) => tracing::warn!("stopped after {timeout:?} with requests unanswered"),
+            Err(_) => {
+                let unanswered: usize = served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum();
+                anyhow::bail!(
+                    "stopped after {timeout:?} with {unanswered} requests unanswered\n  hint: give them more time with `--drain-timeout`"
+                );
+            }
         }
         Ok(())
     }
@@ -142,6 +154,8 @@ impl Models {
     }
 }
 
+/// After the drain's time is over: how long writing the last answers may take.
+const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or not ready yet.
 const BACKLOG: u32 = 1024;
 

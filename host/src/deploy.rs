@@ -108,13 +108,28 @@ impl Endpoint {
     /// Serves one request on the current generation, to its end.
     pub async fn serve(&self, request: Arc<Request>) -> Served {
         let generation = self.current.load_full();
-        let mut count = Count { metrics: &self.metrics, trace: Trace::start(request.debug), done: false };
+        let mut count = Count {
+            metrics: &self.metrics,
+            trace: Trace::start(request.arrived, request.debug),
+            done: false,
+        };
         let outcome = generation.handle(&request, &mut count.trace).await;
         count.done(&outcome);
         for (name, object) in count.trace.objects() {
             tracing::info!(endpoint = %self.config.name, request.id = %request.id, "{name}: {object}");
         }
         Served { outcome, digest: generation.digest.clone() }
+    }
+
+    /// Answers the requests that are waiting with `shutting_down`, and any that would have to wait.
+    pub fn close(&self) {
+        self.door.close();
+    }
+
+    /// Requests that are in flight or waiting, now.
+    pub fn unanswered(&self) -> usize {
+        let (in_flight, queued) = self.door.load();
+        in_flight + queued
     }
 
     /// Brings the gauges up to date, before they are rendered.

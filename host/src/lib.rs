@@ -19,5 +19,6 @@ pub mod plugin;
 pub mod model;
 pub mod telemetry;
 pub mod request;
+pub mod shard;
 pub mod error;
 pub mod tensor;

@@ -12,6 +12,7 @@ mod convert;
 mod deadline;
 mod engine;
 mod grants;
+mod idle;
 mod inspect;
 mod instance;
 mod output;
@@ -22,11 +23,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use crossbeam_queue::ArrayQueue;
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::{Component, InstancePre};
 
 use self::bindings::exports::modelhost::handler::{post_inference, pre_inference};
+use self::deadline::Pace;
+use self::idle::Idle;
 use self::instance::{Instance, State};
 use self::project::ProjectView;
 use crate::error::{RequestError, Stage};
@@ -116,8 +118,6 @@ pub struct Facts {
     pub limits: Limits,
     /// How long an instance lives.
     pub isolation: Isolation,
-    /// Most requests in flight, and so most instances worth keeping.
-    pub concurrency: usize,
     /// Counts the endpoint's instances.
     pub instances: Instances,
 }
@@ -126,9 +126,13 @@ pub struct Facts {
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum LoadError {
+    #[error("is not a WebAssembly file\n  hint: give the `.wasm` component that the build wrote")]
+    NotWasm,
     #[error(
-        "not a WebAssembly component: {0}\n  hint: a core module has to be wrapped first, see the README of your language's example"
+        "is a core module, not a component\n  hint: build for `wasm32-wasip2`, or wrap it with `wasm-tools component new`"
     )]
+    CoreModule,
+    #[error("cannot be compiled: {0}\n  hint: the file may be cut short; build it again")]
     Compile(String),
     #[error(
         "`{found}` is of an unknown version of the handler contract; this host speaks {}@{}\n  hint: rebuild the handler against this version, or serve it with a newer host",
@@ -146,8 +150,8 @@ pub enum LoadError {
         bindings::POST_INFERENCE
     )]
     NoHandler,
-    #[error("`{export}` does not have the contract's type: {source:#}")]
-    Export { export: &'static str, source: wasmtime::Error },
+    #[error("`{export}` does not have the contract's type: {cause:#}")]
+    Export { export: &'static str, cause: wasmtime::Error },
     #[error("fails to start: {0}")]
     Start(String),
     #[error(transparent)]
@@ -165,13 +169,13 @@ struct Shared {
     post_inference: Option<post_inference::GuestIndices>,
     facts: Facts,
     project: Option<ProjectView>,
+    pace: Pace,
 }
 
 /// One loaded version of a handler.
 pub struct Plugin {
     shared: Arc<Shared>,
-    /// Instances between two requests. Lock-free; never fuller than the endpoint's concurrency.
-    idle: ArrayQueue<Box<Instance>>,
+    idle: Idle,
     digest: String,
 }
 
@@ -202,18 +206,17 @@ impl Plugin {
 
     /// Everything that needs no guest code to run.
     fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Plugin, LoadError> {
-        let component = Component::from_binary(&sandbox.engine, bytes)
-            .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+        let component = compile(sandbox, bytes)?;
         let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
         let exports = |name| component.get_export_index(None, name).is_some();
         let pre_inference = exports(bindings::PRE_INFERENCE)
             .then(|| pre_inference::GuestIndices::new(&pre))
             .transpose()
-            .map_err(|source| LoadError::Export { export: bindings::PRE_INFERENCE, source })?;
+            .map_err(|cause| LoadError::Export { export: bindings::PRE_INFERENCE, cause })?;
         let post_inference = exports(bindings::POST_INFERENCE)
             .then(|| post_inference::GuestIndices::new(&pre))
             .transpose()
-            .map_err(|source| LoadError::Export { export: bindings::POST_INFERENCE, source })?;
+            .map_err(|cause| LoadError::Export { export: bindings::POST_INFERENCE, cause })?;
         if pre_inference.is_none() && post_inference.is_none() {
             return Err(LoadError::NoHandler);
         }
@@ -223,8 +226,15 @@ impl Plugin {
             .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
             .transpose()?;
         Ok(Plugin {
-            idle: ArrayQueue::new(facts.concurrency.max(1)),
-            shared: Arc::new(Shared { pre, pre_inference, post_inference, facts, project }),
+            idle: Idle::new(),
+            shared: Arc::new(Shared {
+                pre,
+                pre_inference,
+                post_inference,
+                facts,
+                project,
+                pace: Pace::default(),
+            }),
             digest: digest(bytes),
         })
     }
@@ -263,8 +273,7 @@ impl Plugin {
     /// Keeps an instance for the next request, or drops it.
     fn give_back(&self, instance: Box<Instance>) {
         if self.shared.facts.isolation == Isolation::Worker {
-            // A full queue holds as many instances as there can be requests: this one is then not needed.
-            drop(self.idle.push(instance));
+            self.idle.push(instance);
         }
     }
 }
@@ -315,6 +324,19 @@ impl Drop for Lease<'_> {
         if let Some(mut instance) = self.instance.take() {
             instance.end();
         }
+    }
+}
+
+/// Compiles a component, or takes it from the cache. Other kinds of file are told apart first: the compiler's own words
+/// for them help nobody.
+fn compile(sandbox: &Sandbox, bytes: &[u8]) -> Result<Component, LoadError> {
+    const MAGIC: &[u8] = b"\0asm";
+    const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
+    match bytes.strip_prefix(MAGIC) {
+        None => Err(LoadError::NotWasm),
+        Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
+        Some(_) => Component::from_binary(&sandbox.engine, bytes)
+            .map_err(|error| LoadError::Compile(format!("{error:#}"))),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Request {
     pub head: Box<dyn Head>,
     /// At most `limits.body` bytes.
     pub body: Bytes,
+    /// When it arrived.
+    pub arrived: Instant,
     /// When the request's time is up (monotonic wall clock).
     pub deadline: Instant,
     /// Whether every stage's objects go to the log (`?debug=true`).

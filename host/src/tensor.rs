@@ -103,10 +103,15 @@ pub struct Tensor {
     pub data: Bytes,
 }
 
+/// Most extents of a shape. No model has more, and a hostile handler's shape must not fill the log.
+pub const LARGEST_RANK: usize = 32;
+
 /// Why bytes and a shape do not make a tensor. The text is fit for a caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum TensorError {
+    #[error("the shape has {0} extents, more than {LARGEST_RANK}")]
+    Rank(usize),
     #[error("shape {0:?} has more elements than memory can hold")]
     TooLarge(Vec<u64>),
     #[error("{datatype} of shape {shape:?} takes {expected} bytes, got {actual}")]
@@ -130,6 +135,9 @@ impl Tensor {
         shape: Vec<u64>,
         data: Bytes,
     ) -> Result<Tensor, TensorError> {
+        if shape.len() > LARGEST_RANK {
+            return Err(TensorError::Rank(shape.len()));
+        }
         let Some(elements) = element_count(&shape) else { return Err(TensorError::TooLarge(shape)) };
         match datatype.size() {
             Some(size) => {

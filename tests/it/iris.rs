@@ -62,7 +62,10 @@ fn check_answer(reply: &Reply, class: usize, labels: [&str; 3], probabilities: [
 /// C1 to C7 on one handler: as a worker with the built-in labels, then fresh for every request with the endpoint's.
 fn check_handler(name: &str, network: &str) {
     let host = |model_name: &str, more: &[&str]| {
-        let arguments = [&["--name", "iris", "--network", network], more].concat();
+        // Interpreters on a machine that is busy with other tests.
+        let patient =
+            ["--name", "iris", "--network", network, "--pre-timeout", "30s", "--post-timeout", "30s"];
+        let arguments = [&patient, more].concat();
         Host::with(Some(&component(name)), Some(&model(model_name)), &arguments)
     };
 

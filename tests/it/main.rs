@@ -9,15 +9,20 @@
     reason = "tests"
 )]
 
+mod cli;
 mod hangup;
 mod instances;
 mod iris;
 mod isolation;
+mod metrics;
 mod no_handler;
 mod overload;
 mod protocol;
+mod reference;
 mod sandbox;
 mod shutdown;
+mod start;
 mod swap;
+mod tidy;
 mod values;
 mod watch;

@@ -100,10 +100,15 @@ fn rubbish_from_a_handler_is_its_error_and_nobody_elses() {
     for isolation in ["worker", "request"] {
         let iris = model("iris_static");
         let plugin = component("tests/liar");
-        let host = Host::with(Some(&plugin), Some(&iris), &["--isolation", isolation, "--memory", "256MiB"]);
+        let host = Host::with(
+            Some(&plugin),
+            Some(&iris),
+            &["--isolation", isolation, "--memory", "256MiB", "--post-timeout", "30s"],
+        );
         for (body, stage, expected) in LIES {
             let text = host.post("/", body).error(500, "plugin_bad_output", stage);
-            assert!(text.contains(expected), "{body}: expected `{expected}` in `{text}`");
+            assert!(text.contains(expected), "{body}: expected `{expected}` in `{text:.500}`");
+            assert!(text.len() < 500, "{body}: an error of {} bytes: {text:.500}…", text.len());
         }
         for (body, expected) in MISFITS {
             assert_eq!(

@@ -48,6 +48,14 @@ pub fn component(name: &str) -> PathBuf {
     existing(root().join(format!("target/components/{name}.wasm")), "make build")
 }
 
+/// A built component with a note that changes nothing but its digest: one more version of the same handler.
+pub fn version(name: &str, note: u8) -> Vec<u8> {
+    let mut bytes = std::fs::read(component(name)).unwrap();
+    // A custom section: its id, its length, the length of its name, its name.
+    bytes.extend([0, 3, 1, b'v', note]);
+    bytes
+}
+
 /// A component of `tests/guests/wat`, assembled.
 pub fn assembled(name: &str) -> Vec<u8> {
     let text = existing(root().join(format!("tests/guests/wat/{name}.wat")), "git checkout tests/guests");
@@ -139,6 +147,13 @@ impl Host {
         Host::serve(&arguments)
     }
 
+    /// Serves what a config file says; paths in it have to be absolute.
+    pub fn configured(config: &str) -> Host {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), config).unwrap();
+        Host::serve(&["--config", file.path().to_str().unwrap()])
+    }
+
     /// Everything logged so far.
     pub fn log(&self) -> String {
         self.log.lock().unwrap().clone()
@@ -159,9 +174,14 @@ impl Host {
         request(method, &format!("{}{path}", self.url), headers, body)
     }
 
+    /// Everything under `/metrics`.
+    pub fn metrics(&self) -> String {
+        request("GET", &format!("{}/metrics", self.admin), &[], &[]).text()
+    }
+
     /// The value of one series of `/metrics`, such as `modelhost_requests_total{endpoint="iris",outcome="ok"}`.
     pub fn metric(&self, series: &str) -> f64 {
-        let text = request("GET", &format!("{}/metrics", self.admin), &[], &[]).text();
+        let text = self.metrics();
         text.lines()
             .find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
             .unwrap_or_else(|| panic!("no series `{series}` in\n{text}"))
@@ -170,6 +190,13 @@ impl Host {
     /// What the admin listener says of the endpoints.
     pub fn endpoints(&self) -> Value {
         request("GET", &format!("{}/admin/v1/endpoints", self.admin), &[], &[]).json()["endpoints"].take()
+    }
+
+    /// What the admin listener says of one of them.
+    pub fn endpoint(&self, name: &str) -> Value {
+        let endpoints = self.endpoints();
+        let found = endpoints.as_array().unwrap().iter().find(|endpoint| endpoint["name"] == name);
+        found.unwrap_or_else(|| panic!("no endpoint `{name}` in {endpoints}")).clone()
     }
 
     /// Process id.

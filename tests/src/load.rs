@@ -65,6 +65,7 @@ impl Pattern {
             let id = format!("{}-{client}-{n}", self.path.trim_start_matches('/'));
             let body = (self.body)(&id);
             let started = Instant::now();
+            let is_first = kept.is_none();
             let mut attempt = || -> io::Result<(Wire, Reply)> {
                 let mut wire = kept.take().map_or_else(|| Wire::connect(&self.url), Ok)?;
                 wire.send(&wire::post(self.path, &[("x-request-id", &id)], &body))?;
@@ -76,7 +77,7 @@ impl Pattern {
                 reply
             });
             let failed = outcome.is_err();
-            answers.push(Answer { id, body, latency: started.elapsed(), outcome });
+            answers.push(Answer { id, body, is_first, latency: started.elapsed(), outcome });
             count.fetch_add(1, Ordering::Relaxed);
             if failed {
                 break;
@@ -101,6 +102,12 @@ impl Load {
         wait_until("more answers under load", || self.count.load(Ordering::Relaxed) >= wanted);
     }
 
+    /// Waits until every client's connection has failed, as it does when the host ends, and gives all answers.
+    pub fn until_broken(self) -> Vec<Answer> {
+        wait_until("every client to meet the end", || self.clients.iter().all(JoinHandle::is_finished));
+        self.stop()
+    }
+
     /// Lets every client finish its request and gives all answers.
     pub fn stop(self) -> Vec<Answer> {
         self.stop.store(true, Ordering::Relaxed);
@@ -114,6 +121,8 @@ pub struct Answer {
     pub id: String,
     /// What was sent.
     pub body: String,
+    /// Whether no other request had been sent on its connection.
+    pub is_first: bool,
     /// From before the connection was made to the last byte of the answer.
     pub latency: Duration,
     /// An error is one of the connection, never a status.
@@ -126,7 +135,10 @@ impl Answer {
         match &self.outcome {
             Ok(reply) if reply.status == 200 => reply,
             Ok(reply) => panic!("request {}: {} {}", self.id, reply.status, reply.text()),
-            Err(error) => panic!("request {}: {error} ({:?})", self.id, error.kind()),
+            Err(error) => {
+                let place = if self.is_first { "the first" } else { "a later one" };
+                panic!("request {}, {place} of its connection, after {:?}: {error}", self.id, self.latency)
+            }
         }
     }
 

@@ -17,7 +17,7 @@ pub fn inspect(arguments: &cli::Inspect) -> Result<(), Failure> {
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let sandbox = Sandbox::new(&plugin::Config::default(), 1).map_err(anyhow::Error::from)?;
     let inspection =
-        plugin::inspect(&sandbox, &bytes).with_context(|| format!("cannot inspect `{}`", path.display()))?;
+        plugin::inspect(&sandbox, &bytes).map_err(|error| anyhow::anyhow!("`{}` {error}", path.display()))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&inspection).map_err(anyhow::Error::from)?
     } else {

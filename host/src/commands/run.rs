@@ -70,14 +70,16 @@ async fn send(
     let mut headers = vec![("content-type".to_owned(), arguments.content_type.clone())];
     headers.extend(arguments.headers.iter().cloned());
     let head = RunHead { path: endpoint.config.path.clone(), query: arguments.query.clone(), headers };
+    let arrived = Instant::now();
     let request = Arc::new(Request {
         id: "run".into(),
         head: Box::new(head),
         body,
-        deadline: Instant::now() + endpoint.config.limits.request_timeout,
+        arrived,
+        deadline: arrived + endpoint.config.limits.request_timeout,
         debug: true,
     });
-    let mut trace = Trace::start(true);
+    let mut trace = Trace::start(arrived, true);
     let outcome = endpoint.current().handle(&request, &mut trace).await;
     (outcome, trace)
 }

@@ -25,10 +25,10 @@ use crate::telemetry::metrics::{EndpointMetrics, Metrics};
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum DeployError {
-    #[error("endpoint `{endpoint}`: cannot read handler `{path}`: {source}")]
-    Read { endpoint: String, path: String, source: std::io::Error },
-    #[error("endpoint `{endpoint}`: handler `{path}` {source}")]
-    Load { endpoint: String, path: String, source: LoadError },
+    #[error("endpoint `{endpoint}`: cannot read handler `{path}`: {cause}")]
+    Read { endpoint: String, path: String, cause: std::io::Error },
+    #[error("endpoint `{endpoint}`: handler `{path}` {cause}")]
+    Load { endpoint: String, path: String, cause: LoadError },
 }
 
 /// How the last attempt to swap a handler ended, for the admin listener.
@@ -132,10 +132,10 @@ fn generation(
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError> {
-    tokio::fs::read(path).await.map(Bytes::from).map_err(|source| DeployError::Read {
+    tokio::fs::read(path).await.map(Bytes::from).map_err(|cause| DeployError::Read {
         endpoint: config.name.clone(),
         path: path.display().to_string(),
-        source,
+        cause,
     })
 }
 
@@ -156,12 +156,11 @@ async fn load(
         hidden: config.model.iter().filter_map(|model| std::fs::canonicalize(&model.path).ok()).collect(),
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
-        concurrency: config.limits.concurrency,
         instances: metrics.instances.clone(),
     };
-    Plugin::load(sandbox, bytes, facts).await.map_err(|source| DeployError::Load {
+    Plugin::load(sandbox, bytes, facts).await.map_err(|cause| DeployError::Load {
         endpoint: config.name.clone(),
         path: config.plugin.as_deref().unwrap_or(Path::new("-")).display().to_string(),
-        source,
+        cause,
     })
 }

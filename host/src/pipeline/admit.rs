@@ -3,12 +3,12 @@
 //! Place in the flow: first stage, before a sandbox or any memory is taken for the request.
 //! In: nothing but the wish. Out: a [`Permit`], given back when dropped, on whatever path.
 //! Invariants: at most `concurrency` permits are out; at most `queue` requests wait, in order of arrival; this is
-//! the only place that says `overloaded`. Taking and giving back a permit without waiting is one atomic
+//! the only place that says `overloaded` or `shutting_down`. Taking and giving back a permit without waiting is one atomic
 //! operation each.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use crate::error::{Code, RequestError, Stage};
 
@@ -19,6 +19,10 @@ pub struct Door {
     queue: usize,
     in_flight: AtomicUsize,
     waiting: AtomicUsize,
+    closed: AtomicBool,
+    /// Held by the request that is served next, and waited for by the others.
+    line: Mutex<()>,
+    /// Wakes the head of the line.
     freed: Notify,
 }
 
@@ -36,6 +40,8 @@ impl Door {
             queue,
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            line: Mutex::new(()),
             freed: Notify::new(),
         }
     }
@@ -48,7 +54,7 @@ impl Door {
     /// Enters, after waiting if it must. Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// `overloaded` if `queue` requests are waiting already.
+    /// `overloaded` if `queue` requests are waiting already, `shutting_down` once the door is closed.
     pub async fn enter(&self) -> Result<Permit<'_>, RequestError> {
         // Whoever comes while others wait queues behind them.
         if self.waiting.load(Ordering::SeqCst) == 0
@@ -59,9 +65,19 @@ impl Door {
         let Some(_waiting) = Waiting::join(self) else {
             return Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many requests are waiting"));
         };
+        // First come, first served: the mutex is fair, and whoever holds it is the head of the line.
+        let _head = self.line.lock().await;
         loop {
-            // Registered before the attempt: a permit freed in between wakes this very waiter. A waiter that is
-            // dropped after it was woken passes the wake-up on.
+            if self.closed.load(Ordering::SeqCst) {
+                // The next in line is to know as well.
+                self.freed.notify_one();
+                return Err(RequestError::new(
+                    Code::ShuttingDown,
+                    Stage::Admit,
+                    "the server is shutting down",
+                ));
+            }
+            // Registered before the attempt: a permit freed in between wakes the head.
             let freed = self.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
@@ -70,6 +86,12 @@ impl Door {
             }
             freed.await;
         }
+    }
+
+    /// Lets nobody in who would have to wait, and sends away those who are waiting.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+        self.freed.notify_one();
     }
 
     fn try_enter(&self) -> Option<Permit<'_>> {
@@ -127,6 +149,16 @@ mod tests {
         assert_eq!(door.enter().await.unwrap_err().code, Code::Overloaded);
         drop(first);
         let _second = second.await.unwrap();
+        assert_eq!(door.load(), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn closing_sends_everybody_away() {
+        let door = Door::new(1, 2);
+        let _first = door.enter().await.unwrap();
+        let (second, third, ()) = tokio::join!(door.enter(), door.enter(), async { door.close() });
+        assert_eq!(second.unwrap_err().code, Code::ShuttingDown);
+        assert_eq!(third.unwrap_err().code, Code::ShuttingDown);
         assert_eq!(door.load(), (1, 0));
     }
 

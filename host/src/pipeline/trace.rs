@@ -16,15 +16,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Starts the clock. `objects`: also keep what each stage made, as text.
-    pub fn start(objects: bool) -> Trace {
-        let started = Instant::now();
+    /// A record of a request that arrived at `started`. `objects`: also keep what each stage made, as text.
+    pub fn start(started: Instant, objects: bool) -> Trace {
         Trace { started, last: started, durations: [None; Stage::ALL.len()], objects: objects.then(Vec::new) }
     }
 
-    /// Time since the start.
+    /// Time from the request's arrival to the end of its last stage.
     pub fn elapsed(&self) -> Duration {
-        self.started.elapsed()
+        self.last - self.started
     }
 
     /// How long each stage that ended took, in the order of the flow.

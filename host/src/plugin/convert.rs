@@ -38,7 +38,7 @@ pub(super) fn tensors_from_guest(tensors: Vec<types::TensorResult>) -> Result<Ve
             let name: Arc<str> = tensor.name.into();
             let data = Bytes::from(tensor.data);
             Tensor::new(name.clone(), datatype_from_guest(tensor.datatype), tensor.shape, data)
-                .map_err(|error| format!("tensor `{name}`: {error}"))
+                .map_err(|error| format!("tensor `{}`: {error}", shown(&name)))
         })
         .collect()
 }
@@ -69,13 +69,13 @@ pub(super) fn response_from_guest(response: types::Response) -> Result<Response,
     }
     for (name, value) in &response.headers {
         if !is_header_name(name) {
-            return Err(format!("response header name `{}` is not a header name", name.escape_default()));
+            return Err(format!("response header name `{}` is not a header name", shown(name)));
         }
         if REFUSED_HEADERS.iter().any(|refused| name.eq_ignore_ascii_case(refused)) {
             return Err(format!("response header `{name}` is the server's to set"));
         }
         if !is_header_value(value) {
-            return Err(format!("value of response header `{name}` is not a header value"));
+            return Err(format!("value of response header `{}` is not a header value", shown(name)));
         }
     }
     Ok(Response {
@@ -106,6 +106,16 @@ pub(super) fn signature(signature: &Signature) -> types::Signature {
             .collect()
     };
     types::Signature { inputs: specs(&signature.inputs), outputs: specs(&signature.outputs) }
+}
+
+/// A guest's text, fit for a message: short, one line, nothing that steers a terminal.
+fn shown(text: &str) -> String {
+    const LONGEST: usize = 100;
+    let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_default).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// RFC 9110, section 5.1: a token.

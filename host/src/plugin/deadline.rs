@@ -4,13 +4,16 @@
 //! at loop heads and function entries and lands in [`on_tick`], on the thread it runs on. There:
 //! - past its deadline it traps, which ends one request;
 //! - before that it may go on, but not on a thread that serves other requests. A guest call starts on an async
-//!   worker because it usually takes microseconds; one that is still running at the first tick hands the worker's
+//!   worker because it usually takes microseconds; one that is still running at the second tick hands the worker's
 //!   place to another thread ([`leave_worker`]) and from then on competes for the CPU as any other OS thread does.
-//!   So a slow handler costs its neighbours at most two ticks once, however long it runs, and a fast one pays
+//!   A handler whose calls have lately done that leaves the worker before it even begins ([`Pace`]): a crowd of such
+//!   calls would otherwise fight for the CPU with the very threads that have to let them go.
+//!   So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays
 //!   nothing for the protection.
 //!
 //! Time a guest spends waiting (a WASI clock, a file) is not guest code; the pipeline's own timer covers it.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -46,16 +49,59 @@ pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether a handler's calls have lately been long.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// Raised by every long call, lowered by every short one; above zero, calls begin off the worker.
+    long: AtomicU32,
+}
+
+impl Pace {
+    /// How many short calls make up for a long one.
+    const WEIGHT: u32 = 4;
+    /// How far long calls add up.
+    const MOST: u32 = 16;
+
+    /// A call is about to enter the guest on this thread.
+    pub(super) fn begin(&self) {
+        if self.long.load(Ordering::Relaxed) > 0 {
+            leave_worker();
+        }
+    }
+
+    /// A call has ended that was asked `ticks` times to go on.
+    pub(super) fn end(&self, ticks: u32) {
+        let step = |long: u32| match is_long(ticks) {
+            true => Some((long + Self::WEIGHT).min(Self::MOST)),
+            false => long.checked_sub(1),
+        };
+        // The usual case, a short call of a handler without long ones, writes nothing.
+        if is_long(ticks) || self.long.load(Ordering::Relaxed) > 0 {
+            let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        }
+    }
+}
+
+/// Whether a call was still running at its second tick. Not at the first one: a short call that the kernel interrupted for some
+/// milliseconds ends right after it.
+fn is_long(ticks: u32) -> bool {
+    ticks > 1
+}
+
 /// Decides what happens to a guest call that is still running. `ticks` counts how often this was asked during
 /// the call.
-pub(super) fn on_tick(deadline: Instant, ticks: &mut u32) -> wasmtime::Result<UpdateDeadline> {
+pub(super) fn on_tick(deadline: Instant, ticks: &mut u32, pace: &Pace) -> wasmtime::Result<UpdateDeadline> {
     if Instant::now() >= deadline {
         return Err(DeadlineExceeded.into());
     }
     *ticks = ticks.saturating_add(1);
     // The first attempt nearly always succeeds. Should the new owner not have got a CPU in time, later ticks try
     // again, ever more rarely, so that the pauses stay a small share of a long call.
-    if ticks.is_power_of_two() {
+    if is_long(*ticks) && ticks.is_power_of_two() {
+        if *ticks == 2 {
+            // Said before the call has ended, for those that begin meanwhile.
+            pace.end(*ticks);
+        }
         leave_worker();
     }
     Ok(UpdateDeadline::Continue(1))

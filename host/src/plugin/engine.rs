@@ -42,7 +42,9 @@ pub struct Sandbox {
 #[derive(Debug, thiserror::Error)]
 pub enum SandboxError {
     /// The engine refused its settings or the machine cannot give what they need.
-    #[error("cannot set up the wasm engine: {0:#}\n  hint: every request in flight reserves 4 GiB of address space; lower `limits.concurrency` if that is too much")]
+    #[error(
+        "cannot set up the wasm engine: {0:#}\n  hint: every request in flight reserves 4 GiB of address space; lower `limits.concurrency` if that is too much"
+    )]
     Engine(wasmtime::Error),
     /// The compile cache's folder cannot be used.
     #[error(

@@ -3,10 +3,9 @@
 //! Place in the flow: `host inspect`. In: a component's bytes. Out: names, versions and sizes for a person or a script.
 
 use serde::Serialize;
-use wasmtime::component::Component;
 
 use super::bindings::{PACKAGE, POST_INFERENCE, PRE_INFERENCE};
-use super::{LoadError, Network, Sandbox, digest, grants};
+use super::{LoadError, Network, Sandbox, compile, digest, grants};
 
 /// The answer of `host inspect`.
 #[derive(Debug, Clone, Serialize)]
@@ -34,11 +33,10 @@ pub struct Inspection {
 /// Compiles and checks a component, runs nothing of it.
 ///
 /// # Errors
-/// [`LoadError::Compile`] if the bytes are no component. A component this host would refuse is not an error:
+/// The bytes are no component. A component this host would refuse is not an error:
 /// [`Inspection::refused`] says why.
 pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError> {
-    let component = Component::from_binary(&sandbox.engine, bytes)
-        .map_err(|error| LoadError::Compile(format!("{error:#}")))?;
+    let component = compile(sandbox, bytes)?;
     let (exports, imports) = grants::names(&component, &sandbox.engine);
     let mut contract: Vec<String> = exports
         .iter()

@@ -11,11 +11,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wasmtime::component::ResourceTable;
+use wasmtime::error::Context as _;
 use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::exports::modelhost::handler::{post_inference, pre_inference};
 use super::bindings::modelhost::handler::types;
+use super::bindings::{POST_INFERENCE, PRE_INFERENCE};
 use super::context::Context;
 use super::deadline::{self, DeadlineExceeded};
 use super::output::{Output, Stream};
@@ -133,16 +135,20 @@ impl Instance {
         store.set_hostcall_fuel(limits.output);
         store.epoch_deadline_callback(|mut store| {
             let state = store.data_mut();
-            deadline::on_tick(state.deadline, &mut state.ticks)
+            deadline::on_tick(state.deadline, &mut state.ticks, &state.shared.pace)
         });
         store.set_epoch_deadline(deadline::FIRST_TICKS);
         let instance = shared.pre.instantiate_async(&mut store).await?;
         let pre = match &shared.pre_inference {
-            Some(indices) => Some(indices.load(&mut store, &instance)?),
+            Some(indices) => {
+                Some(indices.load(&mut store, &instance).with_context(|| wrong_type(PRE_INFERENCE))?)
+            }
             None => None,
         };
         let post = match &shared.post_inference {
-            Some(indices) => Some(indices.load(&mut store, &instance)?),
+            Some(indices) => {
+                Some(indices.load(&mut store, &instance).with_context(|| wrong_type(POST_INFERENCE))?)
+            }
             None => None,
         };
         Ok(Instance { store, pre, post, _alive: shared.facts.instances.made() })
@@ -178,7 +184,9 @@ impl Instance {
         let deadline = arm(&mut self.store, request, time);
         let sample = pre_inference::Sample { content_type: request.content_type(), body: &request.body };
         let call = guest.call_pre_inference(&mut self.store, sample, Context::handle());
-        Some(match until(deadline, call).await {
+        let outcome = until(deadline, call).await;
+        self.disarm();
+        Some(match outcome {
             Some(Ok(Ok(tensors))) => convert::tensors_from_guest(tensors)
                 .map(Outcome::Next)
                 .map_err(|text| bad_output(STAGE, text)),
@@ -200,7 +208,9 @@ impl Instance {
         let deadline = arm(&mut self.store, request, time);
         let prediction = convert::tensors_to_guest(prediction);
         let call = guest.call_post_inference(&mut self.store, &prediction, Context::handle());
-        Some(match until(deadline, call).await {
+        let outcome = until(deadline, call).await;
+        self.disarm();
+        Some(match outcome {
             Some(Ok(Ok(response))) => {
                 convert::response_from_guest(response).map_err(|text| bad_output(STAGE, text))
             }
@@ -210,6 +220,12 @@ impl Instance {
             Some(Err(error)) => Err(self.fault(error, STAGE)),
             None => Err(self.timeout(STAGE)),
         })
+    }
+
+    /// The call has ended, in whatever way.
+    fn disarm(&self) {
+        let state = self.store.data();
+        state.shared.pace.end(state.ticks);
     }
 
     /// The call waited past its deadline, outside guest code.
@@ -238,12 +254,17 @@ impl Instance {
     }
 }
 
+fn wrong_type(export: &str) -> String {
+    format!("`{export}` does not have the contract's type")
+}
+
 /// Sets the deadline of the coming call: its own time or what is left of the request's, whichever is less.
 fn arm(store: &mut Store<State>, request: &Request, time: Duration) -> Instant {
     let deadline = (Instant::now() + time).min(request.deadline);
     let state = store.data_mut();
     state.deadline = deadline;
     state.ticks = 0;
+    state.shared.pace.begin();
     store.set_epoch_deadline(deadline::FIRST_TICKS);
     deadline
 }

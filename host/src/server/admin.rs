@@ -17,19 +17,20 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
 
-use super::http::{health, method_not_allowed, not_found};
+use super::http::{Site, health, method_not_allowed, not_found};
 use super::{Served, listen};
 
-/// Serves the admin listener on its own thread. The thread ends with the drain.
+/// Serves the admin listener on its own thread, to the end of the process: whoever asks during the drain gets an answer.
 ///
 /// # Errors
 /// The operating system refuses a thread, a runtime or the socket.
 pub fn spawn(listener: std::net::TcpListener, served: Arc<Served>) -> std::io::Result<JoinHandle<()>> {
+    let site = Arc::new(Site::of(router(&served)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
             match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => listen::serve(listener, router(&served), served.drain.clone()).await,
+                Ok(listener) => listen::serve(listener, site, listen::Drain::default()).await,
                 Err(error) => tracing::error!("cannot serve the admin listener: {error}"),
             }
         });

@@ -3,85 +3,110 @@
 //! | method and path | answered by |
 //! |---|---|
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`call`] |
+//! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
 
 mod call;
+mod cors;
 mod describe;
 mod error;
 pub(super) mod health;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderName, HeaderValue};
-use axum::routing::{MethodRouter, get, post};
-use tower_http::cors::{AllowHeaders, AllowMethods, AllowOrigin, CorsLayer};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, Method};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get, options, post};
+use tower_service::Service as _;
 
 pub(super) use self::error::{method_not_allowed, not_found};
 use super::Served;
 use crate::deploy::Endpoint;
 
 /// What a call needs: its endpoint and the process around it.
-#[derive(Clone)]
 struct Target {
     endpoint: Arc<Endpoint>,
     served: Arc<Served>,
 }
 
-/// Everything the main listener answers.
-pub fn router(served: &Arc<Served>) -> Router {
-    // Paths in one map, first come first served: configured paths, then what is derived from them.
+/// Everything a listener answers.
+pub struct Site {
+    /// Calls, by path. Not in the router: what every request pays for is one look into a map.
+    calls: HashMap<String, Arc<Target>>,
+    /// Everything else, the other methods on the same paths included.
+    router: Router,
+    /// On every response.
+    headers: HeaderMap,
+}
+
+impl Site {
+    /// A site without endpoints.
+    pub(super) fn of(router: Router) -> Site {
+        Site { calls: HashMap::new(), router, headers: HeaderMap::new() }
+    }
+
+    /// The main listener's. Paths go to whoever is first: as configured, then what is derived from them.
+    pub fn new(served: &Arc<Served>) -> Site {
+        let mut calls = HashMap::new();
+        let mut add = |path: &str, endpoint: &Arc<Endpoint>| {
+            let target = || Arc::new(Target { endpoint: endpoint.clone(), served: served.clone() });
+            calls.entry(path.to_owned()).or_insert_with(target);
+        };
+        for endpoint in &served.endpoints {
+            add(&endpoint.config.path, endpoint);
+        }
+        if let [only] = served.endpoints.as_slice() {
+            add("/", only);
+            add("/predict", only);
+        }
+        let router = router(served, &calls);
+        Site { calls, router, headers: cors::headers(served.config.cors_allow_origin.as_deref()) }
+    }
+
+    /// Answers one request.
+    pub async fn answer(&self, request: Request) -> Response {
+        let call = (request.method() == Method::POST).then(|| self.calls.get(request.uri().path())).flatten();
+        let mut response = match call {
+            Some(target) => call::call(State(target.clone()), request).await,
+            None => {
+                let Ok(response) = self.router.clone().call(request).await;
+                response
+            }
+        };
+        for (name, value) in &self.headers {
+            response.headers_mut().insert(name, value.clone());
+        }
+        response
+    }
+}
+
+fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
-    for endpoint in &served.endpoints {
-        paths.insert(endpoint.config.path.clone(), endpoint_methods(endpoint, served));
+    for (path, target) in calls {
+        let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
+        let methods = post(call::call).get(describe::describe).with_state(target.clone()).merge(preflight);
+        paths.insert(path.clone(), methods);
     }
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
     }
-    if let [only] = served.endpoints.as_slice() {
-        for alias in ["/", "/predict"] {
-            paths.entry(alias.to_owned()).or_insert_with(|| endpoint_methods(only, served));
+    for endpoint in &served.endpoints {
+        let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
+        if let Some(target) = calls.get(&endpoint.config.path) {
+            paths.entry(path).or_insert_with(|| get(describe::signature).with_state(target.clone()));
         }
     }
-    for endpoint in &served.endpoints {
-        let target = Target { endpoint: endpoint.clone(), served: served.clone() };
-        let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
-        paths.entry(path).or_insert_with(|| get(describe::signature).with_state(target));
-    }
-
     let mut router = Router::new();
     for (path, methods) in paths {
         router = router.route(&path, methods.with_state(()));
     }
-    let router =
-        router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone());
-    match served.config.cors_allow_origin.as_deref().and_then(cors) {
-        Some(layer) => router.layer(layer),
-        None => router,
-    }
-}
-
-fn endpoint_methods(endpoint: &Arc<Endpoint>, served: &Arc<Served>) -> MethodRouter {
-    let target = Target { endpoint: endpoint.clone(), served: served.clone() };
-    post(call::call).get(describe::describe).with_state(target)
-}
-
-/// Lets pages of `origin` (or of any, `*`) call the endpoints from a browser.
-fn cors(origin: &str) -> Option<CorsLayer> {
-    let origin = match origin {
-        "*" => AllowOrigin::any(),
-        origin => AllowOrigin::exact(HeaderValue::from_str(origin).ok()?),
-    };
-    let layer = CorsLayer::new()
-        .allow_origin(origin)
-        .allow_methods(AllowMethods::any())
-        .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers([X_REQUEST_ID, X_HANDLER_DIGEST]);
-    Some(layer)
+    router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone())
 }
 
 /// Names the request, in both directions.

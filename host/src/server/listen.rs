@@ -9,23 +9,26 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
-use tower_service::Service as _;
+
+use super::http::Site;
 
 /// How long a kept-alive connection may stay silent once the process is stopping.
 pub const LINGER: Duration = Duration::from_secs(1);
-/// How long a client may take to send a request's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a connection may be without a request before it is closed; up to twice that, for it is looked at only this
+/// often.
+const SILENCE: Duration = Duration::from_secs(60);
+/// What a handshake that has begun may take to come to its end.
+const HANDSHAKE: Duration = Duration::from_millis(20);
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -61,10 +64,18 @@ impl Drain {
     }
 }
 
-/// Serves `router` on `listener` until the drain has begun and the last connection has ended.
-pub async fn serve(listener: TcpListener, router: Router, drain: Drain) {
+/// Serves `site` on `listener` until the drain has begun and the last connection has ended.
+pub async fn serve(listener: TcpListener, site: Arc<Site>, drain: Drain) {
     // Every connection holds a sender; when all are gone the receiver says so.
     let (alive, mut ended) = mpsc::channel::<Infallible>(1);
+    let spawn = |stream| {
+        let connection = connection(stream, site.clone(), drain.clone());
+        let alive = alive.clone();
+        tokio::spawn(async move {
+            connection.await;
+            drop(alive);
+        });
+    };
     let begun = drain.begun();
     tokio::pin!(begun);
     loop {
@@ -72,7 +83,7 @@ pub async fn serve(listener: TcpListener, router: Router, drain: Drain) {
             biased;
             () = &mut begun => break,
             accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => spawn(stream, &router, &drain, &alive),
+                Ok((stream, _)) => spawn(stream),
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -80,57 +91,123 @@ pub async fn serve(listener: TcpListener, router: Router, drain: Drain) {
             },
         }
     }
-    // Their clients already see a connection, and perhaps have sent a request.
-    while let Some(Ok((stream, _))) = now(listener.accept()).await {
-        spawn(stream, &router, &drain, &alive);
+    if let Err(error) = last_connections(listener, spawn).await {
+        tracing::warn!("cannot close the listener in order, the latest connections may be reset: {error}");
     }
-    drop(listener);
     drop(alive);
     ended.recv().await;
 }
 
-/// The future's output if it has one right now.
-async fn now<F: Future>(future: F) -> Option<F::Output> {
-    tokio::select! {
-        biased;
-        output = future => Some(output),
-        () = std::future::ready(()) => None,
+/// Takes the connections that the kernel holds for a listener, then closes it. Their clients already see a connection, and
+/// perhaps have sent a request; closing the listener over them would reset it.
+async fn last_connections(listener: TcpListener, spawn: impl Fn(TcpStream)) -> std::io::Result<()> {
+    refuse_handshakes(&listener)?;
+    // Handshakes that had begun before come to their end meanwhile.
+    tokio::time::sleep(HANDSHAKE).await;
+    // The kernel's own answer is wanted, not what the runtime last heard from it.
+    let listener = listener.into_std()?;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true)?;
+                spawn(TcpStream::from_std(stream)?);
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) => return Err(error),
+        }
     }
 }
 
-fn spawn(stream: TcpStream, router: &Router, drain: &Drain, alive: &mpsc::Sender<Infallible>) {
-    let (router, drain, alive) = (router.clone(), drain.clone(), alive.clone());
-    tokio::spawn(async move {
-        connection(stream, router, drain).await;
-        drop(alive);
-    });
+/// Drops every SYN that reaches the listener from now on: a client that comes this late tries again by itself, and is then
+/// refused rather than accepted and reset.
+#[cfg(target_os = "linux")]
+fn refuse_handshakes(listener: &TcpListener) -> std::io::Result<()> {
+    use socket2::{SockFilter, SockRef};
+    // Classic BPF over the TCP header; byte 13 holds the flags, of which 2 is SYN.
+    const LOAD_FLAGS: SockFilter = SockFilter::new(0x30, 0, 0, 13);
+    const IF_SYN: SockFilter = SockFilter::new(0x45, 0, 1, 2);
+    const DROP: SockFilter = SockFilter::new(0x06, 0, 0, 0);
+    const KEEP: SockFilter = SockFilter::new(0x06, 0, 0, u32::MAX);
+    SockRef::from(listener).attach_filter(&[LOAD_FLAGS, IF_SYN, DROP, KEEP])
 }
 
-async fn connection(stream: TcpStream, router: Router, drain: Drain) {
+/// Elsewhere a connection made in the last microseconds may be reset.
+#[cfg(not(target_os = "linux"))]
+fn refuse_handshakes(_: &TcpListener) -> std::io::Result<()> {
+    Ok(())
+}
+
+/// What the requests of one connection share, so that they touch nothing that requests on other connections touch.
+struct Connection {
+    site: Arc<Site>,
+    drain: Drain,
+    /// Requests that have begun; a change between two looks means that the client is not silent.
+    begun: AtomicU64,
+    in_flight: AtomicU64,
+}
+
+async fn connection(stream: TcpStream, site: Arc<Site>, drain: Drain) {
     // Responses are written whole; waiting for more to send would only delay them.
     let _ = stream.set_nodelay(true);
-    let ending = drain.clone();
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
-        let response = router.clone().call(request.map(Body::new));
-        let drain = drain.clone();
-        async move {
-            let mut response = response.await?;
-            if drain.has_begun() {
-                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-            }
-            Ok::<_, Infallible>(response)
-        }
-    });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-    builder.http2().timer(TokioTimer::new());
+    let drained = drain.clone();
+    let this = Connection { site, drain, begun: AtomicU64::new(0), in_flight: AtomicU64::new(0) };
+    let this = Arc::new(this);
+    let serving = this.clone();
+    let service = hyper::service::service_fn(move |request| respond(serving.clone(), request));
+    let builder = auto::Builder::new(TokioExecutor::new());
     let connection = builder.serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     // How a connection ends is its client's business; a broken one is no event worth a log line.
     tokio::select! {
+        biased;
         _ = connection.as_mut() => return,
-        () = async { ending.begun().await; tokio::time::sleep(LINGER).await } => {}
+        () = async { drained.begun().await; tokio::time::sleep(LINGER).await } => {}
+        () = silence(&this) => return,
     }
     connection.as_mut().graceful_shutdown();
     let _ = connection.await;
+}
+
+/// One request, and what every response carries.
+async fn respond(
+    connection: Arc<Connection>,
+    request: hyper::Request<Incoming>,
+) -> Result<axum::response::Response, Infallible> {
+    let _in_flight = InFlight::begin(&connection);
+    let mut response = connection.site.answer(request.map(Body::new)).await;
+    if connection.drain.has_begun() {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}
+
+/// Resolves when the client has had no request in flight for [`SILENCE`] or longer: it keeps an idle connection, or never
+/// comes to the end of a request's head. One look a while, rather than a timer set anew for every request.
+async fn silence(connection: &Connection) {
+    let mut seen = u64::MAX;
+    loop {
+        tokio::time::sleep(SILENCE).await;
+        let begun = connection.begun.load(Ordering::Relaxed);
+        if begun == seen && connection.in_flight.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        seen = begun;
+    }
+}
+
+/// A request between its head and its response; ends also if it is dropped.
+struct InFlight<'a>(&'a Connection);
+
+impl InFlight<'_> {
+    fn begin(connection: &Connection) -> InFlight<'_> {
+        connection.begun.fetch_add(1, Ordering::Relaxed);
+        connection.in_flight.fetch_add(1, Ordering::Relaxed);
+        InFlight(connection)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
 }

@@ -1,28 +1,21 @@
-//! Every metric: names, labels and buckets in one list.
+//! Every metric: names and help texts in one list, and the handles that count.
 //!
 //! Place in the flow: counted by `deploy` when a request or a swap ends, rendered by `server` for `GET /metrics` in
 //! Prometheus' text format.
+//! What every request touches is in `requests`, sharded by thread; the rest changes rarely and is `prometheus`' own.
 //! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; the label sets are
 //! fixed at start, so no caller can grow them. docs/reference.md lists the names, and a test compares.
 
+mod requests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
 use prometheus::core::Collector;
-use prometheus::{Histogram, IntGauge};
-use prometheus::{
-    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder,
-};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
+use self::requests::{Requests, Tally};
 use crate::error::{Code, Stage};
-
-/// Label value of requests that were answered by handler or model.
-const OK: &str = "ok";
-/// Label value of requests whose client went away.
-const CANCELLED: &str = "cancelled";
-
-/// Seconds. From what an iris request takes to the default request timeout.
-const BUCKETS: [f64; 17] = [
-    0.000_01, 0.000_025, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1,
-    0.25, 1.0, 5.0, 30.0,
-];
 
 /// Names and help texts, in the order of docs/reference.md.
 pub const METRICS: [(&str, &str); 10] = [
@@ -47,9 +40,7 @@ pub const METRICS: [(&str, &str); 10] = [
 /// All metrics of one process.
 pub struct Metrics {
     registry: Registry,
-    requests: IntCounterVec,
-    request_duration: HistogramVec,
-    stage_duration: HistogramVec,
+    requests: Requests,
     in_flight: IntGaugeVec,
     queued: IntGaugeVec,
     instances: IntGaugeVec,
@@ -60,11 +51,7 @@ pub struct Metrics {
 
 /// The metrics of one endpoint, every handle resolved.
 pub struct EndpointMetrics {
-    ok: IntCounter,
-    cancelled: IntCounter,
-    errors: [IntCounter; Code::ALL.len()],
-    duration: Histogram,
-    stages: [Histogram; Stage::ALL.len()],
+    requests: Arc<Tally>,
     /// Requests that hold a permit; set when rendered.
     pub in_flight: IntGauge,
     /// Requests that wait; set when rendered.
@@ -118,12 +105,7 @@ impl Metrics {
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&registry, build)?;
         Ok(Metrics {
-            requests: register(&registry, IntCounterVec::new(opts(requests), &["endpoint", "outcome"])?)?,
-            request_duration: register(&registry, HistogramVec::new(histogram(duration), &["endpoint"])?)?,
-            stage_duration: register(
-                &registry,
-                HistogramVec::new(histogram(stages), &["endpoint", "stage"])?,
-            )?,
+            requests: register(&registry, Requests::new([requests, duration, stages])?)?,
             in_flight: register(&registry, IntGaugeVec::new(opts(in_flight), &["endpoint"])?)?,
             queued: register(&registry, IntGaugeVec::new(opts(queued), &["endpoint"])?)?,
             instances: register(&registry, IntGaugeVec::new(opts(instances), &["endpoint"])?)?,
@@ -137,11 +119,7 @@ impl Metrics {
     /// The handles for one endpoint. All its series exist from now on, at zero.
     pub fn endpoint(&self, name: &str) -> EndpointMetrics {
         EndpointMetrics {
-            ok: self.requests.with_label_values(&[name, OK]),
-            cancelled: self.requests.with_label_values(&[name, CANCELLED]),
-            errors: Code::ALL.map(|code| self.requests.with_label_values(&[name, code.name()])),
-            duration: self.request_duration.with_label_values(&[name]),
-            stages: Stage::ALL.map(|stage| self.stage_duration.with_label_values(&[name, stage.name()])),
+            requests: self.requests.endpoint(name),
             in_flight: self.in_flight.with_label_values(&[name]),
             queued: self.queued.with_label_values(&[name]),
             instances: Instances {
@@ -163,42 +141,27 @@ impl Metrics {
 impl EndpointMetrics {
     /// Counts a request that was answered.
     pub fn ok(&self) {
-        self.ok.inc();
+        self.requests.ok();
     }
 
     /// Counts a request that failed.
     pub fn error(&self, code: Code) {
-        if let Some(counter) = self.errors.get(code as usize) {
-            counter.inc();
-        }
+        self.requests.error(code);
     }
 
     /// Counts a request whose client went away.
     pub fn cancelled(&self) {
-        self.cancelled.inc();
+        self.requests.cancelled();
     }
 
     /// Records how long a request took, in all and by stage.
-    pub fn durations(
-        &self,
-        total: std::time::Duration,
-        stages: impl Iterator<Item = (Stage, std::time::Duration)>,
-    ) {
-        self.duration.observe(total.as_secs_f64());
-        for (stage, duration) in stages {
-            if let Some(histogram) = self.stages.get(stage as usize) {
-                histogram.observe(duration.as_secs_f64());
-            }
-        }
+    pub fn durations(&self, total: Duration, stages: impl Iterator<Item = (Stage, Duration)>) {
+        self.requests.durations(total, stages);
     }
 }
 
 fn opts((name, help): (&str, &str)) -> Opts {
     Opts::new(name, help)
-}
-
-fn histogram((name, help): (&str, &str)) -> HistogramOpts {
-    HistogramOpts::new(name, help).buckets(BUCKETS.to_vec())
 }
 
 fn register<C: Collector + Clone + 'static>(
@@ -207,4 +170,124 @@ fn register<C: Collector + Clone + 'static>(
 ) -> Result<C, prometheus::Error> {
     registry.register(Box::new(collector.clone()))?;
     Ok(collector)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::thread;
+
+    use super::*;
+
+    /// Every sample of a rendering: its value by its series, as in `name{label="value"}`.
+    fn samples(text: &str) -> BTreeMap<&str, f64> {
+        let mut samples = BTreeMap::new();
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let (series, value) = line.rsplit_once(' ').unwrap();
+            assert!(samples.insert(series, value.parse().unwrap()).is_none(), "twice: {line}");
+        }
+        samples
+    }
+
+    #[test]
+    fn every_series_exists_at_zero_from_the_start() {
+        let metrics = Metrics::new().unwrap();
+        let _iris = metrics.endpoint("iris");
+        let text = metrics.render();
+        for (name, help) in METRICS {
+            assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")), "{name}");
+        }
+        let mut samples = samples(&text);
+        assert_eq!(
+            samples.remove(&*format!(r#"modelhost_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"))),
+            Some(1.0)
+        );
+        assert!(samples.values().all(|&value| value == 0.0), "{text}");
+        for outcome in ["ok", "cancelled"].into_iter().chain(Code::ALL.map(Code::name)) {
+            let series = format!(r#"modelhost_requests_total{{endpoint="iris",outcome="{outcome}"}}"#);
+            assert!(samples.contains_key(&*series), "{series}");
+        }
+        for stage in Stage::ALL {
+            let series =
+                format!(r#"modelhost_stage_duration_seconds_count{{endpoint="iris",stage="{stage}"}}"#);
+            assert!(samples.contains_key(&*series), "{series}");
+        }
+    }
+
+    #[test]
+    fn threads_lose_no_count() {
+        const THREADS: u32 = 8;
+        const REQUESTS: u32 = 1_000;
+        let metrics = Metrics::new().unwrap();
+        let iris = metrics.endpoint("iris");
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..REQUESTS {
+                        iris.ok();
+                        iris.error(Code::Internal);
+                        iris.cancelled();
+                        let stages = [(Stage::Admit, 10), (Stage::Infer, 31_000_000)];
+                        iris.durations(
+                            Duration::from_micros(30),
+                            stages.map(|(stage, time)| (stage, Duration::from_micros(time))).into_iter(),
+                        );
+                    }
+                });
+            }
+        });
+        let text = metrics.render();
+        let samples = samples(&text);
+        let all = f64::from(THREADS * REQUESTS);
+        for (series, value) in [
+            (r#"requests_total{endpoint="iris",outcome="ok"}"#, all),
+            (r#"requests_total{endpoint="iris",outcome="internal"}"#, all),
+            (r#"requests_total{endpoint="iris",outcome="cancelled"}"#, all),
+            (r#"requests_total{endpoint="iris",outcome="model_error"}"#, 0.0),
+            (r#"request_duration_seconds_bucket{endpoint="iris",le="0.000025"}"#, 0.0),
+            (r#"request_duration_seconds_bucket{endpoint="iris",le="0.00005"}"#, all),
+            (r#"request_duration_seconds_bucket{endpoint="iris",le="30"}"#, all),
+            (r#"request_duration_seconds_bucket{endpoint="iris",le="+Inf"}"#, all),
+            (r#"request_duration_seconds_sum{endpoint="iris"}"#, 0.24),
+            (r#"request_duration_seconds_count{endpoint="iris"}"#, all),
+            (r#"stage_duration_seconds_bucket{endpoint="iris",stage="admit",le="0.00001"}"#, all),
+            (r#"stage_duration_seconds_sum{endpoint="iris",stage="admit"}"#, 0.08),
+            (r#"stage_duration_seconds_bucket{endpoint="iris",stage="infer",le="30"}"#, 0.0),
+            (r#"stage_duration_seconds_bucket{endpoint="iris",stage="infer",le="+Inf"}"#, all),
+            (r#"stage_duration_seconds_sum{endpoint="iris",stage="infer"}"#, 31.0 * all),
+            (r#"stage_duration_seconds_count{endpoint="iris",stage="infer"}"#, all),
+            (r#"stage_duration_seconds_count{endpoint="iris",stage="pre_inference"}"#, 0.0),
+        ] {
+            assert_eq!(samples.get(&*format!("modelhost_{series}")), Some(&value), "{series} in {text}");
+        }
+    }
+
+    #[test]
+    fn endpoints_are_counted_apart_and_each_once() {
+        let metrics = Metrics::new().unwrap();
+        let (iris, iris_again, wine) =
+            (metrics.endpoint("iris"), metrics.endpoint("iris"), metrics.endpoint("wine"));
+        iris.ok();
+        iris_again.ok();
+        wine.ok();
+        let text = metrics.render();
+        assert_eq!(text.matches("# TYPE modelhost_requests_total counter\n").count(), 1);
+        assert_eq!(text.matches("# TYPE modelhost_request_duration_seconds histogram\n").count(), 1);
+        let samples = samples(&text);
+        assert_eq!(samples[r#"modelhost_requests_total{endpoint="iris",outcome="ok"}"#], 2.0);
+        assert_eq!(samples[r#"modelhost_requests_total{endpoint="wine",outcome="ok"}"#], 1.0);
+    }
+
+    #[test]
+    fn instances_are_alive_until_dropped() {
+        let metrics = Metrics::new().unwrap();
+        let instances = metrics.endpoint("iris").instances;
+        let first = instances.made();
+        let _second = instances.made();
+        drop(first);
+        let text = metrics.render();
+        let samples = samples(&text);
+        assert_eq!(samples[r#"modelhost_plugin_instances{endpoint="iris"}"#], 1.0);
+        assert_eq!(samples[r#"modelhost_plugin_instances_created_total{endpoint="iris"}"#], 2.0);
+    }
 }

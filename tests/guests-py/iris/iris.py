@@ -58,7 +58,7 @@ class PostInference(exports.PostInference):
 def parse(body):
     """The request's JSON object."""
     try:
-        flower = json.loads(body)
+        flower = json.loads(str(body, "utf-8"))
     except ValueError as error:  # JSON and UTF-8 errors are both ValueErrors.
         raise invalid(f"malformed json: {error}") from None
     if not isinstance(flower, dict):

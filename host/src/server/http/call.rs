@@ -25,9 +25,9 @@ use crate::request::{Head, Request, Response, until};
 const LONGEST_ID: usize = 128;
 
 /// `POST <endpoint>`.
-pub(super) async fn call(State(target): State<Target>, request: axum::extract::Request) -> HttpResponse {
+pub(super) async fn call(State(target): State<Arc<Target>>, request: axum::extract::Request) -> HttpResponse {
     let arrived = Instant::now();
-    let Target { endpoint, served } = target;
+    let Target { endpoint, served } = &*target;
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
     let deadline = arrived + endpoint.config.limits.request_timeout;
@@ -36,16 +36,16 @@ pub(super) async fn call(State(target): State<Target>, request: axum::extract::R
         Ok(body) => body,
         Err(failure) => {
             endpoint.metrics.error(failure.code);
-            return error::respond(failure, &id, &served, Some(&endpoint.config.name), arrived);
+            return error::respond(failure, &id, served, Some(&endpoint.config.name), arrived);
         }
     };
     let debug = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"));
     let request =
-        Arc::new(Request { id: id.clone(), head: Box::new(HttpHead(parts)), body, deadline, debug });
+        Arc::new(Request { id: id.clone(), head: Box::new(HttpHead(parts)), body, arrived, deadline, debug });
     let answer = endpoint.serve(request).await;
     let mut response = match answer.outcome {
         Ok(response) => into_http(response),
-        Err(failure) => error::respond(failure, &id, &served, Some(&endpoint.config.name), arrived),
+        Err(failure) => error::respond(failure, &id, served, Some(&endpoint.config.name), arrived),
     };
     let headers = response.headers_mut();
     insert(headers, X_REQUEST_ID, &id);
@@ -59,7 +59,9 @@ pub(super) async fn call(State(target): State<Target>, request: axum::extract::R
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(X_REQUEST_ID).or_else(|| headers.get(X_BANANA_REQUEST_ID));
     match given.and_then(|value| value.to_str().ok()) {
-        Some(id) if (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => id.into(),
+        Some(id) if (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
+            id.into()
+        }
         _ => (&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer())).into(),
     }
 }

@@ -16,7 +16,7 @@ use crate::tensor::{Extent, TensorSpec};
 const MESSAGE: &str = "make a prediction by sending a post request to this endpoint with a json sample";
 
 /// `GET <endpoint>`.
-pub(super) async fn describe(State(target): State<Target>, headers: HeaderMap) -> Response {
+pub(super) async fn describe(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
     let model = target.endpoint.model();
     answer(
         &headers,
@@ -29,7 +29,7 @@ pub(super) async fn describe(State(target): State<Target>, headers: HeaderMap) -
 }
 
 /// `GET <endpoint>/signature`.
-pub(super) async fn signature(State(target): State<Target>, headers: HeaderMap) -> Response {
+pub(super) async fn signature(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
     let inputs = target.endpoint.model().map(|model| model.signature().inputs.as_slice());
     answer(&headers, json!({ "signature": specs(inputs) }))
 }

@@ -1,0 +1,42 @@
+//! Instances between two requests.
+//!
+//! Place in the flow: [`super::Plugin::lend`] takes one, [`super::Lease::finish`] puts it back.
+//! Last in, first out, and first of all the calling thread's own: the instance whose memory is still in this core's
+//! cache. A thread that has none takes another's, so that no more instances are made than requests are in flight.
+//! Invariant: a shard's lock is held for a push or a pop, never across anything else.
+
+use std::sync::{Mutex, PoisonError};
+
+use super::instance::Instance;
+use crate::shard;
+
+/// The idle instances of one plugin.
+pub(super) struct Idle(Box<[Shard]>);
+
+/// Aligned so that no two shards share a cache line (or a pair of them, which x86 fetches together).
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Vec<Box<Instance>>>);
+
+impl Idle {
+    pub(super) fn new() -> Idle {
+        Idle((0..shard::count()).map(|_| Shard::default()).collect())
+    }
+
+    pub(super) fn pop(&self) -> Option<Box<Instance>> {
+        let (before, from_own) = self.0.split_at(shard::current(self.0.len()));
+        from_own.iter().chain(before).find_map(|shard| shard.stack().pop())
+    }
+
+    pub(super) fn push(&self, instance: Box<Instance>) {
+        if let Some(own) = self.0.get(shard::current(self.0.len())) {
+            own.stack().push(instance);
+        }
+    }
+}
+
+impl Shard {
+    fn stack(&self) -> std::sync::MutexGuard<'_, Vec<Box<Instance>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,46 @@
+//! Lets pages in a browser call the endpoints (the Fetch standard's CORS protocol).
+//!
+//! Place in the flow: [`headers`] go onto every response of the main listener, [`preflight`] answers what a browser asks
+//! first. By hand because it is two constant headers: as a general middleware it cost more on each request than
+//! the routing itself.
+
+use axum::extract::State;
+use axum::http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW, HeaderMap,
+    VARY,
+};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST");
+const EXPOSED: HeaderValue = HeaderValue::from_static("x-request-id, x-handler-digest");
+/// Seconds a browser may remember the answer.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
+
+/// What every response carries; nothing without an origin.
+pub(super) fn headers(allow_origin: Option<&str>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    if let Some(origin) = allow_origin.and_then(|origin| HeaderValue::from_str(origin).ok()) {
+        if origin != "*" {
+            headers.insert(VARY, HeaderValue::from_static("origin"));
+        }
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+    headers
+}
+
+/// `OPTIONS` on an endpoint. `State`: whether pages of other origins may call it.
+pub(super) async fn preflight(State(allowed): State<bool>, request: HeaderMap) -> Response {
+    let mut response = (StatusCode::NO_CONTENT, [(ALLOW, METHODS)]).into_response();
+    if allowed {
+        let headers = response.headers_mut();
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        if let Some(wanted) = request.get(ACCESS_CONTROL_REQUEST_HEADERS) {
+            headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+        }
+    }
+    response
+}

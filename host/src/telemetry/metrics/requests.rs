@@ -1,0 +1,318 @@
+//! Counts and durations of requests, cheap enough for every request to record.
+//!
+//! Place in the flow: [`super::EndpointMetrics`] records into its endpoint's [`Tally`]; the registry reads all tallies
+//! through [`Requests`] when somebody asks for the metrics.
+//! In: outcomes and durations. Out: the first three of [`super::METRICS`], in `prometheus`' own types.
+//! Invariants: a thread writes to its own shard only, so the atomics stay in its core's cache; they only ever grow.
+//! A scrape adds the shards up and stops nobody: two metrics may differ by a request that ends meanwhile, but a
+//! histogram's count is always that of its own buckets.
+
+use std::collections::{BTreeMap, HashMap};
+use std::iter::once;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+
+use crate::error::{Code, Stage};
+use crate::shard;
+
+/// Label value of requests that were answered by handler or model.
+const OK: &str = "ok";
+/// Label value of requests whose client went away.
+const CANCELLED: &str = "cancelled";
+
+/// Nanoseconds, upper ends of the buckets. From what an iris request takes to the default request timeout.
+const BOUNDS: [u64; 17] = [
+    10_000,
+    25_000,
+    50_000,
+    100_000,
+    250_000,
+    500_000,
+    1_000_000,
+    2_500_000,
+    5_000_000,
+    10_000_000,
+    25_000_000,
+    50_000_000,
+    100_000_000,
+    250_000_000,
+    1_000_000_000,
+    5_000_000_000,
+    30_000_000_000,
+];
+
+/// Name and help text of a metric.
+type Named = (&'static str, &'static str);
+
+/// What is counted of every endpoint's requests, as the registry sees it.
+#[derive(Clone)]
+pub(super) struct Requests(Arc<Endpoints>);
+
+struct Endpoints {
+    requests: Desc,
+    duration: Desc,
+    stages: Desc,
+    tallies: Mutex<BTreeMap<String, Arc<Tally>>>,
+}
+
+/// What is counted of one endpoint's requests.
+pub(super) struct Tally(Box<[Shard]>);
+
+/// One thread's part of a tally.
+/// Aligned so that no two shards share a cache line (or a pair of them, which x86 fetches together).
+#[derive(Default)]
+#[repr(align(128))]
+struct Shard {
+    ok: AtomicU64,
+    cancelled: AtomicU64,
+    errors: [AtomicU64; Code::ALL.len()],
+    duration: Durations,
+    stages: [Durations; Stage::ALL.len()],
+}
+
+/// How many durations fell into each bucket, and all of them added up.
+#[derive(Default)]
+struct Durations {
+    /// Each counts its own durations only; the last is for those above every bound.
+    buckets: [AtomicU64; BOUNDS.len() + 1],
+    /// Enough for 584 years.
+    nanoseconds: AtomicU64,
+}
+
+impl Requests {
+    /// # Errors
+    /// If a name or a help text is not one.
+    pub(super) fn new([requests, duration, stages]: [Named; 3]) -> Result<Requests, prometheus::Error> {
+        let desc = |(name, help): Named, labels: &[&str]| {
+            let labels = labels.iter().copied().map(String::from).collect();
+            Desc::new(name.to_owned(), help.to_owned(), labels, HashMap::new())
+        };
+        Ok(Requests(Arc::new(Endpoints {
+            requests: desc(requests, &["endpoint", "outcome"])?,
+            duration: desc(duration, &["endpoint"])?,
+            stages: desc(stages, &["endpoint", "stage"])?,
+            tallies: Mutex::default(),
+        })))
+    }
+
+    /// The endpoint's tally, the same one for the same name. It is rendered from now on.
+    pub(super) fn endpoint(&self, name: &str) -> Arc<Tally> {
+        let mut tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(tallies.entry(name.to_owned()).or_insert_with(|| Arc::new(Tally::new(shard::count()))))
+    }
+}
+
+impl Tally {
+    fn new(shards: usize) -> Tally {
+        Tally((0..shards).map(|_| Shard::default()).collect())
+    }
+
+    pub(super) fn ok(&self) {
+        if let Some(own) = self.own() {
+            add(&own.ok, 1);
+        }
+    }
+
+    pub(super) fn cancelled(&self) {
+        if let Some(own) = self.own() {
+            add(&own.cancelled, 1);
+        }
+    }
+
+    pub(super) fn error(&self, code: Code) {
+        if let Some(counter) = self.own().and_then(|own| own.errors.get(code as usize)) {
+            add(counter, 1);
+        }
+    }
+
+    pub(super) fn durations(&self, total: Duration, stages: impl Iterator<Item = (Stage, Duration)>) {
+        let Some(own) = self.own() else { return };
+        own.duration.record(total);
+        for (stage, duration) in stages {
+            if let Some(durations) = own.stages.get(stage as usize) {
+                durations.record(duration);
+            }
+        }
+    }
+
+    /// The current thread's shard; there always is one.
+    fn own(&self) -> Option<&Shard> {
+        self.0.get(shard::current(self.0.len()))
+    }
+
+    /// All shards, added up.
+    fn sum(&self) -> Shard {
+        let sum = Shard::default();
+        for shard in &self.0 {
+            for (total, counter) in sum.counters().zip(shard.counters()) {
+                add(total, read(counter));
+            }
+        }
+        sum
+    }
+}
+
+impl Shard {
+    /// Everything in it, always in the same order.
+    fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
+        let durations = once(&self.duration).chain(&self.stages);
+        [&self.ok, &self.cancelled]
+            .into_iter()
+            .chain(&self.errors)
+            .chain(durations.flat_map(|durations| durations.buckets.iter().chain([&durations.nanoseconds])))
+    }
+
+    /// The counters of requests, each with its label value.
+    fn outcomes(&self) -> impl Iterator<Item = (&'static str, &AtomicU64)> {
+        let errors = Code::ALL.into_iter().map(Code::name).zip(&self.errors);
+        [(OK, &self.ok), (CANCELLED, &self.cancelled)].into_iter().chain(errors)
+    }
+}
+
+impl Durations {
+    fn record(&self, duration: Duration) {
+        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        if let Some(bucket) = self.buckets.get(bucket(nanoseconds)) {
+            add(bucket, 1);
+        }
+        add(&self.nanoseconds, nanoseconds);
+    }
+
+    /// In seconds. The bucket without a bound is the count, which the encoder adds as `+Inf`.
+    fn render(&self) -> Histogram {
+        let mut count = 0;
+        let mut below = |counter: &AtomicU64| {
+            count += read(counter);
+            count
+        };
+        let mut buckets = Vec::with_capacity(BOUNDS.len());
+        for (bound, counter) in BOUNDS.into_iter().zip(&self.buckets) {
+            let mut bucket = Bucket::default();
+            bucket.set_upper_bound(seconds(bound));
+            bucket.set_cumulative_count(below(counter));
+            buckets.push(bucket);
+        }
+        let mut histogram = Histogram::default();
+        histogram.set_sample_count(self.buckets.last().map_or(0, below));
+        histogram.set_sample_sum(seconds(read(&self.nanoseconds)));
+        histogram.set_bucket(buckets);
+        histogram
+    }
+}
+
+impl Collector for Requests {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.0.requests, &self.0.duration, &self.0.stages]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let (mut requests, mut duration, mut stages) = (Vec::new(), Vec::new(), Vec::new());
+        let tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, tally) in tallies.iter() {
+            let sum = tally.sum();
+            for (outcome, count) in sum.outcomes() {
+                requests.push(counter(&[("endpoint", name), ("outcome", outcome)], read(count)));
+            }
+            duration.push(histogram(&[("endpoint", name)], sum.duration.render()));
+            for (stage, durations) in Stage::ALL.into_iter().zip(&sum.stages) {
+                stages.push(histogram(&[("endpoint", name), ("stage", stage.name())], durations.render()));
+            }
+        }
+        vec![
+            family(&self.0.requests, MetricType::COUNTER, requests),
+            family(&self.0.duration, MetricType::HISTOGRAM, duration),
+            family(&self.0.stages, MetricType::HISTOGRAM, stages),
+        ]
+    }
+}
+
+/// Which bucket a duration falls into; one that equals a bound is in that bound's bucket.
+/// A binary search of fixed length, about 5 ns.
+fn bucket(nanoseconds: u64) -> usize {
+    BOUNDS.partition_point(|&bound| bound < nanoseconds)
+}
+
+/// Relaxed: nothing else is read on the strength of a count.
+fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Ordering::Relaxed);
+}
+
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    Duration::from_nanos(nanoseconds).as_secs_f64()
+}
+
+fn family(desc: &Desc, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(desc.fq_name.clone());
+    family.set_help(desc.help.clone());
+    family.set_field_type(kind);
+    family.set_metric(metrics);
+    family
+}
+
+fn counter(labels: &[(&str, &str)], count: u64) -> Metric {
+    let mut counter = Counter::default();
+    counter.set_value(count as f64);
+    let mut metric = labelled(labels);
+    metric.set_counter(counter);
+    metric
+}
+
+fn histogram(labels: &[(&str, &str)], histogram: Histogram) -> Metric {
+    let mut metric = labelled(labels);
+    metric.set_histogram(histogram);
+    metric
+}
+
+fn labelled(labels: &[(&str, &str)]) -> Metric {
+    let pair = |&(name, value): &(&str, &str)| {
+        let mut pair = LabelPair::default();
+        pair.set_name(name.to_owned());
+        pair.set_value(value.to_owned());
+        pair
+    };
+    Metric::from_label(labels.iter().map(pair).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_is_in_its_own_bucket() {
+        assert!(BOUNDS.is_sorted_by(|a, b| a < b));
+        for (number, bound) in BOUNDS.into_iter().enumerate() {
+            assert_eq!([bound - 1, bound, bound + 1].map(bucket), [number, number, number + 1], "{bound}");
+        }
+        assert_eq!([0, u64::MAX].map(bucket), [0, BOUNDS.len()]);
+    }
+
+    #[test]
+    fn bounds_read_well() {
+        let labels = BOUNDS.map(|bound| seconds(bound).to_string());
+        assert_eq!(
+            labels.join(" "),
+            "0.00001 0.000025 0.00005 0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 1 5 30"
+        );
+    }
+
+    #[test]
+    fn shards_share_no_cache_line_and_all_are_summed() {
+        assert_eq!((align_of::<Shard>(), size_of::<Shard>() % 128), (128, 0));
+        let tally = Tally::new(3);
+        for (shard, n) in tally.0.iter().zip([1, 10, 100]) {
+            shard.counters().for_each(|counter| add(counter, n));
+        }
+        let sum = tally.sum();
+        assert!(sum.counters().all(|counter| read(counter) == 111));
+        assert_eq!(sum.counters().count() * size_of::<AtomicU64>(), size_of::<Shard>());
+    }
+}

@@ -1,0 +1,238 @@
+//! The commands that end by themselves: `host inspect`, `host run`, `--help`, and their exit codes.
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use e2e::{assembled, assert_close, component, host, host_binary, model, root};
+use serde_json::{Value, json};
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("stdout is text")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("stderr is text")
+}
+
+/// Runs the host and asserts its exit code.
+fn ends_with(code: i32, arguments: &[&str]) -> Output {
+    let output = host(arguments);
+    assert_eq!(
+        output.status.code(),
+        Some(code),
+        "host {arguments:?}\n{}{}",
+        stdout(&output),
+        stderr(&output)
+    );
+    output
+}
+
+/// What `host inspect --json` says of `bytes`.
+fn inspection(folder: &Path, bytes: &[u8]) -> Value {
+    let file = folder.join("handler.wasm");
+    std::fs::write(&file, bytes).unwrap();
+    let output = ends_with(0, &["inspect", "--json", file.to_str().unwrap()]);
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn inspect_tells_what_a_component_is() {
+    let iris = component("iris-wasm");
+    let text = stdout(&ends_with(0, &["inspect", iris.to_str().unwrap()]));
+    for expected in [
+        "iris-wasm.wasm\n",
+        "digest          sha256:",
+        "contract        0.1.0\n",
+        "pre-inference   yes\n",
+        "post-inference  yes\n",
+        "modelhost:handler/types@0.1.0\n",
+        "verdict         this host serves it\n",
+    ] {
+        assert!(text.contains(expected), "`{expected}` in\n{text}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let bytes = std::fs::read(&iris).unwrap();
+    let it = inspection(folder.path(), &bytes);
+    assert_eq!(
+        (&it["bytes"], &it["contract"], &it["refused"]),
+        (&json!(bytes.len()), &json!(["0.1.0"]), &Value::Null)
+    );
+    assert_eq!((&it["pre_inference"], &it["post_inference"]), (&json!(true), &json!(true)));
+    let exports = ["modelhost:handler/post-inference@0.1.0", "modelhost:handler/pre-inference@0.1.0"];
+    assert_eq!(it["exports"], json!(exports));
+
+    let it = inspection(folder.path(), &std::fs::read(component("tests/pre_only")).unwrap());
+    assert_eq!((&it["pre_inference"], &it["post_inference"]), (&json!(true), &json!(false)));
+}
+
+#[test]
+fn inspect_says_why_a_component_would_be_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, expected) in [
+        ("unknown_version", &["modelhost:handler/pre-inference@0.9.0", "modelhost:handler@0.1.0"][..]),
+        ("no_exports", &["exports neither", "modelhost:handler/pre-inference@0.1.0"]),
+        (
+            "sockets",
+            &["`wasi:sockets/network@0.2.0`", "`wasi:sockets/instance-network@0.2.0`", "--network stub"],
+        ),
+    ] {
+        let it = inspection(folder.path(), &assembled(name));
+        let refused = it["refused"].as_str().unwrap_or_else(|| panic!("{name} is not refused: {it}"));
+        for part in expected {
+            assert!(refused.contains(part), "{name}: `{part}` in `{refused}`");
+        }
+    }
+}
+
+#[test]
+fn inspect_of_what_is_no_component_fails() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let iris = std::fs::read(component("iris-wasm")).unwrap();
+    for (path, expected) in [
+        (file("text.wasm", b"#!/bin/sh"), "is not a WebAssembly file"),
+        (file("empty.wasm", b""), "is not a WebAssembly file"),
+        (file("core.wasm", b"\0asm\x01\0\0\0"), "core module"),
+        (file("cut.wasm", &iris[..iris.len() / 2]), "cut short"),
+        (folder.path().join("absent.wasm").to_str().unwrap().to_owned(), "cannot read"),
+    ] {
+        let output = ends_with(1, &["inspect", &path]);
+        let text = stderr(&output);
+        assert!(
+            text.starts_with("error: ") && text.contains(expected) && text.contains(&path),
+            "{path}: {text}"
+        );
+        assert!(text.lines().count() <= 3, "{path}: {text}");
+        assert_eq!(stdout(&output), "", "{path}");
+    }
+}
+
+/// The arguments that `host run` needs for the iris example.
+fn run_iris(more: &[&str]) -> Vec<String> {
+    let (plugin, model) = (component("iris-wasm"), model("iris_static"));
+    let arguments = ["run", "--plugin", plugin.to_str().unwrap(), "--model", model.to_str().unwrap()];
+    [&arguments, more].concat().iter().map(|argument| (*argument).to_owned()).collect()
+}
+
+/// Runs `host run` with `sample` on stdin.
+fn run(arguments: &[String], sample: &str) -> Output {
+    let mut command = Command::new(host_binary());
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(sample.as_bytes()).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn run_shows_every_stage_the_timings_and_the_response() {
+    let sample = root().join("examples/iris-wasm/sample.json");
+    let from_file = run(&run_iris(&[sample.to_str().unwrap()]), "");
+    let from_stdin = run(&run_iris(&["-"]), &std::fs::read_to_string(&sample).unwrap());
+    for output in [from_file, from_stdin] {
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
+        let after = |prefix: &str| {
+            let mut lines = text.lines().skip_while(|line| !line.starts_with(prefix));
+            let line = lines.next().unwrap_or_else(|| panic!("no line `{prefix}…` in\n{text}"));
+            (line.to_owned(), lines.next().unwrap_or_default().to_owned())
+        };
+        assert!(after("sample: ").0.contains("sepal_length"));
+        assert_eq!(after("pre_inference: ").0, "pre_inference: input FP32 [1, 4] = [[5.2,3.6,1.4,0.3]]");
+        assert!(after("inference: ").0.starts_with("inference: probabilities FP32 [1, 3] = [[0.98"));
+        let (timings, _) = after("timings: ");
+        for stage in ["admit ", "pre_inference ", "infer ", "post_inference ", "total ", " µs"] {
+            assert!(timings.contains(stage), "{timings}");
+        }
+        let (head, body) = after("response: ");
+        assert_eq!(head, "response: 200 application/json");
+        let expected = json!({ "class_label": "iris-setosa", "class_index": 0 });
+        assert_close(&serde_json::from_str(&body).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn run_of_a_failing_request_says_why_and_exits_with_1() {
+    let output = run(&run_iris(&["-"]), "{}");
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let expected = "error: invalid_input in pre_inference: missing field `sepal_length`";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    assert!(stdout(&output).contains("timings: "), "how far it came: {}", stdout(&output));
+
+    // Alone with its author, a handler's own words are shown.
+    let values = component("tests/values");
+    let arguments = ["run", "--plugin", values.to_str().unwrap(), "-"].map(str::to_owned);
+    let output = run(&arguments, "error");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("plugin_error in post_inference") && stderr(&output).contains("bad post")
+    );
+    // A handler's own status is its business, not a failure.
+    let output = run(&arguments, "respond");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stdout(&output).contains("response: 418 text/plain; charset=utf-8\nteapot\n"),
+        "{}",
+        stdout(&output)
+    );
+    // Headers are shown, and a request can be described.
+    let echo = component("tests/echo");
+    let more = ["--query", "a=1", "--header", "x-test: 7", "--content-type", "text/csv", "-"];
+    let arguments = [&["run", "--plugin", echo.to_str().unwrap()], &more[..]].concat();
+    let output = run(&arguments.iter().map(|argument| (*argument).to_owned()).collect::<Vec<_>>(), "body");
+    let body: Value = serde_json::from_str(stdout(&output).lines().last().unwrap()).unwrap();
+    let expected = json!({ "query": "a=1", "header": "7", "content_type": "text/csv", "body": "body", "method": "POST" });
+    assert_close(&body, &expected);
+}
+
+#[test]
+fn run_repeats_on_one_instance() {
+    let count = component("tests/count");
+    let arguments = ["run", "--plugin", count.to_str().unwrap(), "--repeat", "3", "-"].map(str::to_owned);
+    let text = stdout(&run(&arguments, "{}"));
+    let bodies: Vec<&str> = text.lines().filter(|line| line.starts_with("{\"n\":")).collect();
+    assert_eq!(bodies, [r#"{"n":1}"#, r#"{"n":2}"#, r#"{"n":3}"#], "{text}");
+}
+
+#[test]
+fn bad_usage_exits_with_2_and_help_with_0() {
+    for (arguments, expected) in [
+        (&["serve"][..], "nothing to serve"),
+        (&["serve", "--modle", "m.onnx"], "--model"),
+        (&["serve", "--model", "absent.onnx"], "there is no `absent.onnx`"),
+        (&["run", "--plugin", "absent.wasm", "sample.json"], "there is no `absent.wasm`"),
+        (&["run"], "SAMPLE"),
+        (&["inspect"], "FILE"),
+        (&["nonsense"], "nonsense"),
+        (&[], "Usage: host"),
+    ] {
+        let output = ends_with(2, arguments);
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+    }
+    for arguments in [&["--help"][..], &["help"], &["serve", "--help"], &["run", "-h"], &["--version"]] {
+        let output = ends_with(0, arguments);
+        assert!(stderr(&output).is_empty() && !stdout(&output).is_empty(), "{arguments:?}");
+    }
+    assert_eq!(stdout(&ends_with(0, &["--version"])), format!("host {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn help_tells_where_onnx_runtime_is_looked_for_in_this_order() {
+    for command in ["serve", "run"] {
+        let help = stdout(&ends_with(0, &[command, "--help"]));
+        let mut rest = help.split_once("ONNX Runtime's shared library is taken from").expect(&help).1;
+        for place in
+            ["--onnxruntime-lib", "ORT_DYLIB_PATH", "modelhost/lib", "Python environment", "system's library"]
+        {
+            rest = rest
+                .split_once(place)
+                .unwrap_or_else(|| panic!("{command}: `{place}` is out of order: {help}"))
+                .1;
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! docs/reference.md against a running host: metrics, error codes, the admin API. (The tables of flags and config keys
+//! are held by the host's own unit tests.)
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use e2e::{Host, Reply, component, model, request};
+
+/// The rows of the table in `section` whose first column is headed `first`: each row's cells, code marks removed.
+fn table(section: &str, first: &str) -> Vec<Vec<String>> {
+    let path = e2e::root().join("docs/reference.md");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let section = text.split("\n## ").find(|text| text.starts_with(section)).expect("the section is there");
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()
+    };
+    let mut lines = section.lines().skip_while(|line| !line.starts_with(&format!("| {first} |")));
+    lines.next().unwrap_or_else(|| panic!("no table of `{first}` in `{section}`"));
+    lines.skip(1).take_while(|line| line.starts_with('|')).map(cells).collect()
+}
+
+fn plain(cell: &str) -> String {
+    cell.replace('`', "")
+}
+
+/// The status that the reference gives each error code.
+pub(crate) fn statuses() -> BTreeMap<String, u16> {
+    table("Error codes", "code").iter().map(|row| (plain(&row[0]), row[1].parse().unwrap())).collect()
+}
+
+fn iris() -> Host {
+    Host::with(Some(&component("iris-wasm")), Some(&model("iris_static")), &["--name", "iris"])
+}
+
+fn get(host: &Host, path: &str) -> Reply {
+    request("GET", &format!("{}{path}", host.admin), &[], b"")
+}
+
+#[test]
+fn the_metrics_are_those_of_the_reference() {
+    let text = get(&iris(), "/metrics").text();
+    let mut found: BTreeMap<&str, [String; 3]> = BTreeMap::new();
+    for line in text.lines() {
+        if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {
+            found.entry(name).or_default()[2] = help.to_owned();
+        } else if let Some((name, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' '))
+        {
+            found.entry(name).or_default()[0] = kind.to_owned();
+        } else {
+            let (series, labels) = line.split_once('{').expect(line);
+            let name = ["_bucket", "_sum", "_count"]
+                .iter()
+                .filter_map(|suffix| series.strip_suffix(suffix))
+                .find(|name| found.contains_key(name))
+                .unwrap_or(series);
+            let names = labels.split("\",").filter_map(|label| label.split_once("=\"")).map(|(name, _)| name);
+            let names: Vec<_> = names.filter(|name| *name != "le").map(|name| format!("`{name}`")).collect();
+            let entry = found.get_mut(name).unwrap_or_else(|| panic!("`{line}` has no `# HELP` before it"));
+            entry[1] = names.join(", ");
+        }
+    }
+    let row = |(name, [kind, labels, help]): (&&str, &[String; 3])| {
+        format!("| `{name}` | {kind} | {labels} | {help} |")
+    };
+    let found: BTreeSet<String> = found.iter().map(row).collect();
+    let written: BTreeSet<String> =
+        table("Metrics", "metric").iter().map(|row| format!("| {} |", row.join(" | "))).collect();
+    let listed = found.iter().cloned().collect::<Vec<_>>().join("\n");
+    assert_eq!(written, found, "the rows of docs/reference.md should be:\n{listed}\n");
+}
+
+#[test]
+fn the_error_codes_are_those_of_the_reference() {
+    let text = get(&iris(), "/metrics").text();
+    let value = |line: &str, label: &str| {
+        let (_, rest) = line.split_once(&format!("{label}=\""))?;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    // The host counts by every code it has, from the start.
+    let requests = text.lines().filter(|line| line.starts_with("modelhost_requests_total{"));
+    let mut codes: BTreeSet<String> = requests.filter_map(|line| value(line, "outcome")).collect();
+    assert!(codes.remove("ok") && codes.remove("cancelled"), "{codes:?}");
+    assert_eq!(statuses().into_keys().collect::<BTreeSet<_>>(), codes);
+
+    let stages: BTreeSet<String> = text.lines().filter_map(|line| value(line, "stage")).collect();
+    let written: BTreeSet<String> = table("Error codes", "stage").iter().map(|row| plain(&row[0])).collect();
+    assert_eq!(written, stages);
+}
+
+#[test]
+fn the_admin_api_is_that_of_the_reference() {
+    let host = iris();
+    let calls = table("Admin API", "call");
+    assert!(!calls.is_empty());
+    for call in calls {
+        let call = plain(&call[0]);
+        let (method, path) = call.split_once(' ').expect("a method and a path");
+        let reply = request(method, &format!("{}{path}", host.admin), &[], b"");
+        assert_eq!(reply.status, 200, "{call}: {}", reply.text());
+    }
+    let endpoint = host.endpoints()[0].take();
+    let found: BTreeSet<String> = endpoint.as_object().unwrap().keys().cloned().collect();
+    let written: BTreeSet<String> = table("Admin API", "key").iter().map(|row| plain(&row[0])).collect();
+    assert_eq!(written, found);
+
+    let headers: BTreeSet<String> = table("Error codes", "header").iter().map(|row| plain(&row[0])).collect();
+    let reply = host.post("/", "{}");
+    for header in headers {
+        assert!(reply.header(&header).is_some(), "no `{header}` in {:?}", reply.headers);
+    }
+}

@@ -1,0 +1,289 @@
+//! How `host serve` starts, and how it says that it cannot.
+
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use e2e::{Host, assembled, component, host, host_binary, model, serve_command, wait_until};
+use serde_json::Value;
+
+/// Starts the host in vain, and gives what it says of the reason.
+fn refused(code: i32, arguments: &[&str]) -> String {
+    let Err((status, log)) = Host::try_serve(arguments) else {
+        panic!("the host started with {arguments:?}")
+    };
+    assert_eq!(status.code(), Some(code), "{arguments:?}: {log}");
+    let (_, error) = log.rsplit_once("error: ").unwrap_or_else(|| panic!("no `error: ` in {log}"));
+    error.to_owned()
+}
+
+fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "expected `{part}` in `{text}`");
+    }
+}
+
+#[test]
+fn a_start_prints_two_lines_and_sigterm_ends_it_with_0() {
+    let mut command = serve_command(&["--model", model("add").to_str().unwrap()]);
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let mut text = String::new();
+    let mut byte = [0];
+    while text.lines().count() < 2 || !text.ends_with('\n') {
+        stdout.read_exact(&mut byte).unwrap();
+        text.push(char::from(byte[0]));
+    }
+    // Ready from the first moment on.
+    let url =
+        text.lines().next().and_then(|line| line.strip_prefix("listening on ")).expect(&text).to_owned();
+    assert_eq!(e2e::request("POST", &format!("{url}/add"), &[], br#"{"a":[1,2],"b":[3,4]}"#).status, 200);
+    assert!(Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap().success());
+    stdout.read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(
+        matches!(lines[..], [main, admin]
+        if main.starts_with("listening on http://127.0.0.1:") && admin.starts_with("admin on http://127.0.0.1:")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_handler_that_cannot_serve_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let iris = std::fs::read(component("iris-wasm")).unwrap();
+    let cases: [(&str, &[u8], &[&str]); 8] = [
+        (
+            "wrong_signature",
+            &assembled("wrong_signature"),
+            &["`modelhost:handler/pre-inference@0.1.0` does not have"],
+        ),
+        ("no_exports", &assembled("no_exports"), &["exports neither", "hint: export at least one"]),
+        (
+            "unknown_version",
+            &assembled("unknown_version"),
+            &["@0.9.0", "modelhost:handler@0.1.0", "hint: rebuild"],
+        ),
+        ("sockets", &assembled("sockets"), &["`wasi:sockets/network@0.2.0`", "hint: ", "--network stub"]),
+        ("text", b"#!/bin/sh", &["hint: "]),
+        ("empty", b"", &["hint: "]),
+        ("core", b"\0asm\x01\0\0\0", &["core module", "hint: "]),
+        ("cut", &iris[..iris.len() / 2], &["cut short"]),
+    ];
+    for (name, bytes, expected) in cases {
+        let file = folder.path().join(format!("{name}.wasm"));
+        std::fs::write(&file, bytes).unwrap();
+        let file = file.to_str().unwrap();
+        let text = refused(1, &["--plugin", file]);
+        assert_contains(&text, &[&format!("endpoint `{name}`: "), &format!("`{file}`")]);
+        assert_contains(&text, expected);
+        assert!(
+            text.matches("hint: ").count() <= 1 && text.lines().count() <= 3,
+            "said once, in short: {text}"
+        );
+    }
+    // `--network stub` is no network: such a component loads, and only then.
+    let sockets = folder.path().join("sockets.wasm");
+    drop(Host::serve(&["--plugin", sockets.to_str().unwrap(), "--network", "stub"]));
+}
+
+#[test]
+fn a_model_that_cannot_be_served_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.onnx");
+    std::fs::write(&text, "not a model").unwrap();
+    for (path, expected) in
+        [(text, &["cannot load model"][..]), (model("sequence"), &["`list`", "not a tensor", "zipmap"])]
+    {
+        let path = path.to_str().unwrap();
+        let error = refused(1, &["--model", path]);
+        assert_contains(&error, &[&format!("`{path}`")]);
+        assert_contains(&error, expected);
+    }
+    // What was asked for by name is had or is an error.
+    let error = refused(1, &["--model", model("add").to_str().unwrap(), "--device", "cuda:7"]);
+    assert_contains(&error, &["cuda:7"]);
+    let error = refused(2, &["--model", folder.path().to_str().unwrap()]);
+    assert_contains(&error, &["is a folder", "ONNX file"]);
+}
+
+/// `host serve` of the model `add` with nothing of this process's surroundings but these variables.
+fn in_empty_surroundings(home: &Path, variables: &[(&str, &str)]) -> Command {
+    let mut command = serve_command(&["--model", model("add").to_str().unwrap()]);
+    let home = home.to_str().unwrap();
+    command.env_clear().envs([
+        ("HOME", home),
+        ("PATH", home),
+        ("VIRTUAL_ENV", home),
+        ("XDG_DATA_HOME", home),
+    ]);
+    command.envs(variables.iter().copied());
+    command
+}
+
+#[test]
+fn without_onnx_runtime_one_error_says_what_brings_it() {
+    let home = tempfile::tempdir().unwrap();
+    let place = format!("{}/modelhost/lib", home.path().display());
+    match Host::try_start(in_empty_surroundings(home.path(), &[])) {
+        Err((status, log)) => {
+            assert_eq!(status.code(), Some(1), "{log}");
+            assert_contains(&log, &["was not found", &place, "ORT_DYLIB_PATH", "hint: run `make setup`"]);
+            assert_eq!(log.matches("error: ").count(), 1, "{log}");
+        }
+        // This machine has one in its system's paths: then it is from there.
+        Ok(host) => {
+            wait_until("the library in the log", || host.log().contains("ONNX Runtime loaded"));
+            assert!(!host.log().contains(&place), "{}", host.log());
+        }
+    }
+    // An endpoint without a model needs none.
+    let echo = component("tests/echo");
+    let mut command = serve_command(&["--plugin", echo.to_str().unwrap()]);
+    command.env_clear().env("HOME", home.path());
+    let host = Host::try_start(command).unwrap_or_else(|(_, log)| panic!("{log}"));
+    assert_eq!(host.post("/", "x").status, 200);
+}
+
+#[test]
+fn a_wrong_library_is_an_error_and_never_replaced() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("text.so");
+    std::fs::write(&file, "not a library").unwrap();
+    let file = file.to_str().unwrap();
+    let absent = home.path().join("absent.so");
+    let absent = absent.to_str().unwrap();
+    for (variables, expected) in [
+        (&[("ORT_DYLIB_PATH", file)][..], &[file, "from ORT_DYLIB_PATH", "hint: "][..]),
+        (&[("ORT_DYLIB_PATH", absent)], &[absent, "from ORT_DYLIB_PATH", "hint: "]),
+        (&[("MODELHOST_ONNXRUNTIME_LIB", file)], &[file, "from the configuration", "hint: "]),
+        (
+            &[("MODELHOST_ONNXRUNTIME_LIB", file), ("ORT_DYLIB_PATH", absent)],
+            &[file, "from the configuration"],
+        ),
+    ] {
+        let Err((status, log)) = Host::try_start(in_empty_surroundings(home.path(), variables)) else {
+            panic!("the host started with {variables:?}")
+        };
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert_contains(&log, expected);
+    }
+    let model = model("add");
+    let error = refused(2, &["--model", model.to_str().unwrap(), "--onnxruntime-lib", absent]);
+    assert_contains(&error, &["--onnxruntime-lib: there is no `"]);
+}
+
+#[test]
+fn a_taken_port_is_named_with_its_flag() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let model = model("add");
+    for (flag, other) in [("--listen", "--admin-listen"), ("--admin-listen", "--listen")] {
+        let output =
+            host(&["serve", "--model", model.to_str().unwrap(), flag, &address, other, "127.0.0.1:0"]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(output.stdout.is_empty());
+        assert_contains(
+            &text,
+            &[&format!("error: cannot listen on {address}"), &format!("with `{flag}`"), "in use"],
+        );
+        // Found out before anything is loaded.
+        assert!(!text.contains("ONNX Runtime loaded"), "{text}");
+    }
+}
+
+#[test]
+fn all_problems_of_a_config_file_come_in_one_report() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    std::fs::write(
+        &file,
+        r#"
+        [server]
+        listen = "nowhere"
+        colour = "red"
+
+        [[endpoint]]
+        name = "a"
+        modle = "m.onnx"
+
+        [[endpoint]]
+        model = "absent.onnx"
+        path = "/healthz"
+        [endpoint.limits]
+        memory = "lots"
+        "#,
+    )
+    .unwrap();
+    let file = file.to_str().unwrap();
+    let output = host(&["serve", "--config", file, "--queue", "many"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(output.stdout.is_empty());
+    let text = String::from_utf8(output.stderr).unwrap();
+    let problems: Vec<&str> = text.lines().filter(|line| line.starts_with("  ")).collect();
+    for (place, what) in [
+        ("--queue", "describes one endpoint"),
+        (":3: `server.listen`", "nowhere"),
+        (":4: `server.colour`", "unknown key"),
+        (":8: `endpoint.modle`", "did you mean `model`?"),
+        (":11: `endpoint.model`", "absent.onnx"),
+        (":12: `endpoint.path`", "the server's own"),
+        (":14: `endpoint.limits.memory`", "`lots` is not a size"),
+    ] {
+        let found = problems
+            .iter()
+            .any(|line| line.contains(place) && line.contains(what) && line.contains("hint: "));
+        assert!(found, "{place}: {what} in\n{text}");
+    }
+    assert_eq!(
+        text.lines().next(),
+        Some(format!("error: {} problems in the configuration", problems.len()).as_str())
+    );
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.toml");
+    let add = model("add");
+    let text = format!(
+        "[log]\nformat = 'json'\n[[endpoint]]\nname = 'file'\npath = '/file'\nmodel = '{}'\nlimits.body = '2KiB'",
+        add.display()
+    );
+    std::fs::write(&config, text).unwrap();
+    let mut command = serve_command(&["--name", "flag"]);
+    command.envs([
+        ("MODELHOST_CONFIG", config.to_str().unwrap()),
+        ("MODELHOST_NAME", "variable"),
+        ("MODELHOST_PATH", "/variable"),
+        ("MODELHOST_BODY", ""),
+    ]);
+    let host = Host::try_start(command).unwrap_or_else(|(_, log)| panic!("{log}"));
+    let endpoint = host.endpoints()[0].take();
+    assert_eq!((endpoint["name"].as_str(), endpoint["path"].as_str()), (Some("flag"), Some("/variable")));
+    let text = host.post("/variable", " ".repeat(2049)).error(413, "body_too_large", "admit");
+    assert_contains(&text, &["2048"]);
+    wait_until("a log", || !host.log().is_empty());
+    for line in host.log().lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("not JSON: {line}"));
+        assert!(
+            line["timestamp"].is_string() && line["level"].is_string() && line["message"].is_string(),
+            "{line}"
+        );
+    }
+    // The whole endpoint from the environment.
+    let mut command = Command::new(host_binary());
+    command.arg("serve").envs([
+        ("MODELHOST_MODEL", add.to_str().unwrap()),
+        ("MODELHOST_LISTEN", "127.0.0.1:0"),
+        ("MODELHOST_ADMIN_LISTEN", "127.0.0.1:0"),
+        ("MODELHOST_LOG_LEVEL", "off"),
+    ]);
+    let host = Host::try_start(command).unwrap_or_else(|(_, log)| panic!("{log}"));
+    assert_eq!(host.post("/add", r#"{"a":[1,2],"b":[3,4]}"#).text(), "[[4.0,6.0]]");
+    assert_eq!(host.log(), "");
+}

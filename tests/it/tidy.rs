@@ -1,0 +1,238 @@
+//! The rules of the source tree that no compiler checks: headers, sizes, the import direction, quarantines.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use e2e::root;
+
+/// No file is longer.
+const MOST_LINES: usize = 500;
+
+/// A dependency, and the only files of the host that name it: prefixes of paths under `host/src`.
+const QUARANTINES: [(&str, &[&str]); 12] = [
+    ("wasmtime", &["plugin"]),
+    ("wasmtime_wasi", &["plugin"]),
+    ("ort", &["model/library", "model/session"]),
+    ("axum", &["server"]),
+    ("hyper", &["server"]),
+    ("hyper_util", &["server"]),
+    ("http_body_util", &["server"]),
+    ("tower_service", &["server"]),
+    ("clap", &["cli"]),
+    ("toml", &["config"]),
+    ("prometheus", &["telemetry/metrics"]),
+    ("tracing_subscriber", &["telemetry/logs"]),
+];
+
+/// Every file under `folder` of the repository that a person wrote, in order.
+fn files(folder: &str) -> Vec<PathBuf> {
+    fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = entry.file_name().unwrap().to_str().unwrap().to_owned();
+            if name.starts_with('.') || ["target", "node_modules", "__pycache__"].contains(&name.as_str()) {
+                continue;
+            }
+            if entry.is_dir() { walk(&entry, found) } else { found.push(entry) }
+        }
+    }
+    let mut found = Vec::new();
+    walk(&root().join(folder), &mut found);
+    found.sort();
+    assert!(!found.is_empty(), "`{folder}` is empty");
+    found
+}
+
+fn rust_files(folder: &str) -> Vec<PathBuf> {
+    files(folder)
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+/// `path` as the repository knows it.
+fn short(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap().display().to_string()
+}
+
+/// The code of a file, comments and what stands between quotes left out, one line each.
+fn code(path: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let line = |line: &str| {
+        let line = line.split("//").next().unwrap_or_default();
+        line.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
+    };
+    text.lines().map(line).collect()
+}
+
+/// What is wrong, file by file; empty if nothing is.
+fn assert_none(rule: &str, wrong: Vec<String>) {
+    assert!(wrong.is_empty(), "{rule}:\n  {}", wrong.join("\n  "));
+}
+
+#[test]
+fn every_source_file_says_what_it_is() {
+    let mut wrong = Vec::new();
+    for folder in ["host", "guest-sdk", "examples", "tests"] {
+        for path in rust_files(folder) {
+            let text = std::fs::read_to_string(&path).unwrap();
+            if !text.starts_with("//! ") && !text.starts_with("#![doc = include_str!(") {
+                wrong.push(short(&path));
+            }
+        }
+    }
+    assert_none("a Rust file begins with `//!`: its place in the flow, what comes in, what goes out", wrong);
+
+    let mut wrong = Vec::new();
+    for folder in ["scripts", "examples", "tests", "wit"] {
+        for path in files(folder) {
+            let start = match path.extension().and_then(|extension| extension.to_str()) {
+                Some("py") => vec!["\"\"\"", "#!/usr/bin/env python3\n\"\"\""],
+                Some("sh") => vec!["#", "# "],
+                Some("js") => vec!["// "],
+                Some("lua") => vec!["-- "],
+                Some("wat") => vec![";; "],
+                Some("wit") => vec!["/// ", "// ", "package "],
+                _ => continue,
+            };
+            let text = std::fs::read_to_string(&path).unwrap();
+            if !start.iter().any(|start| text.starts_with(start)) {
+                wrong.push(short(&path));
+            }
+        }
+    }
+    assert_none("a file begins with a comment that says what it is", wrong);
+}
+
+#[test]
+fn no_file_is_long() {
+    let mut wrong = Vec::new();
+    for folder in ["host", "guest-sdk", "examples", "tests", "scripts"] {
+        for path in files(folder) {
+            let is_source = path.extension().is_some_and(|extension| {
+                ["rs", "py", "js", "sh", "lua", "wit", "wat"].iter().any(|known| extension == *known)
+            });
+            let lines = if is_source { std::fs::read_to_string(&path).unwrap().lines().count() } else { 0 };
+            if lines > MOST_LINES {
+                wrong.push(format!("{}: {lines} lines", short(&path)));
+            }
+        }
+    }
+    assert_none(&format!("a file has at most {MOST_LINES} lines"), wrong);
+}
+
+/// The modules that `text` names by `crate::`, groups in braces resolved.
+fn named_modules(text: &str) -> BTreeSet<String> {
+    let identifier =
+        |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut named = BTreeSet::new();
+    for rest in text.split("crate::").skip(1) {
+        let Some(group) = rest.strip_prefix('{') else {
+            named.insert(identifier(rest));
+            continue;
+        };
+        let mut depth = 0_usize;
+        let mut starts = true;
+        for (at, c) in group.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' if depth == 0 => break,
+                '}' => depth -= 1,
+                ',' if depth == 0 => starts = true,
+                c if starts && !c.is_whitespace() => {
+                    named.insert(identifier(&group[at..]));
+                    starts = false;
+                }
+                _ => {}
+            }
+        }
+    }
+    named
+}
+
+#[test]
+fn groups_of_imports_are_read() {
+    let found = named_modules(
+        "use crate::{deploy, model::{self, Model}, plugin};\ncrate::error::Code; use crate::tensor;",
+    );
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), ["deploy", "error", "model", "plugin", "tensor"]);
+}
+
+#[test]
+fn imports_go_down_the_list_of_modules() {
+    let source = root().join("host/src");
+    let list = code(&source.join("lib.rs"));
+    let modules: Vec<&str> =
+        list.iter().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
+    assert!(modules.len() > 10 && modules.last() == Some(&"tensor"), "{modules:?}");
+    let (mut wrong, mut edges) = (Vec::new(), BTreeSet::new());
+    for path in rust_files("host/src") {
+        let inner = path.strip_prefix(&source).unwrap();
+        let module = inner.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+        // The two roots name what they like.
+        let Some(own) = modules.iter().position(|name| *name == module) else {
+            assert!(["lib", "main"].contains(&module), "`{module}` is not in the list of host/src/lib.rs");
+            continue;
+        };
+        for named in named_modules(&code(&path).join("\n")) {
+            let Some(other) = modules.iter().position(|name| *name == named) else {
+                wrong.push(format!("{} names `crate::{named}`, which is no module", short(&path)));
+                continue;
+            };
+            // The engine of models and the sandbox meet in the pipeline, and nowhere else.
+            let strangers =
+                (module == "plugin" && named == "model") || (module == "model" && named == "plugin");
+            if other < own || strangers {
+                wrong.push(format!("{} names `crate::{named}`", short(&path)));
+            }
+            edges.insert((module.to_owned(), named));
+        }
+    }
+    // The check does see something.
+    let spine = ["deploy", "pipeline", "plugin", "request"].map(str::to_owned);
+    for [above, below] in spine.array_windows() {
+        assert!(edges.contains(&(above.clone(), below.clone())), "{above} -> {below} in {edges:?}");
+    }
+    assert_none("a module names only modules below it in host/src/lib.rs, and `plugin` never `model`", wrong);
+}
+
+#[test]
+fn each_big_dependency_stays_in_its_place() {
+    let source = root().join("host/src");
+    let mut wrong = Vec::new();
+    for (name, places) in QUARANTINES {
+        let mut used = false;
+        for path in rust_files("host/src") {
+            let inner = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+            let inside = places.iter().any(|place| inner.starts_with(place));
+            for (number, line) in code(&path).iter().enumerate() {
+                let names = line.match_indices(&format!("{name}::")).any(|(at, _)| {
+                    let before = line[..at].chars().next_back();
+                    !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+                }) || line.trim_start().strip_prefix("use ") == Some(&format!("{name};"));
+                used |= names;
+                if names && !inside {
+                    wrong.push(format!("{}:{}: {name}", short(&path), number + 1));
+                }
+            }
+        }
+        assert!(used, "nothing uses `{name}`: take it out of the list");
+    }
+    assert_none("a dependency is named only in its place", wrong);
+}
+
+#[test]
+fn nothing_names_the_machine_it_was_written_on() {
+    // Put together, so that this file does not name them.
+    let names = [["/wo", "rk/"].concat(), ["/ro", "ot/"].concat(), ["/home/", "user"].concat()];
+    let mut wrong = Vec::new();
+    for path in files("") {
+        // Binary files hold no text to read.
+        let Ok(text) = std::fs::read_to_string(&path) else { continue };
+        for (number, line) in text.lines().enumerate() {
+            if names.iter().any(|name| line.contains(name)) {
+                wrong.push(format!("{}:{}: {}", short(&path), number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("a file names a path of one machine", wrong);
+}
