@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
+use tokio::sync::oneshot;
 
 use crate::deploy::{Endpoint, watch};
 use crate::model::{Model, ModelConfig};
@@ -98,7 +99,9 @@ impl App {
             .into_iter()
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
             .collect();
-        admin::spawn(admin, served.clone()).context("cannot start the admin listener")?;
+        let (stop_admin, stopped) = oneshot::channel();
+        let admin =
+            admin::spawn(admin, served.clone(), stopped).context("cannot start the admin listener")?;
         let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
         let serving = tokio::spawn(listen::serve(main, Arc::new(Site::new(&served)), drain.clone()));
 
@@ -106,22 +109,29 @@ impl App {
         tracing::info!("stopping: requests in flight are answered first");
         drain.begin();
         // A new handler version has nobody left to serve.
-        watchers.iter().for_each(tokio::task::JoinHandle::abort);
+        for watcher in watchers {
+            watcher.abort();
+            // It ended as it was told to; its hold on the endpoint is gone.
+            let _ = watcher.await;
+        }
         let timeout = served.config.drain_timeout;
-        let mut serving = serving;
-        if tokio::time::timeout(timeout, &mut serving).await.is_err() {
+        tokio::pin!(serving);
+        let mut ended = tokio::time::timeout(timeout, &mut serving).await.is_ok();
+        if !ended {
             // What has not even begun gets an answer, and the time to read it.
             served.endpoints.iter().for_each(|endpoint| endpoint.close());
+            ended = tokio::time::timeout(FAREWELL, &mut serving).await.is_ok();
         }
-        match tokio::time::timeout(FAREWELL, serving).await {
-            Ok(_) => tracing::info!("stopped: every request is answered"),
-            Err(_) => {
-                let unanswered: usize = served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum();
-                anyhow::bail!(
-                    "stopped after {timeout:?} with {unanswered} requests unanswered\n  hint: give them more time with `--drain-timeout`"
-                );
-            }
+        if !ended {
+            let unanswered: usize = served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum();
+            anyhow::bail!(
+                "stopped after {timeout:?} with {unanswered} requests unanswered\n  hint: give them more time with `--drain-timeout`"
+            );
         }
+        tracing::info!("stopped: every request is answered");
+        // The last holder of the endpoints: with it go their copies of project files.
+        drop(stop_admin);
+        let _ = admin.join();
         Ok(())
     }
 }

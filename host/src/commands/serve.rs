@@ -14,7 +14,7 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
     let config = config::serve(overrides, &environment)?;
     start_logs(&config.logs)?;
     let runtime = runtime()?;
-    runtime.block_on(async {
+    let outcome = runtime.block_on(async {
         // Listened for from here on: a signal during start ends the process in order, too.
         let stop = signals()?;
         let app = App::build(config).await?;
@@ -22,10 +22,10 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
         say(&format!("listening on http://{main}"))?;
         say(&format!("admin on http://{admin}"))?;
         app.run(stop).await
-    })?;
+    });
     // What is still running has had its time.
     runtime.shutdown_background();
-    Ok(())
+    Ok(outcome?)
 }
 
 /// Resolves at the first SIGTERM or Ctrl-C. A second one ends the process at once.

@@ -16,22 +16,33 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::http::{Site, health, method_not_allowed, not_found};
 use super::{Served, listen};
 
-/// Serves the admin listener on its own thread, to the end of the process: whoever asks during the drain gets an answer.
+/// Serves the admin listener on its own thread until `stop` is dropped or sent: whoever asks during the drain gets an
+/// answer.
 ///
 /// # Errors
 /// The operating system refuses a thread, a runtime or the socket.
-pub fn spawn(listener: std::net::TcpListener, served: Arc<Served>) -> std::io::Result<JoinHandle<()>> {
+pub fn spawn(
+    listener: std::net::TcpListener,
+    served: Arc<Served>,
+    stop: oneshot::Receiver<()>,
+) -> std::io::Result<JoinHandle<()>> {
     let site = Arc::new(Site::of(router(&served)));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
-            match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => listen::serve(listener, site, listen::Drain::default()).await,
-                Err(error) => tracing::error!("cannot serve the admin listener: {error}"),
+            let listener = match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => listener,
+                Err(error) => return tracing::error!("cannot serve the admin listener: {error}"),
+            };
+            tokio::select! {
+                () = listen::serve(listener, site, listen::Drain::default()) => {}
+                // Sent or dropped: both mean stop.
+                _ = stop => {}
             }
         });
     })
