@@ -40,7 +40,7 @@ pub(super) struct State {
     pub(super) request: Option<Arc<Request>>,
     limiter: Limiter,
     /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
-    wasi: Option<(WasiCtx, Output)>,
+    wasi: Option<Box<(WasiCtx, Output)>>,
     table: ResourceTable,
     deadline: Instant,
     ticks: u32,
@@ -48,12 +48,12 @@ pub(super) struct State {
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let (ctx, _) = self.wasi.get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref()));
-        WasiCtxView { ctx, table: &mut self.table }
+        let wasi = self.wasi.get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref()));
+        WasiCtxView { ctx: &mut wasi.0, table: &mut self.table }
     }
 }
 
-fn wasi_context(shared: &Shared, request: Option<&Arc<Request>>) -> (WasiCtx, Output) {
+fn wasi_context(shared: &Shared, request: Option<&Arc<Request>>) -> Box<(WasiCtx, Output)> {
     let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
     let output = Output::new(shared.facts.endpoint.clone(), id);
     let mut builder = WasiCtxBuilder::new();
@@ -68,7 +68,7 @@ fn wasi_context(shared: &Shared, request: Option<&Arc<Request>>) -> (WasiCtx, Ou
         // The guest sees no project then, and says so in its own words.
         tracing::error!(endpoint = %shared.facts.endpoint, "cannot open the copy of the project files: {error:#}");
     }
-    (builder.build(), output)
+    Box::new((builder.build(), output))
 }
 
 /// Counts memory over all of an instance's linear memories and tables.
@@ -158,8 +158,8 @@ impl Instance {
     pub(super) fn begin(&mut self, request: &Arc<Request>) {
         let state = self.store.data_mut();
         state.limiter.refused = false;
-        if let Some((_, output)) = &state.wasi {
-            output.begin(&request.id);
+        if let Some(wasi) = &state.wasi {
+            wasi.1.begin(&request.id);
         }
         state.request = Some(request.clone());
     }
@@ -168,8 +168,8 @@ impl Instance {
     pub(super) fn end(&mut self) {
         let state = self.store.data_mut();
         state.request = None;
-        if let Some((_, output)) = &state.wasi {
-            output.flush();
+        if let Some(wasi) = &state.wasi {
+            wasi.1.flush();
         }
     }
 

@@ -8,10 +8,12 @@
 //! Invariant: a connection is never closed between a request and its response, unless the drain itself times out.
 
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
+use atomic_waker::AtomicWaker;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
@@ -66,22 +68,26 @@ impl Drain {
 
 /// Serves `site` on `listener` until the drain has begun and the last connection has ended.
 pub async fn serve(listener: TcpListener, site: Arc<Site>, drain: Drain) {
+    let open = Arc::new(Open::default());
     // Every connection holds a sender; when all are gone the receiver says so.
     let (alive, mut ended) = mpsc::channel::<Infallible>(1);
     let spawn = |stream| {
-        let connection = connection(stream, site.clone(), drain.clone());
+        let connection = Arc::new(Connection::new(site.clone(), drain.clone()));
+        open.add(&connection);
         let alive = alive.clone();
         tokio::spawn(async move {
-            connection.await;
+            connection.serve(stream).await;
             drop(alive);
         });
     };
     let begun = drain.begun();
     tokio::pin!(begun);
+    let mut sweep = tokio::time::interval(SILENCE);
     loop {
         tokio::select! {
             biased;
             () = &mut begun => break,
+            _ = sweep.tick() => open.close_silent(),
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => spawn(stream),
                 Err(error) => {
@@ -95,7 +101,10 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, drain: Drain) {
         tracing::warn!("cannot close the listener in order, the latest connections may be reset: {error}");
     }
     drop(alive);
-    ended.recv().await;
+    if tokio::time::timeout(LINGER, ended.recv()).await.is_err() {
+        open.finish_all();
+        ended.recv().await;
+    }
 }
 
 /// Takes the connections that the kernel holds for a listener, then closes it. Their clients already see a connection, and
@@ -137,35 +146,81 @@ fn refuse_handshakes(_: &TcpListener) -> std::io::Result<()> {
     Ok(())
 }
 
-/// What the requests of one connection share, so that they touch nothing that requests on other connections touch.
+/// One connection: what its requests share, so that they touch nothing that requests on other connections touch.
 struct Connection {
     site: Arc<Site>,
     drain: Drain,
-    /// Requests that have begun; a change between two looks means that the client is not silent.
+    /// Requests that have begun, and how many had at the last look: no change means that the client is silent.
     begun: AtomicU64,
+    seen: AtomicU64,
     in_flight: AtomicU64,
+    /// One of [`GO_ON`], [`FINISH`], [`CUT`].
+    wish: AtomicU8,
+    /// Wakes the connection's task to look at the wish. Costs a request an atomic operation, where a channel would
+    /// cost a lock that all connections share.
+    woken: AtomicWaker,
 }
 
-async fn connection(stream: TcpStream, site: Arc<Site>, drain: Drain) {
-    // Responses are written whole; waiting for more to send would only delay them.
-    let _ = stream.set_nodelay(true);
-    let drained = drain.clone();
-    let this = Connection { site, drain, begun: AtomicU64::new(0), in_flight: AtomicU64::new(0) };
-    let this = Arc::new(this);
-    let serving = this.clone();
-    let service = hyper::service::service_fn(move |request| respond(serving.clone(), request));
-    let builder = auto::Builder::new(TokioExecutor::new());
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
-    tokio::pin!(connection);
-    // How a connection ends is its client's business; a broken one is no event worth a log line.
-    tokio::select! {
-        biased;
-        _ = connection.as_mut() => return,
-        () = async { drained.begun().await; tokio::time::sleep(LINGER).await } => {}
-        () = silence(&this) => return,
+/// Serve requests as they come.
+const GO_ON: u8 = 0;
+/// Answer what is in flight, then close.
+const FINISH: u8 = 1;
+/// Close at once; nothing is in flight.
+const CUT: u8 = 2;
+
+impl Connection {
+    fn new(site: Arc<Site>, drain: Drain) -> Connection {
+        Connection {
+            site,
+            drain,
+            begun: AtomicU64::new(0),
+            seen: AtomicU64::new(u64::MAX),
+            in_flight: AtomicU64::new(0),
+            wish: AtomicU8::new(GO_ON),
+            woken: AtomicWaker::new(),
+        }
     }
-    connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
+
+    async fn serve(self: Arc<Self>, stream: TcpStream) {
+        // Responses are written whole; waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let this = self.clone();
+        let service = hyper::service::service_fn(move |request| respond(this.clone(), request));
+        let builder = auto::Builder::new(TokioExecutor::new());
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        tokio::pin!(connection);
+        // How a connection ends is its client's business; a broken one is no event worth a log line.
+        tokio::select! {
+            biased;
+            _ = connection.as_mut() => return,
+            wish = self.wished() => if wish == CUT { return },
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
+
+    fn wish(&self, wish: u8) {
+        self.wish.store(wish, Ordering::Release);
+        self.woken.wake();
+    }
+
+    async fn wished(&self) -> u8 {
+        std::future::poll_fn(|context| {
+            self.woken.register(context.waker());
+            match self.wish.load(Ordering::Acquire) {
+                GO_ON => Poll::Pending,
+                wish => Poll::Ready(wish),
+            }
+        })
+        .await
+    }
+
+    /// Whether there was no request since this was last asked, and is none now: the client keeps an idle connection, or never
+    /// comes to the end of a request's head.
+    fn is_silent(&self) -> bool {
+        let begun = self.begun.load(Ordering::Relaxed);
+        self.seen.swap(begun, Ordering::Relaxed) == begun && self.in_flight.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// One request, and what every response carries.
@@ -179,20 +234,6 @@ async fn respond(
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
-}
-
-/// Resolves when the client has had no request in flight for [`SILENCE`] or longer: it keeps an idle connection, or never
-/// comes to the end of a request's head. One look a while, rather than a timer set anew for every request.
-async fn silence(connection: &Connection) {
-    let mut seen = u64::MAX;
-    loop {
-        tokio::time::sleep(SILENCE).await;
-        let begun = connection.begun.load(Ordering::Relaxed);
-        if begun == seen && connection.in_flight.load(Ordering::Relaxed) == 0 {
-            return;
-        }
-        seen = begun;
-    }
 }
 
 /// A request between its head and its response; ends also if it is dropped.
@@ -209,5 +250,33 @@ impl InFlight<'_> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The open connections of one listener. Touched when one is accepted and when all are looked at, never by a request.
+#[derive(Default)]
+struct Open(Mutex<Vec<Weak<Connection>>>);
+
+impl Open {
+    fn add(&self, connection: &Arc<Connection>) {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ended ones are forgotten when the list would have to grow, so it stays as long as the most that were open.
+        if open.len() == open.capacity() {
+            open.retain(|connection| connection.strong_count() > 0);
+        }
+        open.push(Arc::downgrade(connection));
+    }
+
+    fn all(&self) -> Vec<Arc<Connection>> {
+        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        open.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn close_silent(&self) {
+        self.all().iter().filter(|connection| connection.is_silent()).for_each(|silent| silent.wish(CUT));
+    }
+
+    fn finish_all(&self) {
+        self.all().iter().for_each(|connection| connection.wish(FINISH));
     }
 }
