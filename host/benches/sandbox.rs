@@ -143,7 +143,6 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
         hidden: Vec::new(),
         limits: Limits::default(),
         isolation,
-        concurrency: 4,
         instances: Metrics::new()?.endpoint(name).instances,
     };
     Ok(Plugin::load(sandbox, bytes.into(), facts).await?)
@@ -190,6 +189,7 @@ fn request(body: &[u8]) -> Arc<Request> {
         id: "bench".into(),
         head: Box::new(Post),
         body: Bytes::copy_from_slice(body),
+        arrived: Instant::now(),
         deadline: Instant::now() + Duration::from_secs(3600),
         debug: false,
     })

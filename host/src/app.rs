@@ -74,6 +74,7 @@ impl App {
             watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
             endpoints.push(endpoint);
         }
+        let (main, admin) = (listen(main, "--listen")?, listen(admin, "--admin-listen")?);
         let drain = listen::Drain::default();
         let served = Arc::new(Served { endpoints, metrics, config: config.server, drain });
         Ok(App { served, watched, main, admin })
@@ -169,15 +170,27 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or not ready yet.
 const BACKLOG: u32 = 1024;
 
-fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    let bind = || -> std::io::Result<TcpListener> {
+/// Takes the address. Nobody can connect yet.
+fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpSocket> {
+    let bind = || -> std::io::Result<TcpSocket> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
         // A restart must not wait for the last connections of the process before it.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
-        socket.listen(BACKLOG)?.into_std()
+        Ok(socket)
     };
-    bind().with_context(|| {
-        format!("cannot listen on {address}\n  hint: choose another address with `{flag}`, or port 0 for any free one")
-    })
+    bind().with_context(|| cannot_listen(&address.to_string(), flag))
+}
+
+/// Opens a socket. From here on the kernel takes connections.
+fn listen(socket: TcpSocket, flag: &str) -> anyhow::Result<TcpListener> {
+    let address = socket.local_addr()?;
+    let listener = socket.listen(BACKLOG).and_then(tokio::net::TcpListener::into_std);
+    listener.with_context(|| cannot_listen(&address.to_string(), flag))
+}
+
+fn cannot_listen(address: &str, flag: &str) -> String {
+    format!(
+        "cannot listen on {address}\n  hint: choose another address with `{flag}`, or port 0 for any free one"
+    )
 }

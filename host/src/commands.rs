@@ -48,9 +48,9 @@ fn say(line: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn start_logs(config: &logs::Config) -> anyhow::Result<()> {
-    logs::init(config)?;
-    Ok(())
+/// Starts the log; the command holds the guard until it has nothing more to say.
+fn start_logs(config: &logs::Config) -> anyhow::Result<logs::Guard> {
+    Ok(logs::init(config)?)
 }
 
 /// The runtime requests run on: a worker a core.

@@ -27,7 +27,7 @@ pub use self::problem::Problems;
 
 use self::file::{File, Table};
 use self::problem::{Complaint, Place, Problem};
-use self::read::{Given, Reading};
+use self::read::{Given, Origin, Reading};
 use self::settings::{self as set, Kind, Scope, Setting};
 use crate::telemetry::logs;
 use crate::{app, deploy, model, plugin, server};
@@ -132,6 +132,15 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
             sources.complain(place, complaint);
         }
         endpoints.push(endpoint);
+    }
+    // One endpoint's project may hold another's model, and the config file the secrets of all.
+    let models = endpoints.iter().filter_map(|endpoint| endpoint.model.as_ref()).map(|model| &model.path);
+    let hidden: Vec<PathBuf> = std::iter::once(&file.path)
+        .chain(models)
+        .filter_map(|path| std::fs::canonicalize(path).ok())
+        .collect();
+    for endpoint in &mut endpoints {
+        endpoint.hidden.clone_from(&hidden);
     }
     endpoints
 }
@@ -250,9 +259,12 @@ impl Sources<'_> {
         reader: impl Fn(&Given<'_>) -> Reading<T>,
     ) -> Option<T> {
         let (place, given) = match (self.typed.get(setting.flag), table.get(setting.key)) {
-            (Some((place, value)), _) => (place, Given { value, base: Path::new(""), in_file: false }),
+            (Some((place, value)), _) => {
+                let origin = if place.text == setting.variable() { Origin::Variable } else { Origin::Flag };
+                (place, Given { value, base: Path::new(""), origin })
+            }
             (None, Some(entry)) => {
-                (&entry.place, Given { value: &entry.value, base: &self.base, in_file: true })
+                (&entry.place, Given { value: &entry.value, base: &self.base, origin: Origin::File })
             }
             (None, None) => return None,
         };

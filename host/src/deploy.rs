@@ -1,7 +1,7 @@
 //! What is being served: endpoints and their current generation.
 //!
-//! Place in the flow: `server` finds the [`Endpoint`] of a path and calls [`Endpoint::serve`], which pins the
-//! current generation and runs its pipeline.
+//! Place in the flow: `server` finds the [`Endpoint`] of a path, knocks with a request's head, and with its body calls
+//! [`Visit::serve`], which pins the current generation and runs its pipeline.
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
 //! ([`swap`]); a request that began on a generation ends on it; the model stays where it is.
 
@@ -12,12 +12,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 
 use self::swap::LastSwap;
 use crate::error::RequestError;
 use crate::model::{self, Model};
-use crate::pipeline::admit::Door;
+use crate::pipeline::admit::{Door, Guest};
 use crate::pipeline::trace::Trace;
 use crate::pipeline::{self, Pipeline};
 use crate::plugin::{self, Sandbox};
@@ -35,6 +35,8 @@ pub struct EndpointConfig {
     pub plugin: Option<PathBuf>,
     /// Folder the handler sees, read-only, at `/mnt/project`; `None` mounts nothing.
     pub project: Option<PathBuf>,
+    /// Canonical paths of what no handler may see of its project: the config file and every endpoint's model.
+    pub hidden: Vec<PathBuf>,
     /// The model; `None` runs the handler alone.
     pub model: Option<model::ModelConfig>,
     /// Free-form JSON text for the handler; `null` if none was configured.
@@ -72,6 +74,15 @@ impl Generation {
     }
 }
 
+impl Generation {
+    /// Another one is current now: nothing is kept for requests to come.
+    fn retire(&self) {
+        if let Some(plugin) = &self.pipeline.plugin {
+            plugin.retire();
+        }
+    }
+}
+
 /// An endpoint that serves.
 pub struct Endpoint {
     /// As configured.
@@ -82,12 +93,22 @@ pub struct Endpoint {
     door: Arc<Door>,
     sandbox: Sandbox,
     current: ArcSwap<Generation>,
-    /// Held while a new generation is made, so that two never race; says how the last attempt ended.
-    last_swap: tokio::sync::Mutex<Option<LastSwap>>,
+    /// Held while a new generation is made, so that two never race.
+    swapping: tokio::sync::Mutex<()>,
+    /// How the last attempt ended.
+    last_swap: ArcSwapOption<LastSwap>,
+}
+
+/// A request at an endpoint, from its head to its answer. Counted once: by what becomes of it, or as `cancelled` if it is
+/// dropped before, for then its client went away.
+pub struct Visit<'a> {
+    endpoint: &'a Endpoint,
+    counted: bool,
+    _guest: Guest<'a>,
 }
 
 /// A response and the handler that gave it.
-pub struct Served {
+pub struct Answer {
     /// What the pipeline said.
     pub outcome: Result<Response, RequestError>,
     /// Digest of the handler that answered.
@@ -105,20 +126,13 @@ impl Endpoint {
         self.current.load_full()
     }
 
-    /// Serves one request on the current generation, to its end.
-    pub async fn serve(&self, request: Arc<Request>) -> Served {
-        let generation = self.current.load_full();
-        let mut count = Count {
-            metrics: &self.metrics,
-            trace: Trace::start(request.arrived, request.debug),
-            done: false,
-        };
-        let outcome = generation.handle(&request, &mut count.trace).await;
-        count.done(&outcome);
-        for (name, object) in count.trace.objects() {
-            tracing::info!(endpoint = %self.config.name, request.id = %request.id, "{name}: {object}");
-        }
-        Served { outcome, digest: generation.digest.clone() }
+    /// Takes a request on, before anything of its body is read.
+    ///
+    /// # Errors
+    /// `overloaded`, counted already.
+    pub fn knock(&self) -> Result<Visit<'_>, RequestError> {
+        let guest = self.door.knock().inspect_err(|refusal| self.metrics.error(refusal.code))?;
+        Ok(Visit { endpoint: self, counted: false, _guest: guest })
     }
 
     /// Answers the requests that are waiting with `shutting_down`, and any that would have to wait.
@@ -126,10 +140,9 @@ impl Endpoint {
         self.door.close();
     }
 
-    /// Requests that are in flight or waiting, now.
+    /// Requests that have arrived and have no answer yet.
     pub fn unanswered(&self) -> usize {
-        let (in_flight, queued) = self.door.load();
-        in_flight + queued
+        self.door.guests()
     }
 
     /// Brings the gauges up to date, before they are rendered.
@@ -141,28 +154,36 @@ impl Endpoint {
     }
 }
 
-/// Counts a request when it ends, also if it ends because its client went away.
-struct Count<'a> {
-    metrics: &'a EndpointMetrics,
-    trace: Trace,
-    done: bool,
-}
-
-impl Count<'_> {
-    fn done(&mut self, outcome: &Result<Response, RequestError>) {
-        self.done = true;
-        match outcome {
-            Ok(_) => self.metrics.ok(),
-            Err(error) => self.metrics.error(error.code),
+impl Visit<'_> {
+    /// Serves the request on the current generation, to its end.
+    pub async fn serve(mut self, request: Arc<Request>) -> Answer {
+        let endpoint = self.endpoint;
+        let generation = endpoint.current.load_full();
+        let mut trace = Trace::start(request.arrived, request.debug);
+        let outcome = generation.handle(&request, &mut trace).await;
+        self.counted = true;
+        match &outcome {
+            Ok(_) => endpoint.metrics.ok(),
+            Err(error) => endpoint.metrics.error(error.code),
         }
-        self.metrics.durations(self.trace.elapsed(), self.trace.durations());
+        endpoint.metrics.durations(trace.elapsed(), trace.durations());
+        for (name, object) in trace.objects() {
+            tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
+        }
+        Answer { outcome, digest: generation.digest.clone() }
+    }
+
+    /// Ends a request that cannot be served, for its body cannot be had.
+    pub fn refuse(mut self, error: &RequestError) {
+        self.counted = true;
+        self.endpoint.metrics.error(error.code);
     }
 }
 
-impl Drop for Count<'_> {
+impl Drop for Visit<'_> {
     fn drop(&mut self) {
-        if !self.done {
-            self.metrics.cancelled();
+        if !self.counted {
+            self.endpoint.metrics.cancelled();
         }
     }
 }

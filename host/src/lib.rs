@@ -19,6 +19,7 @@ pub mod plugin;
 pub mod model;
 pub mod telemetry;
 pub mod request;
+pub mod blocking;
 pub mod shard;
 pub mod error;
 pub mod tensor;

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use self::admit::Door;
 use self::trace::Trace;
+use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::model::{Model, ModelError};
 use crate::plugin::{self, Lease, Outcome, Plugin};
@@ -126,8 +127,10 @@ impl Pipeline {
                 return Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message));
             }
             (None, Some(model)) => (
-                from_json::tensors(&request.body, model.signature())
-                    .map_err(|message| RequestError::invalid(STAGE, message))?,
+                blocking::if_large(request.body.len(), || {
+                    from_json::tensors(&request.body, model.signature())
+                })
+                .map_err(|message| RequestError::invalid(STAGE, message))?,
                 Code::InvalidInput,
             ),
         };
@@ -159,7 +162,8 @@ impl Pipeline {
         {
             return respond::checked(response?, Stage::PostInference);
         }
-        Ok(respond::json(to_json::outputs(&outputs)))
+        let bytes = outputs.iter().map(|output| output.data.len()).sum();
+        Ok(respond::json(blocking::if_large(bytes, || to_json::outputs(&outputs))))
     }
 }
 

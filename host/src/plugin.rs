@@ -20,7 +20,8 @@ mod project;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
@@ -29,9 +30,9 @@ use wasmtime::component::{Component, InstancePre};
 use self::bindings::exports::modelhost::handler::{post_inference, pre_inference};
 use self::deadline::Pace;
 use self::idle::Idle;
-use self::instance::{Instance, State};
+use self::instance::{Instance, StartError, State};
 use self::project::ProjectView;
-use crate::error::{RequestError, Stage};
+use crate::error::RequestError;
 use crate::request::{Request, Response};
 use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
@@ -40,7 +41,7 @@ pub use self::engine::{Sandbox, SandboxError};
 pub use self::inspect::{Inspection, inspect};
 pub use self::project::ProjectError;
 
-/// Time a first instance has for its start functions. Interpreters need more than a request may take.
+/// Time a fresh instance has for its start functions, within the request's own. Interpreters need more than a call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long an instance lives.
@@ -112,7 +113,7 @@ pub struct Facts {
     pub env: Vec<(String, String)>,
     /// Folder to mount, if any.
     pub project: Option<PathBuf>,
-    /// Canonical paths the mount leaves out: the model.
+    /// Canonical paths the mount leaves out: models and the config file.
     pub hidden: Vec<PathBuf>,
     /// What an instance may use.
     pub limits: Limits,
@@ -176,6 +177,8 @@ struct Shared {
 pub struct Plugin {
     shared: Arc<Shared>,
     idle: Idle,
+    /// No longer current: instances that come back are not kept.
+    retired: AtomicBool,
     digest: String,
 }
 
@@ -198,8 +201,8 @@ impl Plugin {
         let sandbox = sandbox.clone();
         let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&sandbox, &bytes, facts));
         let plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
-        let first =
-            plugin.fresh(START_TIMEOUT).await.map_err(|error| LoadError::Start(format!("{error:#}")))?;
+        let first = plugin.fresh(Instant::now() + START_TIMEOUT).await;
+        let first = first.map_err(|error| LoadError::Start(error.to_string()))?;
         plugin.give_back(first);
         Ok(plugin)
     }
@@ -227,6 +230,7 @@ impl Plugin {
             .transpose()?;
         Ok(Plugin {
             idle: Idle::new(),
+            retired: AtomicBool::new(false),
             shared: Arc::new(Shared {
                 pre,
                 pre_inference,
@@ -254,26 +258,38 @@ impl Plugin {
     /// # Errors
     /// `overloaded` if the process has no sandbox left, `plugin_trap` if the component fails to start.
     pub async fn lend(&self, request: &Arc<Request>) -> Result<Lease<'_>, RequestError> {
-        let mut instance = match self.idle.pop() {
+        // Nothing is ever idle under `isolation = request`.
+        let idle = if self.shared.facts.isolation == Isolation::Worker { self.idle.pop() } else { None };
+        let mut instance = match idle {
             Some(instance) => instance,
             None => {
-                let time = self.shared.facts.limits.pre_timeout;
-                let fresh = self.fresh(time).await;
-                fresh.map_err(|error| instance::instantiation_error(error, Stage::PreInference))?
+                let deadline = request.deadline.min(Instant::now() + START_TIMEOUT);
+                self.fresh(deadline).await.map_err(|error| error.in_request(request.deadline))?
             }
         };
         instance.begin(request);
         Ok(Lease { plugin: self, instance: Some(instance) })
     }
 
-    async fn fresh(&self, time: Duration) -> wasmtime::Result<Box<Instance>> {
-        Instance::new(&self.shared, time).await.map(Box::new)
+    async fn fresh(&self, deadline: Instant) -> Result<Instance, StartError> {
+        Instance::new(&self.shared, deadline).await
+    }
+
+    /// A newer version has taken over: idle instances go now, lent ones when their requests end. Sandboxes are shared by the
+    /// whole process, so a version that one slow request still holds must not sit on any.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+        self.idle.clear();
     }
 
     /// Keeps an instance for the next request, or drops it.
-    fn give_back(&self, instance: Box<Instance>) {
+    fn give_back(&self, instance: Instance) {
         if self.shared.facts.isolation == Isolation::Worker {
             self.idle.push(instance);
+            // Looked at after the push: either this or `retire` finds the instance.
+            if self.retired.load(Ordering::SeqCst) {
+                self.idle.clear();
+            }
         }
     }
 }
@@ -282,7 +298,7 @@ impl Plugin {
 /// the guest was left in is gone.
 pub struct Lease<'a> {
     plugin: &'a Plugin,
-    instance: Option<Box<Instance>>,
+    instance: Option<Instance>,
 }
 
 impl Lease<'_> {

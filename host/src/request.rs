@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: `server` builds a [`Request`] from what arrived, the pipeline and the handler read it, the
 //! pipeline returns a [`Response`]. Neither knows HTTP's types, so that gRPC can meet them here.
-//! Invariant: a request is immutable and shared; its body is never copied on the host's side.
+//! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only if it
+//! arrived in pieces.
 
 use std::sync::Arc;
 use std::task::Poll;

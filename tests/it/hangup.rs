@@ -142,6 +142,7 @@ fn a_thousand_clients_hang_up_and_nothing_is_lost() {
 
     let all = ROUNDS * CLIENTS;
     assert_eq!(total(&host, "sleep", "cancelled"), all, "every one that waited");
+    assert_eq!(total(&host, "flood", "cancelled"), all, "every one that had sent half a body");
     for (endpoint, otherwise) in
         [("spin_pre", "plugin_timeout"), ("spin_post", "plugin_timeout"), ("model", "ok")]
     {

@@ -106,6 +106,30 @@ fn a_request_may_run_out_of_time_in_the_queue() {
     assert_eq!(host.post("/door", "sleep:1").status, 200);
 }
 
+/// Whoever sends a body has a place already; nobody else's body is waited for.
+#[test]
+fn a_request_has_its_place_from_its_head_on() {
+    let host = serve("1", &[]);
+    let request = wire::post("/door", &[], "sleep:1");
+    let (head, rest) = request.split_at(request.len() - 1);
+    let mut slow = [(); 2].map(|()| Wire::connect(&host.url).unwrap());
+    let mut late = Wire::connect(&host.url).unwrap();
+    slow.iter_mut().for_each(|client| client.send(head).unwrap());
+    wait_until("both places to be taken", || {
+        let mut next = Wire::connect(&host.url).unwrap();
+        next.send(&wire::post("/door", &[], "sleep:1")).unwrap();
+        next.read().unwrap().status == 503
+    });
+    assert_eq!((in_flight(&host), queued(&host)), (0.0, 0.0));
+    late.send(head).unwrap();
+    late.read().unwrap().error(503, "overloaded", "admit");
+    for client in &mut slow {
+        client.send(rest).unwrap();
+        assert_eq!(client.read().unwrap().status, 200);
+    }
+    assert_eq!(host.post("/door", "sleep:1").status, 200);
+}
+
 /// Many more clients than places, all the time: each gets an answer or a refusal, the books balance, and nobody who was
 /// let in fails.
 #[test]

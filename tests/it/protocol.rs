@@ -220,6 +220,40 @@ fn a_request_is_known_by_its_id() {
 }
 
 #[test]
+fn every_answer_carries_the_requests_id() {
+    let host = iris(&[]);
+    let id = [("x-request-id", "r-3")];
+    for (method, url) in [
+        ("GET", format!("{}/healthz", host.url)),
+        ("GET", format!("{}/metrics", host.url)),
+        ("GET", format!("{}/iris", host.url)),
+        ("OPTIONS", format!("{}/iris", host.url)),
+        ("GET", format!("{}/nope", host.url)),
+        ("GET", format!("{}/admin/v1/endpoints", host.admin)),
+    ] {
+        let answered = |headers: &[(&str, &str)]| {
+            let reply = request(method, &url, headers, b"");
+            reply.header("x-request-id").map(str::to_owned)
+        };
+        assert_eq!(answered(&id).as_deref(), Some("r-3"), "{method} {url}");
+        assert!(answered(&[]).is_some_and(|id| id.len() == 36), "{method} {url}");
+    }
+}
+
+#[test]
+fn a_body_may_come_in_any_pieces() {
+    let host = Host::with(Some(&component("tests/echo")), None, &["--path", "/:a/b@c"]);
+    let body: String = (0..20_000).map(|i| char::from(b'a' + (i % 26) as u8)).collect();
+    let chunks: String = body.chars().map(|byte| format!("1\r\n{byte}\r\n")).collect();
+    let head = "POST /:a/b@c HTTP/1.1\ntransfer-encoding: chunked";
+    let answer = raw(&host, head, &format!("{chunks}0\r\n\r\n"));
+    assert!(answer.starts_with("HTTP/1.1 200 ") && answer.contains(&body), "{answer:.500}");
+    // Nonsense is the client's mistake, told and counted as such.
+    let answer = raw(&host, head, "nonsense\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("invalid_input"), "{answer}");
+}
+
+#[test]
 fn an_answer_names_the_handler_that_gave_it() {
     let plugin = component("tests/values");
     let host = Host::with(Some(&plugin), None, &[]);

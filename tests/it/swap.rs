@@ -205,3 +205,34 @@ fn a_request_in_flight_ends_on_the_version_it_began_on() {
     let alive = || swapping.host.metric(r#"modelhost_plugin_instances{endpoint="swap"}"#);
     wait_until("the old version's instances to be freed", || alive() <= 1.0);
 }
+
+/// Sandboxes are the process's: a version that a slow request still holds must not keep any that it does not use.
+#[test]
+fn versions_held_by_slow_requests_take_no_sandboxes_from_the_next() {
+    let _alone = alone();
+    let place = Swapping::start(
+        &version("tests/files", 0),
+        None,
+        &["--concurrency", "6", "--pre-timeout", "30s", "--post-timeout", "30s"],
+    );
+    let post = |url: &str, body: &'static str| {
+        let url = format!("{url}/swap");
+        thread::spawn(move || e2e::request("POST", &url, &[], body.as_bytes()))
+    };
+    let mut slow = Vec::new();
+    for note in 1..5 {
+        // All six instances of this version come to be, one of them for long.
+        slow.push(post(&place.host.url, "sleep:6000"));
+        let crowd: Vec<_> = (0..5).map(|_| post(&place.host.url, "sleep:100")).collect();
+        for reply in crowd {
+            assert_eq!(reply.join().unwrap().status, 200);
+        }
+        let generation = place.generation();
+        place.rename(&version("tests/files", note));
+        wait_until("the next version", || place.generation() > generation);
+    }
+    assert_eq!(place.swaps("refused"), 0.0);
+    for reply in slow {
+        assert_eq!(reply.join().unwrap().status, 200);
+    }
+}

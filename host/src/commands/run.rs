@@ -27,7 +27,7 @@ use crate::telemetry::metrics::Metrics;
 /// A bad configuration, a handler or model that cannot be loaded, or a request that failed.
 pub fn run(arguments: &cli::Run) -> Result<(), Failure> {
     let config = config::run(&arguments.settings.0, &environment)?;
-    start_logs(&config.logs)?;
+    let _logs = start_logs(&config.logs)?;
     let body = read(&arguments.sample)?;
     runtime()?.block_on(async {
         let endpoint = load(config).await?;

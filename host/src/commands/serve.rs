@@ -2,9 +2,12 @@
 //!
 //! Out: `listening on http://HOST:PORT` and the admin address on stdout, when everything is ready; logs on stderr.
 
+use std::time::{Duration, Instant};
+
 use crate::app::App;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides};
+use crate::telemetry::logs;
 
 /// Runs the command.
 ///
@@ -12,12 +15,15 @@ use crate::config::{self, Overrides};
 /// A bad configuration, or whatever cannot be had at start.
 pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
     let config = config::serve(overrides, &environment)?;
-    start_logs(&config.logs)?;
+    let _logs = start_logs(&config.logs)?;
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         // Listened for from here on: a signal during start ends the process in order, too.
-        let stop = signals()?;
-        let app = App::build(config).await?;
+        let mut stop = std::pin::pin!(signals()?);
+        let app = tokio::select! {
+            app = App::build(config) => app?,
+            () = &mut stop => return Ok(()),
+        };
         let (main, admin) = app.addresses().map_err(anyhow::Error::from)?;
         say(&format!("listening on http://{main}"))?;
         say(&format!("admin on http://{admin}"))?;
@@ -28,7 +34,11 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
     Ok(outcome?)
 }
 
-/// Resolves at the first SIGTERM or Ctrl-C. A second one ends the process at once.
+/// How soon after the first signal another one means the same: whoever stops a process group often signals it twice.
+const SAME_WISH: Duration = Duration::from_secs(1);
+
+/// Resolves at the first SIGTERM or Ctrl-C. Another Ctrl-C later on ends the process at once; SIGTERM never does more than
+/// the first time.
 fn signals() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;
@@ -39,12 +49,14 @@ fn signals() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => {}
         }
         tokio::spawn(async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+            let first = Instant::now();
+            while interrupt.recv().await.is_some() {
+                if first.elapsed() >= SAME_WISH {
+                    tracing::warn!("stopped at once by another Ctrl-C");
+                    logs::flush();
+                    std::process::exit(1);
+                }
             }
-            tracing::warn!("stopped at once by a second signal");
-            std::process::exit(1);
         });
     })
 }

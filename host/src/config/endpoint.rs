@@ -48,6 +48,12 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         .read(&set::NAME, table, name)
         .unwrap_or_else(|| stem.map_or_else(|| "endpoint".to_owned(), |stem| tame(&stem.to_string_lossy())));
     let path = sources.read(&set::PATH, table, path).unwrap_or_else(|| format!("/{name}"));
+    if !sources.has(&set::PATH, table)
+        && let Some(complaint) = reserved(&path)
+    {
+        let place = sources.place(&set::NAME, table).or_else(|| table.place.clone());
+        sources.complain(place, complaint);
+    }
 
     let project = sources.read(&set::PROJECT, table, read::path);
     if let Some(folder) = project.as_deref().filter(|folder| !folder.is_dir()) {
@@ -78,6 +84,8 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         path,
         plugin,
         project,
+        // `config.rs` knows, once every endpoint is read.
+        hidden: Vec::new(),
         model,
     }
 }
@@ -212,12 +220,8 @@ fn path(given: &Given<'_>) -> Reading<String> {
         let hint = format!("did you mean `/{path}`?");
         return Err(Complaint::new(format!("`{path}` does not start with `/`"), hint));
     };
-    let first = rest.split('/').next().unwrap_or_default();
-    if ["metrics", "healthz", "v2", "admin"].contains(&first) {
-        return Err(Complaint::new(
-            format!("`/{first}` is the server's own"),
-            format!("choose another path, such as `/models{path}`"),
-        ));
+    if let Some(complaint) = reserved(&path) {
+        return Err(complaint);
     }
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
     let is_segment = |text: &str| !["", ".", ".."].contains(&text) && text.bytes().all(allowed);
@@ -228,4 +232,15 @@ fn path(given: &Given<'_>) -> Reading<String> {
         format!("`{path}` is not a path"),
         "between single `/`, write letters, digits and `-`, `_`, `.`, `~`, `:`, `@`; end without `/`",
     ))
+}
+
+/// Whether the server itself answers at `path` or below it.
+fn reserved(path: &str) -> Option<Complaint> {
+    let first = path.split('/').nth(1).unwrap_or_default();
+    ["metrics", "healthz", "v2", "admin"].contains(&first).then(|| {
+        Complaint::new(
+            format!("`/{first}` is the server's own"),
+            format!("choose another path, such as `/models{path}`"),
+        )
+    })
 }

@@ -22,8 +22,16 @@ pub(super) struct Given<'a> {
     pub value: &'a Value,
     /// The folder that relative paths start from.
     pub base: &'a Path,
-    /// Whether it stands in the config file, rather than in a flag or variable.
-    pub in_file: bool,
+    /// Where it stands.
+    pub origin: Origin,
+}
+
+/// Where a value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Origin {
+    Flag,
+    Variable,
+    File,
 }
 
 pub(super) type Reading<T> = Result<T, Complaint>;
@@ -190,20 +198,27 @@ pub(super) fn variables(
 ) -> Reading<Vec<(String, String)>> {
     let hint = "write a list, such as `[\"NAME\", \"NAME=value\"]`, or a table of strings";
     let mut variables: Vec<(String, String)> = Vec::new();
+    let mut number = 0;
     let mut add = |name: &str, value: Option<String>| -> Reading<()> {
+        number += 1;
+        // A value with a comma in it comes here in pieces, so that what looks like a name may be a secret.
+        let (shown, meant) = match given.origin {
+            Origin::Variable => (format!("item {number}"), "NAME"),
+            Origin::Flag | Origin::File => (format!("`{name}`"), name),
+        };
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err(Complaint::new(
-                format!("`{name}` is not a variable's name"),
+                format!("{shown} is not a variable's name"),
                 "write `NAME` or `NAME=value`",
             ));
         }
         if variables.iter().any(|(other, _)| other == name) {
-            return Err(Complaint::new(format!("`{name}` is granted twice"), "remove one of them"));
+            return Err(Complaint::new(format!("{shown} is granted twice"), "remove one of them"));
         }
         let value = value.or_else(|| env(name)).ok_or_else(|| {
             Complaint::new(
-                format!("`{name}` is not set in the environment of the host"),
-                format!("set it, or write `{name}=value`"),
+                format!("{shown} is not set in the environment of the host"),
+                format!("set it, or write `{meant}=value`"),
             )
         })?;
         variables.push((name.to_owned(), value));
@@ -250,7 +265,7 @@ pub(super) fn metadata(given: &Given<'_>) -> Reading<Metadata> {
         Value::String(text) if text.starts_with('@') => {
             Ok(Metadata::File(given.base.join(text.trim_start_matches('@'))))
         }
-        Value::String(text) if !given.in_file => json_text(text).map(Metadata::Json),
+        Value::String(text) if given.origin != Origin::File => json_text(text).map(Metadata::Json),
         value => Ok(Metadata::Json(json_value(value)?.to_string())),
     }
 }

@@ -137,7 +137,7 @@ settings! {
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
     PROJECT: Handler, "project", "endpoint.project", Kind::Value("DIR"), "",
-        "Folder that the handler sees, read-only, at `/mnt/project`.";
+        "Folder that the handler sees, read-only, at `/mnt/project`; without the config file and any endpoint's model.";
     METADATA: Handler, "metadata", "endpoint.metadata", Kind::Value("JSON|@FILE"), "null",
         "Free-form JSON for the handler, or `@` and a file that holds it.";
     ENV: Handler, "env", "endpoint.env", Kind::List("NAME[=VALUE]"), "",
@@ -150,7 +150,7 @@ settings! {
     MODEL: Model, "model", "endpoint.model.path", Kind::Value("FILE"), "",
         "The model, an ONNX file. Without one, the handler runs alone.";
     DEVICE: Model, "device", "endpoint.model.device", Kind::Value("auto|cpu|cuda[:N]"), "auto",
-        "Where the model runs. `auto` takes a GPU if one can be had; `cuda` fails at start if none can.";
+        "Where the model runs. This version has the CPU only: `auto` says so in the log, `cuda` fails at start.";
     INSTANCES: Model, "instances", "endpoint.model.instances", Kind::Value("N"), "auto",
         "How many copies of the model run at the same time.";
     THREADS: Model, "threads", "endpoint.model.threads", Kind::Value("N"), "auto",
@@ -170,7 +170,7 @@ settings! {
         "Most bytes of project files that the handler may see.";
 
     REQUEST_TIMEOUT: RequestLimits, "request-timeout", "endpoint.limits.request_timeout", Kind::Value("DURATION"), "30s",
-        "From the first byte of a request to its answer.";
+        "From the arrival of a request's head to its answer.";
     BODY: RequestLimits, "body", "endpoint.limits.body", Kind::Value("SIZE"), "32MiB",
         "Longest request body; beyond it the answer is 413.";
     CONCURRENCY: RequestLimits, "concurrency", "endpoint.limits.concurrency", Kind::Value("N"), "64",
@@ -196,7 +196,7 @@ settings! {
     LOG_LEVEL: Process, "log-level", "log.level", Kind::Value("FILTER"), "info",
         "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in `info,host::deploy=debug`.";
     CACHE_DIR: Process, "cache-dir", "plugin.cache_dir", Kind::Value("DIR|none"), "${XDG_CACHE_HOME:-~/.cache}/modelhost",
-        "Where compiled handlers are kept for the next start. `none` keeps none.";
+        "Where compiled handlers are kept for the next start; nobody else may be able to write there. `none` keeps none.";
 }
 
 #[cfg(test)]

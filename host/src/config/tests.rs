@@ -1,5 +1,7 @@
 //! Config files, flags and variables in; the configuration, or the exact report, out.
 
+mod reports;
+
 use std::fs;
 
 use super::*;
@@ -71,7 +73,12 @@ impl Folder {
 
     /// Where `config` differs from a server of `m.onnx` alone: the lines of its `Debug` from first to last change.
     fn changed(&self, config: &app::Config) -> String {
-        let text = |config: &app::Config| self.unfill(&format!("{config:#?}"));
+        let text = |config: &app::Config| {
+            let mut config = config.clone();
+            // Follows from where the rest stands.
+            config.endpoints.iter_mut().for_each(|endpoint| endpoint.hidden.clear());
+            self.unfill(&format!("{config:#?}"))
+        };
         let (before, after) = (text(&self.serve(&["model DIR/m.onnx"]).unwrap()), text(config));
         let same = before.lines().zip(after.lines()).take_while(|(old, new)| old == new).count();
         let tail = before.lines().rev().zip(after.lines().rev()).take_while(|(old, new)| old == new).count();
@@ -214,11 +221,13 @@ fn the_file_of_the_contract_means_what_it_says() {
     let model =
         |device| model::ModelConfig { path: dir.join("m.onnx"), device, instances: None, threads: None };
     let limits = crate::pipeline::Limits::default();
+    let hidden = ["c.toml", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).to_vec();
     let iris = deploy::EndpointConfig {
         name: "iris".into(),
         path: "/flowers/iris".into(),
         plugin: Some(dir.join("h.wasm")),
         project: Some(dir.join(".")),
+        hidden: hidden.clone(),
         model: Some(model(model::Device::Cpu)),
         metadata: r#"{"deep":{"x":1.5},"labels":["setosa","versicolor"],"since":"2020-01-02"}"#.into(),
         env: vec![pair("HOME", "/home/me"), pair("TOKEN", "a=b")],
@@ -239,6 +248,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         path: "/other".into(),
         plugin: Some(dir.join("other.wasm")),
         project: None,
+        hidden,
         model: Some(model(model::Device::Auto)),
         metadata: "null".into(),
         env: vec![pair("A", "1"), pair("B", "")],
@@ -305,195 +315,5 @@ fn run_reads_only_what_concerns_one_call() {
         "2 problems in the configuration\n  \
          command line: nothing to serve; hint: give `--model`, `--plugin`, both, or `--config`\n  \
          MODELHOST_MEMORY: `lots` is not a size; hint: write a number of bytes, or a number with a unit, such as `64MiB`"
-    );
-}
-
-/// File, what is given besides, the lines of the report.
-const REPORTS: &[(&str, &[&str], &[&str])] = &[
-    (
-        "endpoint = [{ model = 'm.onnx' }, 7]",
-        &[],
-        &[
-            "modelhost.toml:1: `endpoint`: is not a list of tables; hint: write `[[endpoint]]`, in double brackets",
-        ],
-    ),
-    ("", &[], &["modelhost.toml: no endpoint; hint: add `[[endpoint]]` with `model`, `plugin` or both"]),
-    (
-        "[[endpoint]]\nname = 'a'",
-        &[],
-        &["modelhost.toml:1: `endpoint`: has neither model nor handler; hint: set `model`, `plugin` or both"],
-    ),
-    (
-        "[endpoint]\nmodel = 'm.onnx'\nqueue = 1",
-        &[],
-        &[
-            "modelhost.toml:1: `endpoint`: is not a list of tables; hint: write `[[endpoint]]`, in double brackets",
-            "modelhost.toml:3: `endpoint.queue`: unknown key; hint: did you mean `endpoint.limits.queue`?",
-        ],
-    ),
-    (
-        "[[endpoint]]\nplugn = 'h.wasm'\nmodel = 'm.onnx'\n[endpoint.limits]\nmemori = 1\nzzz = 2\n\
-         [endpoint.batching]\nmax_batch = 16\n[sever]\nlisten = ''",
-        &[],
-        &[
-            "modelhost.toml:2: `endpoint.plugn`: unknown key; hint: did you mean `plugin`?",
-            "modelhost.toml:5: `endpoint.limits.memori`: unknown key; hint: did you mean `memory`?",
-            "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `body`, `concurrency`, \
-             `memory`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue` and `request_timeout`",
-            "modelhost.toml:7: `endpoint.batching`: unknown key; hint: this version does not batch; remove the table",
-            "modelhost.toml:9: `sever`: unknown key; hint: did you mean `server`?",
-        ],
-    ),
-    (
-        "[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.limits]\nmemory = '64 MB?'\noutput = -1\nbody = '9GiB'\n\
-         pre_timeout = 5\npost_timeout = '5'\nrequest_timeout = '0s'\nconcurrency = 0\nqueue = true\nproject = 1.5",
-        &[],
-        &[
-            "modelhost.toml:4: `endpoint.limits.memory`: `64 MB?` is not a size; hint: write a number of bytes, or a \
-             number with a unit, such as `64MiB`",
-            "modelhost.toml:5: `endpoint.limits.output`: `-1` is not a size; hint: write a number of bytes, or a \
-             number with a unit, such as `64MiB`",
-            "modelhost.toml:6: `endpoint.limits.body`: `9GiB` is too much; hint: the most is `1GiB`",
-            "modelhost.toml:7: `endpoint.limits.pre_timeout`: `5` has no unit; hint: write `\"5s\"` for seconds, \
-             `\"5ms\"` for milliseconds",
-            "modelhost.toml:8: `endpoint.limits.post_timeout`: `5` has no unit; hint: write `5s` for seconds, `5ms` \
-             for milliseconds",
-            "modelhost.toml:9: `endpoint.limits.request_timeout`: `0s` is too little; hint: the least is `1ms`",
-            "modelhost.toml:10: `endpoint.limits.concurrency`: `0` is out of range; hint: write a whole number from \
-             1 to 10000",
-            "modelhost.toml:11: `endpoint.limits.queue`: expected a whole number, found a boolean; hint: write a \
-             whole number from 0 to 1000000",
-            "modelhost.toml:12: `endpoint.limits.project`: expected a size, found a float; hint: write a number of \
-             bytes, or a number with a unit, such as `64MiB`",
-        ],
-    ),
-    (
-        "[[endpoint]]\nmodel = 'm.onnx'\n[[endpoint]]\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'b'\npath = '/m'\n\
-         plugin = 'h.wasm'",
-        &[],
-        &[
-            "modelhost.toml:3: `endpoint`: another endpoint has the name `m` too; hint: give each endpoint a `name` \
-             of its own",
-            "modelhost.toml:7: `endpoint.path`: another endpoint has the path `/m` too; hint: give each endpoint a \
-             `path` of its own",
-        ],
-    ),
-    (
-        "[[endpoint]]\nmodel = 'no.onnx'\nplugin = 'project'\nproject = 'h.wasm'\nmetadata = '@no.json'\n\
-         onnxruntime = 'lib.so'",
-        &["onnxruntime-lib DIR/no.so"],
-        &[
-            "--onnxruntime-lib: there is no `DIR/no.so`; hint: check the path; a relative one starts from the \
-             current folder",
-            "modelhost.toml:2: `endpoint.model`: there is no `DIR/no.onnx`; hint: check the path; a relative one \
-             starts from the folder of the config file",
-            "modelhost.toml:3: `endpoint.plugin`: is a folder; hint: give a file",
-            "modelhost.toml:4: `endpoint.project`: is a file; hint: give the folder that holds it",
-            "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
-             starts from the folder of the config file",
-            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `env`, `isolation`, \
-             `limits`, `metadata`, `model`, `name`, `network`, `path`, `plugin`, `project` and `watch`",
-        ],
-    ),
-    (
-        "[[endpoint]]\nname = 'a b'\npath = 'iris'\nmodel = { path = 'project', device = 'gpu', threads = 0 }\n\
-         isolation = 'requests'\nwatch = 'yes'\nenv = ['NOT_THERE', 'A=1']\nmetadata = nan",
-        &["MODELHOST_METADATA {a: 1}"],
-        &[
-            "MODELHOST_METADATA: is not JSON: key must be a string at line 1 column 2; hint: write JSON, such as \
-             `{\"labels\": [\"a\", \"b\"]}`, or `@` and the path of a file that holds it",
-            "modelhost.toml:2: `endpoint.name`: `a b` is not a name; hint: write at most 64 letters, digits, `-`, \
-             `_` and `.`, and begin with a letter or a digit",
-            "modelhost.toml:3: `endpoint.path`: `iris` does not start with `/`; hint: did you mean `/iris`?",
-            "modelhost.toml:4: `endpoint.model.device`: `gpu` is not a device; hint: write `auto`, `cpu`, `cuda` or \
-             `cuda:N`",
-            "modelhost.toml:4: `endpoint.model.threads`: `0` is out of range; hint: write a whole number from 1 to \
-             1024",
-            "modelhost.toml:4: `endpoint.model.path`: is a folder; hint: give an ONNX file; SavedModel folders are \
-             not supported",
-            "modelhost.toml:5: `endpoint.isolation`: `requests` is not one of `worker` or `request`; hint: did you \
-             mean `request`?",
-            "modelhost.toml:6: `endpoint.watch`: `yes` is neither true nor false; hint: write `true` or `false`",
-            "modelhost.toml:7: `endpoint.env`: `NOT_THERE` is not set in the environment of the host; hint: set it, \
-             or write `NOT_THERE=value`",
-        ],
-    ),
-    (
-        "[[endpoint]]\nmodels = { a = 'm.onnx', b = 'm.onnx' }\nplugin = 'h.wasm'\n[[endpoint]]\nmodel = 'm.onnx'\n\
-         models.a = { path = 'm.onnx' }\n[[endpoint]]\nmodels.a = { path = 'm.onnx', signature_key = 'x' }\n\
-         name = 'c'\n[[endpoint]]\nplugin = 'other.wasm'\nmodel.device = 'cpu'",
-        &["memory 1MiB"],
-        &[
-            "--memory: describes one endpoint, and `modelhost.toml` has 4; hint: set `endpoint.limits.memory` in \
-             the file",
-            "modelhost.toml:2: `endpoint.models`: has 2 models, an endpoint serves one; hint: give each model an \
-             `[[endpoint]]` of its own",
-            "modelhost.toml:6: `endpoint.models.a`: `model` is set too; hint: keep one of `model` and `models`",
-            "modelhost.toml:8: `endpoint.models.a.signature_key`: unknown key; hint: it selects a signature of a \
-             SavedModel; an ONNX model has one, so remove it",
-            "modelhost.toml:12: `endpoint.model.device`: describes a model that is not there; hint: set `path` \
-             beside it",
-        ],
-    ),
-    (
-        "log = 'json'\n[server]\nlisten = ':80'\nadmin_listen = 'example.com:1'\ncors_allow_origin = 'example.com'\n\
-         drain_timeout = 'soon'\ndebug = 1\n[[endpoint]]\nmodel = 7\npath = '/v2/models'\n[[endpoint]]\n\
-         plugin = 'h.wasm'\npath = '/a//b'\nenv = ['A=1', 'A=2']",
-        &["log-level inof", "log-format jsn"],
-        &[
-            "--log-format: `jsn` is not one of `text` or `json`; hint: did you mean `json`?",
-            "--log-level: `inof` is not a log filter; hint: write `off`, `error`, `warn`, `info`, `debug` or `trace`, \
-             also per module, as in `info,host::deploy=debug`",
-            "modelhost.toml:1: `log`: expected a table, found a string; hint: its keys are `format` and `level`",
-            "modelhost.toml:3: `server.listen`: `:80` is not an address; hint: did you mean `127.0.0.1:80`? \
-             `0.0.0.0:80` listens on every interface",
-            "modelhost.toml:4: `server.admin_listen`: `example.com:1` is not an address; hint: write an IP address \
-             and a port, such as `127.0.0.1:8000` or `[::1]:8000`",
-            "modelhost.toml:5: `server.cors_allow_origin`: `example.com` is not an origin; hint: write one origin \
-             without a path, such as `https://example.com`, or `*`, or `none`",
-            "modelhost.toml:6: `server.drain_timeout`: `soon` is not a duration; hint: write a number with a unit, \
-             such as `500ms`, `30s` or `1m`",
-            "modelhost.toml:7: `server.debug`: expected true or false, found an integer; hint: write `true` or \
-             `false`",
-            "modelhost.toml:9: `endpoint.model`: expected a string, found an integer; hint: put the value in double \
-             quotes",
-            "modelhost.toml:10: `endpoint.path`: `/v2` is the server's own; hint: choose another path, such as \
-             `/models/v2/models`",
-            "modelhost.toml:13: `endpoint.path`: `/a//b` is not a path; hint: between single `/`, write letters, \
-             digits and `-`, `_`, `.`, `~`, `:`, `@`; end without `/`",
-            "modelhost.toml:14: `endpoint.env`: `A` is granted twice; hint: remove one of them",
-        ],
-    ),
-    (
-        "[server]\nlisten = '0.0.0.0:8001'\n[[endpoint]]\nmodel = 'm.onnx'",
-        &[],
-        &[
-            "modelhost.toml:2: `server.listen`: endpoints and administration would both listen on port 8001; hint: \
-          choose different ports with `--listen` and `--admin-listen`",
-        ],
-    ),
-];
-
-#[test]
-fn all_problems_come_in_one_report() {
-    let folder = Folder::new();
-    for (file, given, lines) in REPORTS {
-        let problems = if lines.len() == 1 { "problem" } else { "problems" };
-        let expected = format!("{} {problems} in the configuration\n  {}", lines.len(), lines.join("\n  "));
-        assert_eq!(folder.report(file, given), expected, "\n{file}");
-    }
-}
-
-#[test]
-fn errors_of_syntax_come_with_the_problems_of_flags() {
-    let folder = Folder::new();
-    let report = folder.report("[[endpoint]]\nmodel = m.onnx\nname = 'a'\nname = 'b'", &["listen 8000"]);
-    let places: Vec<&str> =
-        report.lines().skip(1).map(|line| line.trim().split(": ").next().unwrap()).collect();
-    assert_eq!(places, ["--listen", "modelhost.toml:2", "modelhost.toml:4"], "{report}");
-    let report = folder.serve(&["config DIR/none.toml"]).unwrap_err();
-    assert!(
-        report.starts_with("1 problem in the configuration\n  --config: there is no `DIR/none.toml`"),
-        "{report}"
     );
 }

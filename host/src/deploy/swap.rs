@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use serde::Serialize;
 
@@ -72,7 +72,8 @@ impl Endpoint {
             door,
             sandbox: sandbox.clone(),
             current: ArcSwap::from_pointee(generation),
-            last_swap: tokio::sync::Mutex::new(None),
+            swapping: tokio::sync::Mutex::default(),
+            last_swap: ArcSwapOption::empty(),
             config,
         })
     }
@@ -84,7 +85,7 @@ impl Endpoint {
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
     pub async fn swap(&self, bytes: Bytes, origin: &'static str) -> Result<bool, DeployError> {
         let started = Instant::now();
-        let mut last_swap = self.last_swap.lock().await;
+        let _turn = self.swapping.lock().await;
         let old = self.current();
         if old.digest.as_deref() == Some(&*plugin::digest(&bytes)) {
             return Ok(false);
@@ -96,24 +97,30 @@ impl Endpoint {
             Err(error) => {
                 self.metrics.swaps_refused.inc();
                 let text = Some(error.to_string());
-                *last_swap = Some(LastSwap { at, origin, outcome: "refused", error: text });
+                self.last_swap.store(Some(Arc::new(LastSwap {
+                    at,
+                    origin,
+                    outcome: "refused",
+                    error: text,
+                })));
                 return Err(error);
             }
         };
         let generation = generation(old.number + 1, Some(plugin), &self.door, &self.model);
         let (number, digest) = (generation.number, generation.digest.clone());
         self.current.store(Arc::new(generation));
+        old.retire();
         self.metrics.generation.set(i64::try_from(number).unwrap_or(i64::MAX));
         self.metrics.swaps_published.inc();
-        *last_swap = Some(LastSwap { at, origin, outcome: "published", error: None });
+        self.last_swap.store(Some(Arc::new(LastSwap { at, origin, outcome: "published", error: None })));
         tracing::info!(endpoint = %self.config.name, generation = number, plugin.digest = digest.as_deref(),
             origin, duration_ms = started.elapsed().as_millis(), "handler swapped");
         Ok(true)
     }
 
     /// How the last attempt to swap ended; `None` if there was none.
-    pub async fn last_swap(&self) -> Option<LastSwap> {
-        self.last_swap.lock().await.clone()
+    pub fn last_swap(&self) -> Option<Arc<LastSwap>> {
+        self.last_swap.load_full()
     }
 }
 
@@ -153,7 +160,7 @@ async fn load(
         network: config.network,
         env: config.env.clone(),
         project: config.project.clone(),
-        hidden: config.model.iter().filter_map(|model| std::fs::canonicalize(&model.path).ok()).collect(),
+        hidden: config.hidden.clone(),
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
         instances: metrics.instances.clone(),

@@ -1,10 +1,11 @@
 //! The door of an endpoint: who may start now, who waits, who is turned away.
 //!
-//! Place in the flow: first stage, before a sandbox or any memory is taken for the request.
-//! In: nothing but the wish. Out: a [`Permit`], given back when dropped, on whatever path.
-//! Invariants: at most `concurrency` permits are out; at most `queue` requests wait, in order of arrival; this is
-//! the only place that says `overloaded` or `shutting_down`. Taking and giving back a permit without waiting is one atomic
-//! operation each.
+//! Place in the flow: twice. A request knocks when its head is there, before anything of its body is read; it enters when
+//! the body is there, before a sandbox is taken for it.
+//! In: nothing but the wish. Out: a [`Guest`], then a [`Permit`]; each is given back when dropped, on whatever path.
+//! Invariants: at most `concurrency + queue` requests are guests, so there are never more bodies in memory; at most
+//! `concurrency` permits are out, and guests without one wait in order of arrival; this is the only place that says
+//! `shutting_down`. Taking and giving back either without waiting is one atomic operation each.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -17,6 +18,7 @@ use crate::error::{Code, RequestError, Stage};
 pub struct Door {
     concurrency: usize,
     queue: usize,
+    guests: AtomicUsize,
     in_flight: AtomicUsize,
     waiting: AtomicUsize,
     closed: AtomicBool,
@@ -24,6 +26,12 @@ pub struct Door {
     line: Mutex<()>,
     /// Wakes the head of the line.
     freed: Notify,
+}
+
+/// The right to have a body read, and to enter.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    door: &'a Door,
 }
 
 /// The right to be in flight.
@@ -38,6 +46,7 @@ impl Door {
         Door {
             concurrency,
             queue,
+            guests: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
@@ -46,15 +55,33 @@ impl Door {
         }
     }
 
+    /// Comes to the door. Never waits.
+    ///
+    /// # Errors
+    /// `overloaded` if `concurrency + queue` requests are here already.
+    pub fn knock(&self) -> Result<Guest<'_>, RequestError> {
+        let most = self.concurrency.saturating_add(self.queue);
+        match self.guests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1))
+        {
+            Ok(_) => Ok(Guest { door: self }),
+            Err(_) => Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many requests are waiting")),
+        }
+    }
+
+    /// Requests that have knocked and are still here, now.
+    pub fn guests(&self) -> usize {
+        self.guests.load(Ordering::Relaxed)
+    }
+
     /// Requests in flight and requests waiting, now.
     pub fn load(&self) -> (usize, usize) {
         (self.in_flight.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed))
     }
 
-    /// Enters, after waiting if it must. Dropping the future leaves the queue.
+    /// Enters, after waiting if it must; who may is [`Door::knock`]'s business. Dropping the future leaves the queue.
     ///
     /// # Errors
-    /// `overloaded` if `queue` requests are waiting already, `shutting_down` once the door is closed.
+    /// `shutting_down` if it would have to wait and the door is closed.
     pub async fn enter(&self) -> Result<Permit<'_>, RequestError> {
         // Whoever comes while others wait queues behind them.
         if self.waiting.load(Ordering::SeqCst) == 0
@@ -62,9 +89,7 @@ impl Door {
         {
             return Ok(permit);
         }
-        let Some(_waiting) = Waiting::join(self) else {
-            return Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many requests are waiting"));
-        };
+        let _waiting = Waiting::join(self);
         // First come, first served: the mutex is fair, and whoever holds it is the head of the line.
         let _head = self.line.lock().await;
         loop {
@@ -102,6 +127,12 @@ impl Door {
     }
 }
 
+impl Drop for Guest<'_> {
+    fn drop(&mut self) {
+        self.door.guests.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.door.in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -117,11 +148,9 @@ impl Drop for Permit<'_> {
 struct Waiting<'a>(&'a Door);
 
 impl<'a> Waiting<'a> {
-    fn join(door: &'a Door) -> Option<Waiting<'a>> {
-        door.waiting
-            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < door.queue).then_some(n + 1))
-            .ok()
-            .map(|_| Waiting(door))
+    fn join(door: &'a Door) -> Waiting<'a> {
+        door.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiting(door)
     }
 }
 
@@ -138,15 +167,27 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn turns_away_whoever_comes_when_every_place_is_taken() {
+        let door = Door::new(2, 1);
+        let mut guests = [(); 3].map(|()| Some(door.knock().unwrap()));
+        assert_eq!(door.knock().unwrap_err().code, Code::Overloaded);
+        guests[1] = None;
+        let _fourth = door.knock().unwrap();
+        assert_eq!(door.knock().unwrap_err().code, Code::Overloaded);
+        assert_eq!((door.guests(), door.load()), (3, (0, 0)));
+        drop(guests);
+        assert_eq!(door.guests(), 1);
+    }
+
     #[tokio::test]
-    async fn lets_in_queues_and_turns_away() {
+    async fn lets_in_and_queues() {
         let door = Door::new(1, 1);
         let first = door.enter().await.unwrap();
         let second = door.enter();
         tokio::pin!(second);
         assert!(futures_poll(second.as_mut()).await.is_none());
         assert_eq!(door.load(), (1, 1));
-        assert_eq!(door.enter().await.unwrap_err().code, Code::Overloaded);
         drop(first);
         let _second = second.await.unwrap();
         assert_eq!(door.load(), (1, 0));

@@ -35,12 +35,20 @@ pub fn tensors(tensors: &[Tensor]) -> String {
     lines.join("; ")
 }
 
-/// A body as text, if it is text.
+/// A body as text, if it is text. On one line: line ends and other controls are escaped, so that a caller's body cannot pass
+/// for log lines.
 pub fn text(bytes: &[u8]) -> String {
     let Ok(text) = std::str::from_utf8(bytes) else { return format!("{} bytes, not text", bytes.len()) };
+    let mut shown = String::new();
+    for character in text.trim_end().chars().take(CHARACTERS) {
+        match character.is_control() {
+            true => shown.extend(character.escape_default()),
+            false => shown.push(character),
+        }
+    }
     match text.char_indices().nth(CHARACTERS) {
-        Some((end, _)) => format!("{}… {} bytes more", text.get(..end).unwrap_or_default(), text.len() - end),
-        None => text.to_owned(),
+        Some((end, _)) => format!("{shown}… {} bytes more", text.len() - end),
+        None => shown,
     }
 }
 

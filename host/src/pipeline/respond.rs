@@ -7,6 +7,7 @@
 use bytes::Bytes;
 use serde::de::IgnoredAny;
 
+use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Response;
 
@@ -24,7 +25,11 @@ pub fn json(body: Vec<u8>) -> Response {
 ///
 /// # Errors
 /// `plugin_bad_output` if the body is announced as JSON and is something else.
-pub fn checked(mut response: Response, stage: Stage) -> Result<Response, RequestError> {
+pub fn checked(response: Response, stage: Stage) -> Result<Response, RequestError> {
+    blocking::if_large(response.body.len(), || check(response, stage))
+}
+
+fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError> {
     let is_json = response.content_type.split(';').next().is_some_and(|t| t.trim() == "application/json");
     // No content: 204 and 304 have no body whatever their type says.
     if !is_json

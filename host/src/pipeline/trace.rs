@@ -21,9 +21,9 @@ impl Trace {
         Trace { started, last: started, durations: [None; Stage::ALL.len()], objects: objects.then(Vec::new) }
     }
 
-    /// Time from the request's arrival to the end of its last stage.
+    /// Time since the request's arrival.
     pub fn elapsed(&self) -> Duration {
-        self.last - self.started
+        self.started.elapsed()
     }
 
     /// How long each stage that ended took, in the order of the flow.

@@ -15,7 +15,7 @@ use crate::request::Response;
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 
 /// Response headers a handler may not set: the server owns them, or they belong to one connection.
-const REFUSED_HEADERS: [&str; 9] = [
+const REFUSED_HEADERS: [&str; 8] = [
     "connection",
     "content-length",
     "content-type",
@@ -24,8 +24,10 @@ const REFUSED_HEADERS: [&str; 9] = [
     "trailer",
     "transfer-encoding",
     "upgrade",
-    "x-request-id",
 ];
+/// Response headers a handler may set, and how many bytes their names and values may have in all: what clients and
+/// proxies commonly take.
+const MOST_HEADERS: (usize, usize) = (100, 32 << 10);
 
 /// Makes tensors of what `pre-inference` returned.
 ///
@@ -56,17 +58,26 @@ pub(super) fn tensors_to_guest(tensors: &[Tensor]) -> Vec<types::TensorParam<'_>
         .collect()
 }
 
-/// Checks a handler's response.
+/// Checks a handler's response. The request's id is the server's to say; a handler that says it too is not heard.
 ///
 /// # Errors
 /// Text that names the part that no HTTP response can carry.
-pub(super) fn response_from_guest(response: types::Response) -> Result<Response, String> {
+pub(super) fn response_from_guest(mut response: types::Response) -> Result<Response, String> {
     if !(200..=599).contains(&response.status) {
         return Err(format!("response status {} is not within 200 to 599", response.status));
     }
     if !is_header_value(&response.content_type) {
         return Err("response content type is not a header value".to_owned());
     }
+    let (most, most_bytes) = MOST_HEADERS;
+    let bytes: usize = response.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if response.headers.len() > most || bytes > most_bytes {
+        return Err(format!(
+            "{} response headers of {bytes} bytes, expected at most {most} of {most_bytes}",
+            response.headers.len()
+        ));
+    }
+    response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("x-request-id"));
     for (name, value) in &response.headers {
         if !is_header_name(name) {
             return Err(format!("response header name `{}` is not a header name", shown(name)));

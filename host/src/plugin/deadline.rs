@@ -16,8 +16,9 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
 use wasmtime::{EngineWeak, UpdateDeadline};
+
+use crate::blocking;
 
 /// Resolution of guest deadlines, and how long a guest call may hold an async worker.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -69,15 +70,18 @@ impl Pace {
         }
     }
 
+    /// A call has turned out to be long.
+    fn long(&self) {
+        let raise = |long: u32| Some((long + Self::WEIGHT).min(Self::MOST));
+        let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise);
+    }
+
     /// A call has ended that was asked `ticks` times to go on.
     pub(super) fn end(&self, ticks: u32) {
-        let step = |long: u32| match is_long(ticks) {
-            true => Some((long + Self::WEIGHT).min(Self::MOST)),
-            false => long.checked_sub(1),
-        };
         // The usual case, a short call of a handler without long ones, writes nothing.
-        if is_long(ticks) || self.long.load(Ordering::Relaxed) > 0 {
-            let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+        if !is_long(ticks) && self.long.load(Ordering::Relaxed) > 0 {
+            let lower = |long: u32| long.checked_sub(1);
+            let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
         }
     }
 }
@@ -100,7 +104,7 @@ pub(super) fn on_tick(deadline: Instant, ticks: &mut u32, pace: &Pace) -> wasmti
     if is_long(*ticks) && ticks.is_power_of_two() {
         if *ticks == 2 {
             // Said before the call has ended, for those that begin meanwhile.
-            pace.end(*ticks);
+            pace.long();
         }
         leave_worker();
     }
@@ -109,9 +113,5 @@ pub(super) fn on_tick(deadline: Instant, ticks: &mut u32, pace: &Pace) -> wasmti
 
 /// Gives this thread's place among the async workers to another thread, if it has one.
 fn leave_worker() {
-    // Only a multi-threaded runtime has places to give away.
-    let on_worker = Handle::try_current().is_ok_and(|h| h.runtime_flavor() == RuntimeFlavor::MultiThread);
-    if on_worker {
-        tokio::task::block_in_place(|| std::thread::sleep(HANDOVER));
-    }
+    blocking::off_worker(|| std::thread::sleep(HANDOVER));
 }

@@ -1,10 +1,13 @@
 //! The one wasm engine of the process: compiler settings, instance pool, compile cache, epoch ticker.
 //!
 //! Place in the flow: built once at start; every handler is compiled by it and every instance comes from its pool.
-//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from the cache folder this
-//! user owns, never from a caller.
+//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from a cache folder that
+//! this user owns and nobody else can write to, never from a caller.
 
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::num::NonZeroUsize;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,8 +31,11 @@ const CORE_INSTANCES: u32 = 16;
 /// All a 32-bit guest can address.
 const LARGEST_MEMORY: usize = 4 << 30;
 /// Memory a freed slot keeps mapped, so that the next instance in it starts without page faults. Covers what
-/// handlers in any of the tried languages touch per request.
+/// handlers in any of the tried languages touch per request. Only with a kernel that tells which pages were written:
+/// those alone are reset.
 const KEEP_RESIDENT: usize = 16 << 20;
+/// The same where the kernel cannot tell: all of it is written again whenever an instance ends.
+const KEEP_RESIDENT_BLIND: usize = 1 << 20;
 
 /// The engine and what guests may import. Cheap to clone.
 #[derive(Clone)]
@@ -48,7 +54,7 @@ pub enum SandboxError {
     Engine(wasmtime::Error),
     /// The compile cache's folder cannot be used.
     #[error(
-        "cannot use the compile cache in `{0}`: {1:#}\n  hint: choose another folder with `--cache-dir`, or `--cache-dir none`"
+        "cannot use the compile cache in `{0}`: {1:#}\n  hint: compiled code runs as it is found; with `--cache-dir`, choose a folder that only this user can write to, or `none`"
     )]
     Cache(String, wasmtime::Error),
     /// No thread for the ticker.
@@ -87,6 +93,10 @@ fn engine_config(instances: usize) -> EngineConfig {
     config.wasm_backtrace_max_frames(NonZeroUsize::new(20));
 
     let count = u32::try_from(instances).unwrap_or(u32::MAX).max(1);
+    let keep_resident = match PoolingAllocationConfig::is_pagemap_scan_available() {
+        true => KEEP_RESIDENT,
+        false => KEEP_RESIDENT_BLIND,
+    };
     let mut pool = PoolingAllocationConfig::default();
     pool.total_component_instances(count)
         // One component holds many core instances: its own modules, its libraries, and the glue between them.
@@ -103,7 +113,7 @@ fn engine_config(instances: usize) -> EngineConfig {
         .table_elements(TABLE_ELEMENTS)
         // What an instance may use is its endpoint's limit, see `instance.rs`; here is only the address space.
         .max_memory_size(LARGEST_MEMORY)
-        .linear_memory_keep_resident(KEEP_RESIDENT)
+        .linear_memory_keep_resident(keep_resident)
         .table_keep_resident(256 << 10)
         // Asks the kernel which pages were written and resets only those; older kernels cannot tell.
         .pagemap_scan(Enabled::Auto);
@@ -112,11 +122,45 @@ fn engine_config(instances: usize) -> EngineConfig {
 }
 
 fn open_cache(folder: &Path) -> wasmtime::Result<Cache> {
-    std::fs::create_dir_all(folder)?;
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    let folder = fs::canonicalize(folder)?;
     // Whoever can write here can run native code as this user.
-    #[cfg(unix)]
-    std::fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))?;
+    let metadata = fs::metadata(&folder)?;
+    if metadata.mode() & 0o022 != 0 {
+        wasmtime::bail!("other users can write to it");
+    }
+    // Whose this process is, a file that it makes tells.
+    if metadata.uid() != tempfile::tempfile_in(&folder)?.metadata()?.uid() {
+        wasmtime::bail!("it belongs to another user");
+    }
     let mut config = CacheConfig::new();
-    config.with_directory(std::fs::canonicalize(folder)?);
+    config.with_directory(folder);
     Cache::new(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_cache_folder_is_private_or_refused_and_never_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = folder.path().join("new/cache");
+        let mode = || fs::metadata(&cache).unwrap().mode() & 0o777;
+        assert!(open_cache(&cache).is_ok());
+        assert_eq!(mode(), 0o700);
+        for (given, usable) in [(0o755, true), (0o775, false), (0o757, false)] {
+            fs::set_permissions(&cache, fs::Permissions::from_mode(given)).unwrap();
+            assert_eq!(open_cache(&cache).is_ok(), usable, "{given:o}");
+            assert_eq!(mode(), given);
+        }
+    }
 }

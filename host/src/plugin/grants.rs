@@ -182,7 +182,8 @@ pub(super) fn check(
         .into_iter()
         .filter(|name| {
             let name = Interface::parse(name).unversioned;
-            !GRANTED.contains(&name) && !(network == Network::Stub && SOCKETS.contains(&name))
+            let granted = GRANTED.contains(&name) || network == Network::Stub && SOCKETS.contains(&name);
+            !granted
         })
         .collect();
     if !refused.is_empty() {

@@ -16,19 +16,27 @@ pub(super) struct Idle(Box<[Shard]>);
 /// Aligned so that no two shards share a cache line (or a pair of them, which x86 fetches together).
 #[derive(Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Vec<Box<Instance>>>);
+struct Shard(Mutex<Vec<Instance>>);
 
 impl Idle {
     pub(super) fn new() -> Idle {
         Idle((0..shard::count()).map(|_| Shard::default()).collect())
     }
 
-    pub(super) fn pop(&self) -> Option<Box<Instance>> {
+    pub(super) fn pop(&self) -> Option<Instance> {
         let (before, from_own) = self.0.split_at(shard::current(self.0.len()));
         from_own.iter().chain(before).find_map(|shard| shard.stack().pop())
     }
 
-    pub(super) fn push(&self, instance: Box<Instance>) {
+    pub(super) fn clear(&self) {
+        for shard in &self.0 {
+            // Taken out first: dropping an instance takes long enough for others to want the lock.
+            let instances = std::mem::take(&mut *shard.stack());
+            drop(instances);
+        }
+    }
+
+    pub(super) fn push(&self, instance: Instance) {
         if let Some(own) = self.0.get(shard::current(self.0.len())) {
             own.stack().push(instance);
         }
@@ -36,7 +44,7 @@ impl Idle {
 }
 
 impl Shard {
-    fn stack(&self) -> std::sync::MutexGuard<'_, Vec<Box<Instance>>> {
+    fn stack(&self) -> std::sync::MutexGuard<'_, Vec<Instance>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

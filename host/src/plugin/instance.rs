@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wasmtime::component::ResourceTable;
-use wasmtime::error::Context as _;
 use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
@@ -42,18 +41,26 @@ pub(super) struct State {
     /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
     wasi: Option<Box<(WasiCtx, Output)>>,
     table: ResourceTable,
+    /// The project's copy could not be opened: whatever the guest answers without it is not to be trusted.
+    broken: bool,
     deadline: Instant,
     ticks: u32,
 }
 
 impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
-        let wasi = self.wasi.get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref()));
+        let wasi = self
+            .wasi
+            .get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref(), &mut self.broken));
         WasiCtxView { ctx: &mut wasi.0, table: &mut self.table }
     }
 }
 
-fn wasi_context(shared: &Shared, request: Option<&Arc<Request>>) -> Box<(WasiCtx, Output)> {
+fn wasi_context(
+    shared: &Shared,
+    request: Option<&Arc<Request>>,
+    broken: &mut bool,
+) -> Box<(WasiCtx, Output)> {
     let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
     let output = Output::new(shared.facts.endpoint.clone(), id);
     let mut builder = WasiCtxBuilder::new();
@@ -65,7 +72,7 @@ fn wasi_context(shared: &Shared, request: Option<&Arc<Request>>) -> Box<(WasiCtx
     if let Some(project) = &shared.project
         && let Err(error) = builder.preopened_dir(project.path(), "/mnt/project", FsPerms::ReadOnly)
     {
-        // The guest sees no project then, and says so in its own words.
+        *broken = true;
         tracing::error!(endpoint = %shared.facts.endpoint, "cannot open the copy of the project files: {error:#}");
     }
     Box::new((builder.build(), output))
@@ -116,8 +123,8 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes a fresh instance. Guest start functions run here, for at most `time`.
-    pub(super) async fn new(shared: &Arc<Shared>, time: Duration) -> wasmtime::Result<Instance> {
+    /// Makes a fresh instance. Guest start functions run here, until `deadline` at the latest.
+    pub(super) async fn new(shared: &Arc<Shared>, deadline: Instant) -> Result<Instance, StartError> {
         let limits = &shared.facts.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
@@ -127,7 +134,8 @@ impl Instance {
             limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
             wasi: None,
             table,
-            deadline: Instant::now() + time,
+            broken: false,
+            deadline,
             ticks: 0,
         };
         let mut store = Store::new(shared.pre.engine(), state);
@@ -138,18 +146,20 @@ impl Instance {
             deadline::on_tick(state.deadline, &mut state.ticks, &state.shared.pace)
         });
         store.set_epoch_deadline(deadline::FIRST_TICKS);
-        let instance = shared.pre.instantiate_async(&mut store).await?;
-        let pre = match &shared.pre_inference {
-            Some(indices) => {
-                Some(indices.load(&mut store, &instance).with_context(|| wrong_type(PRE_INFERENCE))?)
-            }
-            None => None,
+        // Two guards, as for every call: the epoch stops guest code, the timer what waits outside of it.
+        let instance = match until(deadline, shared.pre.instantiate_async(&mut store)).await {
+            Some(Ok(instance)) => instance,
+            Some(Err(error)) => return Err(StartError::of(error, store.data())),
+            None => return Err(StartError::Time),
         };
-        let post = match &shared.post_inference {
-            Some(indices) => {
-                Some(indices.load(&mut store, &instance).with_context(|| wrong_type(POST_INFERENCE))?)
-            }
-            None => None,
+        let pre =
+            shared.pre_inference.as_ref().map(|indices| indices.load(&mut store, &instance)).transpose();
+        let post =
+            shared.post_inference.as_ref().map(|indices| indices.load(&mut store, &instance)).transpose();
+        let (pre, post) = match (pre, post) {
+            (Ok(pre), Ok(post)) => (pre, post),
+            (Err(error), _) => return Err(StartError::Type(PRE_INFERENCE, error)),
+            (_, Err(error)) => return Err(StartError::Type(POST_INFERENCE, error)),
         };
         Ok(Instance { store, pre, post, _alive: shared.facts.instances.made() })
     }
@@ -185,7 +195,9 @@ impl Instance {
         let sample = pre_inference::Sample { content_type: request.content_type(), body: &request.body };
         let call = guest.call_pre_inference(&mut self.store, sample, Context::handle());
         let outcome = until(deadline, call).await;
-        self.disarm();
+        if let Err(error) = self.disarm(STAGE) {
+            return Some(Err(error));
+        }
         Some(match outcome {
             Some(Ok(Ok(tensors))) => convert::tensors_from_guest(tensors)
                 .map(Outcome::Next)
@@ -209,7 +221,9 @@ impl Instance {
         let prediction = convert::tensors_to_guest(prediction);
         let call = guest.call_post_inference(&mut self.store, &prediction, Context::handle());
         let outcome = until(deadline, call).await;
-        self.disarm();
+        if let Err(error) = self.disarm(STAGE) {
+            return Some(Err(error));
+        }
         Some(match outcome {
             Some(Ok(Ok(response))) => {
                 convert::response_from_guest(response).map_err(|text| bad_output(STAGE, text))
@@ -223,9 +237,13 @@ impl Instance {
     }
 
     /// The call has ended, in whatever way.
-    fn disarm(&self) {
+    fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
         state.shared.pace.end(state.ticks);
+        if state.broken {
+            return Err(RequestError::new(Code::Internal, stage, "the project files are not there"));
+        }
+        Ok(())
     }
 
     /// The call waited past its deadline, outside guest code.
@@ -248,14 +266,13 @@ impl Instance {
             (Code::PluginTrap, format!("the handler trapped: {trap}"))
         } else {
             // Guest code ran to its end, or into a host call, with values the contract does not allow.
-            (Code::PluginBadOutput, "the handler returned something that cannot be read".to_owned())
+            let limit = state.shared.facts.limits.output;
+            let message =
+                format!("the handler returned something that cannot be read, or more than its {limit} bytes");
+            (Code::PluginBadOutput, message)
         };
         RequestError::new(code, stage, message).with_detail(format!("{error:?}"))
     }
-}
-
-fn wrong_type(export: &str) -> String {
-    format!("`{export}` does not have the contract's type")
 }
 
 /// Sets the deadline of the coming call: its own time or what is left of the request's, whichever is less.
@@ -283,12 +300,22 @@ fn bad_output(stage: Stage, text: String) -> RequestError {
     RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned nonsense: {text}"))
 }
 
+/// A handler's own words, of a length that a response and a log line can bear.
+fn cut(mut text: String) -> String {
+    const LONGEST: usize = 4 << 10;
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
+}
+
 /// What a handler's own error means for the request.
 fn handler_error<T>(error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
     match error {
-        types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text)),
+        types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, cut(text))),
         types::Error::Internal(text) => {
-            Err(RequestError::new(Code::PluginError, stage, "the handler failed").with_detail(text))
+            Err(RequestError::new(Code::PluginError, stage, "the handler failed").with_detail(cut(text)))
         }
         types::Error::Respond(response) => convert::response_from_guest(response)
             .map(Outcome::Respond)
@@ -296,12 +323,44 @@ fn handler_error<T>(error: types::Error, stage: Stage) -> Result<Outcome<T>, Req
     }
 }
 
-/// A fresh instance could not be made.
-pub(super) fn instantiation_error(error: wasmtime::Error, stage: Stage) -> RequestError {
-    if error.downcast_ref::<PoolConcurrencyLimitError>().is_some() {
-        return RequestError::new(Code::Overloaded, Stage::Admit, "all sandboxes are in use")
-            .with_detail(error);
+/// Why a fresh instance could not be made.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    #[error("its start functions took too long")]
+    Time,
+    #[error("it needs more than its {0} bytes of memory")]
+    Memory(usize),
+    #[error("all sandboxes are in use")]
+    Full,
+    #[error("`{0}` does not have the contract's type: {1:#}")]
+    Type(&'static str, wasmtime::Error),
+    #[error("{0:#}")]
+    Trap(wasmtime::Error),
+}
+
+impl StartError {
+    fn of(error: wasmtime::Error, state: &State) -> StartError {
+        if error.is::<DeadlineExceeded>() {
+            StartError::Time
+        } else if error.is::<PoolConcurrencyLimitError>() {
+            StartError::Full
+        } else if state.limiter.refused {
+            StartError::Memory(state.limiter.memory_limit)
+        } else {
+            StartError::Trap(error)
+        }
     }
-    RequestError::new(Code::PluginTrap, stage, "the handler could not be started")
-        .with_detail(format!("{error:?}"))
+
+    /// What it means for a request with this deadline.
+    pub(super) fn in_request(self, deadline: Instant) -> RequestError {
+        const STAGE: Stage = Stage::PreInference;
+        let code = match &self {
+            StartError::Full => return RequestError::new(Code::Overloaded, Stage::Admit, self.to_string()),
+            StartError::Time if Instant::now() >= deadline => Code::RequestTimeout,
+            StartError::Time => Code::PluginTimeout,
+            StartError::Memory(_) => Code::PluginOutOfMemory,
+            StartError::Type(..) | StartError::Trap(_) => Code::PluginTrap,
+        };
+        RequestError::new(code, STAGE, "the handler could not be started").with_detail(format!("{self:?}"))
+    }
 }

@@ -14,6 +14,8 @@ use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
 /// Most bytes one request may log.
 const BUDGET: usize = 64 << 10;
+/// Bytes of a log line that are not the guest's.
+const LINE_COST: usize = 128;
 /// A line without an end is logged in pieces of this many bytes.
 const LONGEST_LINE: usize = 4 << 10;
 
@@ -78,13 +80,14 @@ impl Lines {
             return;
         }
         let kept = bytes.get(..self.budget).unwrap_or(bytes);
-        self.budget -= kept.len();
         for piece in kept.split_inclusive(|byte| *byte == b'\n') {
             let pending = match stream {
                 Stream::Stdout => &mut self.stdout,
                 Stream::Stderr => &mut self.stderr,
             };
             pending.extend_from_slice(piece);
+            // A line costs what its frame in the log does, so that many short ones are no way around the budget.
+            self.budget = self.budget.saturating_sub(piece.len() + LINE_COST);
             if piece.ends_with(b"\n") || pending.len() >= LONGEST_LINE {
                 self.log(stream);
             }

@@ -3,11 +3,12 @@
 //! Place in the flow: load time only. In: the project folder. Out: a folder that nothing but this process writes,
 //! and that is removed with the last instance of the generation it was made for.
 //! Invariants: what a handler reads never changes under it, whatever happens to the project meanwhile; the copy
-//! holds regular files only, so no link leads out of it; names that begin with a dot, compiled leftovers and the
-//! model itself are not in it.
+//! holds regular files only, so no link leads out of it; names that begin with a dot, compiled leftovers, models and
+//! the config file are not in it.
 
-use std::fs::{self, File};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -17,12 +18,14 @@ use tempfile::TempDir;
 const DEEPEST: usize = 32;
 /// Copies are named so that a later start can find what a killed process left behind.
 const PREFIX: &str = "modelhost-project-";
-/// Held locked for as long as the copy is in use.
-const LOCK: &str = "lock";
+/// What exporters append to a model's name for the weights that do not fit into it.
+const WEIGHTS: [&str; 2] = [".data", "_data"];
 /// A copy younger than this is never taken for a leftover: its lock may be about to be taken.
 const SETTLED: Duration = Duration::from_secs(60);
 
 /// A copy of a project; removed when dropped.
+///
+/// Its folder is locked for as long as it is in use; whoever tidies up temporary folders leaves locked ones alone.
 #[derive(Debug)]
 pub(super) struct ProjectView {
     folder: TempDir,
@@ -48,8 +51,8 @@ pub enum ProjectError {
 }
 
 impl ProjectView {
-    /// Copies `project` without `excluded` (canonical paths). On file systems that can share blocks the copy costs
-    /// no space.
+    /// Copies `project` without `excluded` (canonical paths) and the weights beside them. On file systems
+    /// that can share blocks the copy costs no space.
     ///
     /// # Errors
     /// [`ProjectError`], which names the file.
@@ -61,18 +64,24 @@ impl ProjectView {
         let root = fs::canonicalize(project)
             .map_err(|source| ProjectError::Read { path: project.to_owned(), source })?;
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir().map_err(ProjectError::Create)?;
-        let lock = File::create(folder.path().join(LOCK)).map_err(ProjectError::Create)?;
+        let lock = File::open(folder.path()).map_err(ProjectError::Create)?;
         lock.lock().map_err(ProjectError::Create)?;
-        let view = ProjectView { folder, _lock: lock };
-        fs::create_dir(view.path()).map_err(ProjectError::Create)?;
+        let mut excluded = excluded.to_vec();
+        for model in excluded.clone() {
+            excluded.extend(WEIGHTS.map(|suffix| {
+                let mut weights = model.clone().into_os_string();
+                weights.push(suffix);
+                PathBuf::from(weights)
+            }));
+        }
         let mut copy = Copy { root: &root, excluded, limit, left: limit };
-        copy.folder(&root, &view.path(), 0)?;
-        Ok(view)
+        copy.folder(&root, folder.path(), 0)?;
+        Ok(ProjectView { folder, _lock: lock })
     }
 
     /// The folder to mount.
     pub(super) fn path(&self) -> PathBuf {
-        self.folder.path().join("files")
+        self.folder.path().to_owned()
     }
 }
 
@@ -85,12 +94,15 @@ pub(super) fn remove_leftovers() {
             .metadata()
             .and_then(|metadata| metadata.modified())
             .is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age >= SETTLED));
-        if settled && entry.file_name().to_string_lossy().starts_with(PREFIX) {
-            let unused = File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok());
-            if unused {
-                // Another process may be removing it as well; whoever comes second finds nothing.
-                let _ = fs::remove_dir_all(&path);
-            }
+        if !settled || !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        // Others may put anything there under such a name; opening a pipe would wait for its writer.
+        let folder =
+            OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(&path);
+        if folder.is_ok_and(|folder| folder.try_lock().is_ok()) {
+            // Another process may be removing it as well; whoever comes second finds nothing.
+            let _ = fs::remove_dir_all(&path);
         }
     }
 }
@@ -98,7 +110,7 @@ pub(super) fn remove_leftovers() {
 /// One copy under way.
 struct Copy<'a> {
     root: &'a Path,
-    excluded: &'a [PathBuf],
+    excluded: Vec<PathBuf>,
     limit: u64,
     left: u64,
 }
@@ -123,31 +135,44 @@ impl Copy<'_> {
                 let to = to.join(name);
                 fs::create_dir(&to).map_err(|source| ProjectError::Copy { path: path.clone(), source })?;
                 self.folder(&path, &to, depth + 1)?;
-            } else if kind.is_file() || (kind.is_symlink() && self.leads_to_visible_file(&path)) {
+            } else if kind.is_file() {
                 self.file(&path, &to.join(name))?;
+            } else if let Some(target) = self.visible_target(&path) {
+                self.file(&target, &to.join(name))?;
             }
         }
         Ok(())
     }
 
-    /// Whether a link ends at a file the project shows under its own name as well.
-    fn leads_to_visible_file(&self, link: &Path) -> bool {
-        let Ok(target) = fs::canonicalize(link) else { return false };
-        let Ok(inside) = target.strip_prefix(self.root) else { return false };
-        target.is_file()
+    /// The file a link ends at, if it is one of the project's and no hidden one.
+    fn visible_target(&self, link: &Path) -> Option<PathBuf> {
+        let target = fs::canonicalize(link).ok()?;
+        let inside = target.strip_prefix(self.root).ok()?;
+        let visible = target.is_file()
             && !self.excluded.contains(&target)
-            && !inside.iter().any(|part| is_left_out(&part.to_string_lossy()))
+            && !inside.iter().any(|part| is_left_out(&part.to_string_lossy()));
+        visible.then_some(target)
     }
 
+    /// Copies what is a regular file when it is opened, and no more of it than the limit leaves, whatever becomes
+    /// of it meanwhile.
     fn file(&mut self, from: &Path, to: &Path) -> Result<(), ProjectError> {
         let copy_error = |source| ProjectError::Copy { path: from.to_owned(), source };
-        // Looked at before the copy, so that a file beyond the limit is not written first.
-        let length = fs::metadata(from).map_err(copy_error)?.len();
-        let Some(left) = self.left.checked_sub(length) else {
-            return Err(ProjectError::TooLarge { path: self.root.to_owned(), limit: self.limit });
-        };
-        self.left = left;
-        fs::copy(from, to).map_err(copy_error)?;
+        // `from` may have become a link since it was looked at, or a pipe, which would wait for its writer.
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(from).map_err(copy_error)?;
+        let metadata = file.metadata().map_err(copy_error)?;
+        if !metadata.is_file() {
+            return Err(copy_error(io::Error::other("it is no regular file any more")));
+        }
+        let too_large = || ProjectError::TooLarge { path: self.root.to_owned(), limit: self.limit };
+        // Asked first, so that a file beyond the limit is not written before it is refused.
+        if metadata.len() > self.left {
+            return Err(too_large());
+        }
+        let mut copy = File::create_new(to).map_err(copy_error)?;
+        let copied = io::copy(&mut file.take(self.left.saturating_add(1)), &mut copy).map_err(copy_error)?;
+        self.left = self.left.checked_sub(copied).ok_or_else(too_large)?;
         Ok(())
     }
 }
@@ -195,7 +220,9 @@ mod tests {
             ("__pycache__/a.pyc", ""),
             ("b.pyc", ""),
             ("handler.wasm", ""),
-            ("model.onnx", "weights"),
+            ("model.onnx", "graph"),
+            ("model.onnx.data", "weights"),
+            ("model.onnx_data", "weights"),
             ("target/CACHEDIR.TAG", ""),
             ("target/x.o", ""),
         ] {
@@ -203,7 +230,6 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        #[cfg(unix)]
         for (target, link) in [
             (root.join("labels.json"), "alias.json"),
             (root.join(".env"), "env-alias"),
@@ -231,5 +257,22 @@ mod tests {
         fs::write(project.path().join("a"), [0; 100]).unwrap();
         assert!(ProjectView::copy(project.path(), &[], 100).is_ok());
         assert!(matches!(ProjectView::copy(project.path(), &[], 99), Err(ProjectError::TooLarge { .. })));
+    }
+
+    #[test]
+    fn a_copy_in_use_is_locked() {
+        let project = tempfile::tempdir().unwrap();
+        let view = ProjectView::copy(project.path(), &[], 1).unwrap();
+        assert!(File::open(view.path()).unwrap().try_lock().is_err());
+    }
+
+    #[test]
+    fn a_file_that_becomes_a_link_is_not_followed() {
+        let project = tempfile::tempdir().unwrap();
+        let (link, to) = (project.path().join("a"), project.path().join("b"));
+        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+        let mut copy = Copy { root: project.path(), excluded: Vec::new(), limit: 1 << 20, left: 1 << 20 };
+        assert!(matches!(copy.file(&link, &to), Err(ProjectError::Copy { .. })));
+        assert!(!to.exists());
     }
 }

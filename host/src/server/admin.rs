@@ -71,7 +71,7 @@ async fn endpoints(State(served): State<Arc<Served>>) -> impl IntoResponse {
             "generation": current.number,
             "digest": current.digest,
             "published": published.map_or(0, |since| since.as_secs()),
-            "last_swap": endpoint.last_swap().await,
+            "last_swap": endpoint.last_swap(),
         }));
     }
     Json(json!({ "endpoints": answer }))

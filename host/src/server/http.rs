@@ -69,13 +69,17 @@ impl Site {
         Site { calls, router, headers: cors::headers(served.config.cors_allow_origin.as_deref()) }
     }
 
-    /// Answers one request.
-    pub async fn answer(&self, request: Request) -> Response {
+    /// Answers one request. Every answer carries the request's id.
+    pub async fn answer(&self, mut request: Request) -> Response {
         let call = (request.method() == Method::POST).then(|| self.calls.get(request.uri().path())).flatten();
         let mut response = match call {
             Some(target) => call::call(State(target.clone()), request).await,
             None => {
-                let Ok(response) = self.router.clone().call(request).await;
+                let id = call::request_id(request.headers());
+                // Whoever asks for the id further in is to find this one.
+                call::insert(request.headers_mut(), X_REQUEST_ID, &id);
+                let Ok(mut response) = self.router.clone().call(request).await;
+                call::insert(response.headers_mut(), X_REQUEST_ID, &id);
                 response
             }
         };
@@ -102,7 +106,8 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
             paths.entry(path).or_insert_with(|| get(describe::signature).with_state(target.clone()));
         }
     }
-    let mut router = Router::new();
+    // A configured path may have a segment that begins with `:`, which once was the syntax of a parameter.
+    let mut router = Router::new().without_v07_checks();
     for (path, methods) in paths {
         router = router.route(&path, methods.with_state(()));
     }

@@ -5,12 +5,15 @@
 //! accepted for it, and closes the socket → every response from now on says `connection: close`, so clients on
 //! kept-alive connections leave by themselves, with an answer → after [`LINGER`] connections without a request are
 //! closed → the last response ends the drain.
-//! Invariant: a connection is never closed between a request and its response, unless the drain itself times out.
+//! Invariant: a connection is never closed between a request and the end of its response, unless the client has stopped to
+//! take it or the drain itself times out.
 
 use std::convert::Infallible;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
@@ -19,6 +22,7 @@ use axum::http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 
@@ -26,11 +30,11 @@ use super::http::Site;
 
 /// How long a kept-alive connection may stay silent once the process is stopping.
 pub const LINGER: Duration = Duration::from_secs(1);
-/// How long a connection may be without a request before it is closed; up to twice that, for it is looked at only this
-/// often.
+/// How long a connection may be without a request, or with a response of which the client takes nothing, before it is
+/// closed; up to twice that, for it is looked at only this often.
 const SILENCE: Duration = Duration::from_secs(60);
 /// What a handshake that has begun may take to come to its end.
-const HANDSHAKE: Duration = Duration::from_millis(20);
+const HANDSHAKE: Duration = Duration::from_millis(100);
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -150,8 +154,9 @@ fn refuse_handshakes(_: &TcpListener) -> std::io::Result<()> {
 struct Connection {
     site: Arc<Site>,
     drain: Drain,
-    /// Requests that have begun, and how many had at the last look: no change means that the client is silent.
-    begun: AtomicU64,
+    /// Responses that were made and writes that the client's side took, and how many there were at the last look: no change
+    /// means that the client is silent.
+    signs: AtomicU64,
     seen: AtomicU64,
     in_flight: AtomicU64,
     /// One of [`GO_ON`], [`FINISH`], [`CUT`].
@@ -173,7 +178,7 @@ impl Connection {
         Connection {
             site,
             drain,
-            begun: AtomicU64::new(0),
+            signs: AtomicU64::new(0),
             seen: AtomicU64::new(u64::MAX),
             in_flight: AtomicU64::new(0),
             wish: AtomicU8::new(GO_ON),
@@ -187,7 +192,8 @@ impl Connection {
         let this = self.clone();
         let service = hyper::service::service_fn(move |request| respond(this.clone(), request));
         let builder = auto::Builder::new(TokioExecutor::new());
-        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        let connection =
+            builder.serve_connection(TokioIo::new(Socket { stream, connection: self.clone() }), service);
         tokio::pin!(connection);
         // How a connection ends is its client's business; a broken one is no event worth a log line.
         tokio::select! {
@@ -215,11 +221,11 @@ impl Connection {
         .await
     }
 
-    /// Whether there was no request since this was last asked, and is none now: the client keeps an idle connection, or never
-    /// comes to the end of a request's head.
+    /// Whether nothing was sent since this was last asked, and no request is in flight: the client keeps an idle connection,
+    /// never comes to the end of a request's head, or takes nothing of its response.
     fn is_silent(&self) -> bool {
-        let begun = self.begun.load(Ordering::Relaxed);
-        self.seen.swap(begun, Ordering::Relaxed) == begun && self.in_flight.load(Ordering::Relaxed) == 0
+        let signs = self.signs.load(Ordering::Relaxed);
+        self.seen.swap(signs, Ordering::Relaxed) == signs && self.in_flight.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -241,7 +247,6 @@ struct InFlight<'a>(&'a Connection);
 
 impl InFlight<'_> {
     fn begin(connection: &Connection) -> InFlight<'_> {
-        connection.begun.fetch_add(1, Ordering::Relaxed);
         connection.in_flight.fetch_add(1, Ordering::Relaxed);
         InFlight(connection)
     }
@@ -249,7 +254,65 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
+        self.0.signs.fetch_add(1, Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection's socket; notes what the client takes.
+struct Socket {
+    stream: TcpStream,
+    connection: Arc<Connection>,
+}
+
+impl Socket {
+    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(_)) = written {
+            self.connection.signs.fetch_add(1, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.noted(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.noted(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -5,9 +5,13 @@
 //! In:   events whose message can be read alone, with fields such as `request.id`, `endpoint`, `stage`. Out: one
 //!       line on stderr each; stdout belongs to what a command prints.
 //! Invariants: an event that the filter leaves out costs one comparison and no allocation; a stderr that
-//! nobody reads stops no request.
+//! nobody reads stops no request: a thread of its own writes, and what it cannot keep up with is lost and counted.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -15,6 +19,11 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
+
+/// Lines that may wait for stderr; the ones after them are lost.
+const WAITING: usize = 4096;
+/// How long the end of the process waits for stderr to take the last lines.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// How a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -50,17 +59,115 @@ pub enum Error {
     /// [`init`] was called before, or something else logs already.
     #[error("logging has already started")]
     AlreadyStarted,
+    /// No thread for the writer.
+    #[error("cannot start the thread that writes the log: {0}")]
+    Thread(std::io::ErrorKind),
 }
+
+/// Keeps the log's last lines: [`flush`]es when dropped.
+#[must_use = "without it the last lines are lost"]
+#[derive(Debug)]
+pub struct Guard(());
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        flush();
+    }
+}
+
+/// Waits until stderr has taken every line so far, but no longer than a second: nobody may be reading it.
+pub fn flush() {
+    if let Some(queue) = QUEUE.get() {
+        // It never fails.
+        let _ = queue.clone().flush();
+    }
+}
+
+/// The log of the process, once [`init`] was called.
+static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 /// Sends the log of the whole process to stderr.
 ///
 /// # Errors
-/// The filter cannot be read, or logging has already started.
-pub fn init(config: &Config) -> Result<(), Error> {
+/// The filter cannot be read, logging has already started, or there is no thread for it.
+pub fn init(config: &Config) -> Result<Guard, Error> {
     let stderr = std::io::stderr();
     let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let subscriber = subscriber(config, colour, std::io::stderr)?;
-    tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::AlreadyStarted)
+    let queue = Queue::start(stderr).map_err(|error| Error::Thread(error.kind()))?;
+    let lines = queue.clone();
+    let subscriber = subscriber(config, colour, move || lines.clone())?;
+    tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::AlreadyStarted)?;
+    QUEUE.set(queue).map_err(|_| Error::AlreadyStarted)?;
+    Ok(Guard(()))
+}
+
+/// Lines on their way to the thread that writes them. Taking one never waits.
+#[derive(Debug, Clone)]
+struct Queue {
+    sender: Sender<Message>,
+    count: Arc<Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    waiting: AtomicUsize,
+    lost: AtomicUsize,
+}
+
+enum Message {
+    Line(Vec<u8>),
+    /// Answered when everything before it has been written.
+    Flush(Sender<()>),
+}
+
+impl Queue {
+    fn start(to: impl Write + Send + 'static) -> std::io::Result<Queue> {
+        let (sender, receiver) = mpsc::channel();
+        let count = Arc::new(Count::default());
+        let shared = count.clone();
+        std::thread::Builder::new().name("logs".into()).spawn(move || write(&receiver, &shared, to))?;
+        Ok(Queue { sender, count })
+    }
+}
+
+impl Write for Queue {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        if self.count.waiting.fetch_add(1, Ordering::Relaxed) < WAITING {
+            let _ = self.sender.send(Message::Line(line.to_vec()));
+        } else {
+            self.count.waiting.fetch_sub(1, Ordering::Relaxed);
+            self.count.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        let (done, written) = mpsc::channel();
+        if self.sender.send(Message::Flush(done)).is_ok() {
+            let _ = written.recv_timeout(LAST_LINES);
+        }
+        Ok(())
+    }
+}
+
+/// What the log's thread does, for as long as anything may log.
+fn write(messages: &Receiver<Message>, count: &Count, mut to: impl Write) {
+    for message in messages {
+        match message {
+            Message::Line(line) => {
+                // A closed stderr has nobody who could be told.
+                let _ = to.write_all(&line);
+                count.waiting.fetch_sub(1, Ordering::Relaxed);
+                let lost = count.lost.swap(0, Ordering::Relaxed);
+                if lost > 0 {
+                    tracing::warn!(lines = lost, "log lines are lost, stderr was not read in time");
+                }
+            }
+            Message::Flush(done) => {
+                let _ = done.send(());
+            }
+        }
+    }
 }
 
 /// Whether `filter` can be read: parts separated by `,`, each `LEVEL` or `MODULE=LEVEL`, the most specific one
@@ -134,6 +241,33 @@ mod tests {
         tracing::subscriber::with_default(subscriber, log);
         let bytes = lines.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
+    }
+
+    /// A stderr that takes nothing while the test holds the lock.
+    struct Stuck(Arc<Mutex<()>>, Lines);
+
+    impl Write for Stuck {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            let _free = self.0.lock().unwrap();
+            self.1.write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_stderr_that_nobody_reads_stops_nobody() {
+        let (lock, lines) = (Arc::new(Mutex::new(())), Lines::default());
+        let held = lock.lock().unwrap();
+        let mut queue = Queue::start(Stuck(lock.clone(), lines.clone())).unwrap();
+        for _ in 0..WAITING + 10 {
+            queue.write_all(b"x\n").unwrap();
+        }
+        assert_eq!(queue.count.lost.load(Ordering::Relaxed), 10);
+        drop(held);
+        queue.flush().unwrap();
+        assert_eq!(lines.0.lock().unwrap().len(), 2 * WAITING);
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! A call of an endpoint: HTTP request → [`Request`] → pipeline → HTTP response.
 //!
 //! Place in the flow: first and last file of the project that sees a request.
-//! Invariants: the body is read once, at most `limits.body` bytes of it, and never copied; whatever happens, the
-//! answer carries the request's id.
+//! Invariants: no body is read of a request that has no place at its endpoint; at most `limits.body` bytes are read of the
+//! others, and held once: a body that arrives in one piece is never copied, any other once.
 
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
@@ -13,16 +15,19 @@ use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as HttpResponse;
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
 use uuid::Uuid;
 
 use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_DIGEST, X_REQUEST_ID, error};
+use crate::deploy::{Answer, Endpoint};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Head, Request, Response, until};
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
+/// A body up to this length is let in even if nobody wants it, if it comes within that time.
+const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
 
 /// `POST <endpoint>`.
 pub(super) async fn call(State(target): State<Arc<Target>>, request: axum::extract::Request) -> HttpResponse {
@@ -30,29 +35,51 @@ pub(super) async fn call(State(target): State<Arc<Target>>, request: axum::extra
     let Target { endpoint, served } = &*target;
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
-    let deadline = arrived + endpoint.config.limits.request_timeout;
-
-    let body = match read_body(body, endpoint.config.limits.body, deadline).await {
-        Ok(body) => body,
-        Err(failure) => {
-            endpoint.metrics.error(failure.code);
-            return error::respond(failure, &id, served, Some(&endpoint.config.name), arrived);
-        }
+    let (outcome, digest) = match serve(endpoint, parts, body, &id, arrived).await {
+        Ok(Answer { outcome, digest }) => (outcome, digest),
+        Err(failure) => (Err(failure), None),
     };
-    let debug = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"));
-    let request =
-        Arc::new(Request { id: id.clone(), head: Box::new(HttpHead(parts)), body, arrived, deadline, debug });
-    let answer = endpoint.serve(request).await;
-    let mut response = match answer.outcome {
+    let mut response = match outcome {
         Ok(response) => into_http(response),
         Err(failure) => error::respond(failure, &id, served, Some(&endpoint.config.name), arrived),
     };
     let headers = response.headers_mut();
     insert(headers, X_REQUEST_ID, &id);
-    if let Some(digest) = answer.digest {
+    if let Some(digest) = digest {
         insert(headers, X_HANDLER_DIGEST, &digest);
     }
     response
+}
+
+/// An error: the endpoint's handler never saw the request.
+async fn serve(
+    endpoint: &Endpoint,
+    parts: Parts,
+    body: Body,
+    id: &Arc<str>,
+    arrived: Instant,
+) -> Result<Answer, RequestError> {
+    let limits = &endpoint.config.limits;
+    let deadline = arrived + limits.request_timeout;
+    let visit = match endpoint.knock() {
+        Ok(visit) => visit,
+        Err(refusal) => {
+            pour_away(body).await;
+            return Err(refusal);
+        }
+    };
+    let body = match read_body(body, limits.body, deadline).await {
+        Ok(Some(body)) => body,
+        // The client is gone. `visit`, dropped here, counts it as such, and nobody will read this.
+        Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
+        Err(failure) => {
+            visit.refuse(&failure);
+            return Err(failure);
+        }
+    };
+    let debug = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"));
+    let head = Box::new(HttpHead(parts));
+    Ok(visit.serve(Arc::new(Request { id: id.clone(), head, body, arrived, deadline, debug })).await)
 }
 
 /// The caller's own id if it is fit to be logged and returned, else a new one.
@@ -72,7 +99,14 @@ pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-async fn read_body(body: Body, limit: usize, deadline: Instant) -> Result<Bytes, RequestError> {
+/// The whole body; `None` if the client went away before its end.
+async fn read_body(body: Body, limit: usize, deadline: Instant) -> Result<Option<Bytes>, RequestError> {
+    until(deadline, collect(body, limit)).await.unwrap_or_else(|| {
+        Err(RequestError::new(Code::RequestTimeout, Stage::Admit, "the body took longer than a request may"))
+    })
+}
+
+async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, RequestError> {
     let too_large = || {
         RequestError::new(Code::BodyTooLarge, Stage::Admit, format!("the body is longer than {limit} bytes"))
     };
@@ -80,18 +114,44 @@ async fn read_body(body: Body, limit: usize, deadline: Instant) -> Result<Bytes,
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    match until(deadline, Limited::new(body, limit).collect()).await {
-        // One frame, the usual case, is passed on as it is.
-        Some(Ok(collected)) => Ok(collected.to_bytes()),
-        Some(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Some(Err(error)) => {
-            Err(RequestError::invalid(Stage::Admit, "the body could not be read").with_detail(error))
+    // One frame, the usual case, is passed on as it is. More are copied together: a client decides how small they are, and
+    // each keeps far more memory than its bytes.
+    let (mut first, mut all) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let data = match frame {
+            Ok(frame) => frame.into_data().unwrap_or_default(),
+            Err(error) if is_malformed(&error) => {
+                let text = "the body could not be read";
+                return Err(RequestError::invalid(Stage::Admit, text).with_detail(error));
+            }
+            Err(_) => return Ok(None),
+        };
+        if first.len() + all.len() + data.len() > limit {
+            return Err(too_large());
         }
-        None => Err(RequestError::new(
-            Code::RequestTimeout,
-            Stage::Admit,
-            "the body took longer than a request may",
-        )),
+        if first.is_empty() && all.is_empty() {
+            first = data;
+        } else {
+            all.extend_from_slice(&std::mem::take(&mut first));
+            all.extend_from_slice(&data);
+        }
+    }
+    Ok(Some(if all.is_empty() { first } else { all.freeze() }))
+}
+
+/// Whether a body ended because its client sent nonsense, not because it went away.
+fn is_malformed(error: &(dyn Error + 'static)) -> bool {
+    std::iter::successors(Some(error), |&error| error.source())
+        .filter_map(|error| error.downcast_ref::<io::Error>())
+        .any(|error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
+}
+
+/// Lets a small body arrive that nobody wants: a connection with a body half read would have to be closed, and its client
+/// might never see the answer.
+async fn pour_away(mut body: Body) {
+    let (length, time) = SMALL;
+    if body.size_hint().upper().is_some_and(|upper| upper <= length) {
+        let _ = until(Instant::now() + time, async { while let Some(Ok(_)) = body.frame().await {} }).await;
     }
 }
 
@@ -107,7 +167,8 @@ fn into_http(response: Response) -> HttpResponse {
     for (name, value) in &response.headers {
         // Names and values were checked when the handler returned them.
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
-            headers.append(name, value);
+            // So was their number; a map that is full is no reason to panic.
+            let _ = headers.try_append(name, value);
         }
     }
     http

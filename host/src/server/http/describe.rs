@@ -6,39 +6,27 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::{Target, X_REQUEST_ID, call};
+use super::Target;
 use crate::tensor::{Extent, TensorSpec};
 
 const MESSAGE: &str = "make a prediction by sending a post request to this endpoint with a json sample";
 
 /// `GET <endpoint>`.
-pub(super) async fn describe(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
+pub(super) async fn describe(State(target): State<Arc<Target>>) -> Json<Value> {
     let model = target.endpoint.model();
-    answer(
-        &headers,
-        json!({
-            "model_signature": specs(model.map(|model| model.signature().inputs.as_slice())),
-            "model_outputs": specs(model.map(|model| model.signature().outputs.as_slice())),
-            "message": MESSAGE,
-        }),
-    )
+    Json(json!({
+        "model_signature": specs(model.map(|model| model.signature().inputs.as_slice())),
+        "model_outputs": specs(model.map(|model| model.signature().outputs.as_slice())),
+        "message": MESSAGE,
+    }))
 }
 
 /// `GET <endpoint>/signature`.
-pub(super) async fn signature(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
+pub(super) async fn signature(State(target): State<Arc<Target>>) -> Json<Value> {
     let inputs = target.endpoint.model().map(|model| model.signature().inputs.as_slice());
-    answer(&headers, json!({ "signature": specs(inputs) }))
-}
-
-fn answer(headers: &HeaderMap, body: Value) -> Response {
-    let id: Arc<str> = call::request_id(headers);
-    let mut response = Json(body).into_response();
-    call::insert(response.headers_mut(), X_REQUEST_ID, &id);
-    response
+    Json(json!({ "signature": specs(inputs) }))
 }
 
 /// `{"input": {"shape": ["N", 4], "type": "float32"}}`; a free extent without a name is -1.

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
-use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 use serde::Serialize;
 
-use super::super::Served;
 use super::{X_REQUEST_ID, call};
 use crate::error::{Code, RequestError, Stage};
+use crate::server::Served;
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
@@ -86,7 +86,7 @@ pub(in crate::server) async fn not_found(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
     request: Request,
 ) -> Response {
-    let message = format!("no endpoint at `{}`", path(request.uri()));
+    let message = format!("no endpoint at `{}`", request.uri().path());
     refuse(Code::NotFound, message, &served, &request)
 }
 
@@ -95,19 +95,11 @@ pub(in crate::server) async fn method_not_allowed(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
     request: Request,
 ) -> Response {
-    let message = format!("`{}` does not answer `{}`", path(request.uri()), method(request.method()));
+    let message = format!("`{}` does not answer `{}`", request.uri().path(), request.method());
     refuse(Code::MethodNotAllowed, message, &served, &request)
 }
 
 fn refuse(code: Code, message: String, served: &Served, request: &Request) -> Response {
     let id = call::request_id(request.headers());
     respond(RequestError::new(code, Stage::Admit, message), &id, served, None, Instant::now())
-}
-
-fn path(uri: &Uri) -> &str {
-    uri.path()
-}
-
-fn method(method: &Method) -> &str {
-    method.as_str()
 }

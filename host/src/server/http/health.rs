@@ -1,7 +1,7 @@
 //! Liveness, readiness, metrics: the same on both listeners.
 //!
-//! Place in the flow: beside it. A process that answers here at all is alive; it is ready from the first moment its
-//! socket is open, because the socket opens last, until it is asked to stop.
+//! Place in the flow: beside it. A process that answers here at all is alive; it is ready from its first answer,
+//! because it answers nothing before everything is loaded, until it is asked to stop.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use serde_json::json;
 
-use super::super::Served;
+use crate::server::Served;
 
 /// Paths and their methods.
 pub(in crate::server) fn methods(
