@@ -110,16 +110,15 @@ fn a_request_may_run_out_of_time_in_the_queue() {
 #[test]
 fn a_request_has_its_place_from_its_head_on() {
     let host = serve("1", &[]);
-    let request = wire::post("/door", &[], "sleep:1");
+    let request = wire::post("/door", &[("expect", "100-continue")], "sleep:1");
     let (head, rest) = request.split_at(request.len() - 1);
     let mut slow = [(); 2].map(|()| Wire::connect(&host.url).unwrap());
     let mut late = Wire::connect(&host.url).unwrap();
-    slow.iter_mut().for_each(|client| client.send(head).unwrap());
-    wait_until("both places to be taken", || {
-        let mut next = Wire::connect(&host.url).unwrap();
-        next.send(&wire::post("/door", &[], "sleep:1")).unwrap();
-        next.read().unwrap().status == 503
-    });
+    for client in &mut slow {
+        client.send(head).unwrap();
+        // Sent when the host asks for the body: the place is taken.
+        assert_eq!(client.read().unwrap().status, 100);
+    }
     assert_eq!((in_flight(&host), queued(&host)), (0.0, 0.0));
     late.send(head).unwrap();
     late.read().unwrap().error(503, "overloaded", "admit");

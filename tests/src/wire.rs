@@ -71,6 +71,8 @@ impl Wire {
             .collect();
         let mut reply = Reply { status, headers, body: Vec::new() };
         let length = reply.header("content-length").and_then(|length| length.parse::<usize>().ok());
+        // An interim response, `100 Continue`, is its head alone.
+        let length = length.or((status < 200).then_some(0));
         let end = end_of_head + length.unwrap_or_else(|| panic!("no length in {head:?}"));
         while self.unread.len() < end {
             self.receive()?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as HttpResponse;
@@ -64,7 +64,10 @@ async fn serve(
     let visit = match endpoint.knock() {
         Ok(visit) => visit,
         Err(refusal) => {
-            pour_away(body).await;
+            // A client that asks first has not sent its body, and is not to be told to.
+            if !parts.headers.contains_key(EXPECT) {
+                pour_away(body).await;
+            }
             return Err(refusal);
         }
     };
