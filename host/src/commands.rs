@@ -40,15 +40,15 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Writes a line to stdout at once.
+/// Writes a line to stdout at once. A reader that has read enough (`host inspect … | head`) is no failure.
 fn say(line: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
-    writeln!(stdout, "{line}")?;
-    stdout.flush()?;
-    Ok(())
+    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
 }
 
-/// Starts the log; the command holds the guard until it has nothing more to say.
 fn start_logs(config: &logs::Config) -> anyhow::Result<logs::Guard> {
     Ok(logs::init(config)?)
 }
