@@ -29,6 +29,9 @@ const REFUSED_HEADERS: [&str; 8] = [
 /// proxies commonly take.
 const MOST_HEADERS: (usize, usize) = (100, 32 << 10);
 
+/// Longest name of a tensor, in bytes.
+const LONGEST_NAME: usize = 256;
+
 /// Makes tensors of what `pre-inference` returned.
 ///
 /// # Errors
@@ -37,6 +40,10 @@ pub(super) fn tensors_from_guest(tensors: Vec<types::TensorResult>) -> Result<Ve
     tensors
         .into_iter()
         .map(|tensor| {
+            // Names stand in error texts and log lines further on, which are one line each.
+            if tensor.name.len() > LONGEST_NAME || tensor.name.chars().any(char::is_control) {
+                return Err(format!("tensor name `{}` is too long or not text", shown(&tensor.name)));
+            }
             let name: Arc<str> = tensor.name.into();
             let data = Bytes::from(tensor.data);
             Tensor::new(name.clone(), datatype_from_guest(tensor.datatype), tensor.shape, data)
