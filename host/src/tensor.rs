@@ -251,6 +251,15 @@ impl TensorSpec {
                 Extent::Free(_) => true,
             })
     }
+
+    /// The smallest shape with elements that fits: free extents count as one.
+    pub fn smallest_shape(&self) -> Vec<u64> {
+        let smallest = |extent: &Extent| match extent {
+            Extent::Fixed(extent) => *extent,
+            Extent::Free(_) => 1,
+        };
+        self.shape.iter().map(smallest).collect()
+    }
 }
 
 /// `FP32 [N, 4]`; a free extent without a name is `-1`.

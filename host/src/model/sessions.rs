@@ -22,7 +22,7 @@ use tracing::debug;
 use super::ModelError;
 use super::pool::Pool;
 use super::session::Session;
-use crate::tensor::{Extent, Tensor, TensorSpec, element_count};
+use crate::tensor::{Tensor, TensorSpec, element_count};
 
 /// Runs shorter than this are made on the caller's thread.
 const FAST: Duration = Duration::from_micros(200);
@@ -131,14 +131,7 @@ fn towards(estimate: u64, time: u64) -> u64 {
 }
 
 fn zeros(spec: &TensorSpec) -> Option<Tensor> {
-    let shape: Vec<u64> = spec
-        .shape
-        .iter()
-        .map(|extent| match extent {
-            Extent::Fixed(extent) => *extent,
-            Extent::Free(_) => 1,
-        })
-        .collect();
+    let shape = spec.smallest_shape();
     // Four zero bytes are an empty element of BYTES.
     let length = element_count(&shape)?.checked_mul(spec.datatype.size().unwrap_or(4))?;
     if length > TOO_LARGE {

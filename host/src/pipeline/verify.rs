@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::tensor::{Extent, Signature, Tensor, TensorSpec, element_count};
+use crate::tensor::{Signature, Tensor, TensorSpec, element_count};
 
 /// Binds `tensors` to the model's inputs.
 ///
@@ -72,14 +72,7 @@ fn fit(tensor: &mut Tensor, spec: &TensorSpec) -> Result<(), String> {
         return Err(mismatch("input", tensor, spec));
     }
     if !spec.shape.is_empty() && !spec.accepts(&tensor.shape) {
-        let own: Vec<u64> = spec
-            .shape
-            .iter()
-            .map(|extent| match extent {
-                Extent::Fixed(extent) => *extent,
-                Extent::Free(_) => 1,
-            })
-            .collect();
+        let own = spec.smallest_shape();
         if element_count(&own) != Some(tensor.elements()) {
             return Err(mismatch("input", tensor, spec));
         }
@@ -105,6 +98,7 @@ fn names(specs: &[TensorSpec]) -> String {
 mod tests {
     use super::*;
     use crate::tensor::Datatype;
+    use crate::tensor::Extent;
 
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
