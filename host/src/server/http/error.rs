@@ -13,7 +13,7 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use axum::response::Response;
 use serde::Serialize;
 
-use super::{X_REQUEST_ID, call};
+use super::call;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::Served;
 
@@ -48,7 +48,7 @@ struct ErrorBody<'a> {
     detail: Option<&'a str>,
 }
 
-/// Logs a failed request and makes its response.
+/// Logs a failed request and makes its response. The header that names the request is on every response, see `Site`.
 pub(super) fn respond(
     error: RequestError,
     id: &Arc<str>,
@@ -74,7 +74,6 @@ pub(super) fn respond(
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    call::insert(headers, X_REQUEST_ID, id);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
     }
