@@ -4,16 +4,15 @@
 //! In:   tensors that `pipeline/verify.rs` has bound to the model's inputs, in signature order.
 //! Out:  one tensor per output, in signature order, named as the signature names it.
 //!
-//! - [`library`] finds and loads ONNX Runtime, once for the process;
-//! - `session` is one loaded copy of the model, for one run at a time;
-//! - `pool` lends those copies, `sessions` decides on which thread a run is made.
+//! - [`location`] finds the model's file or folder;
+//! - [`engine`] is what `onnx` offers: sessions, each a loaded copy of the model for one run at a time;
+//! - `pool` lends those sessions, `sessions` decides on which thread a run is made.
 //!
 //! Invariants: nothing outside this folder knows which engine runs; a request that goes away, at any moment,
 //! leaves every session behind for the next one.
 
-use std::fs;
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
@@ -22,12 +21,14 @@ use tracing::{debug, info};
 
 use crate::tensor::{Signature, Tensor};
 
-pub mod library;
+pub mod engine;
+pub mod location;
+mod onnx;
 mod pool;
-mod session;
 mod sessions;
 
-use session::Session;
+use engine::Options;
+use location::Location;
 use sessions::Sessions;
 
 /// Model files from this size on are loaded once unless the configuration says otherwise: every session holds
@@ -52,8 +53,12 @@ pub enum Device {
 /// One model to load.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ModelConfig {
-    /// The `.onnx` file.
+    /// An ONNX file, a SavedModel's folder, or a folder of versions; see [`location`].
     pub path: PathBuf,
+    /// Which version of a folder of versions; `None` takes the highest.
+    pub version: Option<u64>,
+    /// Which signature of a SavedModel; `None` chooses by its rule.
+    pub signature_key: Option<String>,
     /// Where to run it.
     pub device: Device,
     /// Sessions that may run at the same time; `None` chooses by the machine and the model's size.
@@ -75,9 +80,9 @@ pub struct Config {
 /// [`ModelError::Run`] holds the engine's own words, which may name its source files, and is for the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// ONNX Runtime is not there or not usable.
+    /// The engine's library is not there or not usable.
     #[error(transparent)]
-    Library(#[from] library::LibraryError),
+    Library(#[from] onnx::LibraryError),
     /// The file is missing, is no model, or is one that cannot be served.
     #[error("cannot load model `{}`: {reason}", path.display())]
     #[expect(missing_docs, reason = "the message names its fields")]
@@ -105,17 +110,19 @@ impl Model {
     /// zeros it is tried with.
     pub fn load(model: &ModelConfig, config: &Config) -> Result<Model, ModelError> {
         let started = Instant::now();
-        let environment = library::load(config.onnxruntime.as_deref())?;
         let failed = |reason| ModelError::Load { path: model.path.clone(), reason };
-        let bytes = file_size(&model.path).map_err(failed)?;
-        let plan = Plan::new(model, bytes, thread::available_parallelism().map_or(1, NonZero::get));
+        let location = Location::find(&model.path, model.version).map_err(failed)?;
+        let plan = Plan::new(model, location.bytes, thread::available_parallelism().map_or(1, NonZero::get));
         if model.device == Device::Auto {
             info!("device `auto`: the model runs on the CPU, the only device this build can use");
         }
-        let sessions = (0..plan.instances)
-            .map(|_| Session::load(&environment, &model.path, model.device, plan.threads))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(failed)?;
+        let options = Options {
+            device: model.device,
+            sessions: plan.instances,
+            threads: plan.threads,
+            signature_key: model.signature_key.as_deref(),
+        };
+        let sessions = engine::load(&location, options, config)?.sessions;
         let Some(signature) = sessions.first().map(|session| Arc::clone(session.signature())) else {
             return Err(failed("instances must be at least 1".to_owned()));
         };
@@ -172,15 +179,6 @@ impl Plan {
         let threads = model.threads.unwrap_or(cores / instances.max(1)).max(1);
         Plan { instances, threads }
     }
-}
-
-/// Size of the model's file. Asked first, because the engine's own words about a missing file are poor.
-fn file_size(path: &Path) -> Result<u64, String> {
-    let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    Ok(metadata.len())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ const MOST_LINES: usize = 500;
 const QUARANTINES: [(&str, &[&str]); 12] = [
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
-    ("ort", &["model/library", "model/session"]),
+    ("ort", &["model/onnx"]),
     ("axum", &["server"]),
     ("hyper", &["server"]),
     ("hyper_util", &["server"]),

@@ -102,7 +102,7 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
         return None;
     }
     let path = sources.read(&set::MODEL, table, read::path)?;
-    Some(ModelConfig { path, device, instances, threads })
+    Some(ModelConfig { path, version: None, signature_key: None, device, instances, threads })
 }
 
 fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {

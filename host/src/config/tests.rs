@@ -218,8 +218,14 @@ fn the_file_of_the_contract_means_what_it_says() {
     let config = folder.serve(&["config DIR/c.toml"]).unwrap();
     let dir = folder.0.path();
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let model =
-        |device| model::ModelConfig { path: dir.join("m.onnx"), device, instances: None, threads: None };
+    let model = |device| model::ModelConfig {
+        path: dir.join("m.onnx"),
+        version: None,
+        signature_key: None,
+        device,
+        instances: None,
+        threads: None,
+    };
     let limits = crate::pipeline::Limits::default();
     let hidden = ["c.toml", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).to_vec();
     let iris = deploy::EndpointConfig {

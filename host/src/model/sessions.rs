@@ -20,8 +20,8 @@ use tokio::task;
 use tracing::debug;
 
 use super::ModelError;
+use super::engine::Session;
 use super::pool::Pool;
-use super::session::Session;
 use crate::tensor::{Tensor, TensorSpec, element_count};
 
 /// Runs shorter than this are made on the caller's thread.
@@ -42,7 +42,7 @@ const TOO_LARGE: usize = 1 << 30;
 /// All sessions of one model.
 #[derive(Debug)]
 pub struct Sessions {
-    pool: Pool<Session>,
+    pool: Pool<Box<dyn Session>>,
     /// About the 80th percentile of the time of recent runs with small inputs, in nanoseconds. Not an average: a run
     /// that the kernel interrupts takes a thousand times longer, and one of those must not count as a thousand.
     typical: AtomicU64,
@@ -51,11 +51,11 @@ pub struct Sessions {
 impl Sessions {
     /// Runs every session some times on zeros, so that no request pays for the engine's first allocations,
     /// and takes the time.
-    pub fn warm_up(mut sessions: Vec<Session>) -> Arc<Sessions> {
+    pub fn warm_up(mut sessions: Vec<Box<dyn Session>>) -> Arc<Sessions> {
         // Until a run has been timed, a run is not fast; the first one that is tips the balance.
         let mut typical = FAST;
         for session in &mut sessions {
-            match warm_up(session) {
+            match warm_up(&mut **session) {
                 Ok(time) => typical = time,
                 Err(error) => debug!(error, "a run on zeros failed, so the model is not warmed up"),
             }
@@ -101,7 +101,7 @@ impl Sessions {
 }
 
 /// Runs on zeros, with one for every free extent, and says how long a run takes.
-fn warm_up(session: &mut Session) -> Result<Duration, String> {
+fn warm_up(session: &mut dyn Session) -> Result<Duration, String> {
     let inputs = session.signature().inputs.iter().map(zeros).collect::<Option<Vec<_>>>();
     let inputs = inputs.ok_or_else(|| "an input is too large to be made up".to_owned())?;
     let mut run = || -> Result<Duration, String> {

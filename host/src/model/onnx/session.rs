@@ -1,4 +1,4 @@
-//! One loaded copy of a model: the only file that names the engine's sessions and values.
+//! One loaded copy of an ONNX model.
 //!
 //! Flow: `sessions → [session] → ONNX Runtime`.
 //! In:   verified tensors in signature order. Out: tensors in signature order.
@@ -24,7 +24,7 @@ use ort::value::{
     Utf8Data, ValueType,
 };
 
-use super::{Device, ModelError};
+use crate::model::{Device, ModelError, engine};
 use crate::tensor::{BytesElements, Datatype, Extent, Signature, Tensor, TensorSpec, push_bytes_element};
 
 // A tensor's bytes are little-endian and the engine's are the machine's.
@@ -65,18 +65,14 @@ impl Session {
         };
         Ok(Session { engine, signature: Arc::new(signature) })
     }
+}
 
-    /// What the model takes and returns.
-    pub fn signature(&self) -> &Arc<Signature> {
+impl engine::Session for Session {
+    fn signature(&self) -> &Arc<Signature> {
         &self.signature
     }
 
-    /// Runs the model once; blocks until it is done.
-    ///
-    /// # Errors
-    /// [`ModelError::Input`] for a value that the engine has no form for, before anything ran;
-    /// [`ModelError::Run`] if the engine fails.
-    pub fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
+    fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
         let (expected, actual) = (self.signature.inputs.len(), inputs.len());
         if expected != actual {
             return Err(ModelError::Input(format!("expected {expected} inputs, got {actual}")));

@@ -41,7 +41,7 @@ static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
 
 /// Why there is no ONNX Runtime. The text is for the operator, at start.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message names its fields")]
+#[allow(missing_docs, reason = "each message names its fields")]
 pub enum LibraryError {
     /// Nowhere.
     #[error(
@@ -387,7 +387,7 @@ mod tests {
         for (path, expected) in cases {
             let answer = folder.path().join("answer");
             let child = Command::new(env::current_exe().unwrap())
-                .args(["--exact", "model::library::tests::child_that_loads_what_it_is_told"])
+                .args(["--exact", "model::onnx::library::tests::child_that_loads_what_it_is_told"])
                 .env("MODELHOST_TEST_LIBRARY", &path)
                 .env("MODELHOST_TEST_ANSWER", &answer)
                 .output()

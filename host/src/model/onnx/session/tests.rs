@@ -6,7 +6,8 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::model::library;
+use crate::model::engine::Session as _;
+use crate::model::onnx::library;
 
 fn model(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(format!("{name}.onnx"))

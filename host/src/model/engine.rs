@@ -1,0 +1,89 @@
+//! What an inference engine is to the rest of the host.
+//!
+//! Flow: `model.rs → [engine] → onnx | tensorflow`.
+//! In:   where a model lies, and how it is to be loaded. Out: its sessions, each for one run at a time.
+//!
+//! Invariant: nothing above this file knows which engine runs. A third engine is a folder beside the two, a format in
+//! `location.rs`, and a line in [`load`].
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use super::location::{Format, Location};
+use super::onnx::LibraryError;
+use super::{Config, Device, ModelError, onnx};
+use crate::tensor::{Signature, Tensor};
+
+/// A model that is ready to run, once at a time.
+pub trait Session: Send + Debug {
+    /// What the model takes and returns. The same for all sessions of a model.
+    fn signature(&self) -> &Arc<Signature>;
+
+    /// Runs the model once; blocks until it is done. A failed run leaves the session as it was.
+    ///
+    /// `inputs` are in signature order and fit it; the outputs are in signature order too, and named as there.
+    ///
+    /// # Errors
+    /// [`ModelError::Input`] for a value that the engine has no form for, before anything ran;
+    /// [`ModelError::Run`] if the engine fails.
+    fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError>;
+}
+
+/// How a model is loaded.
+#[derive(Debug, Clone, Copy)]
+pub struct Options<'a> {
+    /// Where it runs.
+    pub device: Device,
+    /// How many sessions; at least 1.
+    pub sessions: usize,
+    /// Threads that one run may use; at least 1.
+    pub threads: usize,
+    /// Which signature of a SavedModel is served; `None` chooses by its rule.
+    pub signature_key: Option<&'a str>,
+}
+
+/// A loaded model.
+#[derive(Debug)]
+pub struct Loaded {
+    /// As many as were asked for.
+    pub sessions: Vec<Box<dyn Session>>,
+    /// Where they run: [`Device::Auto`] is decided by now.
+    pub device: Device,
+}
+
+/// Loads a model with the engine that its format needs. Blocks, possibly for seconds.
+///
+/// # Errors
+/// [`ModelError::Library`] without the engine's library, [`ModelError::Load`] for everything that is wrong with the
+/// model or the device.
+pub fn load(location: &Location, options: Options<'_>, config: &Config) -> Result<Loaded, ModelError> {
+    let loaded = match location.format {
+        Format::Onnx => onnx::load(&location.path, options, config),
+        Format::SavedModel => Err(LoadError::Model("SavedModels are not supported".to_owned())),
+    };
+    loaded.map_err(|error| match error {
+        LoadError::Library(error) => ModelError::Library(error),
+        LoadError::Model(reason) => ModelError::Load { path: location.path.clone(), reason },
+    })
+}
+
+/// Why an engine could not load a model.
+#[derive(Debug)]
+pub enum LoadError {
+    /// Its library is not there or not usable.
+    Library(LibraryError),
+    /// Text for the operator: the engine's words, or what is wrong with the model.
+    Model(String),
+}
+
+impl From<LibraryError> for LoadError {
+    fn from(error: LibraryError) -> LoadError {
+        LoadError::Library(error)
+    }
+}
+
+impl From<String> for LoadError {
+    fn from(reason: String) -> LoadError {
+        LoadError::Model(reason)
+    }
+}

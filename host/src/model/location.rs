@@ -1,0 +1,170 @@
+//! Where a model lies: the file or folder that an engine is given, found from the path that the operator gave.
+//!
+//! In:   a path and, for a folder of versions, which one. Out: what to load, in which format.
+//!
+//! A path is one of
+//! - an ONNX file;
+//! - a SavedModel: a folder with `saved_model.pb`;
+//! - a folder of versions, as TensorFlow Serving and Triton have them: `1/model.onnx`, `2/saved_model.pb`. The highest
+//!   number counts unless another one is asked for. Entries whose names are no numbers are not versions.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file that makes a folder a SavedModel.
+const SAVED_MODEL: &str = "saved_model.pb";
+
+/// The file that a version of an ONNX model is.
+const ONNX: &str = "model.onnx";
+
+/// What a model is stored as; each format has one engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// One file, and weights beside it if there are many.
+    Onnx,
+    /// A folder.
+    SavedModel,
+}
+
+/// A model that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Location {
+    /// The file of an ONNX model, the folder of a SavedModel.
+    pub path: PathBuf,
+    /// What is there.
+    pub format: Format,
+    /// The version's number, if the path named a folder of versions.
+    pub version: Option<u64>,
+    /// Size of what is loaded, in bytes: roughly what a session needs for weights.
+    pub bytes: u64,
+}
+
+impl Location {
+    /// Finds the model that `path` names.
+    ///
+    /// # Errors
+    /// Text for the operator: what is missing, or is neither.
+    pub fn find(path: &Path, version: Option<u64>) -> Result<Location, String> {
+        let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
+        let alone = if metadata.is_file() {
+            Some(Location { path: path.into(), format: Format::Onnx, version: None, bytes: metadata.len() })
+        } else if path.join(SAVED_MODEL).is_file() {
+            Some(saved_model(path, None))
+        } else {
+            None
+        };
+        match (alone, version) {
+            (Some(location), None) => Ok(location),
+            (Some(_), Some(version)) => {
+                Err(format!("version {version} is asked for, but it is one model, not a folder of versions"))
+            }
+            (None, _) => versioned(path, version),
+        }
+    }
+}
+
+/// The highest version in `folder`, or the one asked for.
+fn versioned(folder: &Path, wanted: Option<u64>) -> Result<Location, String> {
+    let mut versions: Vec<(u64, PathBuf)> = fs::read_dir(folder)
+        .map_err(|error| error.to_string())?
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = number(entry.file_name().to_str()?)?;
+            entry.path().is_dir().then(|| (number, entry.path()))
+        })
+        .collect();
+    versions.sort();
+    let found = match wanted {
+        None => versions.last(),
+        Some(wanted) => versions.iter().find(|(number, _)| *number == wanted),
+    };
+    let Some((number, path)) = found else {
+        return Err(match (wanted, versions.is_empty()) {
+            (_, true) => {
+                format!(
+                    "it is a folder without `{SAVED_MODEL}` and without versions (`1/{ONNX}`, `1/{SAVED_MODEL}`)"
+                )
+            }
+            (wanted, false) => format!(
+                "there is no version {}; there are {}",
+                wanted.unwrap_or_default(),
+                versions.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ")
+            ),
+        });
+    };
+    let file = path.join(ONNX);
+    match (file.is_file(), path.join(SAVED_MODEL).is_file()) {
+        (true, false) => {
+            let bytes = fs::metadata(&file).map_or(0, |metadata| metadata.len());
+            Ok(Location { path: file, format: Format::Onnx, version: Some(*number), bytes })
+        }
+        (false, true) => Ok(saved_model(path, Some(*number))),
+        (true, true) => Err(format!("version {number} has both `{ONNX}` and `{SAVED_MODEL}`; keep one")),
+        (false, false) => Err(format!("version {number} has neither `{ONNX}` nor `{SAVED_MODEL}`")),
+    }
+}
+
+/// `7` for `7` and for `007`, which people write to make a listing sort.
+fn number(name: &str) -> Option<u64> {
+    name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse().ok()).flatten()
+}
+
+fn saved_model(folder: &Path, version: Option<u64>) -> Location {
+    let size = |file: PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
+    let variables = fs::read_dir(folder.join("variables")).into_iter().flatten().flatten();
+    let bytes = size(folder.join(SAVED_MODEL)) + variables.map(|entry| size(entry.path())).sum::<u64>();
+    Location { path: folder.into(), format: Format::SavedModel, version, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes `files` in a fresh folder and finds the model there: its path below the folder and its version, or the error.
+    fn find(files: &[&str], version: Option<u64>) -> Result<(String, Option<u64>), String> {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let file = root.path().join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, "x").unwrap();
+        }
+        let found = Location::find(root.path(), version)?;
+        let path = found.path.strip_prefix(root.path()).unwrap().display().to_string();
+        assert_eq!(found.format == Format::Onnx, path.ends_with(".onnx"));
+        assert_eq!(found.bytes, files.iter().filter(|file| file.starts_with(&path)).count() as u64);
+        Ok((path, found.version))
+    }
+
+    #[test]
+    fn a_version_is_found_by_its_number() {
+        let found = |path: &str, version| Ok((path.to_owned(), version));
+        let two = ["1/model.onnx", "2/model.onnx", "notes/readme", "3"];
+        assert_eq!(find(&two, None), found("2/model.onnx", Some(2)));
+        assert_eq!(find(&two, Some(1)), found("1/model.onnx", Some(1)));
+        assert_eq!(find(&two, Some(4)), Err("there is no version 4; there are 1, 2".to_owned()));
+        // By number, not by text.
+        let ten = ["9/model.onnx", "010/saved_model.pb", "010/variables/variables.index"];
+        assert_eq!(find(&ten, None), found("010", Some(10)));
+        assert_eq!(find(&["saved_model.pb"], None), found("", None));
+    }
+
+    #[test]
+    fn what_is_no_model_is_named() {
+        let error = |files: &[&str], version| find(files, version).unwrap_err();
+        assert_eq!(
+            error(&["readme"], None),
+            "it is a folder without `saved_model.pb` and without versions (`1/model.onnx`, `1/saved_model.pb`)"
+        );
+        assert_eq!(error(&["1/x"], None), "version 1 has neither `model.onnx` nor `saved_model.pb`");
+        assert_eq!(
+            error(&["1/model.onnx", "1/saved_model.pb"], None),
+            "version 1 has both `model.onnx` and `saved_model.pb`; keep one"
+        );
+        assert_eq!(
+            error(&["saved_model.pb"], Some(1)),
+            "version 1 is asked for, but it is one model, not a folder of versions"
+        );
+        let missing = Location::find(Path::new("/missing"), None).unwrap_err();
+        assert_eq!(missing, "No such file or directory (os error 2)");
+    }
+}
