@@ -12,7 +12,7 @@ BENCH ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build host examples guests demo test bench ci fmt lint doc supply-chain clean
+.PHONY: help setup build host examples guests demo test bench ci fmt lint doc supply-chain tensorflow clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,7 @@ build: host examples guests ## target/release/host and every component under tar
 
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
+	@scripts/tensorflow.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace
@@ -53,6 +54,9 @@ doc: ## build the documentation, private items included, warnings are errors
 supply-chain: ## licences of the dependencies, and advisories where cargo-deny is installed
 	@scripts/require.sh
 	@scripts/supply-chain.sh
+
+tensorflow: ## get TensorFlow's library (270 MB), which only SavedModels need
+	@scripts/tensorflow.sh
 
 setup: ## get everything that the other targets need, ahead of time
 	@scripts/setup.sh

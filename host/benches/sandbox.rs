@@ -19,7 +19,7 @@ use bytes::Bytes;
 use host::plugin::{Config, Facts, Isolation, Limits, Network, Outcome, Plugin, Sandbox};
 use host::request::{Head, Request, Response};
 use host::telemetry::metrics::Metrics;
-use host::tensor::{Datatype, Signature, Tensor};
+use host::tensor::{Datatype, Tensor};
 
 /// The seeds' first flower.
 const FLOWER: &[u8] = br#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
@@ -53,7 +53,7 @@ async fn run() -> anyhow::Result<()> {
     let pixels = request(&[7u8; PIXELS]);
 
     println!("{:<64} {:>10} {:>10} {:>10}", "sandbox, one thread, µs", "median", "least", "p90");
-    let mut lease = iris.lend(&flower).await?;
+    let mut lease = iris.lend(&flower, None).await?;
     measure("call: iris pre-inference, warm", async || next(lease.pre_inference(&flower).await)).await?;
     measure("call: iris post-inference, warm", async || {
         answer(lease.post_inference(&flower, &prediction).await)
@@ -65,7 +65,7 @@ async fn run() -> anyhow::Result<()> {
     })
     .await?;
     measure("instantiate and drop", async || {
-        fresh.lend(&flower).await?.finish();
+        fresh.lend(&flower, None).await?.finish();
         Ok(())
     })
     .await?;
@@ -85,13 +85,13 @@ async fn run() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    let mut lease = iris.lend(&flower).await?;
+    let mut lease = iris.lend(&flower, None).await?;
     measure("602,112 bytes: into the guest (iris post-inference beside it)", async || {
         answer(lease.post_inference(&flower, &large).await)
     })
     .await?;
     lease.finish();
-    let mut lease = echo.lend(&large_request).await?;
+    let mut lease = echo.lend(&large_request, None).await?;
     measure("602,112 bytes: into the guest and out again (echo)", async || {
         next(lease.pre_inference(&large_request).await)
     })
@@ -135,7 +135,6 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
     })?;
     let facts = Facts {
         endpoint: name.into(),
-        signature: Arc::new(Signature::default()),
         metadata: "null".into(),
         env: Vec::new(),
         network: Network::default(),
@@ -150,7 +149,7 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
 
 /// One request without the model: the pipeline's use of a handler.
 async fn serve(plugin: &Plugin, request: &Arc<Request>, prediction: &[Tensor]) -> anyhow::Result<()> {
-    let mut lease = plugin.lend(request).await?;
+    let mut lease = plugin.lend(request, None).await?;
     next(lease.pre_inference(request).await)?;
     answer(lease.post_inference(request, prediction).await)?;
     lease.finish();

@@ -5,7 +5,6 @@
 //! Invariant: the sockets are bound first and opened last. A port that is taken is found out before a model is loaded,
 //! and nobody can connect before everything is ready.
 
-use std::collections::HashMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +14,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
 
 use crate::deploy::{Endpoint, watch};
-use crate::model::{Model, ModelConfig};
+use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::server::http::Site;
 use crate::server::{self, Served, admin, listen};
@@ -55,20 +54,16 @@ impl App {
         let admin = bind(config.server.admin_listen, "--admin-listen")?;
         let metrics = Metrics::new().context("cannot set up the metrics")?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
-        let mut models = Models::default();
+        let catalog = Arc::new(Catalog::new(config.model));
         let mut endpoints = Vec::with_capacity(config.endpoints.len());
         let mut watched = Vec::new();
         for endpoint in config.endpoints {
-            let model = match &endpoint.model {
-                Some(model) => Some(models.load(model, &config.model).await?),
-                None => None,
-            };
             // Taken before the file is read: a version that lands in between is noticed.
             let watch = match &endpoint.plugin {
                 Some(path) if endpoint.watch => Some((path.clone(), watch::FileStamp::of(path).await)),
                 _ => None,
             };
-            let endpoint = Arc::new(Endpoint::first(endpoint, model, &sandbox, &metrics).await?);
+            let endpoint = Arc::new(Endpoint::first(endpoint, &catalog, &sandbox, &metrics).await?);
             tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
                 plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
             watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
@@ -145,24 +140,6 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) ->
     // Twice: during a swap, two generations of every endpoint are alive. Some more for first instances.
     let instances: usize = endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 2 + 2).sum();
     Ok(Sandbox::new(config, instances)?)
-}
-
-/// Models loaded so far: endpoints that name the same one share it.
-#[derive(Default)]
-struct Models(HashMap<ModelConfig, Arc<Model>>);
-
-impl Models {
-    async fn load(&mut self, model: &ModelConfig, config: &model::Config) -> anyhow::Result<Arc<Model>> {
-        if let Some(loaded) = self.0.get(model) {
-            return Ok(loaded.clone());
-        }
-        let (wanted, config) = (model.clone(), config.clone());
-        // Reading and optimising a model takes seconds and is all CPU.
-        let loaded = tokio::task::spawn_blocking(move || Model::load(&wanted, &config)).await??;
-        let loaded = Arc::new(loaded);
-        self.0.insert(model.clone(), loaded.clone());
-        Ok(loaded)
-    }
 }
 
 /// After the drain's time is over: how long writing the last answers may take.

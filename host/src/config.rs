@@ -74,7 +74,10 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         server: server_config(&mut sources, &file.process),
         endpoints: endpoints(&mut sources, &file),
         plugin: plugin::Config { cache_dir: cache_dir(&mut sources, &file.process) },
-        model: model::Config { onnxruntime: onnxruntime(&mut sources, &file.process) },
+        model: model::Config {
+            onnxruntime: onnxruntime(&mut sources, &file.process),
+            tensorflow: tensorflow(&mut sources, &file.process),
+        },
         logs: logs_config(&mut sources, &file.process),
     };
     if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
@@ -134,7 +137,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         endpoints.push(endpoint);
     }
     // One endpoint's project may hold another's model, and the config file the secrets of all.
-    let models = endpoints.iter().filter_map(|endpoint| endpoint.model.as_ref()).map(|model| &model.path);
+    let models = endpoints.iter().flat_map(|endpoint| &endpoint.models).map(|(_, model)| &model.path);
     let hidden: Vec<PathBuf> = std::iter::once(&file.path)
         .chain(models)
         .filter_map(|path| std::fs::canonicalize(path).ok())
@@ -193,6 +196,15 @@ fn onnxruntime(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
     let library = sources.read(&set::ONNXRUNTIME_LIB, table, read::path);
     endpoint::existing_file(sources, &set::ONNXRUNTIME_LIB, table, library.as_deref());
     library
+}
+
+fn tensorflow(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
+    let folder = sources.read(&set::TENSORFLOW_LIB, table, read::path)?;
+    if !folder.is_dir() {
+        let complaint = endpoint::missing(&folder, sources.is_in_file(&set::TENSORFLOW_LIB, table));
+        sources.complain(sources.place(&set::TENSORFLOW_LIB, table), complaint);
+    }
+    Some(folder)
 }
 
 fn logs_config(sources: &mut Sources<'_>, table: &Table) -> logs::Config {
@@ -280,6 +292,11 @@ impl Sources<'_> {
     /// Whether `setting` is set at all, rightly or not.
     fn has(&self, setting: &Setting, table: &Table) -> bool {
         self.place(setting, table).is_some()
+    }
+
+    /// Whether `setting` is set outside the config file.
+    fn is_typed(&self, setting: &Setting) -> bool {
+        self.typed.contains_key(setting.flag)
     }
 
     /// Whether the value that counts stands in the config file.

@@ -3,8 +3,9 @@
 //! Place in the flow: `server` finds the [`Endpoint`] of a path, knocks with a request's head, and with its body calls
 //! [`Visit::serve`], which pins the current generation and runs its pipeline.
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
-//! ([`swap`]); a request that began on a generation ends on it; the model stays where it is.
+//! ([`swap`] for handlers, [`models`] for models); a request that began on a generation ends on it.
 
+pub mod models;
 pub mod swap;
 pub mod watch;
 
@@ -16,8 +17,9 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 
 use self::swap::LastSwap;
 use crate::error::RequestError;
-use crate::model::{self, Model};
+use crate::model::{Batching, Catalog, Model, ModelConfig};
 use crate::pipeline::admit::{Door, Guest};
+use crate::pipeline::models::Models;
 use crate::pipeline::trace::Trace;
 use crate::pipeline::{self, Pipeline};
 use crate::plugin::{self, Sandbox};
@@ -37,8 +39,10 @@ pub struct EndpointConfig {
     pub project: Option<PathBuf>,
     /// Canonical paths of what no handler may see of its project: the config file and every endpoint's model.
     pub hidden: Vec<PathBuf>,
-    /// The model; `None` runs the handler alone.
-    pub model: Option<model::ModelConfig>,
+    /// The models by name; without any, the handler runs alone. The first is the one that requests go to by themselves.
+    pub models: Vec<(String, ModelConfig)>,
+    /// How requests share runs of a model.
+    pub batching: Batching,
     /// Free-form JSON text for the handler; `null` if none was configured.
     pub metadata: Arc<str>,
     /// Environment variables the handler sees.
@@ -53,7 +57,7 @@ pub struct EndpointConfig {
     pub limits: pipeline::Limits,
 }
 
-/// One version of an endpoint's handler, with everything it needs to answer.
+/// One version of an endpoint, handler and models: everything it needs to answer.
 pub struct Generation {
     /// 1 for the first, then counting up.
     pub number: u64,
@@ -72,14 +76,15 @@ impl Generation {
     pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Response, RequestError> {
         self.pipeline.handle(request, trace).await
     }
-}
 
-impl Generation {
-    /// Another one is current now: nothing is kept for requests to come.
-    fn retire(&self) {
-        if let Some(plugin) = &self.pipeline.plugin {
-            plugin.retire();
-        }
+    /// Its models.
+    pub fn models(&self) -> &Models {
+        &self.pipeline.models
+    }
+
+    /// The model that requests go to by themselves, if there is one and it is loaded.
+    pub fn model(&self) -> Option<&Arc<Model>> {
+        self.pipeline.models.first().map(|lane| lane.model())
     }
 }
 
@@ -89,9 +94,9 @@ pub struct Endpoint {
     pub config: EndpointConfig,
     /// Its metrics.
     pub metrics: EndpointMetrics,
-    model: Option<Arc<Model>>,
     door: Arc<Door>,
     sandbox: Sandbox,
+    catalog: Arc<Catalog>,
     current: ArcSwap<Generation>,
     /// Held while a new generation is made, so that two never race.
     swapping: tokio::sync::Mutex<()>,
@@ -116,11 +121,6 @@ pub struct Answer {
 }
 
 impl Endpoint {
-    /// The model, if the endpoint has one.
-    pub fn model(&self) -> Option<&Model> {
-        self.model.as_deref()
-    }
-
     /// The generation that new requests begin on.
     pub fn current(&self) -> Arc<Generation> {
         self.current.load_full()
@@ -167,6 +167,9 @@ impl Visit<'_> {
             Err(error) => endpoint.metrics.error(error.code),
         }
         endpoint.metrics.durations(trace.elapsed(), trace.durations());
+        if let Some(requests) = trace.batch() {
+            endpoint.metrics.run(requests);
+        }
         for (name, object) in trace.objects() {
             tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
         }

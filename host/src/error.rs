@@ -15,6 +15,8 @@ pub enum Stage {
     Admit,
     /// The handler's `pre-inference`, or the built-in conversion in its place; then the check of its tensors.
     PreInference,
+    /// Waiting for the model: for a free session, and for others to share a run with.
+    Queue,
     /// The model.
     Infer,
     /// The handler's `post-inference`, or the built-in conversion in its place; then the check of its response.
@@ -23,13 +25,15 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order of the flow.
-    pub const ALL: [Stage; 4] = [Stage::Admit, Stage::PreInference, Stage::Infer, Stage::PostInference];
+    pub const ALL: [Stage; 5] =
+        [Stage::Admit, Stage::PreInference, Stage::Queue, Stage::Infer, Stage::PostInference];
 
     /// The stage's name in errors, logs and metric labels.
     pub fn name(self) -> &'static str {
         match self {
             Stage::Admit => "admit",
             Stage::PreInference => "pre_inference",
+            Stage::Queue => "queue",
             Stage::Infer => "infer",
             Stage::PostInference => "post_inference",
         }
@@ -59,6 +63,8 @@ pub enum Code {
     Overloaded,
     /// The server is going away.
     ShuttingDown,
+    /// The operator has unloaded the model.
+    ModelUnloaded,
     /// The handler trapped: `unreachable`, a bad memory access, a panic, too deep a recursion.
     PluginTrap,
     /// The handler trapped after it was refused memory beyond `limits.memory`.
@@ -79,7 +85,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of the documents.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 16] = [
         Code::InvalidInput,
         Code::NotFound,
         Code::MethodNotAllowed,
@@ -87,6 +93,7 @@ impl Code {
         Code::UnsupportedMediaType,
         Code::Overloaded,
         Code::ShuttingDown,
+        Code::ModelUnloaded,
         Code::PluginTrap,
         Code::PluginOutOfMemory,
         Code::PluginBadOutput,
@@ -107,6 +114,7 @@ impl Code {
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Overloaded => "overloaded",
             Code::ShuttingDown => "shutting_down",
+            Code::ModelUnloaded => "model_unloaded",
             Code::PluginTrap => "plugin_trap",
             Code::PluginOutOfMemory => "plugin_out_of_memory",
             Code::PluginBadOutput => "plugin_bad_output",

@@ -4,39 +4,51 @@
 //! In:   tensors that `pipeline/verify.rs` has bound to the model's inputs, in signature order.
 //! Out:  one tensor per output, in signature order, named as the signature names it.
 //!
-//! - [`location`] finds the model's file or folder;
-//! - [`engine`] is what `onnx` offers: sessions, each a loaded copy of the model for one run at a time;
-//! - `pool` lends those sessions, `sessions` decides on which thread a run is made.
+//! Loading, top down:
+//! - [`catalog`] keeps what is loaded, so that endpoints share it;
+//! - [`location`] finds the model's file or folder, [`plan`] decides on sessions and threads;
+//! - [`engine`] is what `onnx` and `tensorflow` offer: sessions, each for one run at a time; `warm_up` tries them.
+//!
+//! Serving, top down:
+//! - [`lane`] is an endpoint's way in;
+//! - `queue` holds what cannot run at once, [`schedule`] decides who runs next and together, [`batch`] joins and splits;
+//! - `sessions` runs it, in place or on a thread of its own.
 //!
 //! Invariants: nothing outside this folder knows which engine runs; a request that goes away, at any moment,
 //! leaves every session behind for the next one.
 
+use std::fmt;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tracing::{debug, info};
+use tracing::info;
 
 use crate::tensor::{Signature, Tensor};
 
+pub mod batch;
+pub mod catalog;
 pub mod engine;
+pub mod lane;
+pub mod library;
 pub mod location;
 mod onnx;
-mod pool;
+pub mod plan;
+mod queue;
+pub mod schedule;
 mod sessions;
+mod tensorflow;
+mod warm_up;
 
+pub use catalog::Catalog;
 use engine::Options;
+pub use lane::Lane;
 use location::Location;
+use plan::Plan;
+pub use schedule::{Batching, Wait};
 use sessions::Sessions;
-
-/// Model files from this size on are loaded once unless the configuration says otherwise: every session holds
-/// its own copy of the weights.
-const LARGE_MODEL: u64 = 64 << 20;
-
-/// Most sessions that are loaded unless the configuration says otherwise.
-const MOST_INSTANCES: usize = 4;
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -50,8 +62,18 @@ pub enum Device {
     Cuda(u32),
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Device::Auto => f.write_str("auto"),
+            Device::Cpu => f.write_str("cpu"),
+            Device::Cuda(index) => write!(f, "cuda:{index}"),
+        }
+    }
+}
+
 /// One model to load.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelConfig {
     /// An ONNX file, a SavedModel's folder, or a folder of versions; see [`location`].
     pub path: PathBuf,
@@ -61,6 +83,8 @@ pub struct ModelConfig {
     pub signature_key: Option<String>,
     /// Where to run it.
     pub device: Device,
+    /// Most memory of a GPU that this model may take, in bytes; `None` sets no limit.
+    pub device_memory: Option<u64>,
     /// Sessions that may run at the same time; `None` chooses by the machine and the model's size.
     pub instances: Option<usize>,
     /// Threads one run may use; `None` chooses by the number of instances.
@@ -72,6 +96,8 @@ pub struct ModelConfig {
 pub struct Config {
     /// ONNX Runtime's shared library; `None` searches for it, see [`library`].
     pub onnxruntime: Option<PathBuf>,
+    /// The folder of TensorFlow's shared libraries; `None` searches for it, see [`library`].
+    pub tensorflow: Option<PathBuf>,
 }
 
 /// Why a model could not be loaded or run.
@@ -82,11 +108,16 @@ pub struct Config {
 pub enum ModelError {
     /// The engine's library is not there or not usable.
     #[error(transparent)]
-    Library(#[from] onnx::LibraryError),
+    Library(#[from] library::LibraryError),
     /// The file is missing, is no model, or is one that cannot be served.
     #[error("cannot load model `{}`: {reason}", path.display())]
     #[expect(missing_docs, reason = "the message names its fields")]
     Load { path: PathBuf, reason: String },
+    /// Its requests cannot be joined.
+    #[error("cannot batch for model `{}`: {reason}\n  hint: remove `batching`, or export the model with a free first \
+             extent", path.display())]
+    #[expect(missing_docs, reason = "the message names its fields")]
+    Batching { path: PathBuf, reason: String },
     /// The engine cannot take this value, although its datatype and shape are right.
     #[error("{0}")]
     Input(String),
@@ -95,89 +126,109 @@ pub enum ModelError {
     Run(String),
 }
 
-/// A model, ready to run.
+/// What a model says to one request.
+#[derive(Debug)]
+pub struct Prediction {
+    /// One tensor per output, in signature order.
+    pub outputs: Vec<Tensor>,
+    /// How long the request waited for its run.
+    pub queued: Duration,
+    /// How many requests shared the run; `None` for all but one of them, so that a sum over requests counts runs.
+    pub shared: Option<usize>,
+}
+
+impl Prediction {
+    /// Of a request that ran at once, by itself.
+    fn alone(outputs: Vec<Tensor>) -> Prediction {
+        Prediction { outputs, queued: Duration::ZERO, shared: Some(1) }
+    }
+}
+
+/// A loaded model, ready to run.
 #[derive(Debug)]
 pub struct Model {
-    signature: Arc<Signature>,
+    location: Location,
+    device: Device,
     sessions: Arc<Sessions>,
 }
 
 impl Model {
-    /// Loads the model once per instance and runs each of them once. Blocks for as long as that takes.
+    /// Loads the model found at `location` and runs each of its sessions once. Blocks for as long as that takes.
     ///
     /// # Errors
     /// [`ModelError::Library`] and [`ModelError::Load`]. A failed first run is no error: a model may refuse the
     /// zeros it is tried with.
-    pub fn load(model: &ModelConfig, config: &Config) -> Result<Model, ModelError> {
+    fn load(model: &ModelConfig, location: Location, config: &Config) -> Result<Model, ModelError> {
         let started = Instant::now();
         let failed = |reason| ModelError::Load { path: model.path.clone(), reason };
-        let location = Location::find(&model.path, model.version).map_err(failed)?;
         let plan = Plan::new(model, location.bytes, thread::available_parallelism().map_or(1, NonZero::get));
-        if model.device == Device::Auto {
-            info!("device `auto`: the model runs on the CPU, the only device this build can use");
-        }
         let options = Options {
             device: model.device,
             sessions: plan.instances,
             threads: plan.threads,
             signature_key: model.signature_key.as_deref(),
         };
-        let sessions = engine::load(&location, options, config)?.sessions;
-        let Some(signature) = sessions.first().map(|session| Arc::clone(session.signature())) else {
+        let loaded = engine::load(&location, options, config)?;
+        let Some(signature) = loaded.sessions.first().map(|session| Arc::clone(session.signature())) else {
             return Err(failed("instances must be at least 1".to_owned()));
         };
-        let sessions = Sessions::warm_up(sessions);
-        debug!(
+        let sessions = Sessions::start(loaded.sessions, signature)
+            .map_err(|error| failed(format!("its threads do not start: {error}")))?;
+        info!(
             model.path = %model.path.display(),
+            model.version = location.version,
+            model.device = %loaded.device,
             model.instances = plan.instances,
             model.threads = plan.threads,
             duration_ms = started.elapsed().as_millis(),
             "model loaded"
         );
-        Ok(Model { signature, sessions })
+        Ok(Model { location, device: loaded.device, sessions })
     }
 
     /// What the model takes and returns.
-    pub fn signature(&self) -> &Signature {
-        &self.signature
+    pub fn signature(&self) -> &Arc<Signature> {
+        &self.sessions.signature
     }
 
-    /// Runs the model once and returns one tensor per output, in signature order.
-    ///
-    /// `inputs` are in signature order and fit it, see `pipeline/verify.rs`. Waits, first come first served,
-    /// while all sessions are running. Dropping the future is safe at any moment; a run that has started goes
-    /// on without its caller and then frees its session.
-    ///
-    /// # Errors
-    /// [`ModelError::Input`] and [`ModelError::Run`].
-    pub async fn infer(&self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
-        self.sessions.run(inputs).await
+    /// Where it was found.
+    pub fn location(&self) -> &Location {
+        &self.location
+    }
+
+    /// Where it runs; never [`Device::Auto`].
+    pub fn device(&self) -> Device {
+        self.device
     }
 
     /// Number of sessions.
     pub fn instances(&self) -> usize {
-        self.sessions.total()
+        self.sessions.count()
     }
 
     /// Sessions that no request is using at the moment.
     pub fn idle_instances(&self) -> usize {
         self.sessions.idle()
     }
+
+    /// Opens a way to the model for one endpoint. With batching this runs the model, so it blocks.
+    ///
+    /// # Errors
+    /// [`ModelError::Load`] if requests to this model cannot be joined, with the reason.
+    pub fn lane(self: &Arc<Self>, batching: Batching) -> Result<Lane, ModelError> {
+        if batching.max_batch > 1 {
+            warm_up::can_batch(self.signature())
+                .and_then(|()| self.sessions.try_batches(batching.max_batch))
+                .map_err(|reason| ModelError::Batching { path: self.location.path.clone(), reason })?;
+        }
+        Ok(Lane { model: Arc::clone(self), line: self.sessions.queue.open(batching), batching })
+    }
 }
 
-/// How many sessions, and how many threads each of them uses.
-#[derive(Debug, PartialEq, Eq)]
-struct Plan {
-    instances: usize,
-    threads: usize,
-}
-
-impl Plan {
-    fn new(model: &ModelConfig, bytes: u64, cores: usize) -> Plan {
-        let instances =
-            model.instances.unwrap_or(if bytes < LARGE_MODEL { cores.min(MOST_INSTANCES) } else { 1 });
-        let threads = model.threads.unwrap_or(cores / instances.max(1)).max(1);
-        Plan { instances, threads }
+impl Drop for Model {
+    fn drop(&mut self) {
+        // Each runner frees its session as it ends.
+        self.sessions.queue.close();
     }
 }
 

@@ -13,6 +13,7 @@
 pub mod admit;
 pub mod debug;
 pub mod from_json;
+pub mod models;
 pub mod respond;
 pub mod to_json;
 pub mod trace;
@@ -22,10 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::admit::Door;
+use self::models::Models;
 use self::trace::Trace;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
-use crate::model::{Model, ModelError};
+use crate::model::{Lane, ModelError};
 use crate::plugin::{self, Lease, Outcome, Plugin};
 use crate::request::{Request, Response, until};
 use crate::tensor::Tensor;
@@ -62,9 +64,9 @@ pub struct Pipeline {
     /// Shared by all generations: a swap does not let more requests in.
     pub door: Arc<Door>,
     /// The handler; `None` serves the bare model.
-    pub plugin: Option<Plugin>,
-    /// The model; `None` passes a handler's tensors straight to its `post-inference`.
-    pub model: Option<Arc<Model>>,
+    pub plugin: Option<Arc<Plugin>>,
+    /// The models; without one, a handler's tensors go straight to its `post-inference`.
+    pub models: Models,
 }
 
 impl Pipeline {
@@ -77,15 +79,16 @@ impl Pipeline {
         trace.end(Stage::Admit);
         trace.keep("sample", || debug::text(&request.body));
 
-        let mut lease = self.lend(request).await?;
-        let inputs = match self.pre_inference(lease.as_mut(), request).await {
+        let model = self.models.of(request)?;
+        let mut lease = self.lend(request, model).await?;
+        let inputs = match self.pre_inference(lease.as_mut(), model, request).await {
             Ok(Outcome::Next(inputs)) => inputs,
             ended => return finish(lease, ended.map(response_of)),
         };
         trace.end(Stage::PreInference);
         trace.keep("pre_inference", || debug::tensors(&inputs));
 
-        let outputs = self.infer(request, inputs).await?;
+        let outputs = infer(model, request, inputs, trace).await?;
         trace.end(Stage::Infer);
         trace.keep("inference", || debug::tensors(&outputs));
 
@@ -98,9 +101,13 @@ impl Pipeline {
     }
 
     /// The instance that will serve this request, from here to the end.
-    async fn lend(&self, request: &Arc<Request>) -> Result<Option<Lease<'_>>, RequestError> {
+    async fn lend(
+        &self,
+        request: &Arc<Request>,
+        model: Option<&Lane>,
+    ) -> Result<Option<Lease<'_>>, RequestError> {
         match &self.plugin {
-            Some(plugin) => plugin.lend(request).await.map(Some),
+            Some(plugin) => plugin.lend(request, model.map(Lane::signature)).await.map(Some),
             None => Ok(None),
         }
     }
@@ -109,6 +116,7 @@ impl Pipeline {
     async fn pre_inference(
         &self,
         lease: Option<&mut Lease<'_>>,
+        model: Option<&Lane>,
         request: &Request,
     ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
         const STAGE: Stage = Stage::PreInference;
@@ -116,7 +124,7 @@ impl Pipeline {
             Some(lease) => lease.pre_inference(request).await.transpose()?,
             None => None,
         };
-        let (tensors, blame) = match (from_handler, &self.model) {
+        let (tensors, blame) = match (from_handler, model) {
             (Some(Outcome::Respond(response)), _) => {
                 return respond::checked(response, STAGE).map(Outcome::Respond);
             }
@@ -134,20 +142,10 @@ impl Pipeline {
                 Code::InvalidInput,
             ),
         };
-        let Some(model) = &self.model else { return Ok(Outcome::Next(tensors)) };
+        let Some(model) = model else { return Ok(Outcome::Next(tensors)) };
         verify::inputs(tensors, model.signature())
             .map(Outcome::Next)
             .map_err(|message| RequestError::new(blame, STAGE, message))
-    }
-
-    /// The model's outputs, checked.
-    async fn infer(&self, request: &Request, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RequestError> {
-        let Some(model) = &self.model else { return Ok(inputs) };
-        let outputs = in_time(request, Stage::Infer, model.infer(inputs)).await?.map_err(model_error)?;
-        verify::outputs(&outputs, model.signature()).map_err(|text| {
-            RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(text)
-        })?;
-        Ok(outputs)
     }
 
     /// The response: from the handler, or the outputs as JSON if it has no say in it.
@@ -165,6 +163,22 @@ impl Pipeline {
         let bytes = outputs.iter().map(|output| output.data.len()).sum();
         Ok(respond::json(blocking::if_large(bytes, || to_json::outputs(&outputs))))
     }
+}
+
+/// The model's outputs, checked.
+async fn infer(
+    model: Option<&Lane>,
+    request: &Request,
+    inputs: Vec<Tensor>,
+    trace: &mut Trace,
+) -> Result<Vec<Tensor>, RequestError> {
+    let Some(model) = model else { return Ok(inputs) };
+    let prediction = in_time(request, Stage::Infer, model.infer(inputs)).await?.map_err(model_error)?;
+    trace.ran(prediction.queued, prediction.shared);
+    verify::outputs(&prediction.outputs, model.signature()).map_err(|text| {
+        RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(text)
+    })?;
+    Ok(prediction.outputs)
 }
 
 /// Gives the instance back if the handler itself ended the request, in whatever way its contract allows. After

@@ -103,8 +103,6 @@ pub struct Config {
 pub struct Facts {
     /// The endpoint's name, for logs.
     pub endpoint: Arc<str>,
-    /// The model's inputs and outputs; empty without a model.
-    pub signature: Arc<Signature>,
     /// JSON text.
     pub metadata: Arc<str>,
     /// What it sees of the network.
@@ -253,11 +251,16 @@ impl Plugin {
         (self.shared.pre_inference.is_some(), self.shared.post_inference.is_some())
     }
 
-    /// Lends an instance to a request: an idle one under [`Isolation::Worker`] if there is one, else a fresh one.
+    /// Lends an instance to a request that goes to a model of this `signature`, if it goes to one: an idle one under
+    /// [`Isolation::Worker`] if there is one, else a fresh one.
     ///
     /// # Errors
     /// `overloaded` if the process has no sandbox left, `plugin_trap` if the component fails to start.
-    pub async fn lend(&self, request: &Arc<Request>) -> Result<Lease<'_>, RequestError> {
+    pub async fn lend(
+        &self,
+        request: &Arc<Request>,
+        signature: Option<&Arc<Signature>>,
+    ) -> Result<Lease<'_>, RequestError> {
         // Nothing is ever idle under `isolation = request`.
         let idle = if self.shared.facts.isolation == Isolation::Worker { self.idle.pop() } else { None };
         let mut instance = match idle {
@@ -267,7 +270,7 @@ impl Plugin {
                 self.fresh(deadline).await.map_err(|error| error.in_request(request.deadline))?
             }
         };
-        instance.begin(request);
+        instance.begin(request, signature);
         Ok(Lease { plugin: self, instance: Some(instance) })
     }
 

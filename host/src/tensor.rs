@@ -252,6 +252,17 @@ impl TensorSpec {
             })
     }
 
+    /// Whether every tensor that fits here fits `other` too.
+    fn is_served_by(&self, other: &TensorSpec) -> bool {
+        self.datatype == other.datatype
+            && self.shape.len() == other.shape.len()
+            && self.shape.iter().zip(&other.shape).all(|extents| match extents {
+                (Extent::Fixed(our), Extent::Fixed(their)) => our == their,
+                (Extent::Free(_), Extent::Fixed(_)) => false,
+                (_, Extent::Free(_)) => true,
+            })
+    }
+
     /// The smallest shape with elements that fits: free extents count as one.
     pub fn smallest_shape(&self) -> Vec<u64> {
         let smallest = |extent: &Extent| match extent {
@@ -287,4 +298,28 @@ pub struct Signature {
     pub inputs: Vec<TensorSpec>,
     /// What it returns.
     pub outputs: Vec<TensorSpec>,
+}
+
+impl Signature {
+    /// The first thing in which a model of signature `other` would differ for somebody who knows this one; `None` if
+    /// nothing does. Names of extents do not count, and a free extent stands for a fixed one.
+    pub fn mismatch(&self, other: &Signature) -> Option<String> {
+        let pairs = [("input", &self.inputs, &other.inputs), ("output", &self.outputs, &other.outputs)];
+        pairs.into_iter().find_map(|(kind, ours, theirs)| {
+            let missing_or_other = ours.iter().find_map(|our| {
+                let name = &our.name;
+                match theirs.iter().find(|their| their.name == *name) {
+                    None => Some(format!("{kind} `{name}` is missing")),
+                    Some(their) if !our.is_served_by(their) => {
+                        Some(format!("{kind} `{name}`: expected {our}, found {their}"))
+                    }
+                    Some(_) => None,
+                }
+            });
+            missing_or_other.or_else(|| {
+                let new = theirs.iter().find(|their| ours.iter().all(|our| our.name != their.name))?;
+                Some(format!("{kind} `{}` is new", new.name))
+            })
+        })
+    }
 }

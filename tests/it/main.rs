@@ -9,12 +9,14 @@
     reason = "tests"
 )]
 
+mod batching;
 mod cli;
 mod hangup;
 mod instances;
 mod iris;
 mod isolation;
 mod metrics;
+mod models;
 mod no_handler;
 mod overload;
 mod protocol;
@@ -23,6 +25,7 @@ mod sandbox;
 mod shutdown;
 mod start;
 mod swap;
+mod tensorflow;
 mod tidy;
 mod values;
 mod watch;

@@ -9,10 +9,12 @@ use e2e::root;
 const MOST_LINES: usize = 500;
 
 /// A dependency, and the only files of the host that name it: prefixes of paths under `host/src`.
-const QUARANTINES: [(&str, &[&str]); 12] = [
+const QUARANTINES: [(&str, &[&str]); 14] = [
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("ort", &["model/onnx"]),
+    ("libloading", &["model/tensorflow"]),
+    ("prost", &["model/tensorflow"]),
     ("axum", &["server"]),
     ("hyper", &["server"]),
     ("hyper_util", &["server"]),

@@ -105,6 +105,45 @@ def iris(file, rows, label):
     write(file, "iris", nodes, [value_info("input", FLOAT, [rows, 4])], outputs, weights)
 
 
+def work(x, y, side, steps):
+    """Products of matrices with `side` rows, filled with the one value of `x`: they depend on an input, so they cannot be
+    folded into constants. The largest element of the last is `y`."""
+    nodes = [node("Expand", [x, f"{y}.shape"], [f"{y}0"])]
+    nodes += [node("MatMul", [f"{y}{i}", f"{y}0"], [f"{y}{i + 1}"]) for i in range(steps)]
+    nodes += [node("ReduceMax", [f"{y}{steps}"], [y], attribute("keepdims", 0))]
+    return nodes, initializer(f"{y}.shape", INT64, [2], struct.pack("<2q", side, side))
+
+
+def batches():
+    """Models with a free first extent, for batching."""
+    rows, floats_in = [value_info("rows", INT64, ["N"])], [value_info("x", FLOAT, ["N"])]
+    # Says to each row how many rows its run had.
+    write("batch_size", "batch_size",
+          [node("Shape", ["x"], ["shape"]), node("Expand", ["shape", "shape"], ["rows"])], floats_in, rows)
+    # The same for one row and for two, but of three it returns two.
+    one = initializer("one", INT64, [1], struct.pack("<q", 1))
+    nodes = [node("Shape", ["x"], ["shape"]), node("Equal", ["shape", "three"], ["is_three"]),
+             node("Cast", ["is_three"], ["less"], attribute("to", INT64)),
+             node("Sub", ["shape", "less"], ["left"]), node("Expand", ["left", "left"], ["rows"])]
+    write("drops_a_row", "drops_a_row", nodes, floats_in, rows,
+          [initializer("three", INT64, [1], struct.pack("<q", 3))])
+    # One output is not by row.
+    write("sum", "sum", [node("ReduceSum", ["x"], ["total"], attribute("keepdims", 0))], floats_in,
+          [value_info("total", FLOAT, [])])
+    # By name it is by row, but it never has more than one.
+    write("first_row", "first_row", [node("Slice", ["x", "zero", "one"], ["y"])], floats_in,
+          [value_info("y", FLOAT, ["N"])], [initializer("zero", INT64, [1], struct.pack("<q", 0)), one])
+    # Each row by itself, in about a millisecond: y = 2 * x, picked = table[index], which fails beyond 2, and text.
+    nodes, shape = work("none", "zero", 192, 6)
+    nodes = [node("ReduceMax", ["x"], ["most"], attribute("keepdims", 0)), node("Sub", ["most", "most"], ["none"]),
+             *nodes, node("Add", ["x", "x"], ["twice"]), node("Add", ["twice", "zero"], ["y"]),
+             node("Gather", ["table", "index"], ["picked"]), node("Identity", ["text"], ["same"])]
+    write("rows", "rows", nodes,
+          [value_info("x", FLOAT, ["N", "K"]), value_info("index", INT64, ["N"]), value_info("text", STRING, ["N"])],
+          [value_info("y", FLOAT, ["N", "K"]), value_info("picked", FLOAT, ["N"]), value_info("same", STRING, ["N"])],
+          [shape, initializer("table", FLOAT, [3], floats([1, 2, 3]))])
+
+
 def main():
     iris("iris_static", 1, label=False)
     iris("iris_dyn", "N", label=True)
@@ -129,14 +168,13 @@ def main():
     # Returns something that is no tensor, as scikit-learn's ZipMap does.
     write("sequence", "sequence", [node("SequenceConstruct", ["x"], ["list"])],
           [value_info("x", FLOAT, ["N"])], [sequence_info("list", FLOAT)])
-    # Takes some milliseconds: eight products of 320 x 320 matrices, which depend on the input and so cannot
-    # be folded into constants.
-    side, steps = 320, 8
-    nodes = [node("Expand", ["x", "shape"], ["m0"])]
-    nodes += [node("MatMul", [f"m{i}", "m0"], [f"m{i + 1}"]) for i in range(steps)]
-    nodes += [node("ReduceMax", [f"m{steps}"], ["y"], attribute("keepdims", 0))]
-    write("slow", "slow", nodes, [value_info("x", FLOAT, [1])], [value_info("y", FLOAT, [])],
-          [initializer("shape", INT64, [2], struct.pack("<2q", side, side))])
+    # Takes some milliseconds.
+    nodes, shape = work("x", "y", 320, 8)
+    write("slow", "slow", nodes, [value_info("x", FLOAT, [1])], [value_info("y", FLOAT, [])], [shape])
+    # Takes about two seconds.
+    nodes, shape = work("x", "y", 2048, 12)
+    write("seconds", "seconds", nodes, [value_info("x", FLOAT, [1])], [value_info("y", FLOAT, [])], [shape])
+    batches()
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config;
 use crate::deploy::Endpoint;
-use crate::model::Model;
+use crate::model::Catalog;
 use crate::pipeline::trace::Trace;
 use crate::request::{Head, Request, Response};
 use crate::telemetry::metrics::Metrics;
@@ -52,14 +52,8 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
 async fn load(config: app::Config) -> anyhow::Result<Endpoint> {
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
     let endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
-    let model = match endpoint.model.clone() {
-        Some(model) => {
-            let loading = tokio::task::spawn_blocking(move || Model::load(&model, &config.model));
-            Some(Arc::new(loading.await??))
-        }
-        None => None,
-    };
-    Ok(Endpoint::first(endpoint, model, &sandbox, &Metrics::new()?).await?)
+    let catalog = Arc::new(Catalog::new(config.model));
+    Ok(Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?)
 }
 
 async fn send(

@@ -14,11 +14,16 @@ use super::file::Table;
 use super::problem::Complaint;
 use super::read::{self, Given, Metadata, Reading};
 use super::settings::{self as set, Setting};
-use crate::model::{Device, ModelConfig};
+use crate::model::{Batching, Device, ModelConfig, Wait};
 use crate::plugin::{Isolation, Network};
 use crate::{deploy, pipeline, plugin};
 
+/// What the model of an endpoint with one model is called where a name is needed.
+const ONLY_MODEL: &str = "default";
+const NAME_HINT: &str =
+    "write at most 64 letters, digits, `-`, `_` and `.`, and begin with a letter or a digit";
 const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const MILLISECOND: Duration = Duration::from_millis(1);
 /// Far longer than any request, far shorter than what the clock's arithmetic could overflow on.
@@ -26,8 +31,9 @@ pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::EndpointConfig {
     let plugin = sources.read(&set::PLUGIN, table, read::path);
-    let model = model(sources, table);
-    if !sources.has(&set::PLUGIN, table) && !sources.has(&set::MODEL, table) && !table.faulty {
+    let models = models(sources, table);
+    let has_model = sources.has(&set::MODEL, table) || !table.models.is_empty();
+    if !sources.has(&set::PLUGIN, table) && !has_model && !table.faulty {
         let complaint = match &table.place {
             None => Complaint::new("nothing to serve", "give `--model`, `--plugin`, both, or `--config`"),
             Some(file) if file.line == 0 => {
@@ -38,12 +44,9 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         sources.complain(table.place.clone(), complaint);
     }
     existing_file(sources, &set::PLUGIN, table, plugin.as_deref());
-    existing_file(sources, &set::MODEL, table, model.as_ref().map(|model| model.path.as_path()));
 
-    let stem = [plugin.as_deref(), model.as_ref().map(|model| model.path.as_path())]
-        .into_iter()
-        .flatten()
-        .find_map(Path::file_stem);
+    let first_model = models.first().map(|(_, model)| model.path.as_path());
+    let stem = [plugin.as_deref(), first_model].into_iter().flatten().find_map(Path::file_stem);
     let name = sources
         .read(&set::NAME, table, name)
         .unwrap_or_else(|| stem.map_or_else(|| "endpoint".to_owned(), |stem| tame(&stem.to_string_lossy())));
@@ -80,20 +83,51 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
         limits: limits(sources, table),
+        batching: batching(sources, table),
         name,
         path,
         plugin,
         project,
         // `config.rs` knows, once every endpoint is read.
         hidden: Vec::new(),
-        model,
+        models,
     }
+}
+
+/// The endpoint's models by name, in the order of the file.
+fn models(sources: &mut Sources<'_>, table: &Table) -> Vec<(String, ModelConfig)> {
+    if table.models.is_empty() {
+        let only = model(sources, table).map(|model| (ONLY_MODEL.to_owned(), model));
+        return only.into_iter().collect();
+    }
+    if table.models.len() > 1 && sources.is_typed(&set::MODEL) {
+        let place = sources.place(&set::MODEL, table);
+        let hint = "leave it out, or give the path in the file";
+        sources.complain(place, Complaint::new("names one model, and the endpoint has several", hint));
+    }
+    let mut models = Vec::new();
+    for (name, table) in &table.models {
+        if *name != tame(name) {
+            let complaint = Complaint::new(format!("`{name}` is not a name"), NAME_HINT);
+            sources.complain(table.place.clone(), complaint);
+        }
+        if sources.has(&set::MODEL, table) {
+            models.extend(model(sources, table).map(|model| (name.clone(), model)));
+        } else if !table.faulty {
+            sources.complain(table.place.clone(), Complaint::new("is a model without a path", "set `path`"));
+        }
+    }
+    models
 }
 
 fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
     let device = sources.read(&set::DEVICE, table, device).unwrap_or_default();
+    let device_memory =
+        sources.read(&set::DEVICE_MEMORY, table, read::size_or_none(MIB..=1024 * GIB)).flatten();
     let instances = sources.read(&set::INSTANCES, table, read::count_or_auto(1..=256)).flatten();
     let threads = sources.read(&set::THREADS, table, read::count_or_auto(1..=1024)).flatten();
+    let version = sources.read(&set::MODEL_VERSION, table, read::count(0..=usize::MAX));
+    let signature_key = sources.read(&set::SIGNATURE_KEY, table, read::text);
     if !sources.has(&set::MODEL, table) {
         if let Some(entry) = table.first_under("endpoint.model.").filter(|_| !table.faulty) {
             let complaint = Complaint::new("describes a model that is not there", "set `path` beside it");
@@ -102,7 +136,34 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
         return None;
     }
     let path = sources.read(&set::MODEL, table, read::path)?;
-    Some(ModelConfig { path, version: None, signature_key: None, device, instances, threads })
+    if !path.exists() {
+        let complaint = missing(&path, sources.is_in_file(&set::MODEL, table));
+        sources.complain(sources.place(&set::MODEL, table), complaint);
+    }
+    let version = version.map(|version| version as u64);
+    Some(ModelConfig { path, version, signature_key, device, device_memory, instances, threads })
+}
+
+fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
+    let defaults = Batching::default();
+    let waits = read::choice(&[("busy", Wait::Busy), ("always", Wait::Always)]);
+    let batching = Batching {
+        max_batch: sources
+            .read(&set::MAX_BATCH, table, read::count(1..=10_000))
+            .unwrap_or(defaults.max_batch),
+        max_delay: sources
+            .read(&set::MAX_DELAY, table, read::duration(Duration::ZERO..=DAY))
+            .unwrap_or(defaults.max_delay),
+        wait: sources.read(&set::BATCH_WAIT, table, waits).unwrap_or(defaults.wait),
+    };
+    let others = [&set::MAX_DELAY, &set::BATCH_WAIT];
+    if !sources.has(&set::MAX_BATCH, table)
+        && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
+    {
+        let complaint = Complaint::new("says how to batch, and batching is off", "set `max_batch` too");
+        sources.complain(Some(place), complaint);
+    }
+    batching
 }
 
 fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
@@ -165,10 +226,6 @@ pub(super) fn existing_file(
 ) {
     let Some(file) = file.filter(|file| !file.is_file()) else { return };
     let complaint = match file.is_dir() {
-        // A SavedModel is a folder; people who come from TensorFlow will try one.
-        true if setting.flag == set::MODEL.flag => {
-            Complaint::new("is a folder", "give an ONNX file; SavedModel folders are not supported")
-        }
         true => Complaint::new("is a folder", "give a file"),
         false => missing(file, sources.is_in_file(setting, table)),
     };
@@ -202,8 +259,7 @@ fn name(given: &Given<'_>) -> Reading<String> {
     if name == tame(&name) {
         return Ok(name);
     }
-    let hint = "write at most 64 letters, digits, `-`, `_` and `.`, and begin with a letter or a digit";
-    Err(Complaint::new(format!("`{name}` is not a name"), hint))
+    Err(Complaint::new(format!("`{name}` is not a name"), NAME_HINT))
 }
 
 /// `text` as a name: in metrics, logs and URLs without any escape.

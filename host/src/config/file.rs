@@ -3,7 +3,7 @@
 //! Place in the flow: `config.rs` reads the file and asks for the values; nothing here knows what they mean.
 //! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
 //! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
-//! short forms (`model = "m.onnx"`, `models.NAME = …`) come out as the long one, `endpoint.model.path`.
+//! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same keys.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,6 +36,8 @@ pub(super) struct Table {
     pub place: Option<Place>,
     /// Whether something in it was left out as a problem, so that what is missing may be there, misspelt.
     pub faulty: bool,
+    /// The tables `models.NAME` of an endpoint, in the file's order, each with the keys of `model`.
+    pub models: Vec<(String, Table)>,
     values: BTreeMap<&'static str, Entry>,
 }
 
@@ -173,28 +175,28 @@ impl Walker<'_> {
         }
     }
 
-    /// `models.NAME = …`, of which there may be one, is `model = …`.
+    /// `models.NAME = …`, each with the keys of `model`.
     fn models(&mut self, keys: Keys<'_>, models: &DeTable<'_>, place: Place, into: &mut Table) {
-        let mut entries = models.iter();
-        let (Some((name, model)), None) = (entries.next(), entries.next()) else {
-            let message = format!("has {} models, an endpoint serves one", models.len());
-            let hint = "give each model an `[[endpoint]]` of its own";
-            self.refuse(Complaint::new(message, hint), place, into);
-            return;
-        };
-        let shown = join(keys.shown, name.get_ref());
-        let place = self.place(name.span().start, &shown);
         if into.first_under("endpoint.model.").is_some() {
             // `model` sorts before `models`, so it has been read by now.
             let complaint = Complaint::new("`model` is set too", "keep one of `model` and `models`");
             self.refuse(complaint, place, into);
             return;
         }
-        match model.get_ref() {
-            DeValue::Table(model) => {
-                self.table(Keys { meant: "endpoint.model", shown: &shown }, model, into);
+        let mut models: Vec<_> = models.iter().collect();
+        models.sort_by_key(|(name, _)| name.span().start);
+        for (name, model) in models {
+            let shown = join(keys.shown, name.get_ref());
+            let place = self.place(name.span().start, &shown);
+            let mut table = Table::empty(Some(place.clone()));
+            match model.get_ref() {
+                DeValue::Table(model) => {
+                    self.table(Keys { meant: "endpoint.model", shown: &shown }, model, &mut table);
+                }
+                _ => self.insert("endpoint.model.path", place, model, &mut table),
             }
-            _ => self.insert("endpoint.model.path", place, model, into),
+            into.faulty |= table.faulty;
+            into.models.push((name.get_ref().to_string(), table));
         }
     }
 
@@ -229,10 +231,6 @@ impl Walker<'_> {
 /// What to say about a key that nobody knows.
 fn unknown(table: Keys<'_>, name: &str) -> Complaint {
     let hint = match (table.meant, name) {
-        ("endpoint", "batching") => "this version does not batch; remove the table".to_owned(),
-        ("endpoint.model", "signature_key") => {
-            "it selects a signature of a SavedModel; an ONNX model has one, so remove it".to_owned()
-        }
         _ => {
             let elsewhere = settings::ALL
                 .iter()
@@ -256,6 +254,8 @@ fn children(key: &str) -> Vec<&'static str> {
         .iter()
         .filter_map(|setting| setting.key.strip_prefix(&prefix)?.split('.').next())
         .filter(|name| !name.is_empty())
+        // Not a setting but a table of them, see `Walker::models`.
+        .chain((key == "endpoint").then_some("models"))
         .collect();
     names.sort_unstable();
     names.dedup();

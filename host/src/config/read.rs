@@ -128,6 +128,12 @@ pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&Given<'_>) -> Reading
     }
 }
 
+/// A number of bytes within `range`, or `none`.
+pub(super) fn size_or_none(range: RangeInclusive<u64>) -> impl Fn(&Given<'_>) -> Reading<Option<u64>> {
+    let size = size(range);
+    move |given| if given.value.as_str() == Some("none") { Ok(None) } else { size(given).map(Some) }
+}
+
 /// A duration within `range`.
 pub(super) fn duration(range: RangeInclusive<Duration>) -> impl Fn(&Given<'_>) -> Reading<Duration> {
     move |given| {

@@ -147,16 +147,30 @@ settings! {
     NETWORK: Handler, "network", "endpoint.network", Kind::Value("none|stub"), "none",
         "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";
 
-    MODEL: Model, "model", "endpoint.model.path", Kind::Value("FILE"), "",
-        "The model, an ONNX file. Without one, the handler runs alone.";
+    MODEL: Model, "model", "endpoint.model.path", Kind::Value("PATH"), "",
+        "The model: an ONNX file, a SavedModel's folder, or a folder of versions. Without one, the handler runs alone.";
+    MODEL_VERSION: Model, "model-version", "endpoint.model.version", Kind::Value("N"), "the highest",
+        "Which version of a folder of versions (`1/model.onnx`, `2/saved_model.pb`).";
+    SIGNATURE_KEY: Model, "signature-key", "endpoint.model.signature_key", Kind::Value("KEY"), "the only one, `serving_default` or `predict`",
+        "Which signature of a SavedModel.";
     DEVICE: Model, "device", "endpoint.model.device", Kind::Value("auto|cpu|cuda[:N]"), "auto",
-        "Where the model runs. This version has the CPU only: `auto` says so in the log, `cuda` fails at start.";
+        "Where the model runs. `auto` takes a GPU if there is one and says why in the log; `cuda` is had or fails at start.";
+    DEVICE_MEMORY: Model, "device-memory", "endpoint.model.device_memory", Kind::Value("SIZE|none"), "none",
+        "Most memory of a GPU that one model may take.";
     INSTANCES: Model, "instances", "endpoint.model.instances", Kind::Value("N"), "auto",
-        "How many copies of the model run at the same time.";
+        "How many runs of the model there may be at the same time. On a CPU, each has a copy of its weights.";
     THREADS: Model, "threads", "endpoint.model.threads", Kind::Value("N"), "auto",
-        "Threads that one run of the model may use.";
+        "Threads that one run of an ONNX model may use.";
+    MAX_BATCH: Model, "max-batch", "endpoint.batching.max_batch", Kind::Value("N"), "1",
+        "Most rows that requests may share one run with. 1 switches batching off.";
+    MAX_DELAY: Model, "max-delay", "endpoint.batching.max_delay", Kind::Value("DURATION"), "2ms",
+        "Longest that a request waits for others to share a run with.";
+    BATCH_WAIT: Model, "batch-wait", "endpoint.batching.wait", Kind::Value("busy|always"), "busy",
+        "When it waits: `busy` while the model is running something, `always` also while it is idle, for fuller batches.";
     ONNXRUNTIME_LIB: Model, "onnxruntime-lib", "onnxruntime.lib", Kind::Value("FILE"), "searched for, see below",
         "ONNX Runtime's shared library.";
+    TENSORFLOW_LIB: Model, "tensorflow-lib", "tensorflow.lib", Kind::Value("DIR"), "searched for, see below",
+        "Folder with TensorFlow's shared libraries, needed for SavedModels only.";
 
     MEMORY: HandlerLimits, "memory", "endpoint.limits.memory", Kind::Value("SIZE"), "64MiB",
         "Memory of one instance of the handler.";

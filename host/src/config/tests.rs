@@ -100,8 +100,13 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("network", "stub", "\"stub\"", "network: Stub,"),
     ("model", "DIR/m.onnx", "\"m.onnx\"", ""),
     ("device", "cuda:1", "\"cuda:1\"", "device: Cuda( 1, ),"),
+    ("model-version", "3", "3", "version: Some( 3, ),"),
+    ("signature-key", "predict", "\"predict\"", r#"signature_key: Some( "predict", ),"#),
+    ("device-memory", "1GiB", "\"1GiB\"", "device_memory: Some( 1073741824, ),"),
     ("instances", "2", "2", "instances: Some( 2, ),"),
     ("threads", "3", "3", "threads: Some( 3, ),"),
+    ("max-batch", "16", "16", "max_batch: 16,"),
+    ("tensorflow-lib", "DIR/project", "\"project\"", r#"tensorflow: Some( "DIR/project", ),"#),
     ("onnxruntime-lib", "DIR/lib.so", "\"lib.so\"", r#"onnxruntime: Some( "DIR/lib.so", ),"#),
     ("memory", "1MiB", "1048576", "memory: 1048576,"),
     ("pre-timeout", "20ms", "\"20ms\"", "pre_timeout: 20ms,"),
@@ -148,7 +153,17 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    assert_eq!(missing, ["config"], "a setting without a line in SPELLINGS");
+    // The first names the file; the others mean something only together with `max_batch`.
+    assert_eq!(missing, ["config", "max-delay", "batch-wait"], "a setting without a line in SPELLINGS");
+    for (alone, key) in [("max-delay 5ms", "max_delay"), ("batch-wait always", "wait")] {
+        let problem = folder.serve(&["model DIR/m.onnx", alone]).unwrap_err();
+        assert!(
+            problem.contains("batching is off") && problem.contains("hint: set `max_batch` too"),
+            "{problem}"
+        );
+        let both = folder.serve(&["model DIR/m.onnx", "max-batch 2", alone]).unwrap();
+        assert!(folder.changed(&both).contains(&format!("{key}: ")), "{alone}");
+    }
 }
 
 #[test]
@@ -156,12 +171,24 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
     let folder = Folder::new();
     let plain = folder.serve(&["model DIR/m.onnx"]).unwrap();
     for setting in settings::ALL {
-        if ["name", "path", "onnxruntime-lib", "cache-dir"].contains(&setting.flag)
+        if [
+            "name",
+            "path",
+            "model-version",
+            "signature-key",
+            "onnxruntime-lib",
+            "tensorflow-lib",
+            "cache-dir",
+        ]
+        .contains(&setting.flag)
             || setting.default.is_empty()
         {
             continue; // Derived from something else, or none.
         }
-        let explicit = folder.serve(&["model DIR/m.onnx", &format!("{} {}", setting.flag, setting.default)]);
+        let explicit = format!("{} {}", setting.flag, setting.default);
+        let with =
+            if ["max-delay", "batch-wait"].contains(&setting.flag) { "max-batch 1" } else { "queue 256" };
+        let explicit = folder.serve(&["model DIR/m.onnx", with, &explicit]);
         assert_eq!(explicit.as_ref(), Ok(&plain), "{}", setting.flag);
     }
     assert_eq!(plain.plugin.cache_dir.as_deref(), Some(Path::new("/home/me/.cache/modelhost")));
@@ -210,6 +237,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         plugin = "other.wasm"
         env = { A = "1", B = "" }
         models.main = "m.onnx"
+        models.an-older-one = { path = "m.onnx", device = "cpu", version = 1 }
+        batching = { max_batch = 4, max_delay = "200ms", wait = "always" }
 
         [plugin]
         cache_dir = "none"
@@ -218,23 +247,21 @@ fn the_file_of_the_contract_means_what_it_says() {
     let config = folder.serve(&["config DIR/c.toml"]).unwrap();
     let dir = folder.0.path();
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
-    let model = |device| model::ModelConfig {
-        path: dir.join("m.onnx"),
-        version: None,
-        signature_key: None,
-        device,
-        instances: None,
-        threads: None,
+    let model = |name: &str, device, version| {
+        let path = dir.join("m.onnx");
+        (name.to_owned(), model::ModelConfig { path, device, version, ..model::ModelConfig::default() })
     };
     let limits = crate::pipeline::Limits::default();
-    let hidden = ["c.toml", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).to_vec();
+    let hidden =
+        ["c.toml", "m.onnx", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).to_vec();
     let iris = deploy::EndpointConfig {
         name: "iris".into(),
         path: "/flowers/iris".into(),
         plugin: Some(dir.join("h.wasm")),
         project: Some(dir.join(".")),
         hidden: hidden.clone(),
-        model: Some(model(model::Device::Cpu)),
+        models: vec![model("default", model::Device::Cpu, None)],
+        batching: model::Batching::default(),
         metadata: r#"{"deep":{"x":1.5},"labels":["setosa","versicolor"],"since":"2020-01-02"}"#.into(),
         env: vec![pair("HOME", "/home/me"), pair("TOKEN", "a=b")],
         network: plugin::Network::None,
@@ -255,7 +282,15 @@ fn the_file_of_the_contract_means_what_it_says() {
         plugin: Some(dir.join("other.wasm")),
         project: None,
         hidden,
-        model: Some(model(model::Device::Auto)),
+        models: vec![
+            model("main", model::Device::Auto, None),
+            model("an-older-one", model::Device::Cpu, Some(1)),
+        ],
+        batching: model::Batching {
+            max_batch: 4,
+            max_delay: Duration::from_millis(200),
+            wait: model::Wait::Always,
+        },
         metadata: "null".into(),
         env: vec![pair("A", "1"), pair("B", "")],
         network: plugin::Network::None,
@@ -269,7 +304,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             server: server::Config::default(),
             endpoints: vec![iris, other],
             plugin: plugin::Config { cache_dir: None },
-            model: model::Config { onnxruntime: None },
+            model: model::Config::default(),
             logs: logs::Config::default(),
         }
     );

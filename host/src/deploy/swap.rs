@@ -1,4 +1,4 @@
-//! Makes generations: the first at start, later ones while serving.
+//! Makes generations: the first at start, later ones when a handler is swapped.
 //!
 //! ```text
 //! read → compile → check (contract version, imports, types) → start an instance → publish → old one drains
@@ -13,15 +13,17 @@ use std::time::{Instant, SystemTime};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use serde::Serialize;
+use tokio::sync::MutexGuard;
 
-use super::{Endpoint, EndpointConfig, Generation};
-use crate::model::Model;
+use super::{Endpoint, EndpointConfig, Generation, models};
+use crate::model::{Catalog, ModelError};
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
+use crate::pipeline::models::Models;
 use crate::plugin::{self, Facts, LoadError, Plugin, Sandbox};
 use crate::telemetry::metrics::{EndpointMetrics, Metrics};
 
-/// Why a handler could not be loaded. The text is for the operator and names the file.
+/// Why a handler or a model could not be loaded. The text is for the operator and names the file.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum DeployError {
@@ -29,6 +31,15 @@ pub enum DeployError {
     Read { endpoint: String, path: String, cause: std::io::Error },
     #[error("endpoint `{endpoint}`: handler `{path}` {cause}")]
     Load { endpoint: String, path: String, cause: LoadError },
+    #[error("endpoint `{endpoint}`: {cause}")]
+    Model { endpoint: String, cause: ModelError },
+    #[error("endpoint `{endpoint}`: there is no model `{model}`")]
+    NoSuchModel { endpoint: String, model: String },
+    #[error(
+        "endpoint `{endpoint}`: model `{model}` does not fit the handler: {mismatch}\n  hint: load it together with a \
+         handler for it, by a restart"
+    )]
+    Mismatch { endpoint: String, model: String, mismatch: String },
 }
 
 /// How the last attempt to swap a handler ended, for the admin listener.
@@ -45,32 +56,33 @@ pub struct LastSwap {
 }
 
 impl Endpoint {
-    /// Loads an endpoint's handler and makes its first generation.
+    /// Loads an endpoint's models and handler and makes its first generation.
     ///
     /// # Errors
     /// [`DeployError`]: the server must not start.
     pub async fn first(
         config: EndpointConfig,
-        model: Option<Arc<Model>>,
+        catalog: &Arc<Catalog>,
         sandbox: &Sandbox,
         metrics: &Metrics,
     ) -> Result<Endpoint, DeployError> {
         let door = Arc::new(Door::new(config.limits.concurrency, config.limits.queue));
         let metrics = metrics.endpoint(&config.name);
+        let models = models::load_all(&config, catalog).await?;
         let plugin = match &config.plugin {
             Some(path) => {
                 let bytes = read(&config, path).await?;
-                Some(load(&config, model.as_deref(), sandbox, &metrics, bytes).await?)
+                Some(load(&config, sandbox, &metrics, bytes).await?)
             }
             None => None,
         };
-        let generation = generation(1, plugin, &door, &model);
+        let generation = Generation::new(1, Pipeline { door: door.clone(), plugin, models });
         metrics.generation.set(1);
         Ok(Endpoint {
             metrics,
-            model,
             door,
             sandbox: sandbox.clone(),
+            catalog: catalog.clone(),
             current: ArcSwap::from_pointee(generation),
             swapping: tokio::sync::Mutex::default(),
             last_swap: ArcSwapOption::empty(),
@@ -78,63 +90,67 @@ impl Endpoint {
         })
     }
 
-    /// Loads a new version of the handler and publishes it; the model and requests in flight are not touched.
+    /// Loads a new version of the handler and publishes it; models and requests in flight are not touched.
     /// Returns `false` if this very version is current already.
     ///
     /// # Errors
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
     pub async fn swap(&self, bytes: Bytes, origin: &'static str) -> Result<bool, DeployError> {
         let started = Instant::now();
-        let _turn = self.swapping.lock().await;
+        let turn = self.swapping.lock().await;
         let old = self.current();
         if old.digest.as_deref() == Some(&*plugin::digest(&bytes)) {
             return Ok(false);
         }
-        let loaded = load(&self.config, self.model.as_deref(), &self.sandbox, &self.metrics, bytes).await;
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let plugin = match loaded {
+        let plugin = match load(&self.config, &self.sandbox, &self.metrics, bytes).await {
             Ok(plugin) => plugin,
             Err(error) => {
                 self.metrics.swaps_refused.inc();
-                let text = Some(error.to_string());
-                self.last_swap.store(Some(Arc::new(LastSwap {
-                    at,
-                    origin,
-                    outcome: "refused",
-                    error: text,
-                })));
+                self.note_swap(origin, "refused", Some(error.to_string()));
                 return Err(error);
             }
         };
-        let generation = generation(old.number + 1, Some(plugin), &self.door, &self.model);
-        let (number, digest) = (generation.number, generation.digest.clone());
-        self.current.store(Arc::new(generation));
-        old.retire();
-        self.metrics.generation.set(i64::try_from(number).unwrap_or(i64::MAX));
+        let new = self.publish(&turn, Some(plugin), old.models().clone());
+        // Nothing is kept for requests to come.
+        if let Some(plugin) = &old.pipeline.plugin {
+            plugin.retire();
+        }
         self.metrics.swaps_published.inc();
-        self.last_swap.store(Some(Arc::new(LastSwap { at, origin, outcome: "published", error: None })));
-        tracing::info!(endpoint = %self.config.name, generation = number, plugin.digest = digest.as_deref(),
+        self.note_swap(origin, "published", None);
+        tracing::info!(endpoint = %self.config.name, generation = new.number, plugin.digest = new.digest.as_deref(),
             origin, duration_ms = started.elapsed().as_millis(), "handler swapped");
         Ok(true)
+    }
+
+    /// Makes the next generation and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.
+    pub(super) fn publish(
+        &self,
+        _turn: &MutexGuard<'_, ()>,
+        plugin: Option<Arc<Plugin>>,
+        models: Models,
+    ) -> Arc<Generation> {
+        let number = self.current().number + 1;
+        let new = Arc::new(Generation::new(number, Pipeline { door: self.door.clone(), plugin, models }));
+        self.current.store(new.clone());
+        self.metrics.generation.set(i64::try_from(number).unwrap_or(i64::MAX));
+        new
     }
 
     /// How the last attempt to swap ended; `None` if there was none.
     pub fn last_swap(&self) -> Option<Arc<LastSwap>> {
         self.last_swap.load_full()
     }
+
+    fn note_swap(&self, origin: &'static str, outcome: &'static str, error: Option<String>) {
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.last_swap.store(Some(Arc::new(LastSwap { at, origin, outcome, error })));
+    }
 }
 
-fn generation(
-    number: u64,
-    plugin: Option<Plugin>,
-    door: &Arc<Door>,
-    model: &Option<Arc<Model>>,
-) -> Generation {
-    Generation {
-        number,
-        digest: plugin.as_ref().map(|plugin| plugin.digest().into()),
-        published: SystemTime::now(),
-        pipeline: Pipeline { door: door.clone(), plugin, model: model.clone() },
+impl Generation {
+    fn new(number: u64, pipeline: Pipeline) -> Generation {
+        let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().into());
+        Generation { number, digest, published: SystemTime::now(), pipeline }
     }
 }
 
@@ -148,14 +164,12 @@ async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError
 
 async fn load(
     config: &EndpointConfig,
-    model: Option<&Model>,
     sandbox: &Sandbox,
     metrics: &EndpointMetrics,
     bytes: Bytes,
-) -> Result<Plugin, DeployError> {
+) -> Result<Arc<Plugin>, DeployError> {
     let facts = Facts {
         endpoint: config.name.as_str().into(),
-        signature: model.map_or_else(Arc::default, |model| model.signature().clone().into()),
         metadata: config.metadata.clone(),
         network: config.network,
         env: config.env.clone(),
@@ -165,7 +179,7 @@ async fn load(
         isolation: config.isolation,
         instances: metrics.instances.clone(),
     };
-    Plugin::load(sandbox, bytes, facts).await.map_err(|cause| DeployError::Load {
+    Plugin::load(sandbox, bytes, facts).await.map(Arc::new).map_err(|cause| DeployError::Load {
         endpoint: config.name.clone(),
         path: config.plugin.as_deref().unwrap_or(Path::new("-")).display().to_string(),
         cause,

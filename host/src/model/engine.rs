@@ -9,9 +9,9 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use super::library::LibraryError;
 use super::location::{Format, Location};
-use super::onnx::LibraryError;
-use super::{Config, Device, ModelError, onnx};
+use super::{Config, Device, ModelError, onnx, tensorflow};
 use crate::tensor::{Signature, Tensor};
 
 /// A model that is ready to run, once at a time.
@@ -59,7 +59,7 @@ pub struct Loaded {
 pub fn load(location: &Location, options: Options<'_>, config: &Config) -> Result<Loaded, ModelError> {
     let loaded = match location.format {
         Format::Onnx => onnx::load(&location.path, options, config),
-        Format::SavedModel => Err(LoadError::Model("SavedModels are not supported".to_owned())),
+        Format::SavedModel => tensorflow::load(&location.path, options, config),
     };
     loaded.map_err(|error| match error {
         LoadError::Library(error) => ModelError::Library(error),

@@ -10,6 +10,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The file that makes a folder a SavedModel.
 const SAVED_MODEL: &str = "saved_model.pb";
@@ -37,6 +38,8 @@ pub struct Location {
     pub version: Option<u64>,
     /// Size of what is loaded, in bytes: roughly what a session needs for weights.
     pub bytes: u64,
+    /// When the newest of its files was written.
+    pub written: SystemTime,
 }
 
 impl Location {
@@ -47,7 +50,7 @@ impl Location {
     pub fn find(path: &Path, version: Option<u64>) -> Result<Location, String> {
         let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
         let alone = if metadata.is_file() {
-            Some(Location { path: path.into(), format: Format::Onnx, version: None, bytes: metadata.len() })
+            Some(onnx(path, None))
         } else if path.join(SAVED_MODEL).is_file() {
             Some(saved_model(path, None))
         } else {
@@ -94,10 +97,7 @@ fn versioned(folder: &Path, wanted: Option<u64>) -> Result<Location, String> {
     };
     let file = path.join(ONNX);
     match (file.is_file(), path.join(SAVED_MODEL).is_file()) {
-        (true, false) => {
-            let bytes = fs::metadata(&file).map_or(0, |metadata| metadata.len());
-            Ok(Location { path: file, format: Format::Onnx, version: Some(*number), bytes })
-        }
+        (true, false) => Ok(onnx(&file, Some(*number))),
         (false, true) => Ok(saved_model(path, Some(*number))),
         (true, true) => Err(format!("version {number} has both `{ONNX}` and `{SAVED_MODEL}`; keep one")),
         (false, false) => Err(format!("version {number} has neither `{ONNX}` nor `{SAVED_MODEL}`")),
@@ -109,11 +109,24 @@ fn number(name: &str) -> Option<u64> {
     name.bytes().all(|byte| byte.is_ascii_digit()).then(|| name.parse().ok()).flatten()
 }
 
+fn onnx(file: &Path, version: Option<u64>) -> Location {
+    let (bytes, written) = measure([file.to_owned()]);
+    Location { path: file.into(), format: Format::Onnx, version, bytes, written }
+}
+
 fn saved_model(folder: &Path, version: Option<u64>) -> Location {
-    let size = |file: PathBuf| fs::metadata(file).map_or(0, |metadata| metadata.len());
     let variables = fs::read_dir(folder.join("variables")).into_iter().flatten().flatten();
-    let bytes = size(folder.join(SAVED_MODEL)) + variables.map(|entry| size(entry.path())).sum::<u64>();
-    Location { path: folder.into(), format: Format::SavedModel, version, bytes }
+    let files = variables.map(|entry| entry.path()).chain([folder.join(SAVED_MODEL)]);
+    let (bytes, written) = measure(files);
+    Location { path: folder.into(), format: Format::SavedModel, version, bytes, written }
+}
+
+/// Size of all `files` and the time of the newest.
+fn measure(files: impl IntoIterator<Item = PathBuf>) -> (u64, SystemTime) {
+    let facts = files.into_iter().filter_map(|file| fs::metadata(file).ok());
+    facts.fold((0, SystemTime::UNIX_EPOCH), |(bytes, newest), file| {
+        (bytes + file.len(), file.modified().map_or(newest, |time| time.max(newest)))
+    })
 }
 
 #[cfg(test)]

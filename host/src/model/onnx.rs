@@ -1,7 +1,7 @@
 //! ONNX Runtime: the engine of ONNX models, and the only place that names it.
 //!
 //! Flow: `engine → [onnx] → ONNX Runtime`.
-//! - [`library`] finds and loads its shared library, once for the process;
+//! - `library` loads its shared library, once for the process;
 //! - `session` is one loaded copy of a model.
 
 use std::path::Path;
@@ -12,7 +12,6 @@ use super::{Config, Device};
 mod library;
 mod session;
 
-pub use library::LibraryError;
 use session::Session;
 
 /// Loads the model at `path` once per session. Each session holds its own copy of the weights.

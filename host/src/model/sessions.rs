@@ -1,28 +1,29 @@
-//! Lends sessions to requests.
+//! The sessions of one model, and who runs them.
 //!
-//! Flow: `verify → [sessions] → session`.
-//! In:   the inputs of one request. Out: its outputs, or the engine's error.
+//! Flow: `lane → [sessions] → a session`, or `queue → [sessions] → a session`.
+//! In:   the inputs of one request, or the jobs of one batch. Out: outputs, or the engine's error, to each its own.
 //!
-//! # Where it runs
-//! A run of some microseconds is cheaper than handing it to another thread and back, but a run of milliseconds
-//! on an async thread stalls every request that this thread serves. So the time of runs is watched: if all but the
-//! slowest fifth have lately been fast, a run is made in place, otherwise on one of tokio's blocking threads. Large
-//! inputs always go there, since the time of others says nothing about them.
+//! # Where a run is made
+//! Every session has one runner, a thread that takes work from the queue and runs nothing else. But a run of some
+//! microseconds is cheaper than handing it to another thread and back, so the time of runs is watched: if all but the
+//! slowest fifth have lately been fast, a request that finds a session free runs it in place, on the thread that serves
+//! the request. A run of milliseconds there would stall every request of that thread. Large inputs always go to a runner,
+//! since the time of others says nothing about them.
 //!
-//! Invariant: a run owns the lease of its session, wherever it runs. So the session comes back after an error or
-//! a panic, and when the caller has gone while the run went on in a blocking thread.
+//! Invariant: a session is locked for exactly one run, so it comes back after an error, a panic, and when the caller has
+//! gone meanwhile.
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::task;
-use tracing::debug;
-
-use super::ModelError;
 use super::engine::Session;
-use super::pool::Pool;
-use crate::tensor::{Tensor, TensorSpec, element_count};
+use super::queue::{Job, Queue};
+use super::{ModelError, Prediction, batch, warm_up};
+use crate::shard;
+use crate::tensor::{Signature, Tensor};
 
 /// Runs shorter than this are made on the caller's thread.
 const FAST: Duration = Duration::from_micros(200);
@@ -30,94 +31,185 @@ const FAST: Duration = Duration::from_micros(200);
 /// Inputs larger than this, in bytes, are not: nothing tells how long they take.
 const SMALL: usize = 64 << 10;
 
-/// A warm-up run this long is not repeated: what the first one cost on top no longer matters.
-const LONG: Duration = Duration::from_millis(10);
-
-/// Runs of a warm-up that are fast enough to be repeated.
-const WARM_UP_RUNS: usize = 10;
-
-/// Inputs larger than this, in bytes, are not made up for a warm-up.
-const TOO_LARGE: usize = 1 << 30;
-
-/// All sessions of one model.
+/// All sessions of one model, and the requests that wait for them.
 #[derive(Debug)]
 pub struct Sessions {
-    pool: Pool<Box<dyn Session>>,
+    /// What they take and return.
+    pub signature: Arc<Signature>,
+    /// Requests that wait for a runner.
+    pub queue: Arc<Queue>,
+    sessions: Vec<Mutex<Box<dyn Session>>>,
     /// About the 80th percentile of the time of recent runs with small inputs, in nanoseconds. Not an average: a run
     /// that the kernel interrupts takes a thousand times longer, and one of those must not count as a thousand.
     typical: AtomicU64,
 }
 
 impl Sessions {
-    /// Runs every session some times on zeros, so that no request pays for the engine's first allocations,
-    /// and takes the time.
-    pub fn warm_up(mut sessions: Vec<Box<dyn Session>>) -> Arc<Sessions> {
+    /// Runs every session some times on zeros, so that no request pays for the engine's first allocations, takes the
+    /// time, and starts the runners. They end when the queue is closed.
+    ///
+    /// # Errors
+    /// The operating system refuses a thread.
+    pub fn start(
+        mut sessions: Vec<Box<dyn Session>>,
+        signature: Arc<Signature>,
+    ) -> std::io::Result<Arc<Sessions>> {
         // Until a run has been timed, a run is not fast; the first one that is tips the balance.
         let mut typical = FAST;
         for session in &mut sessions {
-            match warm_up(&mut **session) {
+            match warm_up::run(&mut **session) {
                 Ok(time) => typical = time,
-                Err(error) => debug!(error, "a run on zeros failed, so the model is not warmed up"),
+                Err(error) => {
+                    tracing::debug!(error, "a run on zeros failed, so the model is not warmed up");
+                }
             }
         }
-        Arc::new(Sessions { pool: Pool::new(sessions), typical: AtomicU64::new(nanoseconds(typical)) })
-    }
-
-    /// Runs the model once, in place or on a blocking thread. Dropping the future loses nothing.
-    pub async fn run(self: &Arc<Self>, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
-        let small = inputs.iter().map(|input| input.data.len()).sum::<usize>() <= SMALL;
-        let mut session = self.pool.take().await;
-        if small && self.typical.load(Ordering::Relaxed) < nanoseconds(FAST) {
-            return self.timed(small, || session.run(&inputs));
+        let this = Arc::new(Sessions {
+            signature,
+            queue: Arc::default(),
+            sessions: sessions.into_iter().map(Mutex::new).collect(),
+            typical: AtomicU64::new(nanoseconds(typical)),
+        });
+        for index in 0..this.sessions.len() {
+            let runner = Arc::clone(&this);
+            let started =
+                thread::Builder::new().name(format!("model-{index}")).spawn(move || runner.work(index));
+            if let Err(error) = started {
+                this.queue.close();
+                return Err(error);
+            }
         }
-        let this = Arc::clone(self);
-        // The closure owns the session, so that the run can outlive this future.
-        let run = task::spawn_blocking(move || this.timed(small, || session.run(&inputs)));
-        run.await.unwrap_or_else(|error| Err(ModelError::Run(format!("the run was lost: {error}"))))
+        Ok(this)
     }
 
-    /// Number of sessions.
-    pub fn total(&self) -> usize {
-        self.pool.total()
+    /// Runs every session on batches of made-up rows: their memory is allocated before anybody waits for it, and a
+    /// model whose outputs do not follow its rows is found out.
+    ///
+    /// # Errors
+    /// Text for the operator.
+    pub fn try_batches(&self, max_batch: usize) -> Result<(), String> {
+        self.sessions.iter().try_for_each(|session| {
+            warm_up::try_batches(&mut **session.lock().unwrap_or_else(PoisonError::into_inner), max_batch)
+        })
     }
 
-    /// Sessions that nobody holds at the moment.
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Those that nobody is running at the moment.
     pub fn idle(&self) -> usize {
-        self.pool.idle()
+        self.sessions.iter().filter(|session| session.try_lock().is_ok()).count()
     }
 
-    /// Runs and, if the inputs were `small`, notes how long it took.
-    fn timed<T>(&self, small: bool, run: impl FnOnce() -> T) -> T {
+    /// Runs in place, if runs are fast and a session is free; else gives the inputs back.
+    pub fn run_in_place(&self, inputs: Vec<Tensor>) -> Result<Result<Vec<Tensor>, ModelError>, Vec<Tensor>> {
+        if !is_small(&inputs) || self.typical.load(Ordering::Relaxed) >= nanoseconds(FAST) {
+            return Err(inputs);
+        }
+        // Each thread begins at another session, so that two rarely want the same.
+        let first = shard::current(self.sessions.len());
+        let (before, from) = self.sessions.split_at(first);
+        for session in from.iter().chain(before) {
+            let mut session = match session.try_lock() {
+                Ok(session) => session,
+                // A run never leaves a session half changed: the engine's own state is behind its interface.
+                Err(TryLockError::Poisoned(session)) => session.into_inner(),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            return Ok(self.timed(1, || session.run(&inputs)));
+        }
+        Err(inputs)
+    }
+
+    /// A runner's life.
+    fn work(&self, index: usize) {
+        let Some(session) = self.sessions.get(index) else { return };
+        while let Some(jobs) = self.queue.take() {
+            {
+                // Only ever held by another for the time of one fast run.
+                let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+                self.serve(&mut **session, jobs);
+            }
+            self.queue.done();
+        }
+    }
+
+    /// Runs jobs together and answers each.
+    fn serve(&self, session: &mut dyn Session, mut jobs: Vec<Job>) {
+        let started = Instant::now();
+        if let [_] = *jobs {
+            for job in jobs {
+                self.serve_alone(session, job, started);
+            }
+            return;
+        }
+        let joined = batch::join(&jobs.iter().map(|job| job.inputs.as_slice()).collect::<Vec<_>>());
+        match self.run(session, jobs.len() as u64, &joined) {
+            Ok(outputs) => {
+                let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
+                match batch::split(&outputs, &rows) {
+                    Ok(parts) => {
+                        let size = jobs.len();
+                        for (place, (job, outputs)) in jobs.drain(..).zip(parts).enumerate() {
+                            let shared = (place == 0).then_some(size);
+                            let queued = job.waited(started);
+                            let _ = job.answer.send(Ok(Prediction { outputs, queued, shared }));
+                        }
+                    }
+                    // Which rows are whose is unknown, now and at any other time.
+                    Err(text) => {
+                        for job in jobs {
+                            let _ = job.answer.send(Err(ModelError::Run(text.clone())));
+                        }
+                    }
+                }
+            }
+            // One bad request must not fail its neighbours, and nobody knows which one it is.
+            Err(_) => jobs.into_iter().for_each(|job| self.serve_alone(session, job, started)),
+        }
+    }
+
+    fn serve_alone(&self, session: &mut dyn Session, job: Job, started: Instant) {
+        // Its caller left after it was taken from the line.
+        if job.answer.is_closed() {
+            return;
+        }
+        let outputs = self.run(session, 1, &job.inputs);
+        let queued = job.waited(started);
+        // A caller who has gone in the meantime needs no answer.
+        let _ = job.answer.send(outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) }));
+    }
+
+    /// Runs, and makes an error of a panic: the runner has other requests to serve.
+    fn run(
+        &self,
+        session: &mut dyn Session,
+        requests: u64,
+        inputs: &[Tensor],
+    ) -> Result<Vec<Tensor>, ModelError> {
+        catch_unwind(AssertUnwindSafe(|| match is_small(inputs) {
+            true => self.timed(requests, || session.run(inputs)),
+            false => session.run(inputs),
+        }))
+        .unwrap_or_else(|_| Err(ModelError::Run("the engine panicked".to_owned())))
+    }
+
+    /// Runs and notes how long it took for each of the `requests` in it.
+    fn timed<T>(&self, requests: u64, run: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let result = run();
-        if small {
-            let old = self.typical.load(Ordering::Relaxed);
-            let new = towards(old, nanoseconds(started.elapsed()));
-            // Two runs that end together may lose one measurement, which does no harm.
-            self.typical.store(new, Ordering::Relaxed);
-        }
+        let old = self.typical.load(Ordering::Relaxed);
+        let new = towards(old, nanoseconds(started.elapsed()) / requests.max(1));
+        // Two runs that end together may lose one measurement, which does no harm.
+        self.typical.store(new, Ordering::Relaxed);
         result
     }
 }
 
-/// Runs on zeros, with one for every free extent, and says how long a run takes.
-fn warm_up(session: &mut dyn Session) -> Result<Duration, String> {
-    let inputs = session.signature().inputs.iter().map(zeros).collect::<Option<Vec<_>>>();
-    let inputs = inputs.ok_or_else(|| "an input is too large to be made up".to_owned())?;
-    let mut run = || -> Result<Duration, String> {
-        let started = Instant::now();
-        session.run(&inputs).map_err(|error| error.to_string())?;
-        Ok(started.elapsed())
-    };
-    // The first runs also pay for allocations that later ones find done.
-    let mut fastest = run()?;
-    for _ in 1..WARM_UP_RUNS {
-        if fastest >= LONG {
-            break;
-        }
-        fastest = fastest.min(run()?);
-    }
-    Ok(fastest)
+fn is_small(inputs: &[Tensor]) -> bool {
+    inputs.iter().map(|input| input.data.len()).sum::<usize>() <= SMALL
 }
 
 /// One step of a percentile estimate: up by a half after a longer time, down by a tenth after a shorter one. It rests
@@ -128,16 +220,6 @@ fn towards(estimate: u64, time: u64) -> u64 {
     } else {
         (estimate - estimate / 10).max(time)
     }
-}
-
-fn zeros(spec: &TensorSpec) -> Option<Tensor> {
-    let shape = spec.smallest_shape();
-    // Four zero bytes are an empty element of BYTES.
-    let length = element_count(&shape)?.checked_mul(spec.datatype.size().unwrap_or(4))?;
-    if length > TOO_LARGE {
-        return None;
-    }
-    Tensor::new(Arc::clone(&spec.name), spec.datatype, shape, vec![0; length].into()).ok()
 }
 
 fn nanoseconds(time: Duration) -> u64 {

@@ -14,16 +14,23 @@ fn config(name: &str, instances: usize) -> ModelConfig {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name);
     ModelConfig {
         path,
-        version: None,
-        signature_key: None,
         device: Device::Cpu,
         instances: Some(instances),
         threads: Some(1),
+        ..ModelConfig::default()
     }
 }
 
-fn load(name: &str, instances: usize) -> Model {
-    Model::load(&config(name, instances), &Config::default()).unwrap_or_else(|error| panic!("{error}"))
+fn try_load(name: &str, instances: usize) -> Result<Arc<Model>, ModelError> {
+    let config = config(name, instances);
+    let location = Location::find(&config.path, None)
+        .map_err(|reason| ModelError::Load { path: config.path.clone(), reason })?;
+    Model::load(&config, location, &Config::default()).map(Arc::new)
+}
+
+fn load(name: &str, instances: usize) -> Lane {
+    let model = try_load(name, instances).unwrap_or_else(|error| panic!("{error}"));
+    model.lane(Batching::default()).unwrap()
 }
 
 fn x(value: f32) -> Vec<Tensor> {
@@ -31,24 +38,8 @@ fn x(value: f32) -> Vec<Tensor> {
 }
 
 #[test]
-fn instances_and_threads_share_the_cores() {
-    let plan = |instances, threads, bytes, cores| {
-        let model = ModelConfig { instances, threads, ..config("", 1) };
-        let plan = Plan::new(&model, bytes, cores);
-        (plan.instances, plan.threads)
-    };
-    assert_eq!(plan(None, None, 1000, 2), (2, 1));
-    assert_eq!(plan(None, None, 1000, 16), (4, 4));
-    assert_eq!(plan(None, None, LARGE_MODEL, 16), (1, 16));
-    assert_eq!(plan(Some(8), None, LARGE_MODEL, 2), (8, 1));
-    assert_eq!(plan(Some(1), Some(3), 1000, 16), (1, 3));
-}
-
-#[test]
 fn what_cannot_be_loaded_is_named() {
-    let error = |name: &str, instances| {
-        Model::load(&config(name, instances), &Config::default()).unwrap_err().to_string()
-    };
+    let error = |name: &str, instances| try_load(name, instances).unwrap_err().to_string();
     assert!(error("missing.onnx", 1).ends_with("missing.onnx`: No such file or directory (os error 2)"));
     assert!(error("", 1).contains("it is a folder without `saved_model.pb`"));
     assert!(error("make.py", 1).contains("make.py`: "));
@@ -86,7 +77,7 @@ fn fast_runs_are_made_in_place_and_slow_ones_are_not() {
 fn callers_who_hang_up_lose_no_session() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let model = Arc::new(load("slow.onnx", 2));
-    assert_eq!((model.instances(), model.idle_instances()), (2, 2));
+    assert_eq!((model.model().instances(), model.model().idle_instances()), (2, 2));
     runtime.block_on(async {
         let mut callers = JoinSet::new();
         for caller in 0..100 {
@@ -99,7 +90,7 @@ fn callers_who_hang_up_lose_no_session() {
         }
         callers.join_all().await;
         // Runs whose callers have gone end on their own.
-        while model.idle_instances() < 2 {
+        while model.model().idle_instances() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(model.infer(x(1.0)).await.is_ok());
@@ -116,7 +107,7 @@ fn an_error_frees_its_session() {
             let input = Tensor::new("index".into(), Datatype::Int64, vec![1], data).unwrap();
             let result = model.infer(vec![input]).await;
             assert_eq!(result.is_ok(), index < 3);
-            assert_eq!(model.idle_instances(), 1);
+            assert_eq!(model.model().idle_instances(), 1);
         }
     });
 }

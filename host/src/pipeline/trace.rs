@@ -12,13 +12,20 @@ pub struct Trace {
     started: Instant,
     last: Instant,
     durations: [Option<Duration>; Stage::ALL.len()],
+    batch: Option<usize>,
     objects: Option<Vec<(&'static str, String)>>,
 }
 
 impl Trace {
     /// A record of a request that arrived at `started`. `objects`: also keep what each stage made, as text.
     pub fn start(started: Instant, objects: bool) -> Trace {
-        Trace { started, last: started, durations: [None; Stage::ALL.len()], objects: objects.then(Vec::new) }
+        Trace {
+            started,
+            last: started,
+            durations: [None; Stage::ALL.len()],
+            batch: None,
+            objects: objects.then(Vec::new),
+        }
     }
 
     /// Time since the request's arrival.
@@ -36,10 +43,27 @@ impl Trace {
         self.objects.as_deref().unwrap_or_default()
     }
 
+    /// How many requests shared the run of the model; `None` if there was none, or another of them says.
+    pub fn batch(&self) -> Option<usize> {
+        self.batch
+    }
+
+    /// The model ran, after the request had waited for it.
+    pub(super) fn ran(&mut self, queued: Duration, batch: Option<usize>) {
+        self.batch = batch;
+        // Most requests never wait; those pay for no measurement.
+        if !queued.is_zero()
+            && let Some(slot) = self.durations.get_mut(Stage::Queue as usize)
+        {
+            *slot = Some(queued);
+            self.last += queued;
+        }
+    }
+
     pub(super) fn end(&mut self, stage: Stage) {
         let now = Instant::now();
         if let Some(duration) = self.durations.get_mut(stage as usize) {
-            *duration = Some(now - self.last);
+            *duration = Some(now.saturating_duration_since(self.last));
         }
         self.last = now;
     }

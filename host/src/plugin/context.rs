@@ -12,6 +12,7 @@ use super::bindings::modelhost::handler::types;
 use super::convert;
 use super::instance::State;
 use crate::request::Request;
+use crate::tensor::Signature;
 
 /// The `context` resource. Holds nothing: an instance serves one request at a time, so the store's state says
 /// which request is meant, and a handle costs no table entry.
@@ -64,7 +65,10 @@ impl types::HostContext for State {
     }
 
     fn signature(&mut self, _context: Resource<Context>) -> types::Signature {
-        convert::signature(&self.shared.facts.signature)
+        match &self.signature {
+            Some(signature) => convert::signature(signature),
+            None => convert::signature(&Signature::default()),
+        }
     }
 
     fn metadata(&mut self, _context: Resource<Context>) -> String {

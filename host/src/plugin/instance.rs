@@ -24,7 +24,7 @@ use super::{Outcome, Shared, convert};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Request, Response, until};
 use crate::telemetry::metrics::Alive;
-use crate::tensor::Tensor;
+use crate::tensor::{Signature, Tensor};
 
 /// Most handles (files, streams, clocks) an instance may hold.
 const HANDLES: usize = 1024;
@@ -37,6 +37,8 @@ const TABLE_ELEMENTS: usize = 1 << 20;
 pub(super) struct State {
     pub(super) shared: Arc<Shared>,
     pub(super) request: Option<Arc<Request>>,
+    /// Of the model that the last request went to; kept, since the next one's is most likely the same.
+    pub(super) signature: Option<Arc<Signature>>,
     limiter: Limiter,
     /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
     wasi: Option<Box<(WasiCtx, Output)>>,
@@ -131,6 +133,7 @@ impl Instance {
         let state = State {
             shared: shared.clone(),
             request: None,
+            signature: None,
             limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
             wasi: None,
             table,
@@ -165,8 +168,12 @@ impl Instance {
     }
 
     /// From here on the instance belongs to `request`.
-    pub(super) fn begin(&mut self, request: &Arc<Request>) {
+    pub(super) fn begin(&mut self, request: &Arc<Request>, signature: Option<&Arc<Signature>>) {
         let state = self.store.data_mut();
+        // Comparing is cheaper than counting: every thread counts at the same place.
+        if state.signature.as_ref().map(Arc::as_ptr) != signature.map(Arc::as_ptr) {
+            state.signature = signature.cloned();
+        }
         state.limiter.refused = false;
         if let Some(wasi) = &state.wasi {
             wasi.1.begin(&request.id);

@@ -5,21 +5,29 @@
 //! | method and path | answer |
 //! |---|---|
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | as on the main listener |
-//! | `GET /admin/v1/endpoints` | every endpoint: generation, digest, last swap and why it was refused |
+//! | `GET /admin/v1/endpoints` | every endpoint: generation, digest, models, last swap and why it was refused |
+//! | `POST /admin/v1/endpoints/{endpoint}/models/{model}/load` | the model as its files are now, `?version=N` of a folder of versions; new before old |
+//! | `POST /admin/v1/endpoints/{endpoint}/models/{model}/unload` | requests for it are refused from now on |
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use axum::extract::State;
-use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use axum::{Json, Router};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use super::http::{Site, health, method_not_allowed, not_found};
 use super::{Served, listen};
+use crate::deploy::Endpoint;
+use crate::deploy::swap::DeployError;
+use crate::pipeline::models::Named;
 
 /// Serves the admin listener on its own thread until `stop` is dropped or sent: whoever asks during the drain gets an
 /// answer.
@@ -54,7 +62,9 @@ fn router(served: &Arc<Served>) -> Router {
         router = router.route(path, methods.with_state(()));
     }
     router
-        .route("/admin/v1/endpoints", get(endpoints).with_state(served.clone()))
+        .route("/admin/v1/endpoints", get(endpoints))
+        .route("/admin/v1/endpoints/{endpoint}/models/{model}/load", post(load_model))
+        .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         .with_state(served.clone())
@@ -71,8 +81,78 @@ async fn endpoints(State(served): State<Arc<Served>>) -> impl IntoResponse {
             "generation": current.number,
             "digest": current.digest,
             "published": published.map_or(0, |since| since.as_secs()),
+            "models": current.models().0.iter().map(model).collect::<Vec<_>>(),
             "last_swap": endpoint.last_swap(),
         }));
     }
     Json(json!({ "endpoints": answer }))
+}
+
+fn model(named: &Named) -> Value {
+    let loaded = named.lane.as_ref().map(|lane| lane.model());
+    json!({
+        "name": named.name,
+        "loaded": loaded.is_some(),
+        "version": loaded.and_then(|model| model.location().version),
+        "device": loaded.map(|model| model.device().to_string()),
+        "instances": loaded.map(|model| model.instances()),
+        "max_batch": named.lane.as_ref().map(|lane| lane.batching().max_batch),
+    })
+}
+
+/// What an order may say beside its path.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadQuery {
+    version: Option<u64>,
+}
+
+async fn load_model(
+    State(served): State<Arc<Served>>,
+    Path((endpoint, model)): Path<(String, String)>,
+    query: Result<Query<LoadQuery>, QueryRejection>,
+) -> Response {
+    let query = match query {
+        Ok(Query(query)) => query,
+        Err(error) => return refused(StatusCode::BAD_REQUEST, "invalid_input", error.body_text()),
+    };
+    match find(&served, &endpoint) {
+        Ok(endpoint) => ordered(endpoint.load_model(&model, query.version).await, "loaded"),
+        Err(refusal) => refusal,
+    }
+}
+
+async fn unload_model(
+    State(served): State<Arc<Served>>,
+    Path((endpoint, model)): Path<(String, String)>,
+) -> Response {
+    match find(&served, &endpoint) {
+        Ok(endpoint) => ordered(endpoint.unload_model(&model).await, "unloaded"),
+        Err(refusal) => refusal,
+    }
+}
+
+fn find<'a>(served: &'a Served, name: &str) -> Result<&'a Endpoint, Response> {
+    let found = served.endpoints.iter().find(|endpoint| endpoint.config.name == name);
+    found
+        .map(|endpoint| &**endpoint)
+        .ok_or_else(|| refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`")))
+}
+
+/// The answer to an order: what it did, or why nothing was done. The texts are for the operator.
+fn ordered(outcome: Result<bool, DeployError>, done: &str) -> Response {
+    match outcome {
+        Ok(changed) => Json(json!({ "outcome": if changed { done } else { "unchanged" } })).into_response(),
+        Err(error @ DeployError::NoSuchModel { .. }) => {
+            refused(StatusCode::NOT_FOUND, "not_found", error.to_string())
+        }
+        Err(error) => {
+            tracing::error!("order of the operator refused: {error}");
+            refused(StatusCode::CONFLICT, "refused", error.to_string())
+        }
+    }
+}
+
+fn refused(status: StatusCode, code: &str, error: String) -> Response {
+    (status, Json(json!({ "error": error, "code": code }))).into_response()
 }

@@ -18,10 +18,14 @@ use self::requests::{Requests, Tally};
 use crate::error::{Code, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 10] = [
+pub const METRICS: [(&str, &str); 11] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
+    (
+        "modelhost_batch_requests",
+        "Requests that shared one run of the model, by endpoint; the count is that of runs.",
+    ),
     ("modelhost_requests_in_flight", "Requests that hold a permit now, by endpoint."),
     ("modelhost_requests_queued", "Requests that wait for a permit now, by endpoint."),
     (
@@ -99,13 +103,13 @@ impl Metrics {
     /// Only if two of the names above are equal.
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
-        let [requests, duration, stages, in_flight, queued, instances, created, generation, swaps, build] =
-            METRICS;
+        let [requests, duration, stages, batches, rest @ ..] = METRICS;
+        let [in_flight, queued, instances, created, generation, swaps, build] = rest;
         let build = IntGaugeVec::new(Opts::new(build.0, build.1), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&registry, build)?;
         Ok(Metrics {
-            requests: register(&registry, Requests::new([requests, duration, stages])?)?,
+            requests: register(&registry, Requests::new([requests, duration, stages, batches])?)?,
             in_flight: register(&registry, IntGaugeVec::new(opts(in_flight), &["endpoint"])?)?,
             queued: register(&registry, IntGaugeVec::new(opts(queued), &["endpoint"])?)?,
             instances: register(&registry, IntGaugeVec::new(opts(instances), &["endpoint"])?)?,
@@ -152,6 +156,11 @@ impl EndpointMetrics {
     /// Counts a request whose client went away.
     pub fn cancelled(&self) {
         self.requests.cancelled();
+    }
+
+    /// Counts a run of the model that this many requests shared.
+    pub fn run(&self, requests: usize) {
+        self.requests.run(requests);
     }
 
     /// Records how long a request took, in all and by stage.

@@ -27,14 +27,14 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "[[endpoint]]\nplugn = 'h.wasm'\nmodel = 'm.onnx'\n[endpoint.limits]\nmemori = 1\nzzz = 2\n\
-         [endpoint.batching]\nmax_batch = 16\n[sever]\nlisten = ''",
+         [endpoint.batchin]\nmax_batch = 16\n[sever]\nlisten = ''",
         &[],
         &[
             "modelhost.toml:2: `endpoint.plugn`: unknown key; hint: did you mean `plugin`?",
             "modelhost.toml:5: `endpoint.limits.memori`: unknown key; hint: did you mean `memory`?",
             "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `body`, `concurrency`, \
              `memory`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue` and `request_timeout`",
-            "modelhost.toml:7: `endpoint.batching`: unknown key; hint: this version does not batch; remove the table",
+            "modelhost.toml:7: `endpoint.batchin`: unknown key; hint: did you mean `batching`?",
             "modelhost.toml:9: `sever`: unknown key; hint: did you mean `server`?",
         ],
     ),
@@ -85,8 +85,9 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:4: `endpoint.project`: is a file; hint: give the folder that holds it",
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
-            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `env`, `isolation`, \
-             `limits`, `metadata`, `model`, `name`, `network`, `path`, `plugin`, `project` and `watch`",
+            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, `env`, \
+             `isolation`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, `project` and \
+             `watch`",
         ],
     ),
     (
@@ -103,8 +104,6 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
              `cuda:N`",
             "modelhost.toml:4: `endpoint.model.threads`: `0` is out of range; hint: write a whole number from 1 to \
              1024",
-            "modelhost.toml:4: `endpoint.model.path`: is a folder; hint: give an ONNX file; SavedModel folders are \
-             not supported",
             "modelhost.toml:5: `endpoint.isolation`: `requests` is not one of `worker` or `request`; hint: did you \
              mean `request`?",
             "modelhost.toml:6: `endpoint.watch`: `yes` is neither true nor false; hint: write `true` or `false`",
@@ -113,20 +112,27 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
-        "[[endpoint]]\nmodels = { a = 'm.onnx', b = 'm.onnx' }\nplugin = 'h.wasm'\n[[endpoint]]\nmodel = 'm.onnx'\n\
-         models.a = { path = 'm.onnx' }\n[[endpoint]]\nmodels.a = { path = 'm.onnx', signature_key = 'x' }\n\
-         name = 'c'\n[[endpoint]]\nplugin = 'other.wasm'\nmodel.device = 'cpu'",
+        "[[endpoint]]\nmodels = { 'a b' = 'm.onnx', b = 'no.onnx' }\nplugin = 'h.wasm'\n[[endpoint]]\nmodel = 'm.onnx'\n\
+         models.a = { path = 'm.onnx' }\n[[endpoint]]\nmodels.a = { signature_key = 'x', verson = 2 }\n\
+         name = 'c'\n[[endpoint]]\nplugin = 'other.wasm'\nmodel.device = 'cpu'\n[[endpoint]]\n\
+         models.b = { threads = 2 }\nbatching = { wait = 'ever', max_batch = 0 }",
         &["memory 1MiB"],
         &[
-            "--memory: describes one endpoint, and `modelhost.toml` has 4; hint: set `endpoint.limits.memory` in \
+            "--memory: describes one endpoint, and `modelhost.toml` has 5; hint: set `endpoint.limits.memory` in \
              the file",
-            "modelhost.toml:2: `endpoint.models`: has 2 models, an endpoint serves one; hint: give each model an \
-             `[[endpoint]]` of its own",
-            "modelhost.toml:6: `endpoint.models.a`: `model` is set too; hint: keep one of `model` and `models`",
-            "modelhost.toml:8: `endpoint.models.a.signature_key`: unknown key; hint: it selects a signature of a \
-             SavedModel; an ONNX model has one, so remove it",
+            "modelhost.toml:2: `endpoint.models.a b`: `a b` is not a name; hint: write at most 64 letters, digits, \
+             `-`, `_` and `.`, and begin with a letter or a digit",
+            "modelhost.toml:2: `endpoint.models.b`: there is no `DIR/no.onnx`; hint: check the path; a relative one \
+             starts from the folder of the config file",
+            "modelhost.toml:6: `endpoint.models`: `model` is set too; hint: keep one of `model` and `models`",
+            "modelhost.toml:8: `endpoint.models.a.verson`: unknown key; hint: did you mean `version`?",
             "modelhost.toml:12: `endpoint.model.device`: describes a model that is not there; hint: set `path` \
              beside it",
+            "modelhost.toml:14: `endpoint.models.b`: is a model without a path; hint: set `path`",
+            "modelhost.toml:15: `endpoint.batching.max_batch`: `0` is out of range; hint: write a whole number from \
+             1 to 10000",
+            "modelhost.toml:15: `endpoint.batching.wait`: `ever` is not one of `busy` or `always`; hint: write \
+             `busy` or `always`",
         ],
     ),
     (

@@ -15,17 +15,29 @@ const MESSAGE: &str = "make a prediction by sending a post request to this endpo
 
 /// `GET <endpoint>`.
 pub(super) async fn describe(State(target): State<Arc<Target>>) -> Json<Value> {
-    let model = target.endpoint.model();
-    Json(json!({
-        "model_signature": specs(model.map(|model| model.signature().inputs.as_slice())),
-        "model_outputs": specs(model.map(|model| model.signature().outputs.as_slice())),
+    let current = target.endpoint.current();
+    let models = &current.models().0;
+    let first = models.first().map(|model| &*model.signature);
+    let mut answer = json!({
+        "model_signature": specs(first.map(|signature| signature.inputs.as_slice())),
+        "model_outputs": specs(first.map(|signature| signature.outputs.as_slice())),
         "message": MESSAGE,
-    }))
+    });
+    if let (Some(answer), true) = (answer.as_object_mut(), models.len() > 1) {
+        let each = models.iter().map(|model| {
+            let signature =
+                json!({ "inputs": specs(Some(&model.signature.inputs)), "outputs": specs(Some(&model.signature.outputs)) });
+            (model.name.to_string(), signature)
+        });
+        answer.insert("models".to_owned(), Value::Object(each.collect()));
+    }
+    Json(answer)
 }
 
 /// `GET <endpoint>/signature`.
 pub(super) async fn signature(State(target): State<Arc<Target>>) -> Json<Value> {
-    let inputs = target.endpoint.model().map(|model| model.signature().inputs.as_slice());
+    let current = target.endpoint.current();
+    let inputs = current.models().0.first().map(|model| model.signature.inputs.as_slice());
     Json(json!({ "signature": specs(inputs) }))
 }
 

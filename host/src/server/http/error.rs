@@ -27,7 +27,7 @@ fn status(code: Code) -> StatusCode {
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::Overloaded | Code::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Overloaded | Code::ShuttingDown | Code::ModelUnloaded => StatusCode::SERVICE_UNAVAILABLE,
         Code::PluginTrap
         | Code::PluginOutOfMemory
         | Code::PluginBadOutput

@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: [`super::EndpointMetrics`] records into its endpoint's [`Tally`]; the registry reads all tallies
 //! through [`Requests`] when somebody asks for the metrics.
-//! In: outcomes and durations. Out: the first three of [`super::METRICS`], in `prometheus`' own types.
+//! In: outcomes and durations. Out: the first four of [`super::METRICS`], in `prometheus`' own types.
 //! Invariants: a thread writes to its own shard only, so the atomics stay in its core's cache; they only ever grow.
 //! A scrape adds the shards up and stops nobody: two metrics may differ by a request that ends meanwhile, but a
 //! histogram's count is always that of its own buckets.
@@ -45,6 +45,9 @@ const BOUNDS: [u64; 17] = [
     30_000_000_000,
 ];
 
+/// Requests in one run of a model, upper ends of the buckets.
+const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
+
 /// Name and help text of a metric.
 type Named = (&'static str, &'static str);
 
@@ -56,6 +59,7 @@ struct Endpoints {
     requests: Desc,
     duration: Desc,
     stages: Desc,
+    batches: Desc,
     tallies: Mutex<BTreeMap<String, Arc<Tally>>>,
 }
 
@@ -72,6 +76,14 @@ struct Shard {
     errors: [AtomicU64; Code::ALL.len()],
     duration: Durations,
     stages: [Durations; Stage::ALL.len()],
+    batches: Batches,
+}
+
+/// How many runs had how many requests, and all of those added up.
+#[derive(Default)]
+struct Batches {
+    buckets: [AtomicU64; SIZES.len() + 1],
+    requests: AtomicU64,
 }
 
 /// How many durations fell into each bucket, and all of them added up.
@@ -86,7 +98,9 @@ struct Durations {
 impl Requests {
     /// # Errors
     /// If a name or a help text is not one.
-    pub(super) fn new([requests, duration, stages]: [Named; 3]) -> Result<Requests, prometheus::Error> {
+    pub(super) fn new(
+        [requests, duration, stages, batches]: [Named; 4],
+    ) -> Result<Requests, prometheus::Error> {
         let desc = |(name, help): Named, labels: &[&str]| {
             let labels = labels.iter().copied().map(String::from).collect();
             Desc::new(name.to_owned(), help.to_owned(), labels, HashMap::new())
@@ -95,6 +109,7 @@ impl Requests {
             requests: desc(requests, &["endpoint", "outcome"])?,
             duration: desc(duration, &["endpoint"])?,
             stages: desc(stages, &["endpoint", "stage"])?,
+            batches: desc(batches, &["endpoint"])?,
             tallies: Mutex::default(),
         })))
     }
@@ -127,6 +142,15 @@ impl Tally {
         if let Some(counter) = self.own().and_then(|own| own.errors.get(code as usize)) {
             add(counter, 1);
         }
+    }
+
+    pub(super) fn run(&self, requests: usize) {
+        let Some(own) = self.own() else { return };
+        let requests = requests as u64;
+        if let Some(bucket) = own.batches.buckets.get(SIZES.partition_point(|&size| size < requests)) {
+            add(bucket, 1);
+        }
+        add(&own.batches.requests, requests);
     }
 
     pub(super) fn durations(&self, total: Duration, stages: impl Iterator<Item = (Stage, Duration)>) {
@@ -164,6 +188,7 @@ impl Shard {
             .into_iter()
             .chain(&self.errors)
             .chain(durations.flat_map(|durations| durations.buckets.iter().chain([&durations.nanoseconds])))
+            .chain(self.batches.buckets.iter().chain([&self.batches.requests]))
     }
 
     /// The counters of requests, each with its label value.
@@ -182,35 +207,45 @@ impl Durations {
         add(&self.nanoseconds, nanoseconds);
     }
 
-    /// In seconds. The bucket without a bound is the count, which the encoder adds as `+Inf`.
     fn render(&self) -> Histogram {
-        let mut count = 0;
-        let mut below = |counter: &AtomicU64| {
-            count += read(counter);
-            count
-        };
-        let mut buckets = Vec::with_capacity(BOUNDS.len());
-        for (bound, counter) in BOUNDS.into_iter().zip(&self.buckets) {
-            let mut bucket = Bucket::default();
-            bucket.set_upper_bound(seconds(bound));
-            bucket.set_cumulative_count(below(counter));
-            buckets.push(bucket);
-        }
-        let mut histogram = Histogram::default();
-        histogram.set_sample_count(self.buckets.last().map_or(0, below));
-        histogram.set_sample_sum(seconds(read(&self.nanoseconds)));
-        histogram.set_bucket(buckets);
-        histogram
+        render(&BOUNDS.map(seconds), &self.buckets, seconds(read(&self.nanoseconds)))
     }
+}
+
+impl Batches {
+    fn render(&self) -> Histogram {
+        render(&SIZES.map(|size| size as f64), &self.buckets, read(&self.requests) as f64)
+    }
+}
+
+/// The bucket without a bound is the last, and so the count, which the encoder adds as `+Inf`.
+fn render(bounds: &[f64], counters: &[AtomicU64], sum: f64) -> Histogram {
+    let mut count = 0;
+    let mut below = |counter: &AtomicU64| {
+        count += read(counter);
+        count
+    };
+    let mut buckets = Vec::with_capacity(bounds.len());
+    for (bound, counter) in bounds.iter().zip(counters) {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(*bound);
+        bucket.set_cumulative_count(below(counter));
+        buckets.push(bucket);
+    }
+    let mut histogram = Histogram::default();
+    histogram.set_sample_count(counters.last().map_or(0, below));
+    histogram.set_sample_sum(sum);
+    histogram.set_bucket(buckets);
+    histogram
 }
 
 impl Collector for Requests {
     fn desc(&self) -> Vec<&Desc> {
-        vec![&self.0.requests, &self.0.duration, &self.0.stages]
+        vec![&self.0.requests, &self.0.duration, &self.0.stages, &self.0.batches]
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let (mut requests, mut duration, mut stages) = (Vec::new(), Vec::new(), Vec::new());
+        let [mut requests, mut duration, mut stages, mut batches] = [const { Vec::new() }; 4];
         let tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         for (name, tally) in tallies.iter() {
             let sum = tally.sum();
@@ -221,11 +256,13 @@ impl Collector for Requests {
             for (stage, durations) in Stage::ALL.into_iter().zip(&sum.stages) {
                 stages.push(histogram(&[("endpoint", name), ("stage", stage.name())], durations.render()));
             }
+            batches.push(histogram(&[("endpoint", name)], sum.batches.render()));
         }
         vec![
             family(&self.0.requests, MetricType::COUNTER, requests),
             family(&self.0.duration, MetricType::HISTOGRAM, duration),
             family(&self.0.stages, MetricType::HISTOGRAM, stages),
+            family(&self.0.batches, MetricType::HISTOGRAM, batches),
         ]
     }
 }
@@ -313,6 +350,8 @@ mod tests {
         }
         let sum = tally.sum();
         assert!(sum.counters().all(|counter| read(counter) == 111));
-        assert_eq!(sum.counters().count() * size_of::<AtomicU64>(), size_of::<Shard>());
+        // None is forgotten: what is left of the last cache lines is too small for one more histogram.
+        let left = size_of::<Shard>() - sum.counters().count() * size_of::<AtomicU64>();
+        assert!(left < 128, "{left}");
     }
 }

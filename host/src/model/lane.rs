@@ -1,0 +1,66 @@
+//! One endpoint's way to a model.
+//!
+//! Flow: `verify → [lane] → queue or session`.
+//! In:   verified inputs of one request. Out: its [`Prediction`].
+//!
+//! Endpoints that share a model have a lane each: its requests wait in a line of their own and are joined with each
+//! other only, so neither load nor settings of one endpoint reach another.
+
+use std::sync::Arc;
+
+use super::queue::LineId;
+use super::schedule::{Batching, Wait};
+use super::{Model, ModelError, Prediction};
+use crate::tensor::{Signature, Tensor};
+
+/// A way to a loaded model; keeps it loaded.
+#[derive(Debug)]
+pub struct Lane {
+    pub(super) model: Arc<Model>,
+    pub(super) line: LineId,
+    pub(super) batching: Batching,
+}
+
+impl Lane {
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// What the model takes and returns.
+    pub fn signature(&self) -> &Arc<Signature> {
+        self.model.signature()
+    }
+
+    /// How requests share runs.
+    pub fn batching(&self) -> Batching {
+        self.batching
+    }
+
+    /// Runs the model on one request and returns one tensor per output, in signature order.
+    ///
+    /// `inputs` are in signature order and fit it, see `pipeline/verify.rs`. Waits, in the line of this lane, while all
+    /// sessions are running. Dropping the future is safe at any moment: a request that waits leaves the line, a run
+    /// that has started goes on without its caller.
+    ///
+    /// # Errors
+    /// [`ModelError::Input`] and [`ModelError::Run`].
+    pub async fn infer(&self, inputs: Vec<Tensor>) -> Result<Prediction, ModelError> {
+        let sessions = &self.model.sessions;
+        if self.batching.wait == Wait::Always && self.batching.max_batch > 1 {
+            return sessions.queue.submit(self.line, inputs).await;
+        }
+        // Also while others wait: a session that is free has no runner yet, and standing in line for it would keep the
+        // line for ever once it has formed.
+        match sessions.run_in_place(inputs) {
+            Ok(outputs) => Ok(Prediction::alone(outputs?)),
+            Err(inputs) => sessions.queue.submit(self.line, inputs).await,
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.model.sessions.queue.close_line(self.line);
+    }
+}

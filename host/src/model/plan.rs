@@ -1,0 +1,65 @@
+//! How many sessions a model gets, and how many threads each run may use, unless the configuration says.
+//!
+//! In:   the model's size, the machine's cores. Out: a [`Plan`].
+//!
+//! Runs side by side use cores better than threads inside one run, but every session holds its own copy of the weights.
+//! So a model gets one session a core with one thread each while that costs little memory, and fewer sessions with more
+//! threads the larger it is. ARCHITECTURE.md has the measurements.
+
+use super::ModelConfig;
+
+/// Up to this many bytes of weights, copies cost next to nothing.
+const TINY: u64 = 1 << 20;
+
+/// From this many on, one copy is enough.
+const LARGE: u64 = 512 << 20;
+
+/// Copies of a model in between.
+const FEW: usize = 4;
+
+/// How a model is spread over the cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Plan {
+    /// Sessions.
+    pub instances: usize,
+    /// Threads of one run.
+    pub threads: usize,
+}
+
+impl Plan {
+    /// The plan for `model`, whose weights take about `bytes`, on a machine of `cores`.
+    pub fn new(model: &ModelConfig, bytes: u64, cores: usize) -> Plan {
+        let most = match bytes {
+            ..=TINY => cores,
+            ..LARGE => FEW,
+            _ => 1,
+        };
+        let instances = model.instances.unwrap_or_else(|| cores.min(most).max(1));
+        let threads = model.threads.unwrap_or(cores / instances.max(1)).max(1);
+        Plan { instances, threads }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instances_and_threads_share_the_cores() {
+        for (instances, threads, bytes, cores, expected) in [
+            (None, None, 1000, 2, (2, 1)),
+            (None, None, 1000, 16, (16, 1)),
+            (None, None, TINY + 1, 16, (4, 4)),
+            (None, None, TINY + 1, 2, (2, 1)),
+            (None, None, LARGE, 16, (1, 16)),
+            (None, None, LARGE, 1, (1, 1)),
+            (Some(8), None, LARGE, 2, (8, 1)),
+            (Some(1), Some(3), 1000, 16, (1, 3)),
+            (None, Some(2), 1000, 4, (4, 2)),
+        ] {
+            let model = ModelConfig { instances, threads, ..ModelConfig::default() };
+            let plan = Plan::new(&model, bytes, cores);
+            assert_eq!((plan.instances, plan.threads), expected, "{bytes} bytes on {cores} cores");
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The requests that wait for a model, in one line for each endpoint.
+//!
+//! Flow: `lane → [queue] → runner`.
+//! In:   verified inputs. Out: to a runner, the [`Job`]s of one run; to the caller, a [`Ticket`] that resolves to its answer.
+//!
+//! The lines take turns, so an endpoint that sends much does not delay one that sends little; within a line the policy
+//! of `schedule.rs` decides. A line is as long as its endpoint's door lets it be (`limits.concurrency`).
+//!
+//! Invariants: a request that is dropped while it waits leaves the line at once, before it costs model time; every
+//! request that a runner takes gets an answer, or its sender is dropped, which the caller sees.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+
+use super::batch;
+use super::schedule::{self, Batching, Next, Waiting};
+use super::{ModelError, Prediction};
+use crate::tensor::Tensor;
+
+/// A request that waits.
+#[derive(Debug)]
+pub struct Job {
+    number: u64,
+    arrived: Instant,
+    rows: Option<usize>,
+    /// Verified inputs, in signature order.
+    pub inputs: Vec<Tensor>,
+    /// Where its answer goes.
+    pub answer: oneshot::Sender<Result<Prediction, ModelError>>,
+}
+
+impl Job {
+    /// How long it waited until `now`.
+    pub fn waited(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.arrived)
+    }
+
+    /// Its rows, 1 if it has none to share.
+    pub fn rows(&self) -> usize {
+        self.rows.unwrap_or(1)
+    }
+}
+
+impl Waiting for Job {
+    fn arrived(&self) -> Instant {
+        self.arrived
+    }
+
+    fn rows(&self) -> Option<usize> {
+        self.rows
+    }
+
+    fn fits(&self, other: &Job) -> bool {
+        batch::fit(&self.inputs, &other.inputs)
+    }
+}
+
+/// Which line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LineId(u64);
+
+/// All lines of one model.
+#[derive(Debug, Default)]
+pub struct Queue {
+    state: Mutex<State>,
+    /// Wakes a runner that waits for work.
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lines: BTreeMap<LineId, Line>,
+    /// The line that was served last.
+    last: Option<LineId>,
+    /// Counts lines and jobs.
+    numbers: u64,
+    /// Runs under way.
+    running: usize,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    batching: Batching,
+    jobs: VecDeque<Job>,
+}
+
+impl Queue {
+    /// Opens a line.
+    pub fn open(&self, batching: Batching) -> LineId {
+        let mut state = self.lock();
+        state.numbers += 1;
+        let id = LineId(state.numbers);
+        state.lines.insert(id, Line { batching, jobs: VecDeque::new() });
+        id
+    }
+
+    /// Closes a line. Callers who still wait in it, of whom there should be none, see their answer dropped.
+    pub fn close_line(&self, id: LineId) {
+        self.lock().lines.remove(&id);
+    }
+
+    /// Puts a request at the end of a line. Dropping the ticket takes it out again.
+    pub fn submit(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>) -> Ticket {
+        let (answer, answered) = oneshot::channel();
+        let rows = batch::rows(&inputs);
+        let mut state = self.lock();
+        state.numbers += 1;
+        let number = state.numbers;
+        if let Some(line) = state.lines.get_mut(&line) {
+            line.jobs.push_back(Job { number, arrived: Instant::now(), rows, inputs, answer });
+        }
+        drop(state);
+        self.changed.notify_one();
+        Ticket { queue: Arc::clone(self), line, number, answered }
+    }
+
+    /// Waits for work; `None` once the queue is closed. The run counts as under way until the runner says
+    /// [`Queue::done`].
+    pub fn take(&self) -> Option<Vec<Job>> {
+        let mut state = self.lock();
+        loop {
+            if state.closed {
+                return None;
+            }
+            let now = Instant::now();
+            state = match state.next(now) {
+                Ok(jobs) => {
+                    state.running += 1;
+                    let more = state.lines.values().any(|line| !line.jobs.is_empty());
+                    drop(state);
+                    // Whoever waits may have gone to sleep until these were due; now others are.
+                    if more {
+                        self.changed.notify_one();
+                    }
+                    return Some(jobs);
+                }
+                Err(None) => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Err(Some(due)) => {
+                    let patience = due.saturating_duration_since(now);
+                    let waited = self.changed.wait_timeout(state, patience);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// A run is over. The runner comes back with [`Queue::take`], so nobody else needs to look.
+    pub fn done(&self) {
+        self.lock().running -= 1;
+    }
+
+    /// Sends the runners home. What still waits is dropped.
+    pub fn close(&self) {
+        let mut state = self.lock();
+        state.closed = true;
+        state.lines.clear();
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    /// Nothing that can panic runs while the lock is held with the state half changed.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// The jobs of the next run, out of the first line in turn that has one; or when the next one is due.
+    fn next(&mut self, now: Instant) -> Result<Vec<Job>, Option<Instant>> {
+        let idle = self.running == 0;
+        let mut due: Option<Instant> = None;
+        let split = self.last.map_or(LineId(0), |LineId(last)| LineId(last + 1));
+        let turn = self.lines.range(split..).chain(self.lines.range(..split));
+        let mut found = None;
+        for (id, line) in turn {
+            match schedule::next(&line.jobs, &line.batching, idle, now) {
+                Next::Run(places) => {
+                    found = Some((*id, places));
+                    break;
+                }
+                Next::At(time) => due = Some(due.map_or(time, |due| due.min(time))),
+                Next::Nothing => {}
+            }
+        }
+        let Some((id, places)) = found else { return Err(due) };
+        self.last = Some(id);
+        let line = self.lines.get_mut(&id);
+        // From the back, so that the places before stay what they are.
+        let take =
+            |line: &mut Line| places.iter().rev().filter_map(|place| line.jobs.remove(*place)).collect();
+        let mut jobs: Vec<Job> = line.map(take).unwrap_or_default();
+        jobs.reverse();
+        Ok(jobs)
+    }
+}
+
+/// The wait for one request's answer.
+#[derive(Debug)]
+pub struct Ticket {
+    queue: Arc<Queue>,
+    line: LineId,
+    number: u64,
+    answered: oneshot::Receiver<Result<Prediction, ModelError>>,
+}
+
+impl Future for Ticket {
+    type Output = Result<Prediction, ModelError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(Pin::new(&mut self.answered).poll(context));
+        Poll::Ready(answer.unwrap_or_else(|_| Err(ModelError::Run("the model was unloaded".to_owned()))))
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        // Answered, or on its way: a runner has it.
+        if self.answered.is_terminated() {
+            return;
+        }
+        let mut state = self.queue.lock();
+        let Some(line) = state.lines.get_mut(&self.line) else { return };
+        if let Ok(place) = line.jobs.binary_search_by_key(&self.number, |job| job.number) {
+            let job = line.jobs.remove(place);
+            // Its inputs may be large; nobody else is to wait for them to be freed.
+            drop(state);
+            drop(job);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Datatype;
+
+    fn inputs(value: u8) -> Vec<Tensor> {
+        vec![Tensor::new("x".into(), Datatype::Uint8, vec![1], vec![value].into()).unwrap()]
+    }
+
+    fn values(jobs: Option<Vec<Job>>) -> Vec<u8> {
+        jobs.unwrap_or_default().iter().map(|job| job.inputs[0].data[0]).collect()
+    }
+
+    fn batching(max_batch: usize) -> Batching {
+        Batching { max_batch, max_delay: Duration::from_millis(20), ..Batching::default() }
+    }
+
+    #[test]
+    fn lines_take_turns() {
+        let queue = Arc::new(Queue::default());
+        let (busy, quiet) = (queue.open(batching(2)), queue.open(batching(1)));
+        let _tickets = [10, 11, 12, 13, 14].map(|value| queue.submit(busy, inputs(value)));
+        let _ticket = queue.submit(quiet, inputs(20));
+        assert_eq!(values(queue.take()), [10, 11]);
+        assert_eq!(values(queue.take()), [20]);
+        assert_eq!(values(queue.take()), [12, 13]);
+        // The last one waits for company while others run, but not for ever.
+        let started = Instant::now();
+        assert_eq!(values(queue.take()), [14]);
+        assert!(started.elapsed() < Duration::from_secs(5));
+    }
+
+    #[test]
+    fn who_leaves_costs_nothing() {
+        let queue = Arc::new(Queue::default());
+        let line = queue.open(batching(8));
+        let mut tickets: Vec<_> = (0..5).map(|value| Some(queue.submit(line, inputs(value)))).collect();
+        tickets[0] = None;
+        tickets[3] = None;
+        assert_eq!(values(queue.take()), [1, 2, 4]);
+        drop(tickets);
+        queue.done();
+        assert_eq!(queue.lock().running, 0);
+        // A closed line, and a closed queue, tell those who wait.
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let waiting = queue.submit(line, inputs(0));
+        queue.close_line(line);
+        assert!(runtime.block_on(waiting).is_err());
+        let line = queue.open(batching(8));
+        let waiting = queue.submit(line, inputs(0));
+        queue.close();
+        assert!(runtime.block_on(waiting).is_err());
+        assert!(runtime.block_on(queue.submit(line, inputs(0))).is_err());
+        assert!(queue.take().is_none());
+    }
+
+    #[test]
+    fn a_runner_that_waits_is_woken_by_the_batch_that_fills() {
+        let queue = Arc::new(Queue::default());
+        let line = queue.open(Batching { max_delay: Duration::from_secs(3600), ..batching(2) });
+        let first = queue.submit(line, inputs(1));
+        assert_eq!(values(queue.take()), [1]);
+        // The model is busy from here on.
+        let runner = std::thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || values(queue.take())
+        });
+        let _second = queue.submit(line, inputs(2));
+        let _third = queue.submit(line, inputs(3));
+        assert_eq!(runner.join().unwrap(), [2, 3]);
+        drop(first);
+    }
+}

@@ -1,0 +1,58 @@
+//! TensorFlow: the engine of SavedModels, and the only place that names it.
+//!
+//! Flow: `engine → [tensorflow] → TensorFlow's C library`.
+//! - [`saved_model`] reads what a SavedModel says of itself, without TensorFlow; `proto` is the format it reads;
+//! - `library` loads the shared library, once for the process, when the first SavedModel is to be loaded;
+//! - [`api`] is that library made safe, the only unsafe code of the host;
+//! - `session` is one model at work.
+//!
+//! Sessions are cheap: TensorFlow runs one loaded model for any number of threads, so all sessions share it and its
+//! weights. Each run stays on the thread that asks for it.
+//!
+//! A SavedModel is a program: TensorFlow lets it read and write files. Unlike a handler it is not sandboxed, so only
+//! models from trusted sources may be served.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tracing::debug;
+
+use super::engine::{self, LoadError, Loaded, Options};
+use super::{Config, Device};
+
+mod api;
+mod library;
+mod proto;
+mod saved_model;
+mod session;
+
+use saved_model::Servable;
+use session::Session;
+
+/// Loads the SavedModel in `folder` once, for all sessions.
+///
+/// # Errors
+/// No library, no such device or signature, or no model that can be served.
+pub fn load(folder: &Path, options: Options<'_>, config: &Config) -> Result<Loaded, LoadError> {
+    if let Device::Cuda(index) = options.device {
+        return Err(format!("device `cuda:{index}`: this build runs SavedModels on the CPU only").into());
+    }
+    // First what needs no library: a wrong signature key is found out without 600 MB.
+    let servable = Servable::read(folder, options.signature_key)?;
+    let api = library::load(config.tensorflow.as_deref())?;
+    if options.threads > 1 {
+        debug!(
+            model.threads = options.threads,
+            "TensorFlow runs a SavedModel on the thread that asks for it: `threads` has no effect"
+        );
+    }
+    let graph = api::Graph::load(api, folder, saved_model::TAG, &servable.inputs, &servable.outputs)?;
+    let (graph, signature) = (Arc::new(graph), Arc::new(servable.signature));
+    let session = |_| -> Box<dyn engine::Session> {
+        Box::new(Session::new(Arc::clone(&graph), Arc::clone(&signature)))
+    };
+    Ok(Loaded { sessions: (0..options.sessions).map(session).collect(), device: Device::Cpu })
+}
+
+#[cfg(test)]
+mod tests;

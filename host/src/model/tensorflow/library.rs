@@ -1,0 +1,103 @@
+//! Loads TensorFlow's shared library, once for the process.
+//!
+//! Place in the flow: when the first SavedModel is to be loaded; never on the request path, and never without a SavedModel.
+//! In:   the configured folder, the environment, the file system; [`crate::model::library`] has the order.
+//! Out:  the process's one [`Api`], or an error that says where was looked and what brings the library.
+//!
+//! The folder holds two files that belong together: `libtensorflow_cc`, which is opened, and `libtensorflow_framework`,
+//! which it finds beside itself.
+
+use std::env;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use tracing::info;
+
+use super::api::Api;
+use crate::model::library::{Library, LibraryError, Search, file_name};
+
+const STEM: &str = "libtensorflow_cc";
+const MAJOR: &str = "2";
+
+/// The loaded library. It is never unloaded: its threads live as long as the process.
+static API: Mutex<Option<&'static Api>> = Mutex::new(None);
+
+/// Loads the library if this has not happened yet. Later calls return the same one, whatever they ask for.
+///
+/// # Errors
+/// [`LibraryError`]; the next call tries again.
+pub fn load(configured: Option<&Path>) -> Result<&'static Api, LibraryError> {
+    // The value is whole at any moment.
+    let mut api = API.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(api) = *api {
+        return Ok(api);
+    }
+    let configured = configured.map(|folder| folder.join(file_name(STEM, MAJOR)));
+    let search = Search::new(library(), configured, |name| env::var_os(name), Path::new("/"));
+    let (path, opened) = search.first_usable(Api::open)?;
+    info!(library.path = %path.display(), library.version = opened.version(), "TensorFlow loaded");
+    Ok(api.insert(opened))
+}
+
+fn library() -> Library {
+    Library {
+        engine: "TensorFlow",
+        stem: STEM,
+        major: MAJOR,
+        variable: None,
+        folder: "modelhost/lib/tensorflow",
+        package: "tensorflow",
+        cure: "run `make tensorflow`, or `pip install tensorflow-cpu` and set `--tensorflow-lib` to the package's \
+               folder `tensorflow`"
+            .to_owned(),
+        cure_unusable: format!(
+            "run `make tensorflow` and leave this unset, or point it at a folder with {} and {} of the same \
+             TensorFlow {MAJOR}",
+            file_name(STEM, MAJOR),
+            file_name("libtensorflow_framework", MAJOR),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn our_folder_comes_first_then_the_python_package_then_the_system() {
+        let root = tempfile::tempdir().unwrap();
+        let name = file_name(STEM, MAJOR);
+        let places = [
+            "home/.local/share/modelhost/lib/tensorflow",
+            "venv/lib/python3.12/site-packages/tensorflow",
+            "usr/lib",
+        ];
+        for place in places {
+            fs::create_dir_all(root.path().join(place)).unwrap();
+            fs::write(root.path().join(place).join(&name), "").unwrap();
+        }
+        let variable = |name: &str| -> Option<OsString> {
+            let (_, value) =
+                [("HOME", "home"), ("VIRTUAL_ENV", "venv")].into_iter().find(|(known, _)| *known == name)?;
+            Some(root.path().join(value).into())
+        };
+        for place in places {
+            let search = Search::new(library(), None, variable, root.path());
+            let file = root.path().join(place).join(&name);
+            let found = search.first_usable(|path| if path == file { Ok(()) } else { Err(String::new()) });
+            assert_eq!(found.unwrap().0, file);
+            fs::remove_file(&file).unwrap();
+        }
+        let search = Search::new(library(), None, variable, root.path());
+        let error =
+            search.first_usable(|_| Err::<(), _>("it does not open".to_owned())).unwrap_err().to_string();
+        for part in
+            ["TensorFlow's library (", "the configuration: it names none", "hint: run `make tensorflow`"]
+        {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
+}

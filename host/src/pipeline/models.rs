@@ -1,0 +1,90 @@
+//! The models of an endpoint, and which of them a request goes to.
+//!
+//! Place in the flow: after `admit`, before a sandbox is taken.
+//! In:   the request's query, `?model=NAME`, where there is a choice. Out: the lane to that model.
+//!
+//! Invariant: an endpoint with one model never looks at the query, which then is the handler's alone.
+
+use std::sync::Arc;
+
+use crate::error::{Code, RequestError, Stage};
+use crate::model::Lane;
+use crate::request::Request;
+use crate::tensor::Signature;
+
+/// Models by name, in the order of the configuration; the first is the one that requests go to by themselves.
+#[derive(Debug, Clone, Default)]
+pub struct Models(pub Vec<Named>);
+
+/// One model of an endpoint.
+#[derive(Debug, Clone)]
+pub struct Named {
+    /// Its name within the endpoint.
+    pub name: Arc<str>,
+    /// What it took and returned when it was loaded last: what the handler knows.
+    pub signature: Arc<Signature>,
+    /// The way to it; `None` while it is unloaded.
+    pub lane: Option<Arc<Lane>>,
+}
+
+impl Models {
+    /// The model that `request` goes to; `None` if the endpoint has no models.
+    ///
+    /// # Errors
+    /// `not_found` for a name that no model has, `model_unloaded`.
+    pub fn of(&self, request: &Request) -> Result<Option<&Lane>, RequestError> {
+        let named = match self.0.as_slice() {
+            [] => return Ok(None),
+            [only] => only,
+            [first, ..] => match wanted(request.head.query()) {
+                None => first,
+                Some(name) => self.get(name).ok_or_else(|| {
+                    let names: Vec<String> = self.0.iter().map(|named| format!("`{}`", named.name)).collect();
+                    let message = format!("there is no such model; this endpoint has {}", names.join(", "));
+                    RequestError::new(Code::NotFound, Stage::Admit, message)
+                })?,
+            },
+        };
+        match &named.lane {
+            Some(lane) => Ok(Some(lane)),
+            None => {
+                let message = format!("model `{}` is not loaded", named.name);
+                Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message))
+            }
+        }
+    }
+
+    /// The model of this name.
+    pub fn get(&self, name: &str) -> Option<&Named> {
+        self.0.iter().find(|named| *named.name == *name)
+    }
+
+    /// The model that requests go to by themselves, if it is loaded.
+    pub fn first(&self) -> Option<&Lane> {
+        self.0.first()?.lane.as_deref()
+    }
+}
+
+/// What a query says about the model. Names need no escapes.
+fn wanted(query: &str) -> Option<&str> {
+    query.split('&').find_map(|pair| pair.strip_prefix("model="))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_query_names_a_model() {
+        for (query, expected) in [
+            ("", None),
+            ("debug=true", None),
+            ("model=a", Some("a")),
+            ("debug=true&model=a.b-c&x", Some("a.b-c")),
+            ("submodel=a", None),
+            ("model", None),
+        ] {
+            assert_eq!(wanted(query), expected, "{query}");
+        }
+    }
+}
