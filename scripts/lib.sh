@@ -3,8 +3,9 @@
 # reported, and how Debian packages and Python packages are brought in.
 #
 # Invariants: every step says what it does before it takes time (`==> …`); a thing that is missing and cannot be brought
-# in ends the script with its name and the command that brings it; nothing is written outside `target/`, save
-# ONNX Runtime's library (see onnxruntime.sh) and what apt and rustup install on the machine itself.
+# in ends the script with its name and the command that brings it; nothing is written outside `target/`, save the
+# libraries of ONNX Runtime and TensorFlow (see onnxruntime.sh, tensorflow.sh) and what apt and rustup install on the machine
+# itself.
 
 set -euo pipefail
 

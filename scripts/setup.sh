@@ -6,6 +6,7 @@
 
 require_guest_toolchain
 scripts/onnxruntime.sh
+scripts/tensorflow.sh
 scripts/build-guests-py.sh --tools
 scripts/build-guests-js.sh --tools
 step "set up"

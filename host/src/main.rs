@@ -10,10 +10,22 @@ use host::commands::{self, inspect, run, serve};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    quiet_tensorflow();
     let outcome = match cli::parse() {
         Command::Serve(arguments) => serve::serve(&arguments.0),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Run(arguments) => run::run(&arguments),
     };
     commands::exit(outcome)
+}
+
+/// TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as errors and is logged.
+/// It reads the variable when its library is loaded, long after this.
+#[allow(unsafe_code, reason = "the process has one thread yet, so nobody reads the environment meanwhile")]
+fn quiet_tensorflow() {
+    const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
+    if std::env::var_os(LEVEL).is_none() {
+        // SAFETY: called first of all, before any other thread exists.
+        unsafe { std::env::set_var(LEVEL, "2") }
+    }
 }

@@ -12,7 +12,7 @@
 //! Serving, top down:
 //! - [`lane`] is an endpoint's way in;
 //! - `queue` holds what cannot run at once, [`schedule`] decides who runs next and together, [`batch`] joins and splits;
-//! - `sessions` runs it, in place or on a thread of its own.
+//! - `sessions` runs it, in place or on a thread of its own; `shares` keeps slow models from taking every core.
 //!
 //! Invariants: nothing outside this folder knows which engine runs; a request that goes away, at any moment,
 //! leaves every session behind for the next one.
@@ -39,6 +39,7 @@ pub mod plan;
 mod queue;
 pub mod schedule;
 mod sessions;
+mod shares;
 mod tensorflow;
 mod warm_up;
 
@@ -161,10 +162,16 @@ impl Model {
     fn load(model: &ModelConfig, location: Location, config: &Config) -> Result<Model, ModelError> {
         let started = Instant::now();
         let failed = |reason| ModelError::Load { path: model.path.clone(), reason };
-        let plan = Plan::new(model, location.bytes, thread::available_parallelism().map_or(1, NonZero::get));
+        let plan = Plan::new(
+            model,
+            location.bytes_per_session(),
+            thread::available_parallelism().map_or(1, NonZero::get),
+        );
         let options = Options {
             device: model.device,
+            device_memory: plan.device_memory,
             sessions: plan.instances,
+            gpu_sessions: plan.gpu_instances,
             threads: plan.threads,
             signature_key: model.signature_key.as_deref(),
         };
@@ -172,13 +179,13 @@ impl Model {
         let Some(signature) = loaded.sessions.first().map(|session| Arc::clone(session.signature())) else {
             return Err(failed("instances must be at least 1".to_owned()));
         };
-        let sessions = Sessions::start(loaded.sessions, signature)
+        let sessions = Sessions::start(loaded.sessions, signature, plan.threads)
             .map_err(|error| failed(format!("its threads do not start: {error}")))?;
         info!(
             model.path = %model.path.display(),
             model.version = location.version,
             model.device = %loaded.device,
-            model.instances = plan.instances,
+            model.instances = sessions.count(),
             model.threads = plan.threads,
             duration_ms = started.elapsed().as_millis(),
             "model loaded"

@@ -11,6 +11,7 @@
 
 mod batching;
 mod cli;
+mod device;
 mod hangup;
 mod instances;
 mod iris;

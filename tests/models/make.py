@@ -168,6 +168,13 @@ def main():
     # Returns something that is no tensor, as scikit-learn's ZipMap does.
     write("sequence", "sequence", [node("SequenceConstruct", ["x"], ["list"])],
           [value_info("x", FLOAT, ["N"])], [sequence_info("list", FLOAT)])
+    # The first output is the input itself: no operator makes it.
+    write("passes_through", "passes_through", [node("Neg", ["x"], ["y"])], [value_info("x", FLOAT, ["N"])],
+          [value_info("x", FLOAT, ["N"]), value_info("y", FLOAT, ["N"])])
+    # The output is a constant of the model, whatever goes in.
+    write("constant", "constant", [node("Neg", ["x"], ["unused"])], [value_info("x", FLOAT, ["N"])],
+          [value_info("c", FLOAT, [1000]), value_info("unused", FLOAT, ["N"])],
+          [initializer("c", FLOAT, [1000], floats(range(1000)))])
     # Takes some milliseconds.
     nodes, shape = work("x", "y", 320, 8)
     write("slow", "slow", nodes, [value_info("x", FLOAT, [1])], [value_info("y", FLOAT, [])], [shape])

@@ -19,7 +19,7 @@ pub mod wire;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -28,9 +28,14 @@ use serde_json::Value;
 /// How long anything may take before a test calls it hung.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Root of the repository.
+/// Root of the repository: where this was compiled, or `E2E_ROOT` for tests that were carried to another machine.
 pub fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+    static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
+        std::env::var_os("E2E_ROOT")
+            .unwrap_or_else(|| concat!(env!("CARGO_MANIFEST_DIR"), "/..").into())
+            .into()
+    });
+    &ROOT
 }
 
 fn existing(path: PathBuf, make: &str) -> PathBuf {

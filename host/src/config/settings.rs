@@ -158,7 +158,7 @@ settings! {
     DEVICE_MEMORY: Model, "device-memory", "endpoint.model.device_memory", Kind::Value("SIZE|none"), "none",
         "Most memory of a GPU that one model may take.";
     INSTANCES: Model, "instances", "endpoint.model.instances", Kind::Value("N"), "auto",
-        "How many runs of the model there may be at the same time. On a CPU, each has a copy of its weights.";
+        "How many runs of the model there may be at the same time. An ONNX model is loaded once for each.";
     THREADS: Model, "threads", "endpoint.model.threads", Kind::Value("N"), "auto",
         "Threads that one run of an ONNX model may use.";
     MAX_BATCH: Model, "max-batch", "endpoint.batching.max_batch", Kind::Value("N"), "1",

@@ -34,8 +34,12 @@ pub trait Session: Send + Debug {
 pub struct Options<'a> {
     /// Where it runs.
     pub device: Device,
-    /// How many sessions; at least 1.
+    /// Most memory of a GPU that each session may take, in bytes; `None` sets no limit.
+    pub device_memory: Option<u64>,
+    /// How many sessions, if it runs on the CPU; at least 1.
     pub sessions: usize,
+    /// How many sessions, if it runs on a GPU; at least 1.
+    pub gpu_sessions: usize,
     /// Threads that one run may use; at least 1.
     pub threads: usize,
     /// Which signature of a SavedModel is served; `None` chooses by its rule.
@@ -45,7 +49,7 @@ pub struct Options<'a> {
 /// A loaded model.
 #[derive(Debug)]
 pub struct Loaded {
-    /// As many as were asked for.
+    /// As many as were asked for on this device.
     pub sessions: Vec<Box<dyn Session>>,
     /// Where they run: [`Device::Auto`] is decided by now.
     pub device: Device,

@@ -43,6 +43,14 @@ pub struct Location {
 }
 
 impl Location {
+    /// Bytes of weights that each session holds for itself: TensorFlow's share one copy.
+    pub fn bytes_per_session(&self) -> u64 {
+        match self.format {
+            Format::Onnx => self.bytes,
+            Format::SavedModel => 0,
+        }
+    }
+
     /// Finds the model that `path` names.
     ///
     /// # Errors

@@ -2,15 +2,21 @@
 //!
 //! Flow: `engine → [onnx] → ONNX Runtime`.
 //! - `library` loads its shared library, once for the process;
-//! - `session` is one loaded copy of a model.
+//! - `session` is one loaded copy of a model, `value` what goes in and comes out;
+//! - `cuda` puts a session on a GPU, `pinned` is the way of its values to and from there.
 
 use std::path::Path;
+
+use tracing::info;
 
 use super::engine::{self, LoadError, Loaded, Options};
 use super::{Config, Device};
 
+mod cuda;
 mod library;
+mod pinned;
 mod session;
+mod value;
 
 use session::Session;
 
@@ -24,9 +30,27 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
         let text = "`signature_key` selects a signature of a SavedModel; an ONNX model has one, so remove it";
         return Err(text.to_owned().into());
     }
-    let session = || -> Result<Box<dyn engine::Session>, String> {
-        Ok(Box::new(Session::load(&environment, path, options.device, options.threads)?))
+    let on = |device: Device, count: usize| -> Result<Loaded, String> {
+        let session = |_| -> Result<Box<dyn engine::Session>, String> {
+            Ok(Box::new(Session::load(&environment, path, device, options.device_memory, options.threads)?))
+        };
+        Ok(Loaded { sessions: (0..count).map(session).collect::<Result<_, _>>()?, device })
     };
-    let sessions = (0..options.sessions).map(|_| session()).collect::<Result<_, _>>()?;
-    Ok(Loaded { sessions, device: Device::Cpu })
+    let loaded = match options.device {
+        Device::Cpu => on(Device::Cpu, options.sessions),
+        Device::Cuda(_) => on(options.device, options.gpu_sessions),
+        Device::Auto => match on(Device::Cuda(0), options.gpu_sessions) {
+            Ok(loaded) => {
+                info!(model.path = %path.display(), "device `auto`: `cuda:0`, a session was created on it");
+                Ok(loaded)
+            }
+            Err(reason) => {
+                // The hint is for those who asked for a GPU.
+                let reason = reason.lines().next().unwrap_or_default();
+                info!(model.path = %path.display(), reason, "device `auto`: the CPU");
+                on(Device::Cpu, options.sessions)
+            }
+        },
+    };
+    Ok(loaded?)
 }

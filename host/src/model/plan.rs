@@ -5,6 +5,9 @@
 //! Runs side by side use cores better than threads inside one run, but every session holds its own copy of the weights.
 //! So a model gets one session a core with one thread each while that costs little memory, and fewer sessions with more
 //! threads the larger it is. ARCHITECTURE.md has the measurements.
+//!
+//! A GPU is the other way round: one run fills it, and its memory is what is short. So a model gets one session there;
+//! more than one lets the copies of one run overlap with the work of another, at the price of another copy of the weights.
 
 use super::ModelConfig;
 
@@ -20,8 +23,12 @@ const FEW: usize = 4;
 /// How a model is spread over the cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
-    /// Sessions.
+    /// Sessions on the CPU.
     pub instances: usize,
+    /// Sessions on a GPU.
+    pub gpu_instances: usize,
+    /// Most memory of a GPU that each of its sessions may take, in bytes: they share what the model may take.
+    pub device_memory: Option<u64>,
     /// Threads of one run.
     pub threads: usize,
 }
@@ -36,7 +43,9 @@ impl Plan {
         };
         let instances = model.instances.unwrap_or_else(|| cores.min(most).max(1));
         let threads = model.threads.unwrap_or(cores / instances.max(1)).max(1);
-        Plan { instances, threads }
+        let gpu_instances = model.instances.unwrap_or(1).max(1);
+        let device_memory = model.device_memory.map(|memory| memory / gpu_instances as u64);
+        Plan { instances, gpu_instances, device_memory, threads }
     }
 }
 
@@ -60,6 +69,20 @@ mod tests {
             let model = ModelConfig { instances, threads, ..ModelConfig::default() };
             let plan = Plan::new(&model, bytes, cores);
             assert_eq!((plan.instances, plan.threads), expected, "{bytes} bytes on {cores} cores");
+        }
+    }
+
+    #[test]
+    fn a_gpu_gets_one_session_unless_told_and_sessions_share_its_memory() {
+        for (instances, device_memory, expected) in [
+            (None, None, (1, None)),
+            (None, Some(1000), (1, Some(1000))),
+            (Some(4), Some(1000), (4, Some(250))),
+            (Some(2), None, (2, None)),
+        ] {
+            let model = ModelConfig { instances, device_memory, ..ModelConfig::default() };
+            let plan = Plan::new(&model, 1000, 16);
+            assert_eq!((plan.gpu_instances, plan.device_memory), expected);
         }
     }
 }

@@ -10,6 +10,12 @@
 //! the request. A run of milliseconds there would stall every request of that thread. Large inputs always go to a runner,
 //! since the time of others says nothing about them.
 //!
+//! # Fair shares
+//! A run cannot be interrupted, so a model of seconds would keep a core from a model of a millisecond for as long as the
+//! kernel's scheduler lets it. The runners of slow models therefore step back: the scheduler gives a core to whoever else
+//! wants it, and all of it to them while nobody does; and while faster models are in use they leave one core alone
+//! (`shares.rs`).
+//!
 //! Invariant: a session is locked for exactly one run, so it comes back after an error, a panic, and when the caller has
 //! gone meanwhile.
 
@@ -21,7 +27,7 @@ use std::time::{Duration, Instant};
 
 use super::engine::Session;
 use super::queue::{Job, Queue};
-use super::{ModelError, Prediction, batch, warm_up};
+use super::{ModelError, Prediction, batch, shares, warm_up};
 use crate::shard;
 use crate::tensor::{Signature, Tensor};
 
@@ -31,6 +37,12 @@ const FAST: Duration = Duration::from_micros(200);
 /// Inputs larger than this, in bytes, are not: nothing tells how long they take.
 const SMALL: usize = 64 << 10;
 
+/// A model whose warm-up run takes this long is one for which nobody waits in milliseconds.
+const SLOW: Duration = Duration::from_millis(100);
+
+/// How far runners of slow models step back: about a tenth of a core beside a thread that does not (`sched(7)`).
+const SLOW_NICENESS: i32 = 10;
+
 /// All sessions of one model, and the requests that wait for them.
 #[derive(Debug)]
 pub struct Sessions {
@@ -39,6 +51,8 @@ pub struct Sessions {
     /// Requests that wait for a runner.
     pub queue: Arc<Queue>,
     sessions: Vec<Mutex<Box<dyn Session>>>,
+    /// `None` for a model that is not slow.
+    cores_of_a_slow_run: Option<usize>,
     /// About the 80th percentile of the time of recent runs with small inputs, in nanoseconds. Not an average: a run
     /// that the kernel interrupts takes a thousand times longer, and one of those must not count as a thousand.
     typical: AtomicU64,
@@ -46,13 +60,14 @@ pub struct Sessions {
 
 impl Sessions {
     /// Runs every session some times on zeros, so that no request pays for the engine's first allocations, takes the
-    /// time, and starts the runners. They end when the queue is closed.
+    /// time, and starts the runners. They end when the queue is closed. `threads`: how many one run may use.
     ///
     /// # Errors
     /// The operating system refuses a thread.
     pub fn start(
         mut sessions: Vec<Box<dyn Session>>,
         signature: Arc<Signature>,
+        threads: usize,
     ) -> std::io::Result<Arc<Sessions>> {
         // Until a run has been timed, a run is not fast; the first one that is tips the balance.
         let mut typical = FAST;
@@ -68,12 +83,17 @@ impl Sessions {
             signature,
             queue: Arc::default(),
             sessions: sessions.into_iter().map(Mutex::new).collect(),
+            cores_of_a_slow_run: (typical >= SLOW).then_some(threads),
             typical: AtomicU64::new(nanoseconds(typical)),
         });
         for index in 0..this.sessions.len() {
             let runner = Arc::clone(&this);
-            let started =
-                thread::Builder::new().name(format!("model-{index}")).spawn(move || runner.work(index));
+            let started = thread::Builder::new().name(format!("model-{index}")).spawn(move || {
+                if runner.cores_of_a_slow_run.is_some() {
+                    step_back();
+                }
+                runner.work(index);
+            });
             if let Err(error) = started {
                 this.queue.close();
                 return Err(error);
@@ -128,6 +148,7 @@ impl Sessions {
         let Some(session) = self.sessions.get(index) else { return };
         while let Some(jobs) = self.queue.take() {
             {
+                let _share = self.cores_of_a_slow_run.map(shares::begin);
                 // Only ever held by another for the time of one fast run.
                 let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
                 self.serve(&mut **session, jobs);
@@ -199,12 +220,23 @@ impl Sessions {
     /// Runs and notes how long it took for each of the `requests` in it.
     fn timed<T>(&self, requests: u64, run: impl FnOnce() -> T) -> T {
         let started = Instant::now();
+        if self.cores_of_a_slow_run.is_none() {
+            shares::note_fast_run(started);
+        }
         let result = run();
         let old = self.typical.load(Ordering::Relaxed);
         let new = towards(old, nanoseconds(started.elapsed()) / requests.max(1));
         // Two runs that end together may lose one measurement, which does no harm.
         self.typical.store(new, Ordering::Relaxed);
         result
+    }
+}
+
+/// Lowers the calling thread's own priority. Elsewhere than on Linux this would lower the process's.
+fn step_back() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, SLOW_NICENESS) {
+        tracing::debug!(%error, "a slow model runs at full priority");
     }
 }
 

@@ -9,6 +9,9 @@
 //! Sessions are cheap: TensorFlow runs one loaded model for any number of threads, so all sessions share it and its
 //! weights. Each run stays on the thread that asks for it.
 //!
+//! TensorFlow writes its own log to stderr, past ours; a run that fails leaves a line there that may quote values. `main.rs`
+//! sees to it that only its errors come; two lines at the loading of the library cannot be kept away.
+//!
 //! A SavedModel is a program: TensorFlow lets it read and write files. Unlike a handler it is not sandboxed, so only
 //! models from trusted sources may be served.
 

@@ -24,7 +24,14 @@ fn load_all(folder: &Path, key: Option<&str>, device: Device, sessions: usize) -
         tensorflow: env::var_os("MODELHOST_TENSORFLOW_LIB").map(PathBuf::from),
         ..Config::default()
     };
-    let options = Options { device, sessions, threads: 1, signature_key: key };
+    let options = Options {
+        device,
+        device_memory: None,
+        sessions,
+        gpu_sessions: sessions,
+        threads: 1,
+        signature_key: key,
+    };
     match load(folder, options, &config) {
         Ok(loaded) => {
             assert_eq!((loaded.sessions.len(), loaded.device), (sessions, Device::Cpu));

@@ -5,7 +5,7 @@
 //! Invariant: an array is written while it is made and never after, so any thread may read it.
 
 use std::ffi::c_int;
-use std::{ptr, slice};
+use std::{mem, ptr, slice};
 
 use super::{Api, Owned, RawString, RawTensor};
 use crate::model::tensorflow::saved_model;
@@ -85,6 +85,8 @@ impl Array {
             unsafe { Array::own(api, (api.allocate_tensor)(element_type, extents.as_ptr(), rank, length)) };
         let array = array.ok_or_else(|| format!("shape {shape:?} does not take {length} bytes"))?;
         if array.size() != length || (length > 0 && array.data().is_null()) {
+            // Left alone: were it of strings, deleting it would free what was never there.
+            mem::forget(array);
             return Err(format!("there is no memory for {length} bytes"));
         }
         Ok(array)
