@@ -8,11 +8,13 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 
 # Arguments for `make bench`, such as BENCH="--seconds 10".
 BENCH ?=
+# Arguments for `make gpu-check`, such as GPU_CHECK="--seconds 10".
+GPU_CHECK ?=
 
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build host examples guests demo test bench ci fmt lint doc supply-chain tensorflow clean
+.PHONY: help setup build host examples guests demo test bench gpu-check ci fmt lint doc supply-chain tensorflow clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +35,9 @@ test: build ## set up, build, run every test
 bench: build ## measure the host against a native server without WebAssembly
 	@scripts/onnxruntime.sh
 	@scripts/bench.sh $(BENCH)
+
+gpu-check: ## everything that needs a GPU: tests and measurements, see docs/gpu.md
+	@scripts/gpu-check.sh $(GPU_CHECK)
 
 ci: fmt-check lint doc supply-chain test ## what has to pass before a change goes in
 

@@ -21,7 +21,11 @@ fn main() -> ExitCode {
 
 /// TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as errors and is logged.
 /// It reads the variable when its library is loaded, long after this.
-#[allow(unsafe_code, reason = "the process has one thread yet, so nobody reads the environment meanwhile")]
+#[allow(
+    unsafe_code,
+    clippy::disallowed_methods,
+    reason = "the process has one thread yet, so nobody reads the environment meanwhile"
+)]
 fn quiet_tensorflow() {
     const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
     if std::env::var_os(LEVEL).is_none() {

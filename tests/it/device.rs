@@ -54,7 +54,7 @@ fn auto_says_in_one_line_what_it_took_and_why() {
         Some("cuda:0") => assert!(line.contains("`cuda:0`, a session was created on it"), "{line}"),
         other => panic!("runs on {other:?}"),
     }
-    assert_eq!(host.post("/m", r#"{"a": [1, 2], "b": [3, 4]}"#).json(), json!([4.0, 6.0]));
+    assert_eq!(host.post("/m", r#"{"a": [1, 2], "b": [3, 4]}"#).json(), json!([[4.0, 6.0]]));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn gpu_memory_is_limited_model_by_model() {
     let host = Host::configured(&config);
     assert_eq!(host.endpoint("encoder")["models"][0]["device"], "cuda:0");
     assert_eq!(device(&host), "cuda:0");
-    assert_eq!(host.post("/m", r#"{"a": [1, 2], "b": [3, 4]}"#).json(), json!([4.0, 6.0]));
+    assert_eq!(host.post("/m", r#"{"a": [1, 2], "b": [3, 4]}"#).json(), json!([[4.0, 6.0]]));
 }
 
 #[test]

@@ -88,6 +88,10 @@ fn every_outcome_is_counted_once_under_its_name() {
     let reply = host.request("POST", "/bare", &[("content-type", "text/plain")], b"x");
     assert_eq!((reply.status, outcome(&host, "bare", "unsupported_media_type")), (415, 1.0));
 
+    let unload = format!("{}/admin/v1/endpoints/bare/models/default/unload", host.admin);
+    assert_eq!(e2e::request("POST", &unload, &[], b"").status, 200);
+    assert_eq!((host.post("/bare", "[1]").status, outcome(&host, "bare", "model_unloaded")), (503, 1.0));
+
     // One request holds the only place until its client goes away. It sleeps; computing would go on to its end.
     let mut busy = TcpStream::connect(host.url.strip_prefix("http://").unwrap()).unwrap();
     write!(busy, "POST /one HTTP/1.1\r\nhost: x\r\ncontent-length: 12\r\n\r\nsleep:100000").unwrap();
@@ -101,7 +105,7 @@ fn every_outcome_is_counted_once_under_its_name() {
     wait_until("its place", || of(&host, "modelhost_requests_in_flight", "one") == 0.0);
     assert_eq!((host.post("/one", "sleep:0").status, outcome(&host, "one", "ok")), (200, 1.0));
 
-    provoked.extend(["unsupported_media_type", "overloaded"]);
+    provoked.extend(["unsupported_media_type", "overloaded", "model_unloaded"]);
     // Those are counted nowhere: they belong to no endpoint, or to nothing that can be provoked.
     let others = ["not_found", "method_not_allowed", "shutting_down", "internal"];
     assert_eq!(statuses.keys().map(String::as_str).collect::<BTreeSet<_>>(), &provoked | &others.into());
@@ -204,7 +208,14 @@ fn the_text_can_be_parsed_line_by_line() {
     // A histogram's buckets never fall, and the last is the count.
     let histograms: Vec<_> =
         kinds.iter().filter(|(_, kind)| **kind == "histogram").map(|(name, _)| *name).collect();
-    assert_eq!(histograms, ["modelhost_request_duration_seconds", "modelhost_stage_duration_seconds"]);
+    assert_eq!(
+        histograms,
+        [
+            "modelhost_batch_requests",
+            "modelhost_request_duration_seconds",
+            "modelhost_stage_duration_seconds"
+        ]
+    );
     let mut last: Option<(String, f64)> = None;
     for line in text.lines().filter(|line| line.contains("_bucket{")) {
         let (labels, rest) = line.split_once("le=\"").expect(line);

@@ -168,12 +168,9 @@ fn endpoints_that_name_the_same_model_share_it() {
     let path = model("identity_fp32").display().to_string();
     let endpoint =
         |name: &str, more: &str| format!("[[endpoint]]\nname = '{name}'\nmodel = '{path}'\n{more}\n");
-    let host = Host::configured(&format!(
-        "{}{}{}",
-        endpoint("a", ""),
-        endpoint("b", "batching.max_batch = 4"),
-        format!("[[endpoint]]\nname = 'c'\nmodel = {{ path = '{path}', instances = 1 }}\n"),
-    ));
+    let third = format!("[[endpoint]]\nname = 'c'\nmodel = {{ path = '{path}', instances = 1 }}\n");
+    let host =
+        Host::configured(&[endpoint("a", ""), endpoint("b", "batching.max_batch = 4"), third].concat());
     // The third has settings of its own.
     wait_until("the log", || host.log().contains("endpoint=c"));
     assert_eq!(host.log().matches("model loaded").count(), 2, "{}", host.log());

@@ -106,8 +106,8 @@ fn a_model_that_cannot_be_served_is_refused_by_name() {
     // What was asked for by name is had or is an error.
     let error = refused(1, &["--model", model("add").to_str().unwrap(), "--device", "cuda:7"]);
     assert_contains(&error, &["cuda:7"]);
-    let error = refused(2, &["--model", folder.path().to_str().unwrap()]);
-    assert_contains(&error, &["is a folder", "ONNX file"]);
+    let error = refused(1, &["--model", folder.path().to_str().unwrap()]);
+    assert_contains(&error, &["without `saved_model.pb` and without versions"]);
 }
 
 /// `host serve` of the model `add` with nothing of this process's surroundings but these variables.

@@ -230,19 +230,15 @@ impl Walker<'_> {
 
 /// What to say about a key that nobody knows.
 fn unknown(table: Keys<'_>, name: &str) -> Complaint {
-    let hint = match (table.meant, name) {
-        _ => {
-            let elsewhere = settings::ALL
-                .iter()
-                .map(|setting| setting.key)
-                .find(|key| key.rsplit_once('.').is_some_and(|(_, last)| last == name));
-            let siblings = children(table.meant);
-            match (elsewhere, similar(name, siblings.iter().copied())) {
-                (Some(key), _) => format!("did you mean `{key}`?"),
-                (None, Some(sibling)) => format!("did you mean `{sibling}`?"),
-                (None, None) => format!("known here are {}", list(siblings, "and")),
-            }
-        }
+    let elsewhere = settings::ALL
+        .iter()
+        .map(|setting| setting.key)
+        .find(|key| key.rsplit_once('.').is_some_and(|(_, last)| last == name));
+    let siblings = children(table.meant);
+    let hint = match (elsewhere, similar(name, siblings.iter().copied())) {
+        (Some(key), _) => format!("did you mean `{key}`?"),
+        (None, Some(sibling)) => format!("did you mean `{sibling}`?"),
+        (None, None) => format!("known here are {}", list(siblings, "and")),
     };
     Complaint::new("unknown key", hint)
 }

@@ -164,9 +164,9 @@ settings! {
     MAX_BATCH: Model, "max-batch", "endpoint.batching.max_batch", Kind::Value("N"), "1",
         "Most rows that requests may share one run with. 1 switches batching off.";
     MAX_DELAY: Model, "max-delay", "endpoint.batching.max_delay", Kind::Value("DURATION"), "2ms",
-        "Longest that a request waits for others to share a run with.";
+        "Longest that a request waits for others to share a run with, under `always`.";
     BATCH_WAIT: Model, "batch-wait", "endpoint.batching.wait", Kind::Value("busy|always"), "busy",
-        "When it waits: `busy` while the model is running something, `always` also while it is idle, for fuller batches.";
+        "When it waits: `busy` until a session of the model is free, `always` for `max_delay` or a full batch.";
     ONNXRUNTIME_LIB: Model, "onnxruntime-lib", "onnxruntime.lib", Kind::Value("FILE"), "searched for, see below",
         "ONNX Runtime's shared library.";
     TENSORFLOW_LIB: Model, "tensorflow-lib", "tensorflow.lib", Kind::Value("DIR"), "searched for, see below",

@@ -47,7 +47,7 @@ impl Endpoint {
         let started = Instant::now();
         let turn = self.swapping.lock().await;
         let old = self.current();
-        let place = self.place(name)?;
+        let place = self.place(name).ok_or_else(|| self.no_such_model(name))?;
         let (Some(before), Some((name, config))) = (old.models().0.get(place), self.config.models.get(place))
         else {
             return Err(self.no_such_model(name));
@@ -85,7 +85,7 @@ impl Endpoint {
     pub async fn unload_model(&self, name: &str) -> Result<bool, DeployError> {
         let turn = self.swapping.lock().await;
         let old = self.current();
-        let place = self.place(name)?;
+        let place = self.place(name).ok_or_else(|| self.no_such_model(name))?;
         let mut models = old.models().clone();
         if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {
             return Ok(false);
@@ -96,9 +96,8 @@ impl Endpoint {
     }
 
     /// Where a model stands, in the configuration and in every generation.
-    fn place(&self, name: &str) -> Result<usize, DeployError> {
-        let found = self.config.models.iter().position(|(known, _)| known == name);
-        found.ok_or_else(|| self.no_such_model(name))
+    fn place(&self, name: &str) -> Option<usize> {
+        self.config.models.iter().position(|(known, _)| known == name)
     }
 
     fn no_such_model(&self, name: &str) -> DeployError {

@@ -36,10 +36,12 @@ pub struct Plan {
 impl Plan {
     /// The plan for `model`, whose weights take about `bytes`, on a machine of `cores`.
     pub fn new(model: &ModelConfig, bytes: u64, cores: usize) -> Plan {
-        let most = match bytes {
-            ..=TINY => cores,
-            ..LARGE => FEW,
-            _ => 1,
+        let most = if bytes <= TINY {
+            cores
+        } else if bytes < LARGE {
+            FEW
+        } else {
+            1
         };
         let instances = model.instances.unwrap_or_else(|| cores.min(most).max(1));
         let threads = model.threads.unwrap_or(cores / instances.max(1)).max(1);

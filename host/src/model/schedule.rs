@@ -1,13 +1,12 @@
 //! Decides which of the requests that wait for a model run next, and together: the policy of dynamic batching.
 //!
-//! Flow: `queue` asks, whenever something has changed.
-//! In:   the line of requests, oldest first; the limits; whether the model is idle; the time. Out: who runs now, or when
-//!       to ask again.
+//! Flow: `queue` asks for a runner that has nothing to do.
+//! In:   the line of requests, oldest first; the limits; the time. Out: who runs now, or when to ask again.
 //!
 //! # When a batch closes
 //! - It is **full**: `max_batch` rows, or the next request that fits would exceed them.
 //! - Its oldest member has waited for `max_delay`.
-//! - The model is **idle**: nothing runs, so waiting would only cost time. Not under [`Wait::Always`].
+//! - The model is **idle**: a runner asks, so waiting would only cost time. Not under [`Wait::Always`].
 //!
 //! Invariants: a pure function of what goes in. The oldest request is a member of every batch that closes, so requests
 //! that fit with nobody are never overtaken for ever; a request that cannot share a run never waits for others.
@@ -28,7 +27,7 @@ pub struct Batching {
 /// When a batch that is not full waits for more requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wait {
-    /// While the model is running something: an idle server adds no delay.
+    /// While all sessions of the model are running: an idle server adds no delay.
     #[default]
     Busy,
     /// Always, for fuller batches at the price of `max_delay` for a single caller.
@@ -62,11 +61,10 @@ pub enum Next {
     Nothing,
 }
 
-/// Looks at one line. `idle`: no run of this model is under way.
+/// Looks at one line, for a session that is free.
 pub fn next<'a, J: Waiting + 'a>(
     line: impl IntoIterator<Item = &'a J>,
     batching: &Batching,
-    idle: bool,
     now: Instant,
 ) -> Next {
     let mut line = line.into_iter().enumerate();
@@ -89,8 +87,8 @@ pub fn next<'a, J: Waiting + 'a>(
     full |= rows == batching.max_batch;
     // Arrivals come from the same monotonic clock; a day more than that is beyond any limit.
     let due = oldest.arrived().checked_add(batching.max_delay).unwrap_or(now);
-    let at_once = idle && batching.wait == Wait::Busy;
-    if full || at_once || due <= now { Next::Run(members) } else { Next::At(due) }
+    let idle = batching.wait == Wait::Busy;
+    if full || idle || due <= now { Next::Run(members) } else { Next::At(due) }
 }
 
 #[cfg(test)]
@@ -114,12 +112,12 @@ mod tests {
 
     /// What happens to `line` with `max_batch = 4` and `max_delay = 10 ms`: the places that run, or how many
     /// milliseconds are left.
-    fn decide(line: &[(usize, char, u64)], idle: bool, wait: Wait) -> Result<Vec<usize>, u64> {
+    fn decide(line: &[(usize, char, u64)], wait: Wait) -> Result<Vec<usize>, u64> {
         // The clock stands still: every age is measured from here.
         let now = Instant::now() + Duration::from_secs(1);
         let line: Vec<Job> = line.iter().map(|(rows, shape, age)| Job(*rows, *shape, *age, now)).collect();
         let batching = Batching { max_batch: 4, max_delay: Duration::from_millis(10), wait };
-        match next(&line, &batching, idle, now) {
+        match next(&line, &batching, now) {
             Next::Run(places) => Ok(places),
             Next::At(time) => Err(u64::try_from((time - now).as_millis()).unwrap()),
             Next::Nothing => Err(u64::MAX),
@@ -129,40 +127,37 @@ mod tests {
     #[test]
     fn a_batch_closes_when_full_or_due_or_idle() {
         use Wait::{Always, Busy};
-        const BUSY: bool = false;
-        const IDLE: bool = true;
-        for (line, idle, wait, expected) in [
+        for (line, wait, expected) in [
             // Nobody is there.
-            (vec![], IDLE, Busy, Err(u64::MAX)),
-            // Idle: at once, with all who are there.
-            (vec![(1, 'a', 0)], IDLE, Busy, Ok(vec![0])),
-            (vec![(1, 'a', 0), (1, 'a', 0)], IDLE, Busy, Ok(vec![0, 1])),
-            // Busy: until the oldest has waited long enough.
-            (vec![(1, 'a', 0)], BUSY, Busy, Err(10)),
-            (vec![(1, 'a', 7), (1, 'a', 2)], BUSY, Busy, Err(3)),
-            (vec![(1, 'a', 10), (1, 'a', 2)], BUSY, Busy, Ok(vec![0, 1])),
-            (vec![(1, 'a', 99)], BUSY, Busy, Ok(vec![0])),
-            // Asked to wait, it waits when idle too.
-            (vec![(1, 'a', 4)], IDLE, Always, Err(6)),
-            (vec![(1, 'a', 10)], IDLE, Always, Ok(vec![0])),
-            (vec![(1, 'a', 0); 4], IDLE, Always, Ok(vec![0, 1, 2, 3])),
+            (vec![], Busy, Err(u64::MAX)),
+            // A session is free: at once, with all who are there.
+            (vec![(1, 'a', 0)], Busy, Ok(vec![0])),
+            (vec![(1, 'a', 7), (1, 'a', 2)], Busy, Ok(vec![0, 1])),
+            // Asked to wait, until the oldest has waited long enough.
+            (vec![(1, 'a', 0)], Always, Err(10)),
+            (vec![(1, 'a', 7), (1, 'a', 2)], Always, Err(3)),
+            (vec![(1, 'a', 10), (1, 'a', 2)], Always, Ok(vec![0, 1])),
+            (vec![(1, 'a', 99)], Always, Ok(vec![0])),
             // Full: to the row, by one who does not fit in any more, and never beyond.
-            (vec![(1, 'a', 0); 6], BUSY, Busy, Ok(vec![0, 1, 2, 3])),
-            (vec![(3, 'a', 0), (2, 'a', 0)], BUSY, Busy, Ok(vec![0])),
-            (vec![(2, 'a', 0), (1, 'a', 0), (2, 'a', 0), (1, 'a', 0)], BUSY, Busy, Ok(vec![0, 1])),
+            (vec![(1, 'a', 0); 4], Always, Ok(vec![0, 1, 2, 3])),
+            (vec![(1, 'a', 0); 6], Always, Ok(vec![0, 1, 2, 3])),
+            (vec![(1, 'a', 0); 6], Busy, Ok(vec![0, 1, 2, 3])),
+            (vec![(3, 'a', 0), (2, 'a', 0)], Always, Ok(vec![0])),
+            (vec![(2, 'a', 0), (1, 'a', 0), (2, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0, 1])),
             // As large as a batch, or larger: alone.
-            (vec![(4, 'a', 0), (1, 'a', 0)], BUSY, Busy, Ok(vec![0])),
-            (vec![(9, 'a', 0), (1, 'a', 0)], BUSY, Always, Ok(vec![0])),
-            (vec![(1, 'a', 0), (9, 'a', 0)], BUSY, Busy, Ok(vec![0])),
+            (vec![(4, 'a', 0), (1, 'a', 0)], Busy, Ok(vec![0])),
+            (vec![(9, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0])),
+            (vec![(1, 'a', 0), (9, 'a', 0)], Always, Ok(vec![0])),
             // Other shapes are stepped over, and served when they are the oldest.
-            (vec![(1, 'a', 0), (1, 'b', 0), (3, 'a', 0)], BUSY, Busy, Ok(vec![0, 2])),
-            (vec![(1, 'b', 10), (3, 'a', 9)], BUSY, Busy, Ok(vec![0])),
-            (vec![(1, 'a', 3), (1, 'b', 2)], BUSY, Busy, Err(7)),
+            (vec![(1, 'a', 0), (1, 'b', 0), (3, 'a', 0)], Always, Ok(vec![0, 2])),
+            (vec![(1, 'a', 0), (1, 'b', 0), (1, 'a', 0)], Busy, Ok(vec![0, 2])),
+            (vec![(1, 'b', 10), (3, 'a', 9)], Always, Ok(vec![0])),
+            (vec![(1, 'a', 3), (1, 'b', 2)], Always, Err(7)),
             // Those who cannot share run alone, at once, and spoil nobody's batch.
-            (vec![(0, 'a', 0), (1, 'a', 0)], BUSY, Always, Ok(vec![0])),
-            (vec![(1, 'a', 10), (0, 'a', 0), (1, 'a', 0)], BUSY, Busy, Ok(vec![0, 2])),
+            (vec![(0, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0])),
+            (vec![(1, 'a', 10), (0, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0, 2])),
         ] {
-            assert_eq!(decide(&line, idle, wait), expected, "{line:?}, idle {idle}, {wait:?}");
+            assert_eq!(decide(&line, wait), expected, "{line:?}, {wait:?}");
         }
     }
 
@@ -170,8 +165,6 @@ mod tests {
     fn without_batching_requests_run_one_by_one_at_once() {
         let now = Instant::now();
         let line = [Job(1, 'a', 0, now), Job(1, 'a', 0, now)];
-        for idle in [true, false] {
-            assert_eq!(next(&line, &Batching::default(), idle, now), Next::Run(vec![0]));
-        }
+        assert_eq!(next(&line, &Batching::default(), now), Next::Run(vec![0]));
     }
 }

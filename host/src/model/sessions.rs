@@ -146,13 +146,10 @@ impl Sessions {
     fn work(&self, index: usize) {
         let Some(session) = self.sessions.get(index) else { return };
         while let Some(jobs) = self.queue.take() {
-            {
-                let _share = self.cores_of_a_slow_run.map(shares::begin);
-                // Only ever held by another for the time of one fast run.
-                let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-                self.serve(&mut **session, jobs);
-            }
-            self.queue.done();
+            let _share = self.cores_of_a_slow_run.map(shares::begin);
+            // Only ever held by another for the time of one fast run.
+            let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
+            self.serve(&mut **session, jobs);
         }
     }
 

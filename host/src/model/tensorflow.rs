@@ -3,7 +3,7 @@
 //! Flow: `engine → [tensorflow] → TensorFlow's C library`.
 //! - [`saved_model`] reads what a SavedModel says of itself, without TensorFlow; `proto` is the format it reads;
 //! - `library` loads the shared library, once for the process, when the first SavedModel is to be loaded;
-//! - [`api`] is that library made safe, the only unsafe code of the host;
+//! - [`api`] is that library made safe, the engine's only unsafe code;
 //! - `session` is one model at work.
 //!
 //! Sessions are cheap: TensorFlow runs one loaded model for any number of threads, so all sessions share it and its

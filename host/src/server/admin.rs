@@ -117,8 +117,8 @@ async fn load_model(
         Err(error) => return refused(StatusCode::BAD_REQUEST, "invalid_input", error.body_text()),
     };
     match find(&served, &endpoint) {
-        Ok(endpoint) => ordered(endpoint.load_model(&model, query.version).await, "loaded"),
-        Err(refusal) => refusal,
+        Some(endpoint) => ordered(endpoint.load_model(&model, query.version).await, "loaded"),
+        None => no_such_endpoint(&endpoint),
     }
 }
 
@@ -127,16 +127,17 @@ async fn unload_model(
     Path((endpoint, model)): Path<(String, String)>,
 ) -> Response {
     match find(&served, &endpoint) {
-        Ok(endpoint) => ordered(endpoint.unload_model(&model).await, "unloaded"),
-        Err(refusal) => refusal,
+        Some(endpoint) => ordered(endpoint.unload_model(&model).await, "unloaded"),
+        None => no_such_endpoint(&endpoint),
     }
 }
 
-fn find<'a>(served: &'a Served, name: &str) -> Result<&'a Endpoint, Response> {
-    let found = served.endpoints.iter().find(|endpoint| endpoint.config.name == name);
-    found
-        .map(|endpoint| &**endpoint)
-        .ok_or_else(|| refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`")))
+fn find<'a>(served: &'a Served, name: &str) -> Option<&'a Endpoint> {
+    served.endpoints.iter().find(|endpoint| endpoint.config.name == name).map(|endpoint| &**endpoint)
+}
+
+fn no_such_endpoint(name: &str) -> Response {
+    refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`"))
 }
 
 /// The answer to an order: what it did, or why nothing was done. The texts are for the operator.
