@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use arc_swap::{ArcSwap, ArcSwapOption};
+use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use self::swap::LastSwap;
 use crate::error::RequestError;
@@ -112,12 +112,12 @@ pub struct Visit<'a> {
     _guest: Guest<'a>,
 }
 
-/// A response and the handler that gave it.
+/// A response and the generation that gave it.
 pub struct Answer {
     /// What the pipeline said.
     pub outcome: Result<Response, RequestError>,
-    /// Digest of the handler that answered.
-    pub digest: Option<Arc<str>>,
+    /// Who said it. Pinned rather than counted: every request of every thread would count at the same place.
+    pub generation: Guard<Arc<Generation>>,
 }
 
 impl Endpoint {
@@ -158,7 +158,7 @@ impl Visit<'_> {
     /// Serves the request on the current generation, to its end.
     pub async fn serve(mut self, request: Arc<Request>) -> Answer {
         let endpoint = self.endpoint;
-        let generation = endpoint.current.load_full();
+        let generation = endpoint.current.load();
         let mut trace = Trace::start(request.arrived, request.debug);
         let outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
@@ -173,7 +173,7 @@ impl Visit<'_> {
         for (name, object) in trace.objects() {
             tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
         }
-        Answer { outcome, digest: generation.digest.clone() }
+        Answer { outcome, generation }
     }
 
     /// Ends a request that cannot be served, for its body cannot be had.

@@ -222,11 +222,21 @@ impl Model {
     ///
     /// # Errors
     /// [`ModelError::Load`] if requests to this model cannot be joined, with the reason.
-    pub fn lane(self: &Arc<Self>, batching: Batching) -> Result<Lane, ModelError> {
+    pub fn lane(self: &Arc<Self>, mut batching: Batching) -> Result<Lane, ModelError> {
         if batching.max_batch > 1 {
-            warm_up::can_batch(self.signature())
-                .and_then(|()| self.sessions.try_batches(batching.max_batch))
+            let best = warm_up::can_batch(self.signature())
+                .and_then(|()| self.sessions.best_batch(batching.max_batch))
                 .map_err(|reason| ModelError::Batching { path: self.location.path.clone(), reason })?;
+            // Who wants to wait for full batches knows why.
+            if batching.wait == Wait::Busy && best < batching.max_batch {
+                info!(
+                    model.path = %self.location.path.display(),
+                    max_batch = batching.max_batch,
+                    batch = best,
+                    "larger batches gain nothing on this model and device"
+                );
+                batching.max_batch = best;
+            }
         }
         Ok(Lane { model: Arc::clone(self), line: self.sessions.queue.open(batching), batching })
     }

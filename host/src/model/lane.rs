@@ -32,7 +32,7 @@ impl Lane {
         self.model.signature()
     }
 
-    /// How requests share runs.
+    /// How requests share runs; at most as configured, see [`Model::lane`].
     pub fn batching(&self) -> Batching {
         self.batching
     }

@@ -102,14 +102,14 @@ impl Sessions {
         Ok(this)
     }
 
-    /// Runs a session on batches of made-up rows, which finds out a model whose outputs do not follow its rows. Only one:
-    /// a full batch of a slow model takes seconds, and the others would say the same.
+    /// The largest batch that pays off, at most `max_batch`. Runs a session on batches of made-up rows, which also finds
+    /// out a model whose outputs do not follow its rows.
     ///
     /// # Errors
     /// Text for the operator.
-    pub fn try_batches(&self, max_batch: usize) -> Result<(), String> {
-        let Some(session) = self.sessions.first() else { return Ok(()) };
-        warm_up::try_batches(&mut **session.lock().unwrap_or_else(PoisonError::into_inner), max_batch)
+    pub fn best_batch(&self, max_batch: usize) -> Result<usize, String> {
+        let Some(session) = self.sessions.first() else { return Ok(max_batch) };
+        warm_up::best_batch(&mut **session.lock().unwrap_or_else(PoisonError::into_inner), max_batch)
     }
 
     /// How many there are.

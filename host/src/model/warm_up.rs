@@ -1,8 +1,8 @@
-//! The first runs of a model, on made-up inputs: they pay for the engine's first allocations, tell how long a run takes,
-//! and prove that what is joined in a batch comes back row by row.
+//! The first runs of a model, on made-up inputs: they pay for the engine's first allocations, tell how long a run takes and
+//! how large a batch pays off, and prove that what is joined in a batch comes back row by row.
 //!
 //! Flow: while a model is loaded and while a lane is opened; never on the request path.
-//! In:   a session. Out: the time of a run, or whether batches can be split.
+//! In:   a session. Out: the time of a run, or the size of a batch.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +17,15 @@ const LONG: Duration = Duration::from_millis(10);
 /// Runs that are fast enough to be repeated.
 const RUNS: usize = 10;
 
+/// Runs of each batch size that is tried; the fastest counts.
+const TRIALS: usize = 2;
+
+/// What a free extent other than that of the rows is taken for when batch sizes are tried: a short sentence, a small image.
+const TYPICAL: u64 = 32;
+
+/// What a row may cost in a larger batch, of what it costs in a smaller one, for the larger one to pay.
+const GAIN: f64 = 0.97;
+
 /// Inputs larger than this, in bytes, are not made up.
 const TOO_LARGE: usize = 1 << 30;
 
@@ -25,7 +34,7 @@ const TOO_LARGE: usize = 1 << 30;
 /// # Errors
 /// Text for the log. A model may refuse zeros.
 pub fn run(session: &mut dyn Session) -> Result<Duration, String> {
-    let inputs = inputs(session.signature(), 1)?;
+    let inputs = inputs(session.signature(), 1, 1)?;
     let mut run = || -> Result<Duration, String> {
         let started = Instant::now();
         session.run(&inputs).map_err(|error| error.to_string())?;
@@ -64,39 +73,107 @@ pub fn can_batch(signature: &Signature) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs on two rows and on `max_batch` rows, and looks whether every output has as many.
+/// The largest batch that pays off, at most `max_batch`, found by running batches of made-up rows. On some models, convolutions
+/// on a CPU for one, a row costs the same in any company; joining requests then only makes them wait for each other.
 ///
 /// # Errors
-/// Text for the operator. A model that refuses zeros is given the benefit of the doubt, since runs are checked as well.
-pub fn try_batches(session: &mut dyn Session, max_batch: usize) -> Result<(), String> {
-    for rows in [2, max_batch] {
-        let Ok(inputs) = inputs(session.signature(), rows as u64) else { return Ok(()) };
-        match session.run(&inputs) {
-            Ok(outputs) => batch::split(&outputs, &[rows]).map(drop)?,
-            Err(error) => {
-                tracing::debug!(%error, rows, "a run on zeros failed, so batches are not tried");
-                return Ok(());
+/// Text for the operator: an output does not have a row for each row of input. A model that refuses zeros is given the
+/// benefit of the doubt, since runs are checked as well.
+pub fn best_batch(session: &mut dyn Session, max_batch: usize) -> Result<usize, String> {
+    // A sequence of one token or an image of one pixel would say little about real ones; but a model may not take others.
+    let extent = match inputs(session.signature(), 1, TYPICAL) {
+        Ok(inputs) if session.run(&inputs).is_ok() => TYPICAL,
+        _ => 1,
+    };
+    largest_that_pays(max_batch, |rows| {
+        let Ok(inputs) = inputs(session.signature(), rows as u64, extent) else { return Ok(None) };
+        let mut fastest: Option<Duration> = None;
+        for _ in 0..TRIALS {
+            let started = Instant::now();
+            match session.run(&inputs) {
+                Ok(outputs) => batch::split(&outputs, &[rows]).map(drop)?,
+                Err(error) => {
+                    tracing::debug!(%error, rows, "a run on zeros failed, so batches are not tried");
+                    return Ok(None);
+                }
             }
+            let time = started.elapsed();
+            fastest = Some(fastest.map_or(time, |fastest| fastest.min(time)));
         }
-    }
-    Ok(())
+        Ok(fastest)
+    })
 }
 
-/// Zeros for every input, with `rows` for a free first extent and one for any other free extent.
-fn inputs(signature: &Signature, rows: u64) -> Result<Vec<Tensor>, String> {
-    let inputs = signature.inputs.iter().map(|spec| zeros(spec, rows)).collect::<Option<Vec<_>>>();
+/// Doubles the batch as long as a row gets cheaper by it. `time` says what a run of so many rows takes, if it can.
+fn largest_that_pays(
+    max_batch: usize,
+    mut time: impl FnMut(usize) -> Result<Option<Duration>, String>,
+) -> Result<usize, String> {
+    let (mut best, mut cheapest) = (1, f64::INFINITY);
+    let (mut rows, mut in_vain) = (1, 0);
+    loop {
+        let Some(time) = time(rows)? else { return Ok(max_batch) };
+        let row = time.as_secs_f64() / rows as f64;
+        if row < cheapest * GAIN {
+            (best, cheapest, in_vain) = (rows, row, 0);
+        } else {
+            in_vain += 1;
+        }
+        // One size that is no better may be chance.
+        if rows >= max_batch || in_vain == 2 {
+            return Ok(best);
+        }
+        rows = (rows * 2).min(max_batch);
+    }
+}
+
+/// Zeros for every input, with `rows` for a free first extent and `extent` for any other free extent.
+fn inputs(signature: &Signature, rows: u64, extent: u64) -> Result<Vec<Tensor>, String> {
+    let inputs = signature.inputs.iter().map(|spec| zeros(spec, rows, extent)).collect::<Option<Vec<_>>>();
     inputs.ok_or_else(|| "an input is too large to be made up".to_owned())
 }
 
-fn zeros(spec: &TensorSpec, rows: u64) -> Option<Tensor> {
-    let mut shape = spec.smallest_shape();
-    if let (Some(Extent::Free(_)), Some(first)) = (spec.shape.first(), shape.first_mut()) {
-        *first = rows;
-    }
+fn zeros(spec: &TensorSpec, rows: u64, extent: u64) -> Option<Tensor> {
+    let place = |(place, own): (usize, &Extent)| match own {
+        Extent::Fixed(fixed) => *fixed,
+        Extent::Free(_) if place == 0 => rows,
+        Extent::Free(_) => extent,
+    };
+    let shape: Vec<u64> = spec.shape.iter().enumerate().map(place).collect();
     // Four zero bytes are an empty element of BYTES.
     let length = element_count(&shape)?.checked_mul(spec.datatype.size().unwrap_or(4))?;
     if length > TOO_LARGE {
         return None;
     }
     Tensor::new(Arc::clone(&spec.name), spec.datatype, shape, vec![0; length].into()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The batch chosen if a run takes `fixed` plus `row` for each row, and which sizes were tried.
+    fn chosen(max_batch: usize, fixed: u64, row: u64) -> (usize, Vec<usize>) {
+        let mut tried = Vec::new();
+        let best = largest_that_pays(max_batch, |rows| {
+            tried.push(rows);
+            Ok(Some(Duration::from_micros(fixed + row * rows as u64)))
+        });
+        (best.unwrap(), tried)
+    }
+
+    #[test]
+    fn a_batch_is_as_large_as_pays() {
+        // Most of a run is the same for any number of rows: the more the better, to the very limit.
+        assert_eq!(chosen(16, 1000, 10), (16, vec![1, 2, 4, 8, 16]));
+        assert_eq!(chosen(12, 1000, 10), (12, vec![1, 2, 4, 8, 12]));
+        // Every row costs the same: alone.
+        assert_eq!(chosen(64, 0, 1000), (1, vec![1, 2, 4]));
+        assert_eq!(chosen(64, 10, 1000), (1, vec![1, 2, 4]));
+        // Somewhere between.
+        assert_eq!(chosen(1000, 300, 1000), (4, vec![1, 2, 4, 8, 16]));
+        // A model that cannot be tried does what it is told.
+        assert_eq!(largest_that_pays(8, |_| Ok(None)), Ok(8));
+        assert_eq!(largest_that_pays(8, |_| Err("rows".to_owned())), Err("rows".to_owned()));
+    }
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
@@ -73,7 +73,7 @@ impl Site {
     pub async fn answer(&self, mut request: Request) -> Response {
         let call = (request.method() == Method::POST).then(|| self.calls.get(request.uri().path())).flatten();
         let mut response = match call {
-            Some(target) => call::call(State(target.clone()), request).await,
+            Some(target) => call::call(target, request).await,
             None => {
                 let id = call::request_id(request.headers());
                 // Whoever asks for the id further in is to find this one.
@@ -94,7 +94,7 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
     let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
     for (path, target) in calls {
         let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
-        let methods = post(call::call).get(describe::describe).with_state(target.clone()).merge(preflight);
+        let methods = post(call::routed).get(describe::describe).with_state(target.clone()).merge(preflight);
         paths.insert(path.clone(), methods);
     }
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {

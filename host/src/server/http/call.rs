@@ -29,14 +29,22 @@ const LONGEST_ID: usize = 128;
 /// A body up to this length is let in even if nobody wants it, if it comes within that time.
 const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
 
-/// `POST <endpoint>`.
-pub(super) async fn call(State(target): State<Arc<Target>>, request: axum::extract::Request) -> HttpResponse {
+/// `POST <endpoint>`, by way of the router.
+pub(super) async fn routed(
+    State(target): State<Arc<Target>>,
+    request: axum::extract::Request,
+) -> HttpResponse {
+    call(&target, request).await
+}
+
+/// `POST <endpoint>`. The target is borrowed: every request of every thread would count it at the same place.
+pub(super) async fn call(target: &Target, request: axum::extract::Request) -> HttpResponse {
     let arrived = Instant::now();
-    let Target { endpoint, served } = &*target;
+    let Target { endpoint, served } = target;
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
-    let (outcome, digest) = match serve(endpoint, parts, body, &id, arrived).await {
-        Ok(Answer { outcome, digest }) => (outcome, digest),
+    let (outcome, generation) = match serve(endpoint, parts, body, &id, arrived).await {
+        Ok(Answer { outcome, generation }) => (outcome, Some(generation)),
         Err(failure) => (Err(failure), None),
     };
     let mut response = match outcome {
@@ -45,8 +53,8 @@ pub(super) async fn call(State(target): State<Arc<Target>>, request: axum::extra
     };
     let headers = response.headers_mut();
     insert(headers, X_REQUEST_ID, &id);
-    if let Some(digest) = digest {
-        insert(headers, X_HANDLER_DIGEST, &digest);
+    if let Some(digest) = generation.as_ref().and_then(|generation| generation.digest.as_deref()) {
+        insert(headers, X_HANDLER_DIGEST, digest);
     }
     response
 }
