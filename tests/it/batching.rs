@@ -124,8 +124,8 @@ fn a_model_that_cannot_batch_is_refused_at_start_with_the_reason() {
     for (name, reason) in [
         ("iris_static", "the first extent of input `input` is fixed at 1"),
         ("scalar", "input `x` has no first extent"),
-        ("sum", "output `total` has shape [] for 2 rows of input"),
-        ("first_row", "output `y` has shape [1] for 2 rows of input"),
+        ("sum", "output `total` has shape [] in a batch of 1"),
+        ("first_row", "output `y` has shape [1] in a batch of 2"),
     ] {
         let path = model(name).display().to_string();
         let Err((status, log)) = Host::try_serve(&["--model", &path, "--max-batch", "8"]) else {

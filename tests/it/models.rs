@@ -186,17 +186,24 @@ fn endpoints_that_name_the_same_model_share_it() {
 #[test]
 fn memory_goes_back_when_models_are_unloaded() {
     let _alone = alone();
-    let host = Host::with(None, Some(&model("iris_dyn")), &["--name", "m", "--max-batch", "8"]);
-    let cycle = || {
-        assert!(changed(&order(&host, "m", "default", "unload")));
-        assert!(changed(&order(&host, "m", "default", "load")));
-        assert_eq!(host.post("/m", "[5.2,3.6,1.4,0.3]").status, 200);
-    };
-    (0..20).for_each(|_| cycle());
-    let before = resident_kib(&host);
-    (0..200).for_each(|_| cycle());
-    let after = resident_kib(&host);
-    assert!(after < before + 16 * 1024, "{before} KiB, and {after} KiB after 200 cycles");
+    let onnx = model("iris_dyn").display().to_string();
+    let saved = root().join("tests/models/savedmodels/iris_tf2").display().to_string();
+    let host = Host::configured(&format!(
+        "[[endpoint]]\nname = 'onnx'\nmodel = '{onnx}'\nbatching.max_batch = 8\n\
+         [[endpoint]]\nname = 'saved'\nmodel = '{saved}'\n"
+    ));
+    for endpoint in ["onnx", "saved"] {
+        let cycle = || {
+            assert!(changed(&order(&host, endpoint, "default", "unload")));
+            assert!(changed(&order(&host, endpoint, "default", "load")));
+            assert_eq!(host.post(&format!("/{endpoint}"), "[5.2,3.6,1.4,0.3]").status, 200);
+        };
+        (0..20).for_each(|_| cycle());
+        let before = resident_kib(&host);
+        (0..200).for_each(|_| cycle());
+        let after = resident_kib(&host);
+        assert!(after < before + 16 * 1024, "{endpoint}: {before} KiB, and {after} KiB after 200 cycles");
+    }
     // Their threads are gone, too.
     let threads = || fs::read_dir(format!("/proc/{}/task", host.pid())).unwrap().count();
     wait_until("the runners to end", || threads() < 60);

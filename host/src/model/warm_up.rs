@@ -171,7 +171,7 @@ mod tests {
         assert_eq!(chosen(64, 0, 1000), (1, vec![1, 2, 4]));
         assert_eq!(chosen(64, 10, 1000), (1, vec![1, 2, 4]));
         // Somewhere between.
-        assert_eq!(chosen(1000, 300, 1000), (4, vec![1, 2, 4, 8, 16]));
+        assert_eq!(chosen(1000, 300, 1000), (8, vec![1, 2, 4, 8, 16, 32]));
         // A model that cannot be tried does what it is told.
         assert_eq!(largest_that_pays(8, |_| Ok(None)), Ok(8));
         assert_eq!(largest_that_pays(8, |_| Err("rows".to_owned())), Err("rows".to_owned()));

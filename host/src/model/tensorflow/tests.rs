@@ -306,27 +306,3 @@ fn models_that_cannot_be_served_say_why() {
     });
     assert!(error.starts_with("`saved_model.pb` is damaged: "), "{error}");
 }
-
-/// Anonymous memory of this process, in bytes: what is not a file's pages.
-#[cfg(target_os = "linux")]
-fn anonymous_memory() -> usize {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
-}
-
-#[test]
-#[cfg(target_os = "linux")]
-fn models_that_come_and_go_leave_nothing_behind() {
-    let cycle = || {
-        let mut session = session("iris_tf2", None);
-        check_iris(&mut *session, 0, 4);
-    };
-    // What the first ones cost is kept for the next ones.
-    (0..10).for_each(|_| cycle());
-    let before = anonymous_memory();
-    (0..50).for_each(|_| cycle());
-    let grown = anonymous_memory().saturating_sub(before);
-    // A leaked model would cost more than a megabyte each time. Other tests of this process use memory meanwhile.
-    assert!(grown < 40 << 20, "{grown} bytes in 50 cycles");
-}
