@@ -14,7 +14,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build host examples guests demo test bench gpu-check ci fmt lint doc supply-chain tensorflow clean
+.PHONY: help setup build dist host examples guests demo test bench gpu-check ci fmt lint doc supply-chain tensorflow clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,11 @@ demo: host examples ## build, serve the iris example, send it a request, stay un
 	@scripts/demo.sh
 
 build: host examples guests ## target/release/host and every component under target/components/
+
+dist: ## target/dist/host, optimised across crates: what to ship; takes longer to build
+	@scripts/require.sh
+	@echo "==> building target/dist/host (the first time takes ten minutes)"
+	cargo build --profile dist --workspace --bin host
 
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh

@@ -23,5 +23,5 @@ if newer_than "$MODELS/image.onnx" tests/bench/models.py; then
 fi
 step "building the native ceiling"
 # `--workspace` as in the Makefile: with the features that the dependencies are already compiled with.
-cargo build --release --workspace --bins </dev/null
+cargo build --profile dist --workspace --bins </dev/null
 exec python3 tests/bench/run.py "$@"

@@ -33,7 +33,7 @@ import tempfile
 
 from report import report
 from servers import BenchError, Running
-from workloads import RELEASE, ROOT, SERVERS, WORKLOADS, Server, Workload
+from workloads import DIST, ROOT, SERVERS, WORKLOADS, Server, Workload
 
 
 def measure(work: Workload, options: argparse.Namespace, environment: dict[str, str]) -> dict:
@@ -103,7 +103,7 @@ def machine(onnxruntime: str) -> dict[str, str]:
     """What the figures depend on."""
     cpus = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     model = next((line.split(":", 1)[1].strip() for line in cpus if line.startswith("model name")), "unknown CPU")
-    version = [str(RELEASE / "host"), "--version"]
+    version = [str(DIST / "host"), "--version"]
     commit = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
     return {
         "cpu": f"{model}, {len(os.sched_getaffinity(0))} cores",
