@@ -137,8 +137,9 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         endpoints.push(endpoint);
     }
     // One endpoint's project may hold another's model, and the config file the secrets of all.
-    let models = endpoints.iter().flat_map(|endpoint| &endpoint.models).map(|(_, model)| &model.path);
-    let hidden: Vec<PathBuf> = std::iter::once(&file.path)
+    let models = endpoints.iter().flat_map(|endpoint| &endpoint.models);
+    let models = models.flat_map(|(_, model)| model::location::onnx_files(&model.path));
+    let hidden: Vec<PathBuf> = std::iter::once(file.path.clone())
         .chain(models)
         .filter_map(|path| std::fs::canonicalize(path).ok())
         .collect();

@@ -92,6 +92,13 @@ pub struct ModelConfig {
     pub threads: Option<usize>,
 }
 
+impl ModelConfig {
+    /// Whether `other` would be loaded in the same way, wherever it is found.
+    fn loads_like(&self, other: &ModelConfig) -> bool {
+        ModelConfig { path: other.path.clone(), version: other.version, ..self.clone() } == *other
+    }
+}
+
 /// What all models of a process share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
@@ -179,7 +186,8 @@ impl Model {
         let Some(signature) = loaded.sessions.first().map(|session| Arc::clone(session.signature())) else {
             return Err(failed("instances must be at least 1".to_owned()));
         };
-        let sessions = Sessions::start(loaded.sessions, signature, plan.threads)
+        let cores = (loaded.device == Device::Cpu).then_some(plan.threads);
+        let sessions = Sessions::start(loaded.sessions, signature, cores)
             .map_err(|error| failed(format!("its threads do not start: {error}")))?;
         info!(
             model.path = %model.path.display(),
@@ -221,11 +229,11 @@ impl Model {
     /// Opens a way to the model for one endpoint. With batching this runs the model, so it blocks.
     ///
     /// # Errors
-    /// [`ModelError::Load`] if requests to this model cannot be joined, with the reason.
+    /// [`ModelError::Batching`] if requests to this model cannot be joined, with the reason.
     pub fn lane(self: &Arc<Self>, mut batching: Batching) -> Result<Lane, ModelError> {
         if batching.max_batch > 1 {
             let best = warm_up::can_batch(self.signature())
-                .and_then(|()| self.sessions.best_batch(batching.max_batch))
+                .and_then(|()| self.sessions.best_batch(&batching))
                 .map_err(|reason| ModelError::Batching { path: self.location.path.clone(), reason })?;
             // Who wants to wait for full batches knows why.
             if batching.wait == Wait::Busy && best < batching.max_batch {
@@ -244,7 +252,7 @@ impl Model {
 
 impl Drop for Model {
     fn drop(&mut self) {
-        // Each runner frees its session as it ends.
+        // The runners end, and the last of them frees the sessions.
         self.sessions.queue.close();
     }
 }

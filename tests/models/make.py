@@ -133,6 +133,9 @@ def batches():
     # By name it is by row, but it never has more than one.
     write("first_row", "first_row", [node("Slice", ["x", "zero", "one"], ["y"])], floats_in,
           [value_info("y", FLOAT, ["N"])], [initializer("zero", INT64, [1], struct.pack("<q", 0)), one])
+    # By row, but each row is the sum of all before it.
+    write("running_sum", "running_sum", [node("CumSum", ["x", "axis"], ["y"])], floats_in,
+          [value_info("y", FLOAT, ["N"])], [initializer("axis", INT64, [1], struct.pack("<q", 0))])
     # Each row by itself, in about a millisecond: y = 2 * x, picked = table[index], which fails beyond 2, and text.
     nodes, shape = work("none", "zero", 192, 6)
     nodes = [node("ReduceMax", ["x"], ["most"], attribute("keepdims", 0)), node("Sub", ["most", "most"], ["none"]),

@@ -155,8 +155,9 @@ fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
             .read(&set::MAX_DELAY, table, read::duration(Duration::ZERO..=DAY))
             .unwrap_or(defaults.max_delay),
         wait: sources.read(&set::BATCH_WAIT, table, waits).unwrap_or(defaults.wait),
+        trust_rows: sources.read(&set::TRUST_ROWS, table, read::switch).unwrap_or(defaults.trust_rows),
     };
-    let others = [&set::MAX_DELAY, &set::BATCH_WAIT];
+    let others = [&set::MAX_DELAY, &set::BATCH_WAIT, &set::TRUST_ROWS];
     if !sources.has(&set::MAX_BATCH, table)
         && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
     {

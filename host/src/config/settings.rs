@@ -167,6 +167,8 @@ settings! {
         "Longest that a request waits for others to share a run with, under `always`.";
     BATCH_WAIT: Model, "batch-wait", "endpoint.batching.wait", Kind::Value("busy|always"), "busy",
         "When it waits: `busy` until a session of the model is free, `always` for `max_delay` or a full batch.";
+    TRUST_ROWS: Model, "trust-rows", "endpoint.batching.trust_rows", Kind::Switch("no-trust-rows"), "false",
+        "Batch although a trial at the start shows that a row's answer depends on the rows beside it.";
     ONNXRUNTIME_LIB: Model, "onnxruntime-lib", "onnxruntime.lib", Kind::Value("FILE"), "searched for, see below",
         "ONNX Runtime's shared library.";
     TENSORFLOW_LIB: Model, "tensorflow-lib", "tensorflow.lib", Kind::Value("DIR"), "searched for, see below",

@@ -154,8 +154,14 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
         }
     }
     // The first names the file; the others mean something only together with `max_batch`.
-    assert_eq!(missing, ["config", "max-delay", "batch-wait"], "a setting without a line in SPELLINGS");
-    for (alone, key) in [("max-delay 5ms", "max_delay"), ("batch-wait always", "wait")] {
+    assert_eq!(
+        missing,
+        ["config", "max-delay", "batch-wait", "trust-rows"],
+        "a setting without a line in SPELLINGS"
+    );
+    for (alone, key) in
+        [("max-delay 5ms", "max_delay"), ("batch-wait always", "wait"), ("trust-rows true", "trust_rows")]
+    {
         let problem = folder.serve(&["model DIR/m.onnx", alone]).unwrap_err();
         assert!(
             problem.contains("batching is off") && problem.contains("hint: set `max_batch` too"),
@@ -186,8 +192,11 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             continue; // Derived from something else, or none.
         }
         let explicit = format!("{} {}", setting.flag, setting.default);
-        let with =
-            if ["max-delay", "batch-wait"].contains(&setting.flag) { "max-batch 1" } else { "queue 256" };
+        let with = if ["max-delay", "batch-wait", "trust-rows"].contains(&setting.flag) {
+            "max-batch 1"
+        } else {
+            "queue 256"
+        };
         let explicit = folder.serve(&["model DIR/m.onnx", with, &explicit]);
         assert_eq!(explicit.as_ref(), Ok(&plain), "{}", setting.flag);
     }
@@ -290,6 +299,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             max_batch: 4,
             max_delay: Duration::from_millis(200),
             wait: model::Wait::Always,
+            trust_rows: false,
         },
         metadata: "null".into(),
         env: vec![pair("A", "1"), pair("B", "")],

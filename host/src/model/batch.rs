@@ -15,11 +15,11 @@ use bytes::Bytes;
 
 use crate::tensor::{BytesElements, Tensor};
 
-/// How many rows a request has; `None` if it cannot share a run: no inputs, a scalar among them, none or different numbers
+/// How many rows a request has; `None` if it cannot share a run: no inputs, a scalar or nothing among them, different numbers
 /// of rows.
 pub fn rows(inputs: &[Tensor]) -> Option<usize> {
     let rows = *inputs.first()?.shape.first()?;
-    let alike = inputs.iter().all(|input| input.shape.first() == Some(&rows));
+    let alike = inputs.iter().all(|input| input.shape.first() == Some(&rows) && input.elements() > 0);
     (alike && rows > 0).then(|| usize::try_from(rows).ok()).flatten()
 }
 
@@ -117,7 +117,7 @@ impl<'a> Cut<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Datatype, push_bytes_element};
+    use crate::tensor::{Datatype, element_count, push_bytes_element};
 
     fn numbers(name: &str, shape: &[u64], values: &[f32]) -> Tensor {
         let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn rows_are_the_first_extent_of_every_input() {
-        let x = |shape: &[u64]| numbers("x", shape, &vec![0.0; shape.iter().product::<u64>() as usize]);
+        let x = |shape: &[u64]| numbers("x", shape, &vec![0.0; element_count(shape).unwrap()]);
         for (inputs, expected) in [
             (vec![], None),
             (vec![x(&[])], None),
@@ -146,6 +146,7 @@ mod tests {
             (vec![x(&[3, 2]), x(&[3])], Some(3)),
             (vec![x(&[3, 2]), x(&[2])], None),
             (vec![x(&[3, 2]), x(&[])], None),
+            (vec![x(&[u64::MAX, 0])], None),
         ] {
             assert_eq!(rows(&inputs), expected, "{inputs:?}");
         }

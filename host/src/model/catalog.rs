@@ -39,14 +39,14 @@ impl Catalog {
         let (model, config) = (wanted.clone(), self.config.clone());
         let known: Vec<Arc<Model>> = loaded
             .iter()
-            .filter(|(config, _)| config == wanted)
+            .filter(|(config, _)| config.loads_like(wanted))
             .filter_map(|(_, model)| model.upgrade())
             .collect();
         // Reading and optimising a model takes seconds and is all CPU.
         let work = tokio::task::spawn_blocking(move || {
             let location = Location::find(&model.path, model.version)
                 .map_err(|reason| ModelError::Load { path: model.path.clone(), reason })?;
-            match known.into_iter().find(|known| *known.location() == location) {
+            match known.into_iter().find(|known| known.location().is_same(&location)) {
                 Some(known) => Ok((known, false)),
                 None => Model::load(&model, location, &config).map(|model| (Arc::new(model), true)),
             }

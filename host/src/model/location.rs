@@ -8,6 +8,7 @@
 //! - a folder of versions, as TensorFlow Serving and Triton have them: `1/model.onnx`, `2/saved_model.pb`. The highest
 //!   number counts unless another one is asked for. Entries whose names are no numbers are not versions.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -43,6 +44,13 @@ pub struct Location {
 }
 
 impl Location {
+    /// Whether the same files, unchanged, were found here and there, by whatever path and version.
+    pub fn is_same(&self, other: &Location) -> bool {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        (self.format, self.bytes, self.written) == (other.format, other.bytes, other.written)
+            && real(&self.path) == real(&other.path)
+    }
+
     /// Bytes of weights that each session holds for itself: TensorFlow's share one copy.
     pub fn bytes_per_session(&self) -> u64 {
         match self.format {
@@ -118,7 +126,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 fn onnx(file: &Path, version: Option<u64>) -> Location {
-    let (bytes, written) = measure([file.to_owned()]);
+    let (bytes, written) = measure(onnx_files(file));
     Location { path: file.into(), format: Format::Onnx, version, bytes, written }
 }
 
@@ -127,6 +135,24 @@ fn saved_model(folder: &Path, version: Option<u64>) -> Location {
     let files = variables.map(|entry| entry.path()).chain([folder.join(SAVED_MODEL)]);
     let (bytes, written) = measure(files);
     Location { path: folder.into(), format: Format::SavedModel, version, bytes, written }
+}
+
+/// An ONNX file and those beside it that hold its weights, by the names that exporters give them: `model.onnx.data`,
+/// `model.onnx_data`, `model.data`, `model_weights.bin`. A model that names its weights otherwise is loaded as well; only
+/// their size and age are not known.
+pub fn onnx_files(file: &Path) -> Vec<PathBuf> {
+    let mut files = vec![file.to_owned()];
+    let stem = file.file_stem().and_then(OsStr::to_str).unwrap_or_default();
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    files.extend(beside.filter(|other| {
+        let name = other.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let rest = name.strip_prefix(stem).filter(|_| !stem.is_empty()).unwrap_or_default();
+        let weights = [".onnx.data", ".onnx_data", ".data", ".bin", ".weights"];
+        let named_so = rest.starts_with(['.', '_']) && weights.iter().any(|end| rest.ends_with(end));
+        named_so && other.is_file()
+    }));
+    files
 }
 
 /// Size of all `files` and the time of the newest.
@@ -167,6 +193,30 @@ mod tests {
         let ten = ["9/model.onnx", "010/saved_model.pb", "010/variables/variables.index"];
         assert_eq!(find(&ten, None), found("010", Some(10)));
         assert_eq!(find(&["saved_model.pb"], None), found("", None));
+    }
+
+    #[test]
+    fn weights_beside_an_onnx_file_belong_to_it() {
+        let root = tempfile::tempdir().unwrap();
+        for file in [
+            "m.onnx",
+            "m.onnx.data",
+            "m.onnx_data",
+            "m_weights.bin",
+            "m_labels.csv",
+            "m.wasm",
+            "m2.onnx",
+            "n.data",
+        ] {
+            fs::write(root.path().join(file), "x").unwrap();
+        }
+        let mut names: Vec<String> = onnx_files(&root.path().join("m.onnx"))
+            .iter()
+            .map(|file| file.file_name().unwrap().to_str().unwrap().to_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["m.onnx", "m.onnx.data", "m.onnx_data", "m_weights.bin"]);
+        assert_eq!(Location::find(&root.path().join("m.onnx"), None).unwrap().bytes, 4);
     }
 
     #[test]

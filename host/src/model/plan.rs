@@ -4,7 +4,7 @@
 //!
 //! Runs side by side use cores better than threads inside one run, but every session holds its own copy of the weights.
 //! So a model gets one session a core with one thread each while that costs little memory, and fewer sessions with more
-//! threads the larger it is. ARCHITECTURE.md has the measurements.
+//! threads the larger it is. ARCHITECTURE.md has what was measured, and what was not.
 //!
 //! A GPU is the other way round: one run fills it, and its memory is what is short. So a model gets one session there;
 //! more than one lets the copies of one run overlap with the work of another, at the price of another copy of the weights.

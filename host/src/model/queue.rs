@@ -240,7 +240,12 @@ mod tests {
     }
 
     fn batching(max_batch: usize) -> Batching {
-        Batching { max_batch, max_delay: Duration::from_millis(20), wait: Wait::Always }
+        Batching {
+            max_batch,
+            max_delay: Duration::from_millis(20),
+            wait: Wait::Always,
+            ..Batching::default()
+        }
     }
 
     #[test]

@@ -8,9 +8,11 @@
 //! - Its oldest member has waited for `max_delay`.
 //! - The model is **idle**: a runner asks, so waiting would only cost time. Not under [`Wait::Always`].
 //!
-//! Invariants: a pure function of what goes in. The oldest request is a member of every batch that closes, so requests
-//! that fit with nobody are never overtaken for ever; a request that cannot share a run never waits for others.
+//! Invariants: a pure function of what goes in. A batch begins with the oldest of its group and the oldest group comes first,
+//! so nobody is overtaken for ever; a group that waits holds up no other; a request that cannot share a run never waits for
+//! others.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 /// How requests of one endpoint share runs.
@@ -22,6 +24,8 @@ pub struct Batching {
     pub max_delay: Duration,
     /// When it waits.
     pub wait: Wait,
+    /// Whether a model may batch although a trial shows that a row's answer depends on the other rows.
+    pub trust_rows: bool,
 }
 
 /// When a batch that is not full waits for more requests.
@@ -36,7 +40,7 @@ pub enum Wait {
 
 impl Default for Batching {
     fn default() -> Batching {
-        Batching { max_batch: 1, max_delay: Duration::from_millis(2), wait: Wait::Busy }
+        Batching { max_batch: 1, max_delay: Duration::from_millis(2), wait: Wait::Busy, trust_rows: false }
     }
 }
 
@@ -53,7 +57,7 @@ pub trait Waiting {
 /// What to do with a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Run these together: places in the line, ascending; the first is 0.
+    /// Run these together: places in the line, ascending.
     Run(Vec<usize>),
     /// Nothing yet; ask again at this time, or when something changes.
     At(Instant),
@@ -62,26 +66,46 @@ pub enum Next {
 }
 
 /// Looks at one line, for a session that is free.
-pub fn next<'a, J: Waiting + 'a>(
-    line: impl IntoIterator<Item = &'a J>,
+pub fn next<J: Waiting>(line: &VecDeque<J>, batching: &Batching, now: Instant) -> Next {
+    let mut due: Option<Instant> = None;
+    // Groups of requests that fit each other, that of the oldest first. One that has to wait does not hold up others.
+    let mut seen: Vec<&J> = Vec::new();
+    for (place, job) in line.iter().enumerate() {
+        if seen.iter().any(|oldest| oldest.rows().is_some() && job.rows().is_some() && job.fits(oldest)) {
+            continue;
+        }
+        match group(line, place, job, batching, now) {
+            Next::At(time) => due = Some(due.map_or(time, |due| due.min(time))),
+            run => return run,
+        }
+        seen.push(job);
+    }
+    due.map_or(Next::Nothing, Next::At)
+}
+
+/// What to do with the request at `place`, the oldest of its group, and all that fit it.
+fn group<J: Waiting>(
+    line: &VecDeque<J>,
+    place: usize,
+    oldest: &J,
     batching: &Batching,
     now: Instant,
 ) -> Next {
-    let mut line = line.into_iter().enumerate();
-    let Some((_, oldest)) = line.next() else { return Next::Nothing };
-    let mut members = vec![0];
-    // A request of its own size or more fills a batch alone.
+    let mut members = vec![place];
+    // A request of a batch's size or more fills it alone.
     let Some(mut rows) = oldest.rows().filter(|rows| *rows < batching.max_batch) else {
         return Next::Run(members);
     };
     let mut full = false;
-    for (place, job) in line {
+    for (place, job) in line.iter().enumerate().skip(place + 1) {
         let Some(more) = job.rows().filter(|_| job.fits(oldest)) else { continue };
-        if rows + more > batching.max_batch {
-            full = true;
-            break;
+        match rows.checked_add(more).filter(|rows| *rows <= batching.max_batch) {
+            Some(sum) => rows = sum,
+            None => {
+                full = true;
+                break;
+            }
         }
-        rows += more;
         members.push(place);
     }
     full |= rows == batching.max_batch;
@@ -115,8 +139,10 @@ mod tests {
     fn decide(line: &[(usize, char, u64)], wait: Wait) -> Result<Vec<usize>, u64> {
         // The clock stands still: every age is measured from here.
         let now = Instant::now() + Duration::from_secs(1);
-        let line: Vec<Job> = line.iter().map(|(rows, shape, age)| Job(*rows, *shape, *age, now)).collect();
-        let batching = Batching { max_batch: 4, max_delay: Duration::from_millis(10), wait };
+        let line: VecDeque<Job> =
+            line.iter().map(|(rows, shape, age)| Job(*rows, *shape, *age, now)).collect();
+        let batching =
+            Batching { max_batch: 4, max_delay: Duration::from_millis(10), wait, ..Batching::default() };
         match next(&line, &batching, now) {
             Next::Run(places) => Ok(places),
             Next::At(time) => Err(u64::try_from((time - now).as_millis()).unwrap()),
@@ -156,6 +182,11 @@ mod tests {
             // Those who cannot share run alone, at once, and spoil nobody's batch.
             (vec![(0, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0])),
             (vec![(1, 'a', 10), (0, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0, 2])),
+            (vec![(1, 'a', 0), (0, 'b', 0), (1, 'a', 0)], Always, Ok(vec![1])),
+            // Who has to wait holds up nobody: a full batch behind, a request of a batch's size.
+            (vec![(1, 'a', 0), (2, 'b', 0), (1, 'a', 0), (2, 'b', 0)], Always, Ok(vec![1, 3])),
+            (vec![(1, 'a', 0), (9, 'a', 0)], Always, Ok(vec![0])),
+            (vec![(1, 'a', 0), (9, 'b', 0)], Always, Ok(vec![1])),
         ] {
             assert_eq!(decide(&line, wait), expected, "{line:?}, {wait:?}");
         }
@@ -164,7 +195,7 @@ mod tests {
     #[test]
     fn without_batching_requests_run_one_by_one_at_once() {
         let now = Instant::now();
-        let line = [Job(1, 'a', 0, now), Job(1, 'a', 0, now)];
+        let line = VecDeque::from([Job(1, 'a', 0, now), Job(1, 'a', 0, now)]);
         assert_eq!(next(&line, &Batching::default(), now), Next::Run(vec![0]));
     }
 }

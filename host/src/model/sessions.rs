@@ -7,26 +7,28 @@
 //! Every session has one runner, a thread that takes work from the queue and runs nothing else. But a run of some
 //! microseconds is cheaper than handing it to another thread and back, so the time of runs is watched: if all but the
 //! slowest fifth have lately been fast, a request that finds a session free runs it in place, on the thread that serves
-//! the request. A run of milliseconds there would stall every request of that thread. Large inputs always go to a runner,
-//! since the time of others says nothing about them.
+//! the request. A run of milliseconds there would stall every request of that thread. So only inputs that are no larger than
+//! others which were fast run there; the first of their size go to a runner, and so does everything after a run that was
+//! slow by far.
 //!
 //! # Fair shares
 //! A run cannot be interrupted, so a model of seconds would keep a core from a model of a millisecond for as long as the
 //! kernel's scheduler lets it. The runners of slow models therefore step back: the scheduler gives a core to whoever else
 //! wants it, and all of it to them while nobody does; and while faster models are in use they leave one core alone
-//! (`shares.rs`).
+//! (`shares.rs`). Only the runner steps back; threads that ONNX Runtime adds to a run (`threads`) do not.
 //!
 //! Invariant: a session is locked for exactly one run, so it comes back after an error, a panic, and when the caller has
 //! gone meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use super::engine::Session;
 use super::queue::{Job, Queue};
+use super::schedule::Batching;
 use super::{ModelError, Prediction, batch, shares, warm_up};
 use crate::shard;
 use crate::tensor::{Signature, Tensor};
@@ -34,10 +36,13 @@ use crate::tensor::{Signature, Tensor};
 /// Runs shorter than this are made on the caller's thread.
 const FAST: Duration = Duration::from_micros(200);
 
-/// Inputs larger than this, in bytes, are not: nothing tells how long they take.
+/// Inputs larger than this, in bytes, never are: building them costs as much as handing them over.
 const SMALL: usize = 64 << 10;
 
-/// A model whose warm-up run takes this long is one for which nobody waits in milliseconds.
+/// A run in place that takes this long was slow by far, not just interrupted by the kernel.
+const STALLED: Duration = Duration::from_millis(2);
+
+/// A model whose runs take this long is one for which nobody waits in milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// How far runners of slow models step back: about a tenth of a core beside a thread that does not (`sched(7)`).
@@ -51,23 +56,25 @@ pub struct Sessions {
     /// Requests that wait for a runner.
     pub queue: Arc<Queue>,
     sessions: Vec<Mutex<Box<dyn Session>>>,
-    /// `None` for a model that is not slow.
-    cores_of_a_slow_run: Option<usize>,
-    /// About the 80th percentile of the time of recent runs with small inputs, in nanoseconds. Not an average: a run
-    /// that the kernel interrupts takes a thousand times longer, and one of those must not count as a thousand.
+    /// Cores that one run takes; none on a GPU.
+    cores: Option<usize>,
+    /// About the 80th percentile of the time of recent runs, in nanoseconds. Not an average: a run that the kernel
+    /// interrupts takes a thousand times longer, and one of those must not count as a thousand.
     typical: AtomicU64,
+    /// Size of the largest inputs that were fast, in bytes.
+    fast_bytes: AtomicUsize,
 }
 
 impl Sessions {
     /// Runs every session some times on zeros, so that no request pays for the engine's first allocations, takes the
-    /// time, and starts the runners. They end when the queue is closed. `threads`: how many one run may use.
+    /// time, and starts the runners. They end when the queue is closed. `cores`: how many one run takes, if any.
     ///
     /// # Errors
     /// The operating system refuses a thread.
     pub fn start(
         mut sessions: Vec<Box<dyn Session>>,
         signature: Arc<Signature>,
-        threads: usize,
+        cores: Option<usize>,
     ) -> std::io::Result<Arc<Sessions>> {
         // Until a run has been timed, a run is not fast; the first one that is tips the balance.
         let mut typical = FAST;
@@ -83,17 +90,14 @@ impl Sessions {
             signature,
             queue: Arc::default(),
             sessions: sessions.into_iter().map(Mutex::new).collect(),
-            cores_of_a_slow_run: (typical >= SLOW).then_some(threads),
+            cores,
+            fast_bytes: AtomicUsize::new(0),
             typical: AtomicU64::new(nanoseconds(typical)),
         });
         for index in 0..this.sessions.len() {
             let runner = Arc::clone(&this);
-            let started = thread::Builder::new().name(format!("model-{index}")).spawn(move || {
-                if runner.cores_of_a_slow_run.is_some() {
-                    step_back();
-                }
-                runner.work(index);
-            });
+            let started =
+                thread::Builder::new().name(format!("model-{index}")).spawn(move || runner.work(index));
             if let Err(error) = started {
                 this.queue.close();
                 return Err(error);
@@ -102,14 +106,14 @@ impl Sessions {
         Ok(this)
     }
 
-    /// The largest batch that pays off, at most `max_batch`. Runs a session on batches of made-up rows, which also finds
+    /// The largest batch that pays off, at most as configured. Runs a session on batches of made-up rows, which also finds
     /// out a model whose outputs do not follow its rows.
     ///
     /// # Errors
     /// Text for the operator.
-    pub fn best_batch(&self, max_batch: usize) -> Result<usize, String> {
-        let Some(session) = self.sessions.first() else { return Ok(max_batch) };
-        warm_up::best_batch(&mut **session.lock().unwrap_or_else(PoisonError::into_inner), max_batch)
+    pub fn best_batch(&self, batching: &Batching) -> Result<usize, String> {
+        let Some(session) = self.sessions.first() else { return Ok(batching.max_batch) };
+        warm_up::best_batch(&mut **session.lock().unwrap_or_else(PoisonError::into_inner), batching)
     }
 
     /// How many there are.
@@ -124,7 +128,9 @@ impl Sessions {
 
     /// Runs in place, if runs are fast and a session is free; else gives the inputs back.
     pub fn run_in_place(&self, inputs: Vec<Tensor>) -> Result<Result<Vec<Tensor>, ModelError>, Vec<Tensor>> {
-        if !is_small(&inputs) || self.typical.load(Ordering::Relaxed) >= nanoseconds(FAST) {
+        if self.typical.load(Ordering::Relaxed) >= nanoseconds(FAST)
+            || bytes(&inputs) > self.fast_bytes.load(Ordering::Relaxed)
+        {
             return Err(inputs);
         }
         // Each thread begins at another session, so that two rarely want the same.
@@ -137,7 +143,17 @@ impl Sessions {
                 Err(TryLockError::Poisoned(session)) => session.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
-            return Ok(self.timed(1, || session.run(&inputs)));
+            let started = Instant::now();
+            shares::note_fast_run(started);
+            let result = session.run(&inputs);
+            let took = started.elapsed();
+            if result.is_ok() {
+                self.note(took);
+            }
+            if took >= STALLED {
+                self.typical.fetch_max(nanoseconds(took), Ordering::Relaxed);
+            }
+            return Ok(result);
         }
         Err(inputs)
     }
@@ -145,9 +161,15 @@ impl Sessions {
     /// A runner's life.
     fn work(&self, index: usize) {
         let Some(session) = self.sessions.get(index) else { return };
+        let mut stepped_back = false;
         while let Some(jobs) = self.queue.take() {
-            let _share = self.cores_of_a_slow_run.map(shares::begin);
-            // Only ever held by another for the time of one fast run.
+            let slow = self.typical.load(Ordering::Relaxed) >= nanoseconds(SLOW);
+            if slow && self.cores.is_some() && !stepped_back {
+                step_back();
+                stepped_back = true;
+            }
+            let _share = self.cores.filter(|_| slow).map(shares::begin);
+            // Others hold it for a fast run, or while a new lane tries how large a batch pays.
             let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
             self.serve(&mut **session, jobs);
         }
@@ -155,76 +177,79 @@ impl Sessions {
 
     /// Runs jobs together and answers each.
     fn serve(&self, session: &mut dyn Session, mut jobs: Vec<Job>) {
+        // Some callers may have left since their jobs were taken from the line.
+        jobs.retain(|job| !job.answer.is_closed());
         let started = Instant::now();
-        if let [_] = *jobs {
-            for job in jobs {
-                self.serve_alone(session, job, started);
-            }
+        if let [job] = jobs.as_slice() {
+            let outputs = self.run(session, &job.inputs);
+            let queued = job.waited(started);
+            let answer = outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) });
+            // A caller who has gone in the meantime needs no answer.
+            jobs.into_iter().zip([answer]).for_each(|(job, answer)| drop(job.answer.send(answer)));
+            return;
+        }
+        if jobs.is_empty() {
             return;
         }
         let joined = batch::join(&jobs.iter().map(|job| job.inputs.as_slice()).collect::<Vec<_>>());
-        match self.run(session, jobs.len() as u64, &joined) {
-            Ok(outputs) => {
-                let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
-                match batch::split(&outputs, &rows) {
-                    Ok(parts) => {
-                        let size = jobs.len();
-                        for (place, (job, outputs)) in jobs.drain(..).zip(parts).enumerate() {
-                            let shared = (place == 0).then_some(size);
-                            let queued = job.waited(started);
-                            let _ = job.answer.send(Ok(Prediction { outputs, queued, shared }));
-                        }
-                    }
-                    // Which rows are whose is unknown, now and at any other time.
-                    Err(text) => {
-                        for job in jobs {
-                            let _ = job.answer.send(Err(ModelError::Run(text.clone())));
-                        }
-                    }
+        let Ok(outputs) = self.run(session, &joined) else {
+            // One bad request must not fail its neighbours, and nobody knows which one it is: halves of halves find
+            // it in a few runs.
+            let rest = jobs.split_off(jobs.len() / 2);
+            self.serve(session, jobs);
+            self.serve(session, rest);
+            return;
+        };
+        let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
+        match batch::split(&outputs, &rows) {
+            Ok(parts) => {
+                let size = jobs.len();
+                for (place, (job, outputs)) in jobs.into_iter().zip(parts).enumerate() {
+                    let shared = (place == 0).then_some(size);
+                    let queued = job.waited(started);
+                    let _ = job.answer.send(Ok(Prediction { outputs, queued, shared }));
                 }
             }
-            // One bad request must not fail its neighbours, and nobody knows which one it is.
-            Err(_) => jobs.into_iter().for_each(|job| self.serve_alone(session, job, started)),
+            // Which rows are whose is unknown, now and at any other time.
+            Err(text) => {
+                for job in jobs {
+                    let _ = job.answer.send(Err(ModelError::Run(text.clone())));
+                }
+            }
         }
     }
 
-    fn serve_alone(&self, session: &mut dyn Session, job: Job, started: Instant) {
-        // Its caller left after it was taken from the line.
-        if job.answer.is_closed() {
-            return;
-        }
-        let outputs = self.run(session, 1, &job.inputs);
-        let queued = job.waited(started);
-        // A caller who has gone in the meantime needs no answer.
-        let _ = job.answer.send(outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) }));
-    }
-
-    /// Runs, and makes an error of a panic: the runner has other requests to serve.
-    fn run(
-        &self,
-        session: &mut dyn Session,
-        requests: u64,
-        inputs: &[Tensor],
-    ) -> Result<Vec<Tensor>, ModelError> {
-        catch_unwind(AssertUnwindSafe(|| match is_small(inputs) {
-            true => self.timed(requests, || session.run(inputs)),
-            false => session.run(inputs),
-        }))
-        .unwrap_or_else(|_| Err(ModelError::Run("the engine panicked".to_owned())))
-    }
-
-    /// Runs and notes how long it took for each of the `requests` in it.
-    fn timed<T>(&self, requests: u64, run: impl FnOnce() -> T) -> T {
+    /// Runs on a runner's thread, and makes an error of a panic: the runner has other requests to serve.
+    fn run(&self, session: &mut dyn Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
         let started = Instant::now();
-        if self.cores_of_a_slow_run.is_none() {
+        if self.typical.load(Ordering::Relaxed) < nanoseconds(SLOW) {
             shares::note_fast_run(started);
         }
-        let result = run();
-        let old = self.typical.load(Ordering::Relaxed);
-        let new = towards(old, nanoseconds(started.elapsed()) / requests.max(1));
-        // Two runs that end together may lose one measurement, which does no harm.
-        self.typical.store(new, Ordering::Relaxed);
+        let result = catch_unwind(AssertUnwindSafe(|| session.run(inputs)))
+            .unwrap_or_else(|_| Err(ModelError::Run("the engine panicked".to_owned())));
+        // A run that failed may have failed early.
+        if result.is_ok() {
+            let took = started.elapsed();
+            self.note(took);
+            let size = bytes(inputs);
+            if took < FAST && size <= SMALL {
+                self.fast_bytes.fetch_max(size, Ordering::Relaxed);
+            }
+        }
         result
+    }
+
+    /// One step of the estimate of what a run takes: up by a half after a longer time, down by a tenth after a shorter
+    /// one. It rests where one time in five is longer.
+    fn note(&self, took: Duration) {
+        let (estimate, time) = (self.typical.load(Ordering::Relaxed), nanoseconds(took));
+        let next = if time > estimate {
+            (estimate + estimate / 2 + 1).min(time)
+        } else {
+            (estimate - estimate / 10).max(time)
+        };
+        // Two runs that end together may lose one measurement, which does no harm.
+        self.typical.store(next, Ordering::Relaxed);
     }
 }
 
@@ -236,18 +261,8 @@ fn step_back() {
     }
 }
 
-fn is_small(inputs: &[Tensor]) -> bool {
-    inputs.iter().map(|input| input.data.len()).sum::<usize>() <= SMALL
-}
-
-/// One step of a percentile estimate: up by a half after a longer time, down by a tenth after a shorter one. It rests
-/// where one time in five is longer.
-fn towards(estimate: u64, time: u64) -> u64 {
-    if time > estimate {
-        (estimate + estimate / 2 + 1).min(time)
-    } else {
-        (estimate - estimate / 10).max(time)
-    }
+fn bytes(inputs: &[Tensor]) -> usize {
+    inputs.iter().map(|input| input.data.len()).sum()
 }
 
 fn nanoseconds(time: Duration) -> u64 {

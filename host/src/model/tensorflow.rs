@@ -18,7 +18,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tracing::debug;
+use tracing::{debug, info};
 
 use super::engine::{self, LoadError, Loaded, Options};
 use super::{Config, Device};
@@ -39,6 +39,9 @@ use session::Session;
 pub fn load(folder: &Path, options: Options<'_>, config: &Config) -> Result<Loaded, LoadError> {
     if let Device::Cuda(index) = options.device {
         return Err(format!("device `cuda:{index}`: this build runs SavedModels on the CPU only").into());
+    }
+    if options.device == Device::Auto {
+        info!(model.path = %folder.display(), "device `auto`: the CPU, the only one this build runs SavedModels on");
     }
     // First what needs no library: a wrong signature key is found out without 600 MB.
     let servable = Servable::read(folder, options.signature_key)?;

@@ -1,5 +1,5 @@
 //! The first runs of a model, on made-up inputs: they pay for the engine's first allocations, tell how long a run takes and
-//! how large a batch pays off, and prove that what is joined in a batch comes back row by row.
+//! how large a batch pays off, and find out a model whose outputs do not come back row by row.
 //!
 //! Flow: while a model is loaded and while a lane is opened; never on the request path.
 //! In:   a session. Out: the time of a run, or the size of a batch.
@@ -7,9 +7,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use half::{bf16, f16};
+
 use super::batch;
 use super::engine::Session;
-use crate::tensor::{Extent, Signature, Tensor, TensorSpec, element_count};
+use super::schedule::Batching;
+use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec, element_count};
 
 /// A run this long is not repeated: what the first one cost on top no longer matters.
 const LONG: Duration = Duration::from_millis(10);
@@ -73,19 +76,22 @@ pub fn can_batch(signature: &Signature) -> Result<(), String> {
     Ok(())
 }
 
-/// The largest batch that pays off, at most `max_batch`, found by running batches of made-up rows. On some models, convolutions
+/// The largest batch that pays off, at most as configured, found by running batches of made-up rows. On some models, convolutions
 /// on a CPU for one, a row costs the same in any company; joining requests then only makes them wait for each other.
 ///
 /// # Errors
-/// Text for the operator: an output does not have a row for each row of input. A model that refuses zeros is given the
+/// Text for the operator: an output does not have a row for each row of input, or mixes them. A model that refuses zeros is given the
 /// benefit of the doubt, since runs are checked as well.
-pub fn best_batch(session: &mut dyn Session, max_batch: usize) -> Result<usize, String> {
+pub fn best_batch(session: &mut dyn Session, batching: &Batching) -> Result<usize, String> {
     // A sequence of one token or an image of one pixel would say little about real ones; but a model may not take others.
     let extent = match inputs(session.signature(), 1, TYPICAL) {
         Ok(inputs) if session.run(&inputs).is_ok() => TYPICAL,
         _ => 1,
     };
-    largest_that_pays(max_batch, |rows| {
+    if !batching.trust_rows {
+        rows_are_independent(session, extent)?;
+    }
+    largest_that_pays(batching.max_batch, |rows| {
         let Ok(inputs) = inputs(session.signature(), rows as u64, extent) else { return Ok(None) };
         let mut fastest: Option<Duration> = None;
         for _ in 0..TRIALS {
@@ -101,6 +107,87 @@ pub fn best_batch(session: &mut dyn Session, max_batch: usize) -> Result<usize, 
             fastest = Some(fastest.map_or(time, |fastest| fastest.min(time)));
         }
         Ok(fastest)
+    })
+}
+
+/// Whether two different requests are answered in a batch as they are alone. A model that sums or sorts along the first axis
+/// has a row for each row as well, and would mix its callers' answers.
+///
+/// # Errors
+/// Text for the operator: the output that differs.
+fn rows_are_independent(session: &mut dyn Session, extent: u64) -> Result<(), String> {
+    let alone = |value: u8| -> Result<Vec<Tensor>, String> {
+        let zeros = inputs(session.signature(), 1, extent)?;
+        let filled: Option<Vec<Tensor>> = zeros.iter().map(|zeros| fill(zeros, value)).collect();
+        filled.ok_or_else(|| "an input cannot be made up".to_owned())
+    };
+    let (Ok(one), Ok(two)) = (alone(1), alone(2)) else { return Ok(()) };
+    let joined = batch::join(&[&one, &two]);
+    let (Ok(first), Ok(second), Ok(both)) = (session.run(&one), session.run(&two), session.run(&joined))
+    else {
+        // It may refuse what is made up.
+        return Ok(());
+    };
+    let parts = batch::split(&both, &[1, 1])?;
+    for (row, (part, alone)) in parts.iter().zip([&first, &second]).enumerate() {
+        for (joined, alone) in part.iter().zip(alone) {
+            if !is_close(joined, alone) {
+                return Err(format!(
+                    "output `{}` of row {} depends on the other rows of its batch (`trust_rows` batches nevertheless)",
+                    joined.name,
+                    row + 1
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A tensor of the shape of `like` with the same element everywhere: `value`, or a text of it.
+fn fill(like: &Tensor, value: u8) -> Option<Tensor> {
+    let element: Vec<u8> = match like.datatype {
+        Datatype::Bool => vec![value % 2],
+        Datatype::Fp16 => f16::from_f32(f32::from(value)).to_le_bytes().into(),
+        Datatype::Bf16 => bf16::from_f32(f32::from(value)).to_le_bytes().into(),
+        Datatype::Fp32 => f32::from(value).to_le_bytes().into(),
+        Datatype::Fp64 => f64::from(value).to_le_bytes().into(),
+        Datatype::Bytes => vec![1, 0, 0, 0, b'0' + value],
+        integer => {
+            let mut element = vec![0; integer.size()?];
+            *element.first_mut()? = value;
+            element
+        }
+    };
+    let data = element.repeat(like.elements());
+    Tensor::new(Arc::clone(&like.name), like.datatype, like.shape.clone(), data.into()).ok()
+}
+
+/// Whether two tensors are equal but for the rounding of a sum in another order.
+fn is_close(one: &Tensor, other: &Tensor) -> bool {
+    if one.shape != other.shape || one.datatype != other.datatype {
+        return false;
+    }
+    let (size, tolerance) = match one.datatype {
+        Datatype::Fp16 | Datatype::Bf16 => (2, 0.05),
+        Datatype::Fp32 => (4, 1e-3),
+        Datatype::Fp64 => (8, 1e-6),
+        _ => return one.data == other.data,
+    };
+    let number = |bytes: &[u8]| match one.datatype {
+        Datatype::Fp16 => bytes.try_into().map(f16::from_le_bytes).map(f64::from),
+        Datatype::Bf16 => bytes.try_into().map(bf16::from_le_bytes).map(f64::from),
+        Datatype::Fp32 => bytes.try_into().map(f32::from_le_bytes).map(f64::from),
+        _ => bytes.try_into().map(f64::from_le_bytes),
+    };
+    one.data.chunks_exact(size).zip(other.data.chunks_exact(size)).all(|(one, other)| {
+        match (number(one), number(other)) {
+            (Ok(one), Ok(other)) => {
+                one == other
+                    || (one.is_nan() && other.is_nan())
+                    || (one - other).abs() <= tolerance * (1.0 + one.abs().max(other.abs()))
+            }
+            _ => false,
+        }
     })
 }
 

@@ -15,7 +15,8 @@ use std::time::SystemTime;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
+use axum::http::header::ORIGIN;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -111,7 +112,11 @@ async fn load_model(
     State(served): State<Arc<Served>>,
     Path((endpoint, model)): Path<(String, String)>,
     query: Result<Query<LoadQuery>, QueryRejection>,
+    headers: HeaderMap,
 ) -> Response {
+    if let Some(refusal) = from_a_page(&headers) {
+        return refusal;
+    }
     let query = match query {
         Ok(Query(query)) => query,
         Err(error) => return refused(StatusCode::BAD_REQUEST, "invalid_input", error.body_text()),
@@ -125,11 +130,22 @@ async fn load_model(
 async fn unload_model(
     State(served): State<Arc<Served>>,
     Path((endpoint, model)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Response {
+    if let Some(refusal) = from_a_page(&headers) {
+        return refusal;
+    }
     match find(&served, &endpoint) {
         Some(endpoint) => ordered(endpoint.unload_model(&model).await, "unloaded"),
         None => no_such_endpoint(&endpoint),
     }
+}
+
+/// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
+/// and says with every one where the page came from; the operator's tools do not.
+fn from_a_page(headers: &HeaderMap) -> Option<Response> {
+    let text = "orders from web pages are not taken".to_owned();
+    headers.contains_key(ORIGIN).then(|| refused(StatusCode::FORBIDDEN, "forbidden", text))
 }
 
 fn find<'a>(served: &'a Served, name: &str) -> Option<&'a Endpoint> {

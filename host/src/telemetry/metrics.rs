@@ -24,7 +24,7 @@ pub const METRICS: [(&str, &str); 11] = [
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
     (
         "modelhost_batch_requests",
-        "Requests that shared one run of the model, by endpoint; the count is that of runs.",
+        "Requests that shared one run of the model, by endpoint; the count is that of answered runs.",
     ),
     ("modelhost_requests_in_flight", "Requests that hold a permit now, by endpoint."),
     ("modelhost_requests_queued", "Requests that wait for a permit now, by endpoint."),
@@ -33,7 +33,10 @@ pub const METRICS: [(&str, &str); 11] = [
         "Sandboxes alive now, those of draining generations included, by endpoint.",
     ),
     ("modelhost_plugin_instances_created_total", "Sandboxes made since the start, by endpoint."),
-    ("modelhost_plugin_generation", "Number of the current handler generation, by endpoint; 1 is the first."),
+    (
+        "modelhost_plugin_generation",
+        "Number of the current generation, handler and models, by endpoint; 1 is the first.",
+    ),
     (
         "modelhost_plugin_swaps_total",
         "Attempts to swap a handler, by endpoint and outcome: `published`, `refused`.",

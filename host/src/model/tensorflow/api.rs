@@ -1,4 +1,4 @@
-//! TensorFlow's C library made safe: the only unsafe code of the host.
+//! TensorFlow's C library made safe: this engine's only unsafe code.
 //!
 //! Place in the flow: below `session` and [`super::load`]; above is plain Rust.
 //! - this file: the functions, looked up by name when the library is opened, and [`Status`];
