@@ -258,4 +258,6 @@ impl Drop for Model {
 }
 
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;

@@ -12,27 +12,25 @@ use std::time::Instant;
 
 use super::swap::DeployError;
 use super::{Endpoint, EndpointConfig};
-use crate::model::{Batching, Catalog, Lane, ModelConfig, ModelError};
+use crate::model::{Batching, Catalog, Lane, Model, ModelConfig, ModelError};
 use crate::pipeline::models::{Models, Named};
 
 /// All models of an endpoint, at start.
 pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Result<Models, DeployError> {
     let mut models = Models::default();
     for (name, model) in &config.models {
-        let lane = lane(catalog, model, config.batching).await;
-        let lane = lane.map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause })?;
+        let lane = async { open(catalog.load(model).await?, config.batching).await };
+        let lane = lane.await.map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause })?;
         let signature = lane.signature().clone();
         models.0.push(Named { name: name.as_str().into(), signature, lane: Some(lane) });
     }
     Ok(models)
 }
 
-/// A way to a model that is loaded now, or was.
-async fn lane(catalog: &Catalog, model: &ModelConfig, batching: Batching) -> Result<Arc<Lane>, ModelError> {
-    let loaded = catalog.load(model).await?;
-    // With batching, the model is tried on a full batch.
-    let path = model.path.clone();
-    let opened = tokio::task::spawn_blocking(move || loaded.lane(batching)).await;
+/// A way to a loaded model. With batching, this runs the model on batches.
+async fn open(model: Arc<Model>, batching: Batching) -> Result<Arc<Lane>, ModelError> {
+    let path = model.location().path.clone();
+    let opened = tokio::task::spawn_blocking(move || model.lane(batching)).await;
     let lane = opened.map_err(|error| ModelError::Load { path, reason: error.to_string() })??;
     Ok(Arc::new(lane))
 }
@@ -53,18 +51,19 @@ impl Endpoint {
             return Err(self.no_such_model(name));
         };
         let config = ModelConfig { version: version.or(config.version), ..config.clone() };
-        let lane = lane(&self.catalog, &config, self.config.batching).await;
-        let lane = lane.map_err(|cause| DeployError::Model { endpoint: self.config.name.clone(), cause })?;
-        if before.lane.as_ref().is_some_and(|before| Arc::ptr_eq(before.model(), lane.model())) {
+        let failed = |cause| DeployError::Model { endpoint: self.config.name.clone(), cause };
+        let model = self.catalog.load(&config).await.map_err(failed)?;
+        if before.lane.as_ref().is_some_and(|before| Arc::ptr_eq(before.model(), &model)) {
             return Ok(false);
         }
         // A handler was written for a signature; without one, any will do.
         if old.pipeline.plugin.is_some()
-            && let Some(mismatch) = before.signature.mismatch(lane.signature())
+            && let Some(mismatch) = before.signature.mismatch(model.signature())
         {
             let (endpoint, model) = (self.config.name.clone(), name.clone());
             return Err(DeployError::Mismatch { endpoint, model, mismatch });
         }
+        let lane = open(model, self.config.batching).await.map_err(failed)?;
         let version = lane.model().location().version;
         let mut models = old.models().clone();
         if let Some(named) = models.0.get_mut(place) {

@@ -29,6 +29,18 @@ pub trait Session: Send + Debug {
     fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError>;
 }
 
+/// That there are as many inputs as the model takes, before an engine pairs them up.
+///
+/// # Errors
+/// [`ModelError::Input`].
+pub fn check_count(signature: &Signature, inputs: &[Tensor]) -> Result<(), ModelError> {
+    let (expected, actual) = (signature.inputs.len(), inputs.len());
+    match expected == actual {
+        true => Ok(()),
+        false => Err(ModelError::Input(format!("expected {expected} inputs, got {actual}"))),
+    }
+}
+
 /// How a model is loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Options<'a> {

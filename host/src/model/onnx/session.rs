@@ -75,10 +75,7 @@ impl engine::Session for Session {
     }
 
     fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
-        let (expected, actual) = (self.signature.inputs.len(), inputs.len());
-        if expected != actual {
-            return Err(ModelError::Input(format!("expected {expected} inputs, got {actual}")));
-        }
+        engine::check_count(&self.signature, inputs)?;
         if let Some(pinned) = &mut self.pinned {
             return pinned.run(&mut self.engine, &self.signature, inputs);
         }

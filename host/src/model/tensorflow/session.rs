@@ -43,10 +43,7 @@ impl engine::Session for Session {
     }
 
     fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
-        let (expected, actual) = (self.signature.inputs.len(), inputs.len());
-        if expected != actual {
-            return Err(ModelError::Input(format!("expected {expected} inputs, got {actual}")));
-        }
+        engine::check_count(&self.signature, inputs)?;
         let scalars = self.graph.scalar_inputs();
         let inputs = inputs.iter().zip(scalars).map(|(tensor, scalar)| input(&self.graph, tensor, scalar));
         let outputs = self.graph.run(&inputs.collect::<Result<Vec<_>, _>>()?).map_err(ModelError::Run)?;

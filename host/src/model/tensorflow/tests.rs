@@ -11,7 +11,8 @@ use bytes::Bytes;
 
 use super::*;
 use crate::model::ModelError;
-use crate::tensor::{BytesElements, Datatype, Tensor, push_bytes_element};
+use crate::model::testing::{encoded, floats, misaligned};
+use crate::tensor::{BytesElements, Datatype, Tensor};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/savedmodels").join(name).join("1")
@@ -53,25 +54,6 @@ fn tensor(name: &str, datatype: Datatype, shape: &[u64], data: impl Into<Bytes>)
 fn fp32(shape: &[u64], values: &[f32]) -> Tensor {
     let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     tensor("x", Datatype::Fp32, shape, data)
-}
-
-fn floats(tensor: &Tensor) -> Vec<f32> {
-    tensor.data.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
-}
-
-fn encoded<T: AsRef<[u8]>>(elements: &[T]) -> Vec<u8> {
-    let mut data = Vec::new();
-    for element in elements {
-        assert!(push_bytes_element(&mut data, element.as_ref()));
-    }
-    data
-}
-
-/// Bytes at an address that no type larger than a byte is aligned for.
-fn misaligned(data: &[u8]) -> Bytes {
-    let mut padded = vec![0];
-    padded.extend_from_slice(data);
-    Bytes::from(padded).slice(1..)
 }
 
 #[test]

@@ -11,7 +11,8 @@ use ort::memory::{AllocationDevice, AllocatorType, MemoryInfo, MemoryType};
 use super::*;
 use crate::model::engine::Session as _;
 use crate::model::onnx::library;
-use crate::tensor::{Datatype, push_bytes_element};
+use crate::model::testing::{encoded, floats, misaligned};
+use crate::tensor::Datatype;
 
 fn model(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(format!("{name}.onnx"))
@@ -36,25 +37,6 @@ fn tensor(name: &str, datatype: Datatype, shape: &[u64], data: impl Into<Bytes>)
     Tensor::new(name.into(), datatype, shape.to_vec(), data.into()).unwrap()
 }
 
-fn floats(tensor: &Tensor) -> Vec<f32> {
-    tensor.data.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
-}
-
-fn strings(elements: &[&str]) -> Vec<u8> {
-    let mut data = Vec::new();
-    for element in elements {
-        assert!(push_bytes_element(&mut data, element.as_bytes()));
-    }
-    data
-}
-
-/// Bytes at an address that no type larger than a byte is aligned for.
-fn misaligned(data: &[u8]) -> Bytes {
-    let mut padded = vec![0];
-    padded.extend_from_slice(data);
-    Bytes::from(padded).slice(1..)
-}
-
 #[test]
 fn every_datatype_passes_bit_for_bit() {
     // Extremes, signed zeros, infinities, NaNs with a payload, subnormals.
@@ -77,7 +59,7 @@ fn every_datatype_passes_bit_for_bit() {
             [0xff80_0000u32, 0x7fc0_0001, 0x8000_0000, 1].map(u32::to_le_bytes).concat(),
         ),
         ("fp64", Datatype::Fp64, 3, [f64::MIN_POSITIVE, -0.0, f64::INFINITY].map(f64::to_le_bytes).concat()),
-        ("bytes", Datatype::Bytes, 3, strings(&["", "hé", "a longer one, beyond any small-string buffer"])),
+        ("bytes", Datatype::Bytes, 3, encoded(&["", "hé", "a longer one, beyond any small-string buffer"])),
     ];
     for (name, datatype, elements, data) in cases {
         let model = format!("identity_{name}");
@@ -217,7 +199,7 @@ fn values_without_a_form_in_the_engine_are_refused() {
         session.run(&[tensor("x", Datatype::Bytes, shape, data)]).unwrap_err().to_string()
     };
     assert_eq!(
-        refused(&[2], strings(&["a", "b\0c"])),
+        refused(&[2], encoded(&["a", "b\0c"])),
         "input `x`: element 1 holds a NUL, which the model's strings cannot"
     );
     assert_eq!(

@@ -1,0 +1,26 @@
+//! What the tests of both engines make tensors from and look at them with.
+
+use bytes::Bytes;
+
+use crate::tensor::{Tensor, push_bytes_element};
+
+/// The elements of an FP32 tensor, wherever its data lies.
+pub fn floats(tensor: &Tensor) -> Vec<f32> {
+    tensor.data.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect()
+}
+
+/// Data of a BYTES tensor.
+pub fn encoded<T: AsRef<[u8]>>(elements: &[T]) -> Vec<u8> {
+    let mut data = Vec::new();
+    for element in elements {
+        assert!(push_bytes_element(&mut data, element.as_ref()));
+    }
+    data
+}
+
+/// Bytes at an address that no type larger than a byte is aligned for.
+pub fn misaligned(data: &[u8]) -> Bytes {
+    let mut padded = vec![0];
+    padded.extend_from_slice(data);
+    Bytes::from(padded).slice(1..)
+}
