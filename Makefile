@@ -33,6 +33,7 @@ dist: ## target/dist/host, optimised across crates: what to ship; takes longer t
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
 	@scripts/tensorflow.sh
+	@scripts/clients.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace

@@ -1,7 +1,7 @@
 //! Code generated from `wit/`: the only place that knows how values cross the sandbox boundary.
 //!
-//! One module a function, from the world that exports only it; a component that has both functions is the union
-//! of the two worlds, which is the world `handler`. The second module takes its types from the first, and the
+//! One module a function, from the world that exports only it; a component that has several functions is the union
+//! of their worlds. The other modules take their types from the first, and the
 //! crate re-exports them as its own: a tensor that a handler holds is the one that crossed, and no field of it
 //! is ever copied or converted.
 //!
@@ -30,4 +30,39 @@ pub mod post {
     });
 }
 
+/// `pre-inference-tensors`.
+pub mod pre_tensors {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "pre-tensor-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        pub_export_macro: true,
+        export_macro_name: "__export_pre_tensor_handler",
+    });
+}
+
+/// `post-inference-tensors`.
+pub mod post_tensors {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "post-tensor-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        pub_export_macro: true,
+        export_macro_name: "__export_post_tensor_handler",
+    });
+}
+
+/// `input-schema`.
+pub mod schema {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "schema-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        additional_derives: [PartialEq],
+        pub_export_macro: true,
+        export_macro_name: "__export_schema_handler",
+    });
+}
+
 pub use pre::modelhost::handler::types;
+pub use schema::exports::modelhost::handler::input_schema::Input;

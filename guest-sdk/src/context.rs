@@ -87,6 +87,15 @@ impl Context {
     pub fn metadata_text(&self) -> String {
         self.0.metadata()
     }
+
+    /// The `parameters` of a request of the Open Inference Protocol, as a type; an empty object if it has none.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] if they do not have the form of `T`.
+    pub fn parameters<T: DeserializeOwned>(&self) -> Result<T> {
+        let text = self.0.parameters();
+        serde_json::from_str(&text).map_err(|error| explain::<T>(text.as_bytes(), error))
+    }
 }
 
 #[cfg(not(target_family = "wasm"))]
@@ -107,6 +116,7 @@ mod native {
         sample: Sample,
         signature: Signature,
         metadata: String,
+        parameters: String,
     }
 
     impl Source {
@@ -142,6 +152,10 @@ mod native {
         pub(super) fn metadata(&self) -> String {
             self.metadata.clone()
         }
+
+        pub(super) fn parameters(&self) -> String {
+            self.parameters.clone()
+        }
     }
 
     /// A request for a native unit test, made by [`Context::builder`]. Exists outside components only.
@@ -163,8 +177,14 @@ mod native {
                 sample: Sample::new("", Vec::new()),
                 signature: Signature { inputs: Vec::new(), outputs: Vec::new() },
                 metadata: "null".into(),
+                parameters: "{}".into(),
             })
         }
+    }
+
+    #[expect(clippy::expect_used, reason = "a test's own literal")]
+    fn json(value: &impl Serialize) -> String {
+        serde_json::to_string(value).expect("a value that JSON can hold")
     }
 
     impl ContextBuilder {
@@ -215,9 +235,16 @@ mod native {
         /// # Panics
         /// If `metadata` cannot be written as JSON.
         pub fn metadata(mut self, metadata: impl Serialize) -> Self {
-            #[expect(clippy::expect_used, reason = "a test's own literal")]
-            let text = serde_json::to_string(&metadata).expect("metadata must be JSON");
-            self.0.metadata = text;
+            self.0.metadata = json(&metadata);
+            self
+        }
+
+        /// Sets [`Context::parameters`].
+        ///
+        /// # Panics
+        /// If `parameters` cannot be written as JSON.
+        pub fn parameters(mut self, parameters: impl Serialize) -> Self {
+            self.0.parameters = json(&parameters);
             self
         }
 
@@ -260,6 +287,9 @@ mod tests {
         assert_eq!(context.sample(), sample);
         assert_eq!(context.signature(), signature);
         assert_eq!(context.metadata_text(), r#"{"labels":["a"]}"#);
+        assert_eq!(context.parameters(), Ok(json!({})));
+        let context = Context::builder().parameters(json!({"top": 3})).build();
+        assert_eq!(context.parameters(), Ok(json!({"top": 3})));
     }
 
     #[test]

@@ -2,13 +2,14 @@
 //!
 //! [`export!`](crate::export!) defines the component's exports, in components only: a native build checks that
 //! the type is a [`Handler`](crate::Handler) and adds nothing, so a handler's crate also links for its own unit
-//! tests. The generated glue lifts the arguments, calls `pre_inference` or `post_inference` here, and lowers
-//! what they return; both find the instance's one handler in a `Slot`.
+//! tests. The generated glue lifts the arguments, calls the function of the same name here, and lowers
+//! what it returns; all of them find the instance's one handler in a `Slot`.
 
 /// Exports a [`Handler`](crate::Handler) from the component that this crate is.
 ///
-/// Name a single function if the handler has only one: without `pre_inference` the JSON body is the model's
-/// input, without `post_inference` the model's outputs are the JSON response.
+/// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the model's
+/// input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors` and
+/// `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes.
 ///
 /// ```
 /// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
@@ -19,18 +20,15 @@
 /// #         Ok(vec![Tensor::new("", [1, 4], &sample.json::<[f32; 4]>()?)])
 /// #     }
 /// # }
-/// export!(Iris: pre_inference); // `export!(Iris: post_inference)` for the other one, `export!(Iris)` for both
+/// export!(Iris: pre_inference); // `export!(Iris)` for both functions, `export!(Iris: a, b, c)` for any others
 /// ```
 #[macro_export]
 macro_rules! export {
     ($handler:ty) => {
         $crate::__export!($handler: pre_inference post_inference);
     };
-    ($handler:ty: pre_inference) => {
-        $crate::__export!($handler: pre_inference);
-    };
-    ($handler:ty: post_inference) => {
-        $crate::__export!($handler: post_inference);
+    ($handler:ty: $($function:ident),+ $(,)?) => {
+        $crate::__export!($handler: $($function)+);
     };
 }
 
@@ -81,6 +79,46 @@ macro_rules! __export_function {
         }
         $crate::bindings::post::__export_post_handler!(Component with_types_in $crate::bindings::post);
     };
+    (pre_inference_tensors) => {
+        impl $crate::bindings::pre_tensors::exports::modelhost::handler::pre_inference_tensors::Guest
+            for Component
+        {
+            fn pre_inference_tensors(
+                sample: ::std::vec::Vec<$crate::Tensor>,
+                context: &$crate::bindings::types::Context,
+            ) -> ::core::result::Result<::std::vec::Vec<$crate::Tensor>, $crate::bindings::types::Error> {
+                HANDLER.with(|slot| $crate::export::pre_inference_tensors(slot, sample, context))
+            }
+        }
+        $crate::bindings::pre_tensors::__export_pre_tensor_handler!(
+            Component with_types_in $crate::bindings::pre_tensors
+        );
+    };
+    (post_inference_tensors) => {
+        impl $crate::bindings::post_tensors::exports::modelhost::handler::post_inference_tensors::Guest
+            for Component
+        {
+            fn post_inference_tensors(
+                prediction: ::std::vec::Vec<$crate::Tensor>,
+                context: &$crate::bindings::types::Context,
+            ) -> ::core::result::Result<::std::vec::Vec<$crate::Tensor>, $crate::bindings::types::Error> {
+                HANDLER.with(|slot| $crate::export::post_inference_tensors(slot, prediction, context))
+            }
+        }
+        $crate::bindings::post_tensors::__export_post_tensor_handler!(
+            Component with_types_in $crate::bindings::post_tensors
+        );
+    };
+    (input_schema) => {
+        impl $crate::bindings::schema::exports::modelhost::handler::input_schema::Guest for Component {
+            fn input_schema() -> ::std::vec::Vec<$crate::Input> {
+                HANDLER.with($crate::export::input_schema)
+            }
+        }
+        $crate::bindings::schema::__export_schema_handler!(
+            Component with_types_in $crate::bindings::schema
+        );
+    };
 }
 
 #[cfg(target_family = "wasm")]
@@ -89,7 +127,7 @@ mod slot {
     use std::mem::ManuallyDrop;
 
     use crate::bindings::types;
-    use crate::{Context, Handler, Response, Sample, Tensor};
+    use crate::{Context, Handler, Input, Response, Sample, Tensor};
 
     /// The instance's handler, made on first use.
     ///
@@ -126,7 +164,32 @@ mod slot {
     ) -> Result<Response, types::Error> {
         Ok(slot.with(|handler| handler.post_inference(prediction, Context::from_host(context)))?)
     }
+
+    /// The body of the export `pre-inference-tensors`.
+    pub fn pre_inference_tensors<H: Handler>(
+        slot: &Slot<H>,
+        sample: Vec<Tensor>,
+        context: &types::Context,
+    ) -> Result<Vec<Tensor>, types::Error> {
+        Ok(slot.with(|handler| handler.pre_inference_tensors(sample, Context::from_host(context)))?)
+    }
+
+    /// The body of the export `post-inference-tensors`.
+    pub fn post_inference_tensors<H: Handler>(
+        slot: &Slot<H>,
+        prediction: Vec<Tensor>,
+        context: &types::Context,
+    ) -> Result<Vec<Tensor>, types::Error> {
+        Ok(slot.with(|handler| handler.post_inference_tensors(prediction, Context::from_host(context)))?)
+    }
+
+    /// The body of the export `input-schema`.
+    pub fn input_schema<H: Handler>(_: &Slot<H>) -> Vec<Input> {
+        H::input_schema()
+    }
 }
 
 #[cfg(target_family = "wasm")]
-pub use slot::{Slot, post_inference, pre_inference};
+pub use slot::{
+    Slot, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors,
+};

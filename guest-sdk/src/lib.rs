@@ -25,6 +25,7 @@ mod message;
 mod tensor;
 
 // Enumerated, so that what an author may rely on is decided here and not by a code generator.
+pub use bindings::Input;
 pub use bindings::types::{Datatype, Response, Sample, Signature, Tensor, TensorSpec};
 pub use context::Context;
 #[cfg(not(target_family = "wasm"))]
@@ -41,7 +42,7 @@ pub use tensor::{Element, Rows, TensorError};
 /// survives into the *next* request is the endpoint's choice: it does under `isolation = "worker"`, it does not
 /// under `"request"`. Use that for caches only.
 ///
-/// Write one function or both, and name the same ones in [`export!`].
+/// Write any of the functions, and name the same ones in [`export!`].
 pub trait Handler: 'static {
     /// Makes the value, when the instance gets its first request.
     fn new() -> Self;
@@ -67,6 +68,31 @@ pub trait Handler: 'static {
     fn post_inference(&mut self, prediction: Vec<Tensor>, context: &Context) -> Result<Response> {
         let _ = (prediction, context);
         Err(unwritten("post_inference"))
+    }
+
+    /// [`pre_inference`](Handler::pre_inference) for tensors: `sample` is what a caller of the Open Inference Protocol brings,
+    /// or a JSON body as the input schema or the model's signature reads it, if there is no `pre_inference`.
+    ///
+    /// # Errors
+    /// As for [`pre_inference`](Handler::pre_inference).
+    fn pre_inference_tensors(&mut self, sample: Vec<Tensor>, context: &Context) -> Result<Vec<Tensor>> {
+        let _ = (sample, context);
+        Err(unwritten("pre_inference_tensors"))
+    }
+
+    /// [`post_inference`](Handler::post_inference) for tensors: what a caller of the Open Inference Protocol gets.
+    ///
+    /// # Errors
+    /// As for [`pre_inference`](Handler::pre_inference).
+    fn post_inference_tensors(&mut self, prediction: Vec<Tensor>, context: &Context) -> Result<Vec<Tensor>> {
+        let _ = (prediction, context);
+        Err(unwritten("post_inference_tensors"))
+    }
+
+    /// What the handler takes, asked once when it is loaded: checked before the handler runs, and the endpoint's
+    /// documentation.
+    fn input_schema() -> Vec<Input> {
+        Vec::new()
     }
 }
 
@@ -95,10 +121,14 @@ mod tests {
         let sample = Sample::new("", Vec::new());
         let pre = Bare::new().pre_inference(sample, &context).unwrap_err();
         let post = Bare::new().post_inference(Vec::new(), &context).unwrap_err();
+        let pre_tensors = Bare::new().pre_inference_tensors(Vec::new(), &context).unwrap_err();
+        let post_tensors = Bare::new().post_inference_tensors(Vec::new(), &context).unwrap_err();
         let text = |name: &str| {
             format!("`{name}` is exported but not written: write it, or leave it out of `export!`")
         };
         assert_eq!(pre, Error::Internal(text("pre_inference")));
         assert_eq!(post, Error::Internal(text("post_inference")));
+        assert_eq!(pre_tensors, Error::Internal(text("pre_inference_tensors")));
+        assert_eq!(post_tensors, Error::Internal(text("post_inference_tensors")));
     }
 }

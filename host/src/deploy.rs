@@ -23,7 +23,8 @@ use crate::pipeline::models::Models;
 use crate::pipeline::trace::Trace;
 use crate::pipeline::{self, Pipeline};
 use crate::plugin::{self, Sandbox};
-use crate::request::{Request, Response};
+use crate::request::{Output, Request};
+use crate::schema::Schema;
 use crate::telemetry::metrics::EndpointMetrics;
 
 /// One endpoint, as configured.
@@ -73,13 +74,18 @@ impl Generation {
     ///
     /// # Errors
     /// What the failing stage says.
-    pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Response, RequestError> {
+    pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
         self.pipeline.handle(request, trace).await
     }
 
     /// Its models.
     pub fn models(&self) -> &Models {
         &self.pipeline.models
+    }
+
+    /// What it takes, if the configuration or the handler says so.
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        self.pipeline.schema.as_ref()
     }
 
     /// The model that requests go to by themselves, if there is one and it is loaded.
@@ -112,10 +118,10 @@ pub struct Visit<'a> {
     _guest: Guest<'a>,
 }
 
-/// A response and the generation that gave it.
+/// What the pipeline made of a request, and the generation it did it with.
 pub struct Answer {
     /// What the pipeline said.
-    pub outcome: Result<Response, RequestError>,
+    pub outcome: Result<Output, RequestError>,
     /// Who said it. Pinned rather than counted: every request of every thread would count at the same place.
     pub generation: Guard<Arc<Generation>>,
 }

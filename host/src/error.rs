@@ -1,7 +1,7 @@
 //! Why a request failed: one type for every stage and protocol.
 //!
-//! Place in the flow: each stage returns it where the failure happens; `server/http/error.rs` holds the one
-//! table from [`Code`] to an HTTP status. `Display` goes to the caller and so names no host path, address or
+//! Place in the flow: each stage returns it where the failure happens; `server/status.rs` holds the one
+//! table from [`Code`] to the statuses of HTTP and gRPC. `Display` goes to the caller and so names no host path, address or
 //! secret; [`RequestError::detail`] goes to the log only.
 //! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and a
 //! test compares.
@@ -51,7 +51,9 @@ impl fmt::Display for Stage {
 pub enum Code {
     /// The caller must change the request.
     InvalidInput,
-    /// No endpoint at this path.
+    /// The endpoint, or the administration, wants a key that the request does not have.
+    Unauthorized,
+    /// No endpoint at this path, no model of this name.
     NotFound,
     /// The path exists, the method does not.
     MethodNotAllowed,
@@ -63,6 +65,8 @@ pub enum Code {
     Overloaded,
     /// The server is going away.
     ShuttingDown,
+    /// The server is still loading.
+    NotReady,
     /// The operator has unloaded the model.
     ModelUnloaded,
     /// The handler trapped: `unreachable`, a bad memory access, a panic, too deep a recursion.
@@ -85,14 +89,16 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of the documents.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 18] = [
         Code::InvalidInput,
+        Code::Unauthorized,
         Code::NotFound,
         Code::MethodNotAllowed,
         Code::BodyTooLarge,
         Code::UnsupportedMediaType,
         Code::Overloaded,
         Code::ShuttingDown,
+        Code::NotReady,
         Code::ModelUnloaded,
         Code::PluginTrap,
         Code::PluginOutOfMemory,
@@ -108,12 +114,14 @@ impl Code {
     pub fn name(self) -> &'static str {
         match self {
             Code::InvalidInput => "invalid_input",
+            Code::Unauthorized => "unauthorized",
             Code::NotFound => "not_found",
             Code::MethodNotAllowed => "method_not_allowed",
             Code::BodyTooLarge => "body_too_large",
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Overloaded => "overloaded",
             Code::ShuttingDown => "shutting_down",
+            Code::NotReady => "not_ready",
             Code::ModelUnloaded => "model_unloaded",
             Code::PluginTrap => "plugin_trap",
             Code::PluginOutOfMemory => "plugin_out_of_memory",

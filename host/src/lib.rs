@@ -19,6 +19,8 @@ pub mod plugin;
 pub mod model;
 pub mod telemetry;
 pub mod request;
+pub mod json;
+pub mod schema;
 pub mod blocking;
 pub mod shard;
 pub mod error;

@@ -4,7 +4,7 @@
 //! admit → pre-inference → verify → infer → verify → post-inference → respond
 //! ```
 //! Place in the flow: `deploy` hands a request to the [`Pipeline`] of the endpoint's current generation.
-//! In: a [`Request`], any protocol. Out: a [`Response`] or the [`RequestError`] of the stage that failed; beside
+//! In: a [`Request`], any protocol. Out: an [`Output`] or the [`RequestError`] of the stage that failed; beside
 //! it a [`Trace`] of where the time went.
 //! Invariants: a request stays with the pipeline it began on, so one generation of handler answers it; each
 //! handler function is called at most once; dropping the future at any point gives back permit and session and
@@ -12,10 +12,10 @@
 
 pub mod admit;
 pub mod debug;
-pub mod from_json;
 pub mod models;
+mod post_inference;
+mod pre_inference;
 pub mod respond;
-pub mod to_json;
 pub mod trace;
 pub mod verify;
 
@@ -25,11 +25,11 @@ use std::time::Duration;
 use self::admit::Door;
 use self::models::Models;
 use self::trace::Trace;
-use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::model::{Lane, ModelError};
 use crate::plugin::{self, Lease, Outcome, Plugin};
-use crate::request::{Request, Response, until};
+use crate::request::{Input, Output, Request, until};
+use crate::schema::Schema;
 use crate::tensor::Tensor;
 
 /// What one endpoint allows. docs/reference.md lists the defaults.
@@ -67,6 +67,8 @@ pub struct Pipeline {
     pub plugin: Option<Arc<Plugin>>,
     /// The models; without one, a handler's tensors go straight to its `post-inference`.
     pub models: Models,
+    /// What the endpoint takes, if the configuration or the handler says so.
+    pub schema: Option<Arc<Schema>>,
 }
 
 impl Pipeline {
@@ -74,16 +76,20 @@ impl Pipeline {
     ///
     /// # Errors
     /// What the failing stage says. The caller logs and counts it.
-    pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Response, RequestError> {
+    pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
         let _permit = in_time(request, Stage::Admit, self.door.enter()).await??;
         trace.end(Stage::Admit);
-        trace.keep("sample", || debug::text(&request.body));
+        trace.keep("sample", || match &request.input {
+            Input::Body(body, _) => debug::text(body),
+            Input::Tensors(input) => debug::tensors(&input.tensors),
+        });
 
         let model = self.models.of(request)?;
         let mut lease = self.lend(request, model).await?;
-        let inputs = match self.pre_inference(lease.as_mut(), model, request).await {
+        let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request).await {
             Ok(Outcome::Next(inputs)) => inputs,
-            ended => return finish(lease, ended.map(response_of)),
+            Ok(Outcome::Respond(response)) => return finish(lease, Ok(Output::Response(response))),
+            Err(error) => return finish(lease, Err(error)),
         };
         trace.end(Stage::PreInference);
         trace.keep("pre_inference", || debug::tensors(&inputs));
@@ -92,12 +98,17 @@ impl Pipeline {
         trace.end(Stage::Infer);
         trace.keep("inference", || debug::tensors(&outputs));
 
-        let response = self.post_inference(lease.as_mut(), request, outputs).await;
+        let output = post_inference::post_inference(lease.as_mut(), model.is_some(), request, outputs).await;
         trace.end(Stage::PostInference);
-        if let Ok(response) = &response {
-            trace.keep("post_inference", || format!("{} {}", response.status, debug::text(&response.body)));
+        if let Ok(output) = &output {
+            trace.keep("post_inference", || match output {
+                Output::Response(response) => {
+                    format!("{} {}", response.status, debug::text(&response.body))
+                }
+                Output::Tensors(tensors) => debug::tensors(tensors),
+            });
         }
-        finish(lease, response)
+        finish(lease, output)
     }
 
     /// The instance that will serve this request, from here to the end.
@@ -110,58 +121,6 @@ impl Pipeline {
             Some(plugin) => plugin.lend(request, model.map(Lane::signature)).await.map(Some),
             None => Ok(None),
         }
-    }
-
-    /// The model's inputs, bound and checked: from the handler, or from the JSON body if it has no say in it.
-    async fn pre_inference(
-        &self,
-        lease: Option<&mut Lease<'_>>,
-        model: Option<&Lane>,
-        request: &Request,
-    ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
-        const STAGE: Stage = Stage::PreInference;
-        let from_handler = match lease {
-            Some(lease) => lease.pre_inference(request).await.transpose()?,
-            None => None,
-        };
-        let (tensors, blame) = match (from_handler, model) {
-            (Some(Outcome::Respond(response)), _) => {
-                return respond::checked(response, STAGE).map(Outcome::Respond);
-            }
-            (Some(Outcome::Next(tensors)), _) => (tensors, Code::PluginBadOutput),
-            (None, None) => (Vec::new(), Code::Internal),
-            (None, Some(_)) if !request.is_json() => {
-                let message = format!("expected `application/json`, got `{}`", request.content_type());
-                return Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message));
-            }
-            (None, Some(model)) => (
-                blocking::if_large(request.body.len(), || {
-                    from_json::tensors(&request.body, model.signature())
-                })
-                .map_err(|message| RequestError::invalid(STAGE, message))?,
-                Code::InvalidInput,
-            ),
-        };
-        let Some(model) = model else { return Ok(Outcome::Next(tensors)) };
-        verify::inputs(tensors, model.signature())
-            .map(Outcome::Next)
-            .map_err(|message| RequestError::new(blame, STAGE, message))
-    }
-
-    /// The response: from the handler, or the outputs as JSON if it has no say in it.
-    async fn post_inference(
-        &self,
-        lease: Option<&mut Lease<'_>>,
-        request: &Request,
-        outputs: Vec<Tensor>,
-    ) -> Result<Response, RequestError> {
-        if let Some(lease) = lease
-            && let Some(response) = lease.post_inference(request, &outputs).await
-        {
-            return respond::checked(response?, Stage::PostInference);
-        }
-        let bytes = outputs.iter().map(|output| output.data.len()).sum();
-        Ok(respond::json(blocking::if_large(bytes, || to_json::outputs(&outputs))))
     }
 }
 
@@ -183,10 +142,7 @@ async fn infer(
 
 /// Gives the instance back if the handler itself ended the request, in whatever way its contract allows. After
 /// anything else (a trap, a cut call, nonsense) dropping the lease drops the instance.
-fn finish(
-    lease: Option<Lease<'_>>,
-    outcome: Result<Response, RequestError>,
-) -> Result<Response, RequestError> {
+fn finish(lease: Option<Lease<'_>>, outcome: Result<Output, RequestError>) -> Result<Output, RequestError> {
     let at_rest = match &outcome {
         Ok(_) => true,
         Err(error) => matches!(error.code, Code::InvalidInput | Code::PluginError),
@@ -197,15 +153,6 @@ fn finish(
         lease.finish();
     }
     outcome
-}
-
-/// The response a handler ended its own request with.
-fn response_of(outcome: Outcome<Vec<Tensor>>) -> Response {
-    match outcome {
-        Outcome::Respond(response) => response,
-        // Unreachable by construction: `handle` goes on with tensors.
-        Outcome::Next(tensors) => respond::json(to_json::outputs(&tensors)),
-    }
 }
 
 /// Runs a stage that may wait, for as long as the request has.

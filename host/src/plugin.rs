@@ -11,6 +11,7 @@ mod context;
 mod convert;
 mod deadline;
 mod engine;
+mod exports;
 mod grants;
 mod idle;
 mod inspect;
@@ -27,8 +28,8 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use wasmtime::component::{Component, InstancePre};
 
-use self::bindings::exports::modelhost::handler::{post_inference, pre_inference};
 use self::deadline::Pace;
+use self::exports::Indices;
 use self::idle::Idle;
 use self::instance::{Instance, StartError, State};
 use self::project::ProjectView;
@@ -38,6 +39,7 @@ use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
 
 pub use self::engine::{Sandbox, SandboxError};
+pub use self::exports::Stages;
 pub use self::inspect::{Inspection, inspect};
 pub use self::project::ProjectError;
 
@@ -144,7 +146,7 @@ pub enum LoadError {
     #[error("its imports do not fit: {0:#}")]
     Link(wasmtime::Error),
     #[error(
-        "exports neither `{}` nor `{}`\n  hint: export at least one of the contract's interfaces; `host inspect` shows what it has",
+        "exports neither `{}` nor `{}`, nor the forms of them for tensors\n  hint: export at least one of the contract's interfaces; `host inspect` shows what it has",
         bindings::PRE_INFERENCE,
         bindings::POST_INFERENCE
     )]
@@ -164,8 +166,7 @@ fn quoted(names: &[String]) -> String {
 /// Everything the instances of one loaded component have in common.
 struct Shared {
     pre: InstancePre<State>,
-    pre_inference: Option<pre_inference::GuestIndices>,
-    post_inference: Option<post_inference::GuestIndices>,
+    exports: Indices,
     facts: Facts,
     project: Option<ProjectView>,
     pace: Pace,
@@ -209,16 +210,8 @@ impl Plugin {
     fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Plugin, LoadError> {
         let component = compile(sandbox, bytes)?;
         let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
-        let exports = |name| component.get_export_index(None, name).is_some();
-        let pre_inference = exports(bindings::PRE_INFERENCE)
-            .then(|| pre_inference::GuestIndices::new(&pre))
-            .transpose()
-            .map_err(|cause| LoadError::Export { export: bindings::PRE_INFERENCE, cause })?;
-        let post_inference = exports(bindings::POST_INFERENCE)
-            .then(|| post_inference::GuestIndices::new(&pre))
-            .transpose()
-            .map_err(|cause| LoadError::Export { export: bindings::POST_INFERENCE, cause })?;
-        if pre_inference.is_none() && post_inference.is_none() {
+        let exports = Indices::find(&component, &pre)?;
+        if !exports.stages().any() {
             return Err(LoadError::NoHandler);
         }
         let project = facts
@@ -229,14 +222,7 @@ impl Plugin {
         Ok(Plugin {
             idle: Idle::new(),
             retired: AtomicBool::new(false),
-            shared: Arc::new(Shared {
-                pre,
-                pre_inference,
-                post_inference,
-                facts,
-                project,
-                pace: Pace::default(),
-            }),
+            shared: Arc::new(Shared { pre, exports, facts, project, pace: Pace::default() }),
             digest: digest(bytes),
         })
     }
@@ -246,9 +232,9 @@ impl Plugin {
         &self.digest
     }
 
-    /// Whether the component exports `pre-inference` and `post-inference`.
-    pub fn stages(&self) -> (bool, bool) {
-        (self.shared.pre_inference.is_some(), self.shared.post_inference.is_some())
+    /// Which stages the handler takes part in.
+    pub fn stages(&self) -> Stages {
+        self.shared.exports.stages()
     }
 
     /// Lends an instance to a request that goes to a model of this `signature`, if it goes to one: an idle one under
@@ -305,6 +291,11 @@ pub struct Lease<'a> {
 }
 
 impl Lease<'_> {
+    /// Which stages its handler takes part in.
+    pub fn stages(&self) -> Stages {
+        self.plugin.stages()
+    }
+
     /// Runs the handler's `pre-inference`; `None` if it has none.
     ///
     /// # Errors
@@ -317,6 +308,18 @@ impl Lease<'_> {
         self.instance.as_mut()?.pre_inference(request).await
     }
 
+    /// Runs the handler's `pre-inference-tensors`; `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn pre_inference_tensors(
+        &mut self,
+        request: &Request,
+        sample: &[Tensor],
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        self.instance.as_mut()?.pre_inference_tensors(request, sample).await
+    }
+
     /// Runs the handler's `post-inference`; `None` if it has none.
     ///
     /// # Errors
@@ -327,6 +330,18 @@ impl Lease<'_> {
         prediction: &[Tensor],
     ) -> Option<Result<Response, RequestError>> {
         self.instance.as_mut()?.post_inference(request, prediction).await
+    }
+
+    /// Runs the handler's `post-inference-tensors`; `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn post_inference_tensors(
+        &mut self,
+        request: &Request,
+        prediction: &[Tensor],
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        self.instance.as_mut()?.post_inference_tensors(request, prediction).await
     }
 
     /// The request is answered and the guest is at rest: the instance may serve another.

@@ -1,15 +1,18 @@
 //! A request and a response, free of any protocol.
 //!
 //! Place in the flow: `server` builds a [`Request`] from what arrived, the pipeline and the handler read it, the
-//! pipeline returns a [`Response`]. Neither knows HTTP's types, so that gRPC can meet them here.
+//! pipeline returns an [`Output`]. Neither knows HTTP's types, so that all protocols meet here.
 //! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only if it
 //! arrived in pieces.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Instant;
 
 use bytes::Bytes;
+
+use crate::json::write;
+use crate::tensor::Tensor;
 
 /// The parts of a request only a handler asks for, read from the protocol's own types when it does.
 pub trait Head: Send + Sync {
@@ -29,8 +32,10 @@ pub struct Request {
     pub id: Arc<str>,
     /// What a handler may ask for.
     pub head: Box<dyn Head>,
-    /// At most `limits.body` bytes.
-    pub body: Bytes,
+    /// What it brings for handler and model.
+    pub input: Input,
+    /// Which of the endpoint's models it goes to, if its protocol says so; else the query may.
+    pub model: Option<Arc<str>>,
     /// When it arrived.
     pub arrived: Instant,
     /// When the request's time is up (monotonic wall clock).
@@ -39,7 +44,66 @@ pub struct Request {
     pub debug: bool,
 }
 
+/// What a request brings. At most `limits.body` bytes.
+pub enum Input {
+    /// Bytes, for the handler, or for the built-in conversion from JSON in its place.
+    Body(Bytes, Form),
+    /// Tensors: the protocol already says what they are.
+    Tensors(TensorInput),
+}
+
+/// How the built-in conversion reads a body and writes the answer, where the handler has no say in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// An object of inputs, or a bare value for a single input; outputs as a list.
+    #[default]
+    Plain,
+    /// TensorFlow Serving's: `instances` or `inputs`; `predictions` or `outputs`.
+    Serving,
+}
+
+/// Tensors in place of a body.
+#[derive(Default)]
+pub struct TensorInput {
+    /// Named as the caller names them; each is as long as its shape says, nothing else is checked.
+    pub tensors: Vec<Tensor>,
+    /// The protocol's parameters: the text of a JSON object.
+    pub parameters: Option<Box<str>>,
+    sample: OnceLock<Bytes>,
+}
+
+impl TensorInput {
+    /// Tensors, and parameters as the text of a JSON object.
+    pub fn new(tensors: Vec<Tensor>, parameters: Option<Box<str>>) -> TensorInput {
+        TensorInput { tensors, parameters, sample: OnceLock::new() }
+    }
+}
+
 impl Request {
+    /// The body, for a handler that reads bytes. Of tensors it is the JSON object of them, made when first asked for.
+    pub fn body(&self) -> &Bytes {
+        match &self.input {
+            Input::Body(body, _) => body,
+            Input::Tensors(input) => input.sample.get_or_init(|| write::object(&input.tensors).into()),
+        }
+    }
+
+    /// What [`Request::body`] is: the `content-type` header, or JSON where there was no body.
+    pub fn sample_type(&self) -> &str {
+        match &self.input {
+            Input::Body(..) => self.content_type(),
+            Input::Tensors(_) => "application/json",
+        }
+    }
+
+    /// The protocol's parameters, the text of a JSON object: `{}` if it has none.
+    pub fn parameters(&self) -> &str {
+        match &self.input {
+            Input::Tensors(TensorInput { parameters: Some(parameters), .. }) => parameters,
+            _ => "{}",
+        }
+    }
+
     /// The `content-type` header, or empty.
     pub fn content_type(&self) -> &str {
         self.head.header("content-type").unwrap_or_default()
@@ -52,6 +116,15 @@ impl Request {
             || essence.eq_ignore_ascii_case("application/json")
             || essence.rsplit_once('+').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("json"))
     }
+}
+
+/// What the pipeline makes of a request.
+#[derive(Debug, Clone)]
+pub enum Output {
+    /// A complete response: from the handler, or the outputs as JSON for a request that had a body.
+    Response(Response),
+    /// Tensors, for a request that brought tensors.
+    Tensors(Vec<Tensor>),
 }
 
 /// What the caller gets.

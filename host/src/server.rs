@@ -1,13 +1,16 @@
 //! Listeners: everything that speaks HTTP.
 //!
 //! Place in the flow: the edge. [`listen`] accepts connections and ends them well; [`http`] is the table of contents
-//! of what is answered; [`admin`] is the operator's own listener, on its own thread.
+//! of what is answered; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
+//! know models share.
 //! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
 pub mod listen;
 pub mod http;
 pub mod admin;
+pub mod models;
+mod status;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

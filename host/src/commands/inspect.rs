@@ -37,6 +37,15 @@ fn readable(path: &str, it: &Inspection) -> String {
     row("contract", if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") }.as_str());
     row("pre-inference", if it.pre_inference { "yes" } else { "no: the JSON body is the model's input" });
     row("post-inference", if it.post_inference { "yes" } else { "no: the outputs are the JSON response" });
+    for (name, has) in [
+        ("pre-tensors", it.pre_inference_tensors),
+        ("post-tensors", it.post_inference_tensors),
+        ("input-schema", it.input_schema),
+    ] {
+        if has {
+            row(name, "yes");
+        }
+    }
     for (title, names) in [("exports", &it.exports), ("imports", &it.imports)] {
         for (index, name) in names.iter().enumerate() {
             row(if index == 0 { title } else { "" }, name);

@@ -18,7 +18,7 @@ use crate::config;
 use crate::deploy::Endpoint;
 use crate::model::Catalog;
 use crate::pipeline::trace::Trace;
-use crate::request::{Head, Request, Response};
+use crate::request::{Form, Head, Input, Output, Request};
 use crate::telemetry::metrics::Metrics;
 
 /// Runs the command.
@@ -60,7 +60,7 @@ async fn send(
     endpoint: &Endpoint,
     arguments: &cli::Run,
     body: Bytes,
-) -> (Result<Response, crate::error::RequestError>, Trace) {
+) -> (Result<Output, crate::error::RequestError>, Trace) {
     let mut headers = vec![("content-type".to_owned(), arguments.content_type.clone())];
     headers.extend(arguments.headers.iter().cloned());
     let head = RunHead { path: endpoint.config.path.clone(), query: arguments.query.clone(), headers };
@@ -68,7 +68,8 @@ async fn send(
     let request = Arc::new(Request {
         id: "run".into(),
         head: Box::new(head),
-        body,
+        input: Input::Body(body, Form::Plain),
+        model: None,
         arrived,
         deadline: arrived + endpoint.config.limits.request_timeout,
         debug: true,
@@ -78,7 +79,7 @@ async fn send(
     (outcome, trace)
 }
 
-fn report(outcome: Result<Response, crate::error::RequestError>, trace: &Trace) -> anyhow::Result<()> {
+fn report(outcome: Result<Output, crate::error::RequestError>, trace: &Trace) -> anyhow::Result<()> {
     for (stage, object) in trace.objects() {
         say(&format!("{stage}: {object}"))?;
     }
@@ -87,7 +88,9 @@ fn report(outcome: Result<Response, crate::error::RequestError>, trace: &Trace) 
     timings.push(format!("total {}", microseconds(trace.elapsed())));
     say(&format!("timings: {}", timings.join(", ")))?;
     match outcome {
-        Ok(response) => {
+        // A sample is a body, and so is the answer to it.
+        Ok(Output::Tensors(_)) => Ok(()),
+        Ok(Output::Response(response)) => {
             let content_type =
                 if response.content_type.is_empty() { "no content type" } else { &response.content_type };
             say(&format!("response: {} {content_type}", response.status))?;

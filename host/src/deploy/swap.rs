@@ -76,7 +76,7 @@ impl Endpoint {
             }
             None => None,
         };
-        let generation = Generation::new(1, Pipeline { door: door.clone(), plugin, models });
+        let generation = Generation::new(1, Pipeline { door: door.clone(), plugin, models, schema: None });
         metrics.generation.set(1);
         Ok(Endpoint {
             metrics,
@@ -130,7 +130,10 @@ impl Endpoint {
         models: Models,
     ) -> Arc<Generation> {
         let number = self.current().number + 1;
-        let new = Arc::new(Generation::new(number, Pipeline { door: self.door.clone(), plugin, models }));
+        let new = Arc::new(Generation::new(
+            number,
+            Pipeline { door: self.door.clone(), plugin, models, schema: None },
+        ));
         self.current.store(new.clone());
         self.metrics.generation.set(i64::try_from(number).unwrap_or(i64::MAX));
         new

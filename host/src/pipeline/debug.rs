@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::pipeline::to_json;
+use crate::json::write;
 use crate::tensor::{BytesElements, Tensor};
 
 const ELEMENTS: usize = 10;
@@ -19,7 +19,7 @@ pub fn tensors(tensors: &[Tensor]) -> String {
             let mut line = format!("{} {} {:?} = ", tensor.name, tensor.datatype, tensor.shape);
             let head = head(tensor);
             // The writer of responses, so that a number looks here as it does there; without its outer list.
-            let json = to_json::outputs(std::slice::from_ref(&head));
+            let json = write::outputs(std::slice::from_ref(&head));
             let json = String::from_utf8_lossy(&json);
             let json = json.strip_prefix('[').and_then(|json| json.strip_suffix(']')).unwrap_or(&json);
             let _ = match tensor.elements().checked_sub(ELEMENTS) {

@@ -1,7 +1,7 @@
 //! The models of an endpoint, and which of them a request goes to.
 //!
 //! Place in the flow: after `admit`, before a sandbox is taken.
-//! In:   the request's query, `?model=NAME`, where there is a choice. Out: the lane to that model.
+//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice. Out: the lane to that model.
 //!
 //! Invariant: an endpoint with one model never looks at the query, which then is the handler's alone.
 
@@ -36,7 +36,7 @@ impl Models {
         let named = match self.0.as_slice() {
             [] => return Ok(None),
             [only] => only,
-            [first, ..] => match wanted(request.head.query()) {
+            [first, ..] => match request.model.as_deref().or_else(|| wanted(request.head.query())) {
                 None => first,
                 Some(name) => self.get(name).ok_or_else(|| {
                     let names: Vec<String> = self.0.iter().map(|named| format!("`{}`", named.name)).collect();

@@ -1,7 +1,7 @@
 //! Holds tensors against the model's signature, on the way in and on the way out.
 //!
 //! Flow: `pre-inference → [verify] → infer → [verify] → post-inference`.
-//! In:   what a handler or `from_json` made; later, what the engine made.
+//! In:   what a handler or `json::read` made; later, what the engine made.
 //! Out:  exactly one tensor per input, in signature order, named as the signature names it; later, nothing.
 //!
 //! Invariant: nothing that does not fit the signature reaches the engine, so a wrong shape is the caller's or

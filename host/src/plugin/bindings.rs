@@ -7,7 +7,7 @@
 
 wasmtime::component::bindgen!({
     path: "../wit",
-    world: "handler",
+    world: "every-handler",
     ownership: Borrowing { duplicate_if_necessary: true },
     // A guest may wait for WASI (a file, a clock), so every call into it is async.
     exports: { default: async },
@@ -24,3 +24,9 @@ pub(super) const VERSION: &str = "0.1.0";
 pub(super) const PRE_INFERENCE: &str = "modelhost:handler/pre-inference@0.1.0";
 /// Full name of the export that turns outputs into a response.
 pub(super) const POST_INFERENCE: &str = "modelhost:handler/post-inference@0.1.0";
+/// Full name of the export that takes tensors in place of a body.
+pub(super) const PRE_INFERENCE_TENSORS: &str = "modelhost:handler/pre-inference-tensors@0.1.0";
+/// Full name of the export that returns tensors in place of a response.
+pub(super) const POST_INFERENCE_TENSORS: &str = "modelhost:handler/post-inference-tensors@0.1.0";
+/// Full name of the export that says what the handler takes.
+pub(super) const INPUT_SCHEMA: &str = "modelhost:handler/input-schema@0.1.0";

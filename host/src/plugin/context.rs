@@ -57,8 +57,8 @@ impl types::HostContext for State {
     fn sample(&mut self, _context: Resource<Context>) -> types::SampleResult {
         match current(self) {
             Some(request) => types::SampleResult {
-                content_type: request.content_type().to_owned(),
-                body: request.body.to_vec(),
+                content_type: request.sample_type().to_owned(),
+                body: request.body().to_vec(),
             },
             None => types::SampleResult { content_type: String::new(), body: Vec::new() },
         }
@@ -73,6 +73,10 @@ impl types::HostContext for State {
 
     fn metadata(&mut self, _context: Resource<Context>) -> String {
         self.shared.facts.metadata.to_string()
+    }
+
+    fn parameters(&mut self, _context: Resource<Context>) -> String {
+        current(self).map_or_else(|| "{}".to_owned(), |request| request.parameters().to_owned())
     }
 
     fn drop(&mut self, _context: Resource<Context>) -> wasmtime::Result<()> {

@@ -4,7 +4,8 @@
 
 use serde::Serialize;
 
-use super::bindings::{PACKAGE, POST_INFERENCE, PRE_INFERENCE};
+use super::bindings::{INPUT_SCHEMA, PACKAGE};
+use super::exports::Stages;
 use super::{LoadError, Network, Sandbox, compile, digest, grants};
 
 /// The answer of `host inspect`.
@@ -22,6 +23,12 @@ pub struct Inspection {
     pub pre_inference: bool,
     /// Whether it has `post-inference`.
     pub post_inference: bool,
+    /// Whether it has `pre-inference-tensors`.
+    pub pre_inference_tensors: bool,
+    /// Whether it has `post-inference-tensors`.
+    pub post_inference_tensors: bool,
+    /// Whether it says what it takes: `input-schema`.
+    pub input_schema: bool,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -47,10 +54,9 @@ pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError>
         .collect();
     contract.sort();
     contract.dedup();
-    let pre_inference = exports.iter().any(|name| name == PRE_INFERENCE);
-    let post_inference = exports.iter().any(|name| name == POST_INFERENCE);
+    let stages = Stages::among(&exports);
     let refused = match grants::check(&component, &sandbox.linkers, Network::None) {
-        Ok(_) if pre_inference || post_inference => None,
+        Ok(_) if stages.any() => None,
         Ok(_) => Some(LoadError::NoHandler.to_string()),
         Err(error) => Some(error.to_string()),
     };
@@ -60,8 +66,11 @@ pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError>
         bytes: bytes.len(),
         compiled_bytes: (image.end as usize).saturating_sub(image.start as usize),
         contract,
-        pre_inference,
-        post_inference,
+        pre_inference: stages.pre,
+        post_inference: stages.post,
+        pre_inference_tensors: stages.pre_tensors,
+        post_inference_tensors: stages.post_tensors,
+        input_schema: exports.iter().any(|name| name == INPUT_SCHEMA),
         exports,
         imports,
         refused,

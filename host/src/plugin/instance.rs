@@ -14,11 +14,11 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use super::bindings::exports::modelhost::handler::{post_inference, pre_inference};
+use super::bindings::exports::modelhost::handler::pre_inference;
 use super::bindings::modelhost::handler::types;
-use super::bindings::{POST_INFERENCE, PRE_INFERENCE};
 use super::context::Context;
 use super::deadline::{self, DeadlineExceeded};
+use super::exports::Exports;
 use super::output::{Output, Stream};
 use super::{Outcome, Shared, convert};
 use crate::error::{Code, RequestError, Stage};
@@ -119,8 +119,7 @@ impl ResourceLimiter for Limiter {
 /// A live instance and its bound exports.
 pub(super) struct Instance {
     store: Store<State>,
-    pre: Option<pre_inference::Guest>,
-    post: Option<post_inference::Guest>,
+    exports: Exports,
     _alive: Alive,
 }
 
@@ -155,16 +154,8 @@ impl Instance {
             Some(Err(error)) => return Err(StartError::of(error, store.data())),
             None => return Err(StartError::Time),
         };
-        let pre =
-            shared.pre_inference.as_ref().map(|indices| indices.load(&mut store, &instance)).transpose();
-        let post =
-            shared.post_inference.as_ref().map(|indices| indices.load(&mut store, &instance)).transpose();
-        let (pre, post) = match (pre, post) {
-            (Ok(pre), Ok(post)) => (pre, post),
-            (Err(error), _) => return Err(StartError::Type(PRE_INFERENCE, error)),
-            (_, Err(error)) => return Err(StartError::Type(POST_INFERENCE, error)),
-        };
-        Ok(Instance { store, pre, post, _alive: shared.facts.instances.made() })
+        let exports = shared.exports.bind(&mut store, &instance)?;
+        Ok(Instance { store, exports, _alive: shared.facts.instances.made() })
     }
 
     /// From here on the instance belongs to `request`.
@@ -196,23 +187,27 @@ impl Instance {
         request: &Request,
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
         const STAGE: Stage = Stage::PreInference;
-        let time = self.store.data().shared.facts.limits.pre_timeout;
-        let guest = self.pre.as_ref()?;
-        let deadline = arm(&mut self.store, request, time);
-        let sample = pre_inference::Sample { content_type: request.content_type(), body: &request.body };
+        let guest = self.exports.pre.as_ref()?;
+        let deadline = arm(&mut self.store, request, STAGE);
+        let sample = pre_inference::Sample { content_type: request.sample_type(), body: request.body() };
         let call = guest.call_pre_inference(&mut self.store, sample, Context::handle());
         let outcome = until(deadline, call).await;
-        if let Err(error) = self.disarm(STAGE) {
-            return Some(Err(error));
-        }
-        Some(match outcome {
-            Some(Ok(Ok(tensors))) => convert::tensors_from_guest(tensors)
-                .map(Outcome::Next)
-                .map_err(|text| bad_output(STAGE, text)),
-            Some(Ok(Err(error))) => handler_error(error, STAGE),
-            Some(Err(error)) => Err(self.fault(error, STAGE)),
-            None => Err(self.timeout(STAGE)),
-        })
+        Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
+    }
+
+    /// Calls `pre-inference-tensors`; `None` if the handler has none.
+    pub(super) async fn pre_inference_tensors(
+        &mut self,
+        request: &Request,
+        sample: &[Tensor],
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        const STAGE: Stage = Stage::PreInference;
+        let guest = self.exports.pre_tensors.as_ref()?;
+        let deadline = arm(&mut self.store, request, STAGE);
+        let sample = convert::tensors_to_guest(sample);
+        let call = guest.call_pre_inference_tensors(&mut self.store, &sample, Context::handle());
+        let outcome = until(deadline, call).await;
+        Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
     /// Calls `post-inference`; `None` if the handler has none.
@@ -222,25 +217,46 @@ impl Instance {
         prediction: &[Tensor],
     ) -> Option<Result<Response, RequestError>> {
         const STAGE: Stage = Stage::PostInference;
-        let time = self.store.data().shared.facts.limits.post_timeout;
-        let guest = self.post.as_ref()?;
-        let deadline = arm(&mut self.store, request, time);
+        let guest = self.exports.post.as_ref()?;
+        let deadline = arm(&mut self.store, request, STAGE);
         let prediction = convert::tensors_to_guest(prediction);
         let call = guest.call_post_inference(&mut self.store, &prediction, Context::handle());
         let outcome = until(deadline, call).await;
-        if let Err(error) = self.disarm(STAGE) {
-            return Some(Err(error));
+        let settled = self.settled(outcome, STAGE, convert::response_from_guest);
+        Some(settled.map(|outcome| match outcome {
+            Outcome::Next(response) | Outcome::Respond(response) => response,
+        }))
+    }
+
+    /// Calls `post-inference-tensors`; `None` if the handler has none.
+    pub(super) async fn post_inference_tensors(
+        &mut self,
+        request: &Request,
+        prediction: &[Tensor],
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        const STAGE: Stage = Stage::PostInference;
+        let guest = self.exports.post_tensors.as_ref()?;
+        let deadline = arm(&mut self.store, request, STAGE);
+        let prediction = convert::tensors_to_guest(prediction);
+        let call = guest.call_post_inference_tensors(&mut self.store, &prediction, Context::handle());
+        let outcome = until(deadline, call).await;
+        Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
+    }
+
+    /// What a call led to, once it has ended in whatever way; `None` is out of time.
+    fn settled<T, U>(
+        &self,
+        outcome: Option<wasmtime::Result<Result<T, types::Error>>>,
+        stage: Stage,
+        convert: impl FnOnce(T) -> Result<U, String>,
+    ) -> Result<Outcome<U>, RequestError> {
+        self.disarm(stage)?;
+        match outcome {
+            Some(Ok(Ok(value))) => convert(value).map(Outcome::Next).map_err(|text| bad_output(stage, text)),
+            Some(Ok(Err(error))) => handler_error(error, stage),
+            Some(Err(error)) => Err(self.fault(error, stage)),
+            None => Err(timed_out(self.store.data(), stage)),
         }
-        Some(match outcome {
-            Some(Ok(Ok(response))) => {
-                convert::response_from_guest(response).map_err(|text| bad_output(STAGE, text))
-            }
-            Some(Ok(Err(error))) => handler_error(error, STAGE).map(|outcome| match outcome {
-                Outcome::Next(never) | Outcome::Respond(never) => never,
-            }),
-            Some(Err(error)) => Err(self.fault(error, STAGE)),
-            None => Err(self.timeout(STAGE)),
-        })
     }
 
     /// The call has ended, in whatever way.
@@ -251,11 +267,6 @@ impl Instance {
             return Err(RequestError::new(Code::Internal, stage, "the project files are not there"));
         }
         Ok(())
-    }
-
-    /// The call waited past its deadline, outside guest code.
-    fn timeout(&self, stage: Stage) -> RequestError {
-        timed_out(self.store.data(), stage)
     }
 
     /// Turns what ended a call into the request's error.
@@ -283,7 +294,8 @@ impl Instance {
 }
 
 /// Sets the deadline of the coming call: its own time or what is left of the request's, whichever is less.
-fn arm(store: &mut Store<State>, request: &Request, time: Duration) -> Instant {
+fn arm(store: &mut Store<State>, request: &Request, stage: Stage) -> Instant {
+    let time = time(store.data(), stage);
     let deadline = (Instant::now() + time).min(request.deadline);
     let state = store.data_mut();
     state.deadline = deadline;
@@ -293,13 +305,18 @@ fn arm(store: &mut Store<State>, request: &Request, time: Duration) -> Instant {
     deadline
 }
 
-fn timed_out(state: &State, stage: Stage) -> RequestError {
+/// How long a call of this stage may run.
+fn time(state: &State, stage: Stage) -> Duration {
     let limits = &state.shared.facts.limits;
+    if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout }
+}
+
+fn timed_out(state: &State, stage: Stage) -> RequestError {
     let request_is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
     if request_is_over {
         return RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may");
     }
-    let time = if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout };
+    let time = time(state, stage);
     RequestError::new(Code::PluginTimeout, stage, format!("the handler ran longer than {time:?}"))
 }
 

@@ -1,6 +1,7 @@
 //! A call of an endpoint: HTTP request → [`Request`] → pipeline → HTTP response.
 //!
-//! Place in the flow: first and last file of the project that sees a request.
+//! Place in the flow: first and last file of the project that sees a request. Protocols with bodies and answers of their own
+//! share [`serve`] and say only what they make of a body.
 //! Invariants: no body is read of a request that has no place at its endpoint; at most `limits.body` bytes are read of the
 //! others, and held once: a body that arrives in one piece is never copied, any other once.
 
@@ -22,7 +23,9 @@ use uuid::Uuid;
 use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_DIGEST, X_REQUEST_ID, error};
 use crate::deploy::{Answer, Endpoint};
 use crate::error::{Code, RequestError, Stage};
-use crate::request::{Head, Request, Response, until};
+use crate::json::write;
+use crate::pipeline::respond;
+use crate::request::{Form, Head, Input, Output, Request, Response, until};
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
@@ -43,12 +46,15 @@ pub(super) async fn call(target: &Target, request: axum::extract::Request) -> Ht
     let Target { endpoint, served } = target;
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
-    let (outcome, generation) = match serve(endpoint, parts, body, &id, arrived).await {
+    let plain = |_: &Parts, body| Ok(Input::Body(body, Form::Plain));
+    let (outcome, generation) = match serve(endpoint, None, parts, body, &id, arrived, plain).await {
         Ok(Answer { outcome, generation }) => (outcome, Some(generation)),
         Err(failure) => (Err(failure), None),
     };
     let mut response = match outcome {
-        Ok(response) => into_http(response),
+        Ok(Output::Response(response)) => into_http(response),
+        // Only those who bring tensors get tensors, and they come another way.
+        Ok(Output::Tensors(tensors)) => into_http(respond::json(write::outputs(&tensors))),
         Err(failure) => error::respond(failure, &id, served, Some(&endpoint.config.name), arrived),
     };
     let headers = response.headers_mut();
@@ -59,13 +65,18 @@ pub(super) async fn call(target: &Target, request: axum::extract::Request) -> Ht
     response
 }
 
-/// An error: the endpoint's handler never saw the request.
-async fn serve(
+/// Takes a request on, reads its body, makes of it what `input` says, and runs the pipeline.
+///
+/// # Errors
+/// The endpoint's handler never saw the request.
+pub(super) async fn serve(
     endpoint: &Endpoint,
+    model: Option<Arc<str>>,
     parts: Parts,
     body: Body,
     id: &Arc<str>,
     arrived: Instant,
+    input: impl FnOnce(&Parts, Bytes) -> Result<Input, RequestError>,
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
@@ -89,8 +100,16 @@ async fn serve(
         }
     };
     let debug = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"));
+    let input = match input(&parts, body) {
+        Ok(input) => input,
+        Err(failure) => {
+            visit.refuse(&failure);
+            return Err(failure);
+        }
+    };
     let head = Box::new(HttpHead(parts));
-    Ok(visit.serve(Arc::new(Request { id: id.clone(), head, body, arrived, deadline, debug })).await)
+    let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug };
+    Ok(visit.serve(Arc::new(request)).await)
 }
 
 /// The caller's own id if it is fit to be logged and returned, else a new one.
@@ -166,7 +185,7 @@ async fn pour_away(mut body: Body) {
     }
 }
 
-fn into_http(response: Response) -> HttpResponse {
+pub(super) fn into_http(response: Response) -> HttpResponse {
     let mut http = HttpResponse::new(Body::from(response.body));
     *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = http.headers_mut();

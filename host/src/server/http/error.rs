@@ -1,4 +1,4 @@
-//! The one table from error codes to HTTP, and the one place that logs a failed request.
+//! Failures as HTTP responses, and the one place that logs a failed request.
 //!
 //! Place in the flow: every failure of every path leaves through [`respond`].
 //! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`.
@@ -15,28 +15,10 @@ use serde::Serialize;
 
 use super::call;
 use crate::error::{Code, RequestError, Stage};
-use crate::server::Served;
+use crate::server::{Served, status};
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
-
-fn status(code: Code) -> StatusCode {
-    match code {
-        Code::InvalidInput => StatusCode::BAD_REQUEST,
-        Code::NotFound => StatusCode::NOT_FOUND,
-        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::Overloaded | Code::ShuttingDown | Code::ModelUnloaded => StatusCode::SERVICE_UNAVAILABLE,
-        Code::PluginTrap
-        | Code::PluginOutOfMemory
-        | Code::PluginBadOutput
-        | Code::PluginError
-        | Code::ModelError
-        | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        Code::PluginTimeout | Code::RequestTimeout => StatusCode::GATEWAY_TIMEOUT,
-    }
-}
 
 #[derive(Serialize)]
 struct ErrorBody<'a> {
@@ -56,7 +38,7 @@ pub(super) fn respond(
     endpoint: Option<&str>,
     arrived: Instant,
 ) -> Response {
-    let status = status(error.code);
+    let (status, _) = status::of(error.code);
     let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
     let (code, stage) = (error.code.name(), error.stage.name());
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {

@@ -1,8 +1,8 @@
-//! The model's outputs as the response, where the handler has no `post-inference`.
+//! Tensors as JSON: the model's outputs as the response where the handler has no `post-inference`, and every protocol's values.
 //!
-//! Flow: `infer → verify → [to_json] → respond`.
-//! In:   verified tensors, in model order.
-//! Out:  a JSON list with one nested list per output.
+//! Flow: `infer → verify → [write] → respond`.
+//! In:   verified tensors.
+//! Out:  a JSON list with one nested list per output, an object, or a value within a larger document.
 //!
 //! Numbers are written with as few digits as give the same value back at their own width; FP16 and BF16 count
 //! as FP32. NaN and infinities, which JSON does not have, become `null`. BYTES become strings, or
@@ -26,39 +26,76 @@ pub fn outputs(outputs: &[Tensor]) -> Vec<u8> {
     serde_json::to_vec(&Outputs(outputs)).unwrap_or_default()
 }
 
+/// Writes `tensors` as an object, a key each; one of shape `[1]` as its bare element, as Inferless hands it to a handler.
+pub fn object(tensors: &[Tensor]) -> Vec<u8> {
+    // Cannot fail, as above.
+    serde_json::to_vec(&Object(tensors)).unwrap_or_default()
+}
+
+struct Object<'a>(&'a [Tensor]);
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|tensor| {
+            let shape: &[u64] = if tensor.shape == [1] { &[] } else { &tensor.shape };
+            (&*tensor.name, Shaped { tensor, shape })
+        }))
+    }
+}
+
 struct Outputs<'a>(&'a [Tensor]);
 
 impl Serialize for Outputs<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Output))
+        serializer.collect_seq(self.0.iter().map(Nested))
     }
 }
 
-struct Output<'a>(&'a Tensor);
+/// A tensor's elements as lists nested by its shape.
+pub struct Nested<'a>(pub &'a Tensor);
 
-impl Serialize for Output<'_> {
+impl Serialize for Nested<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let tensor = self.0;
-        let to = serializer;
+        Shaped { tensor: self.0, shape: &self.0.shape }.serialize(serializer)
+    }
+}
+
+/// A tensor's elements as one list, row-major.
+pub struct Flat<'a>(pub &'a Tensor);
+
+impl Serialize for Flat<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Shaped { tensor: self.0, shape: &[self.0.elements() as u64] }.serialize(serializer)
+    }
+}
+
+/// A tensor's elements as lists nested by a shape of as many elements.
+struct Shaped<'a> {
+    tensor: &'a Tensor,
+    shape: &'a [u64],
+}
+
+impl Serialize for Shaped<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let tensor = self.tensor;
         match tensor.datatype {
-            Datatype::Bool => numbers(tensor, |[byte]| byte != 0, to),
-            Datatype::Uint8 => numbers(tensor, u8::from_le_bytes, to),
-            Datatype::Uint16 => numbers(tensor, u16::from_le_bytes, to),
-            Datatype::Uint32 => numbers(tensor, u32::from_le_bytes, to),
-            Datatype::Uint64 => numbers(tensor, u64::from_le_bytes, to),
-            Datatype::Int8 => numbers(tensor, i8::from_le_bytes, to),
-            Datatype::Int16 => numbers(tensor, i16::from_le_bytes, to),
-            Datatype::Int32 => numbers(tensor, i32::from_le_bytes, to),
-            Datatype::Int64 => numbers(tensor, i64::from_le_bytes, to),
-            Datatype::Fp16 => numbers(tensor, |bytes| f16::from_le_bytes(bytes).to_f32(), to),
-            Datatype::Bf16 => numbers(tensor, |bytes| bf16::from_le_bytes(bytes).to_f32(), to),
-            Datatype::Fp32 => numbers(tensor, f32::from_le_bytes, to),
-            Datatype::Fp64 => numbers(tensor, f64::from_le_bytes, to),
+            Datatype::Bool => numbers(self, |[byte]| byte != 0, to),
+            Datatype::Uint8 => numbers(self, u8::from_le_bytes, to),
+            Datatype::Uint16 => numbers(self, u16::from_le_bytes, to),
+            Datatype::Uint32 => numbers(self, u32::from_le_bytes, to),
+            Datatype::Uint64 => numbers(self, u64::from_le_bytes, to),
+            Datatype::Int8 => numbers(self, i8::from_le_bytes, to),
+            Datatype::Int16 => numbers(self, i16::from_le_bytes, to),
+            Datatype::Int32 => numbers(self, i32::from_le_bytes, to),
+            Datatype::Int64 => numbers(self, i64::from_le_bytes, to),
+            Datatype::Fp16 => numbers(self, |bytes| f16::from_le_bytes(bytes).to_f32(), to),
+            Datatype::Bf16 => numbers(self, |bytes| bf16::from_le_bytes(bytes).to_f32(), to),
+            Datatype::Fp32 => numbers(self, f32::from_le_bytes, to),
+            Datatype::Fp64 => numbers(self, f64::from_le_bytes, to),
             Datatype::Bytes => {
                 let elements = BytesElements::new(&tensor.data).collect::<Result<Vec<_>, _>>();
                 let elements = elements.map_err(S::Error::custom)?;
-                Nested { shape: &tensor.shape, elements: &elements, decode: |bytes| Text(bytes) }
-                    .serialize(to)
+                Lists { shape: self.shape, elements: &elements, decode: |bytes| Text(bytes) }.serialize(to)
             }
         }
     }
@@ -66,22 +103,22 @@ impl Serialize for Output<'_> {
 
 /// Elements of `N` bytes each.
 fn numbers<const N: usize, T: Serialize, S: Serializer>(
-    tensor: &Tensor,
+    of: &Shaped<'_>,
     decode: impl Fn([u8; N]) -> T + Copy,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
-    let (elements, _) = tensor.data.as_chunks::<N>();
-    Nested { shape: &tensor.shape, elements, decode }.serialize(serializer)
+    let (elements, _) = of.tensor.data.as_chunks::<N>();
+    Lists { shape: of.shape, elements, decode }.serialize(serializer)
 }
 
 /// `elements` as lists nested by `shape`: the bare element if that is empty.
-struct Nested<'a, E, F> {
+struct Lists<'a, E, F> {
     shape: &'a [u64],
     elements: &'a [E],
     decode: F,
 }
 
-impl<E: Copy, T: Serialize, F: Fn(E) -> T + Copy> Serialize for Nested<'_, E, F> {
+impl<E: Copy, T: Serialize, F: Fn(E) -> T + Copy> Serialize for Lists<'_, E, F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match (self.elements, self.shape) {
             ([], _) => serializer.collect_seq([(); 0]),
@@ -90,7 +127,7 @@ impl<E: Copy, T: Serialize, F: Fn(E) -> T + Copy> Serialize for Nested<'_, E, F>
             (elements, [rows, shape @ ..]) => {
                 let rows = usize::try_from(*rows).map_err(S::Error::custom)?;
                 let width = elements.len().checked_div(rows).unwrap_or(0).max(1);
-                let nested = |elements| Nested { shape, elements, decode: self.decode };
+                let nested = |elements| Lists { shape, elements, decode: self.decode };
                 serializer.collect_seq(elements.chunks(width).map(nested))
             }
         }
@@ -162,6 +199,19 @@ mod tests {
         let json = outputs(&[label, probabilities]);
         assert_eq!(str::from_utf8(&json).unwrap(), "[[0],[[0.9819308,0.0180693,1.737e-8]]]");
         assert_eq!(outputs(&[]), b"[]");
+    }
+
+    #[test]
+    fn objects_have_scalars_and_flat_lists_no_shape() {
+        let tensor = |name: &str, shape: &[u64], data: Vec<u8>| {
+            Tensor::new(name.into(), Datatype::Uint8, shape.to_vec(), data.into()).unwrap()
+        };
+        let tensors = [tensor("n", &[1], vec![3]), tensor("m", &[2, 1], vec![1, 2])];
+        assert_eq!(str::from_utf8(&object(&tensors)).unwrap(), r#"{"n":3,"m":[[1],[2]]}"#);
+        let flat = |tensor: &Tensor| serde_json::to_string(&Flat(tensor)).unwrap();
+        assert_eq!(flat(&tensors[1]), "[1,2]");
+        assert_eq!(flat(&tensor("s", &[], vec![3])), "[3]");
+        assert_eq!(flat(&tensor("e", &[0, 4], vec![])), "[]");
     }
 
     #[test]

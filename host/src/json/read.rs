@@ -1,7 +1,7 @@
-//! A JSON body as the model's inputs, where the handler has no `pre-inference`.
+//! JSON as tensors whose datatypes are known: a body as the model's inputs, or a protocol's own list of values.
 //!
-//! Flow: `admit → [from_json] → verify → infer`.
-//! In:   the request's body and the model's signature.
+//! Flow: `admit → [read] → verify → infer`.
+//! In:   JSON text, and the model's signature or a datatype.
 //! Out:  one tensor per input, in signature order, of the input's datatype and the shape the JSON has; giving
 //!       it the shape the model wants is `verify`'s business.
 //!
@@ -58,7 +58,9 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
     };
     let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
         None | Some("null") => Err(format!("missing key {:?}", spec.name)),
-        Some(value) => tensor(value, spec).map_err(|error| format!("key {:?}: {error}", spec.name)),
+        Some(value) => {
+            tensor(value, &spec.name, spec.datatype).map_err(|error| format!("key {:?}: {error}", spec.name))
+        }
     };
     specs.iter().zip(values).map(tensor).collect()
 }
@@ -90,10 +92,12 @@ impl<'de> Visitor<'de> for Inputs<'_> {
 #[derive(serde::Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Makes a tensor from the text of one value, which is known to be JSON.
-fn tensor(text: &str, spec: &TensorSpec) -> Result<Tensor, String> {
-    let mut reader =
-        Reader { datatype: spec.datatype, data: Vec::new(), counts: Vec::new(), extents: Vec::new() };
+/// Makes a tensor from the text of one value, which must be known to be JSON; its shape is that of the lists.
+///
+/// # Errors
+/// Text for the caller: `element 0: cannot convert "x" to FP32`, …
+pub fn tensor(text: &str, name: &Arc<str>, datatype: Datatype) -> Result<Tensor, String> {
+    let mut reader = Reader { datatype, data: Vec::new(), counts: Vec::new(), extents: Vec::new() };
     let mut rest = text;
     while let Some(byte) = rest.bytes().next() {
         let length = match byte {
@@ -108,8 +112,7 @@ fn tensor(text: &str, spec: &TensorSpec) -> Result<Tensor, String> {
         rest = rest.get(length?..).unwrap_or_default();
     }
     let shape = reader.extents.into_iter().map(Option::unwrap_or_default).collect();
-    Tensor::new(Arc::clone(&spec.name), spec.datatype, shape, reader.data.into())
-        .map_err(|error| error.to_string())
+    Tensor::new(Arc::clone(name), datatype, shape, reader.data.into()).map_err(|error| error.to_string())
 }
 
 /// Collects the elements of nested lists and finds out their shape.
@@ -182,7 +185,7 @@ impl Reader {
 }
 
 /// Length of the string, number or word that `text` starts with.
-fn scalar_length(text: &str) -> usize {
+pub(super) fn scalar_length(text: &str) -> usize {
     let bytes = text.bytes();
     if text.starts_with('"') {
         let mut escaped = false;

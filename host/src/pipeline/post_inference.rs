@@ -1,0 +1,62 @@
+//! The answer: from the handler, or the outputs themselves if the handler has no say in it.
+//!
+//! Flow: `infer → [post_inference] → server`.
+//! In:   verified outputs and the instance that prepared the inputs. Out: a response, or tensors for who brought tensors.
+//!
+//! The first line that applies:
+//!
+//! | the request had | the handler has | the endpoint has | then |
+//! |---|---|---|---|
+//! | a body | `post-inference` | | its response |
+//! | a body | `post-inference-tensors` | | its tensors as a JSON object, `{"name": value}` |
+//! | a body | neither | | the outputs as a JSON list, in the model's order |
+//! | tensors | `post-inference-tensors` | | its tensors |
+//! | tensors | | a model | the outputs |
+//! | tensors | `post-inference` | no model | its response, of which the server makes tensors |
+//! | tensors | neither | no model | the handler's tensors from before |
+
+use crate::blocking;
+use crate::error::{RequestError, Stage};
+use crate::json::write;
+use crate::pipeline::respond;
+use crate::plugin::{Lease, Outcome};
+use crate::request::{Input, Output, Request};
+use crate::tensor::Tensor;
+
+const STAGE: Stage = Stage::PostInference;
+
+/// Runs the stage.
+///
+/// # Errors
+/// What the handler's call ended in, `plugin_bad_output` for a response that is not what it says.
+pub(super) async fn post_inference(
+    lease: Option<&mut Lease<'_>>,
+    has_model: bool,
+    request: &Request,
+    outputs: Vec<Tensor>,
+) -> Result<Output, RequestError> {
+    let wants_tensors = matches!(request.input, Input::Tensors(_));
+    if let Some(lease) = lease {
+        let stages = lease.stages();
+        let response_wanted = !wants_tensors || !stages.post_tensors && !has_model;
+        if response_wanted && let Some(response) = lease.post_inference(request, &outputs).await {
+            return respond::checked(response?, STAGE).map(Output::Response);
+        }
+        if let Some(outcome) = lease.post_inference_tensors(request, &outputs).await {
+            return match outcome? {
+                Outcome::Respond(response) => respond::checked(response, STAGE).map(Output::Response),
+                Outcome::Next(tensors) if wants_tensors => Ok(Output::Tensors(tensors)),
+                Outcome::Next(tensors) => Ok(as_json(&tensors, write::object)),
+            };
+        }
+    }
+    if wants_tensors {
+        return Ok(Output::Tensors(outputs));
+    }
+    Ok(as_json(&outputs, write::outputs))
+}
+
+fn as_json(tensors: &[Tensor], write: impl FnOnce(&[Tensor]) -> Vec<u8>) -> Output {
+    let bytes = tensors.iter().map(|tensor| tensor.data.len()).sum();
+    Output::Response(respond::json(blocking::if_large(bytes, || write(tensors))))
+}

@@ -1,0 +1,113 @@
+//! Which functions of the contract a component has.
+//!
+//! Place in the flow: found once when a component is loaded ([`Indices`]), bound for every instance ([`Exports`]).
+//! Invariant: what a component exports has the contract's types, or it is not loaded.
+
+use wasmtime::Store;
+use wasmtime::component::{Component, Instance, InstancePre};
+
+use super::LoadError;
+use super::bindings::exports::modelhost::handler as contract;
+use super::bindings::{
+    INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
+};
+use super::instance::{StartError, State};
+
+/// Which stages a handler takes part in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Stages {
+    /// `pre-inference`.
+    pub pre: bool,
+    /// `post-inference`.
+    pub post: bool,
+    /// `pre-inference-tensors`.
+    pub pre_tensors: bool,
+    /// `post-inference-tensors`.
+    pub post_tensors: bool,
+}
+
+impl Stages {
+    /// Whether a component with these exports is a handler at all.
+    pub(super) fn any(self) -> bool {
+        self.pre || self.post || self.pre_tensors || self.post_tensors
+    }
+
+    /// What is among these names of exports.
+    pub(super) fn among(exports: &[String]) -> Stages {
+        let has = |name| exports.iter().any(|export| export == name);
+        Stages {
+            pre: has(PRE_INFERENCE),
+            post: has(POST_INFERENCE),
+            pre_tensors: has(PRE_INFERENCE_TENSORS),
+            post_tensors: has(POST_INFERENCE_TENSORS),
+        }
+    }
+}
+
+macro_rules! exports {
+    ($($field:ident: $interface:ident, $name:ident;)+) => {
+        /// Where a component has the functions it has.
+        pub(super) struct Indices {
+            $($field: Option<contract::$interface::GuestIndices>,)+
+        }
+
+        /// The functions of one instance.
+        pub(super) struct Exports {
+            $(pub(super) $field: Option<contract::$interface::Guest>,)+
+        }
+
+        impl Indices {
+            /// Finds the functions that `component` has.
+            ///
+            /// # Errors
+            /// One of them does not have the contract's type.
+            pub(super) fn find(component: &Component, pre: &InstancePre<State>) -> Result<Indices, LoadError> {
+                Ok(Indices {
+                    $($field: component
+                        .get_export_index(None, $name)
+                        .map(|_| contract::$interface::GuestIndices::new(pre))
+                        .transpose()
+                        .map_err(|cause| LoadError::Export { export: $name, cause })?,)+
+                })
+            }
+
+            /// Binds them in an instance.
+            ///
+            /// # Errors
+            /// [`StartError::Type`].
+            pub(super) fn bind(
+                &self,
+                store: &mut Store<State>,
+                instance: &Instance,
+            ) -> Result<Exports, StartError> {
+                Ok(Exports {
+                    $($field: self.$field
+                        .as_ref()
+                        .map(|indices| indices.load(&mut *store, instance))
+                        .transpose()
+                        .map_err(|error| StartError::Type($name, error))?,)+
+                })
+            }
+        }
+    };
+}
+
+exports! {
+    pre: pre_inference, PRE_INFERENCE;
+    post: post_inference, POST_INFERENCE;
+    pre_tensors: pre_inference_tensors, PRE_INFERENCE_TENSORS;
+    post_tensors: post_inference_tensors, POST_INFERENCE_TENSORS;
+    schema: input_schema, INPUT_SCHEMA;
+}
+
+impl Indices {
+    /// The stages among them.
+    pub(super) fn stages(&self) -> Stages {
+        Stages {
+            pre: self.pre.is_some(),
+            post: self.post.is_some(),
+            pre_tensors: self.pre_tensors.is_some(),
+            post_tensors: self.post_tensors.is_some(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What an endpoint takes, as declared: by its configuration, or by its handler.
+//!
+//! Place in the flow: held against every request before the handler runs; the source of an endpoint's documentation.
+//! In: names, datatypes, shapes, examples. Out: a JSON Schema of the body.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::tensor::Datatype;
+
+/// The inputs of an endpoint, in the order they were declared.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Schema {
+    /// Each of them; names are unique.
+    pub inputs: Vec<Input>,
+}
+
+/// One input.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Input {
+    /// Its key in a JSON body, its name in a request of the Open Inference Protocol.
+    pub name: Arc<str>,
+    /// Its element type; BYTES are text in JSON.
+    pub datatype: Datatype,
+    /// Extents, outermost first; -1 for any. `[1]` is a scalar: in JSON the bare value.
+    pub shape: Vec<i64>,
+    /// Whether a request without it is refused.
+    pub required: bool,
+    /// A value; there is one if the input is required.
+    pub example: Option<Value>,
+    /// For people; may be empty.
+    pub description: String,
+}
+
+impl Schema {
+    /// The body as JSON Schema (draft 2020-12, which OpenAPI 3.1 uses): an object with a property for each input.
+    pub fn json_schema(&self) -> Value {
+        let properties: Map<String, Value> =
+            self.inputs.iter().map(|input| (input.name.to_string(), input.json_schema())).collect();
+        let required: Vec<&str> =
+            self.inputs.iter().filter(|input| input.required).map(|input| &*input.name).collect();
+        json!({ "type": "object", "properties": properties, "required": required })
+    }
+
+    /// A body made of the examples; `None` if a required input has none.
+    pub fn example(&self) -> Option<Value> {
+        let lacks = |input: &&Input| input.required && input.example.is_none();
+        if self.inputs.iter().any(|input| lacks(&input)) {
+            return None;
+        }
+        let example = |input: &Input| Some((input.name.to_string(), input.example.clone()?));
+        Some(Value::Object(self.inputs.iter().filter_map(example).collect()))
+    }
+}
+
+impl Input {
+    /// Whether its value in JSON is bare, not a list.
+    pub fn is_scalar(&self) -> bool {
+        matches!(self.shape.as_slice(), [] | [1])
+    }
+
+    /// Its value as JSON Schema.
+    pub fn json_schema(&self) -> Value {
+        let element = element(self.datatype);
+        let nest = |items: Value, extent: &i64| match u64::try_from(*extent) {
+            Ok(extent) => json!({ "type": "array", "items": items, "minItems": extent, "maxItems": extent }),
+            Err(_) => json!({ "type": "array", "items": items }),
+        };
+        let mut schema = if self.is_scalar() { element } else { self.shape.iter().rev().fold(element, nest) };
+        if let Value::Object(schema) = &mut schema {
+            if !self.description.is_empty() {
+                schema.insert("description".to_owned(), self.description.clone().into());
+            }
+            if let Some(example) = &self.example {
+                schema.insert("examples".to_owned(), json!([example]));
+            }
+        }
+        schema
+    }
+}
+
+/// One element as JSON Schema.
+fn element(datatype: Datatype) -> Value {
+    let integer = |least: i128, most: i128| {
+        let bound = |bound: i128| {
+            i64::try_from(bound).map(Value::from).or_else(|_| u64::try_from(bound).map(Value::from))
+        };
+        json!({
+            "type": "integer",
+            "minimum": bound(least).unwrap_or_default(),
+            "maximum": bound(most).unwrap_or_default(),
+        })
+    };
+    match datatype {
+        Datatype::Bool => json!({ "type": "boolean" }),
+        Datatype::Uint8 => integer(0, u8::MAX.into()),
+        Datatype::Uint16 => integer(0, u16::MAX.into()),
+        Datatype::Uint32 => integer(0, u32::MAX.into()),
+        Datatype::Uint64 => integer(0, u64::MAX.into()),
+        Datatype::Int8 => integer(i8::MIN.into(), i8::MAX.into()),
+        Datatype::Int16 => integer(i16::MIN.into(), i16::MAX.into()),
+        Datatype::Int32 => integer(i32::MIN.into(), i32::MAX.into()),
+        Datatype::Int64 => integer(i64::MIN.into(), i64::MAX.into()),
+        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => json!({ "type": "number" }),
+        Datatype::Bytes => json!({ "type": "string" }),
+    }
+}

@@ -1,0 +1,205 @@
+//! What clients call models: names, versions, metadata, readiness; load and unload. No protocol's types.
+//!
+//! Place in the flow: between the protocols that have a notion of models (Open Inference Protocol over HTTP and gRPC,
+//! TensorFlow Serving's) and the endpoints.
+//!
+//! A model's name is its endpoint's. An endpoint of several models is also known by `ENDPOINT.MODEL` for each of them; by its
+//! own name it is the first. An endpoint without a model, whose handler works alone, is a model too.
+//! Versions are the numbers of folders of versions; a model without such a folder has version 1.
+
+use std::sync::Arc;
+
+use crate::deploy::swap::DeployError;
+use crate::deploy::{Endpoint, Generation};
+use crate::error::{Code, RequestError, Stage};
+use crate::model::Lane;
+use crate::model::location::Format;
+use crate::pipeline::models::Named;
+use crate::server::Served;
+use crate::tensor::{Datatype, Extent, TensorSpec};
+
+/// The version of what has no versions.
+const ONLY_VERSION: u64 = 1;
+
+/// A model as clients know it, found by its name.
+#[derive(Clone)]
+pub struct Entry<'a> {
+    /// Who serves it.
+    pub endpoint: &'a Arc<Endpoint>,
+    /// Which of the endpoint's models; `None` if it has none.
+    pub model: Option<Arc<str>>,
+    /// The name it was found by.
+    pub name: String,
+}
+
+/// What a model takes and returns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata {
+    /// As it was asked for.
+    pub name: String,
+    /// The one version that is served.
+    pub versions: Vec<String>,
+    /// The field's name for the engine: `onnxruntime_onnx`, `tensorflow_savedmodel`; `wasm_handler` for a handler alone.
+    pub platform: &'static str,
+    /// Inputs, in the model's order.
+    pub inputs: Vec<TensorMetadata>,
+    /// Outputs, in the model's order.
+    pub outputs: Vec<TensorMetadata>,
+    /// Most rows of a batch; 0 if requests are not batched.
+    pub max_batch: usize,
+    /// How many runs of it there may be at the same time.
+    pub instances: usize,
+}
+
+/// One input or output.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorMetadata {
+    /// Its name.
+    pub name: String,
+    /// Its element type.
+    pub datatype: Datatype,
+    /// Extents, outermost first; -1 for any.
+    pub shape: Vec<i64>,
+}
+
+/// A model in the repository's index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexEntry {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// Whether requests are served.
+    pub ready: bool,
+}
+
+impl Served {
+    /// The model of this name, and of this version if one is given.
+    ///
+    /// # Errors
+    /// `not_found` that names what there is instead.
+    pub fn model(&self, name: &str, version: Option<&str>) -> Result<Entry<'_>, RequestError> {
+        let Some(entry) = self.entries().find(|entry| entry.name == name) else {
+            let message = format!("there is no model `{name}`");
+            return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
+        };
+        let served = entry.version();
+        match version.filter(|wanted| !wanted.is_empty() && *wanted != served) {
+            None => Ok(entry),
+            Some(wanted) => {
+                let message = format!("model `{name}` is served in version {served}, not `{wanted}`");
+                Err(RequestError::new(Code::NotFound, Stage::Admit, message))
+            }
+        }
+    }
+
+    /// Every name that a model can be called by.
+    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.endpoints.iter().flat_map(|endpoint| {
+            let models = &endpoint.config.models;
+            let entry = |name: String, model: Option<&(String, _)>| Entry {
+                endpoint,
+                model: model.map(|(model, _)| model.as_str().into()),
+                name,
+            };
+            let own = entry(endpoint.config.name.clone(), models.first());
+            let several = if models.len() > 1 { models.as_slice() } else { &[] };
+            let named = several
+                .iter()
+                .map(move |model| entry(format!("{}.{}", endpoint.config.name, model.0), Some(model)));
+            std::iter::once(own).chain(named)
+        })
+    }
+
+    /// All models and whether they are served.
+    pub fn index(&self) -> Vec<IndexEntry> {
+        self.entries()
+            .map(|entry| IndexEntry { version: entry.version(), ready: entry.is_ready(), name: entry.name })
+            .collect()
+    }
+}
+
+impl Entry<'_> {
+    /// What it is now: how often a model is asked about does not matter, that the answer is of one generation does.
+    fn named(&self, current: &Generation) -> Option<Named> {
+        current.models().get(self.model.as_deref()?).cloned()
+    }
+
+    fn lane(&self) -> Option<Arc<Lane>> {
+        self.named(&self.endpoint.current())?.lane
+    }
+
+    /// The version that is served, or was when the model was last loaded.
+    pub fn version(&self) -> String {
+        let version = self.lane().and_then(|lane| lane.model().location().version);
+        version.unwrap_or(ONLY_VERSION).to_string()
+    }
+
+    /// Whether it is loaded.
+    pub fn is_ready(&self) -> bool {
+        self.model.is_none() || self.lane().is_some()
+    }
+
+    /// What it takes and returns.
+    pub fn metadata(&self) -> Metadata {
+        let current = self.endpoint.current();
+        let named = self.named(&current);
+        let lane = named.as_ref().and_then(|named| named.lane.as_ref());
+        let platform = match lane.map(|lane| lane.model().location().format) {
+            Some(Format::Onnx) => "onnxruntime_onnx",
+            Some(Format::SavedModel) => "tensorflow_savedmodel",
+            None => "wasm_handler",
+        };
+        let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
+        let batching = lane.map_or(1, |lane| lane.batching().max_batch);
+        Metadata {
+            name: self.name.clone(),
+            versions: vec![self.version()],
+            platform,
+            inputs: named.as_ref().map(|named| specs(&named.signature.inputs)).unwrap_or_default(),
+            outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
+            max_batch: if batching > 1 { batching } else { 0 },
+            instances: lane.map_or(1, |lane| lane.model().instances()),
+        }
+    }
+
+    /// Loads it as its files are now, and publishes it.
+    ///
+    /// # Errors
+    /// `invalid_input` with the reason; what was served before is served on.
+    pub async fn load(&self) -> Result<(), RequestError> {
+        let Some(model) = &self.model else { return Ok(()) };
+        self.endpoint.load_model(model, None).await.map(drop).map_err(|error| refused(&error))
+    }
+
+    /// Takes it out of service.
+    ///
+    /// # Errors
+    /// `invalid_input` for what is no model but a handler alone.
+    pub async fn unload(&self) -> Result<(), RequestError> {
+        let Some(model) = &self.model else {
+            let message = format!("`{}` has no model that could be unloaded", self.name);
+            return Err(RequestError::invalid(Stage::Admit, message));
+        };
+        self.endpoint.unload_model(model).await.map(drop).map_err(|error| refused(&error))
+    }
+}
+
+impl TensorMetadata {
+    fn of(spec: &TensorSpec) -> TensorMetadata {
+        let extent = |extent: &Extent| match extent {
+            Extent::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
+            Extent::Free(_) => -1,
+        };
+        TensorMetadata {
+            name: spec.name.to_string(),
+            datatype: spec.datatype,
+            shape: spec.shape.iter().map(extent).collect(),
+        }
+    }
+}
+
+/// The operator's texts name paths, which are not for clients.
+fn refused(error: &DeployError) -> RequestError {
+    RequestError::invalid(Stage::Admit, "the model cannot be loaded; the log says why").with_detail(error)
+}

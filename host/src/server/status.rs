@@ -1,0 +1,55 @@
+//! The one table from error codes to what each protocol calls them.
+//!
+//! Place in the flow: every failure of every protocol passes here. docs/reference.md has the same table, and a test
+//! compares.
+
+use axum::http::StatusCode;
+
+use crate::error::Code;
+
+/// HTTP's status and gRPC's for a failure.
+pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
+    match code {
+        Code::InvalidInput => (StatusCode::BAD_REQUEST, tonic::Code::InvalidArgument),
+        Code::Unauthorized => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
+        Code::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
+        Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
+        Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::ResourceExhausted),
+        Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, tonic::Code::InvalidArgument),
+        Code::Overloaded | Code::ShuttingDown | Code::ModelUnloaded | Code::NotReady => {
+            (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable)
+        }
+        Code::PluginTrap
+        | Code::PluginOutOfMemory
+        | Code::PluginBadOutput
+        | Code::PluginError
+        | Code::ModelError
+        | Code::Internal => (StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal),
+        Code::PluginTimeout | Code::RequestTimeout => {
+            (StatusCode::GATEWAY_TIMEOUT, tonic::Code::DeadlineExceeded)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_has_the_same_table() {
+        let reference = include_str!("../../../docs/reference.md");
+        for code in Code::ALL {
+            let (http, grpc) = of(code);
+            // `InvalidArgument` is INVALID_ARGUMENT there, as in gRPC's own documents.
+            let words = format!("{grpc:?}").chars().fold(String::new(), |mut name, letter| {
+                if letter.is_uppercase() && !name.is_empty() {
+                    name.push('_');
+                }
+                name.push(letter.to_ascii_uppercase());
+                name
+            });
+            let row = format!("| `{}` | {} | {words} | ", code.name(), http.as_u16());
+            assert!(reference.contains(&row), "docs/reference.md should have a row that begins with {row}");
+        }
+    }
+}
