@@ -166,7 +166,7 @@ fn orders_of_clients() {
         );
         assert!(text.contains("files of the server"), "{text}");
     }
-    let long = format!(r#"{{"parameters":{{"x":"{}"}}}}"#, "x".repeat(3 << 20));
+    let long = format!(r#"{{"parameters":{{"x":"{}"}}}}"#, "x".repeat(2 << 20));
     give("iris/load", &long).error(413, "body_too_large", "admit");
     order(&host.url, "index", &[], "nonsense").error(400, "invalid_input", "admit");
     assert!(is_ready(&host, "iris"));
