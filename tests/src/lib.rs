@@ -13,7 +13,9 @@
     reason = "test support: a panic is how a test fails"
 )]
 
+pub mod clients;
 pub mod load;
+pub mod oip;
 pub mod wire;
 
 use std::io::{BufRead as _, BufReader, Read as _};
