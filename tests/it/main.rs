@@ -10,6 +10,7 @@
 )]
 
 mod batching;
+mod check;
 mod cli;
 mod device;
 mod hangup;
@@ -27,6 +28,7 @@ mod overload;
 mod protocol;
 mod reference;
 mod sandbox;
+mod schema;
 mod shutdown;
 mod start;
 mod swap;
