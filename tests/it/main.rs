@@ -11,6 +11,7 @@
 
 mod batching;
 mod cli;
+mod content_types;
 mod device;
 mod hangup;
 mod instances;
@@ -20,6 +21,7 @@ mod metrics;
 mod models;
 mod no_handler;
 mod overload;
+mod potassium;
 mod protocol;
 mod reference;
 mod sandbox;
@@ -28,5 +30,6 @@ mod start;
 mod swap;
 mod tensorflow;
 mod tidy;
+mod v1;
 mod values;
 mod watch;

@@ -15,6 +15,8 @@
 //! | tensors | `pre-inference` | no model | it gets them as a JSON object, `{"name": value}` |
 //! | anything | | no model | the tensors, or nothing, go to `post-inference` |
 //!
+//! How JSON becomes tensors is the request's [`Form`]: the plain rule of `json/read.rs`, or TensorFlow Serving's.
+//!
 //! Invariant: what reaches the model fits its signature; whoever made what does not is to blame.
 
 use crate::blocking;
@@ -23,8 +25,8 @@ use crate::json::read;
 use crate::model::Lane;
 use crate::pipeline::{respond, verify};
 use crate::plugin::{Lease, Outcome};
-use crate::request::{Input, Request};
-use crate::tensor::{Signature, Tensor};
+use crate::request::{Form, Input, Request};
+use crate::tensor::Tensor;
 
 const STAGE: Stage = Stage::PreInference;
 
@@ -38,7 +40,7 @@ pub(super) async fn pre_inference(
     request: &Request,
 ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
     let signature = model.map(|model| &**model.signature());
-    let (tensors, blame) = match made(lease, signature, request).await? {
+    let (tensors, blame) = match made(lease, model, request).await? {
         (Outcome::Respond(response), _) => return respond::checked(response, STAGE).map(Outcome::Respond),
         (Outcome::Next(tensors), blame) => (tensors, blame),
     };
@@ -51,7 +53,7 @@ pub(super) async fn pre_inference(
 /// The tensors as they were made, and whose fault it is if they do not fit.
 async fn made(
     lease: Option<&mut Lease<'_>>,
-    signature: Option<&Signature>,
+    model: Option<&Lane>,
     request: &Request,
 ) -> Result<(Outcome<Vec<Tensor>>, Code), RequestError> {
     const CALLER: Code = Code::InvalidInput;
@@ -59,33 +61,36 @@ async fn made(
     let stages = lease.as_ref().map(|lease| lease.stages()).unwrap_or_default();
     let takes_body = match &request.input {
         Input::Body(..) => stages.pre,
-        Input::Tensors(_) => stages.pre && !stages.pre_tensors && signature.is_none(),
+        Input::Tensors(_) => stages.pre && !stages.pre_tensors && model.is_none(),
     };
     if let Some(lease) = lease {
         if takes_body && let Some(outcome) = lease.pre_inference(request).await {
             return Ok((outcome?, HANDLER));
         }
         if stages.pre_tensors {
-            let sample = tensors(request, signature)?;
+            let sample = tensors(request, model)?;
             if let Some(outcome) = lease.pre_inference_tensors(request, &sample).await {
                 return Ok((outcome?, HANDLER));
             }
         }
     }
-    Ok((Outcome::Next(tensors(request, signature)?), CALLER))
+    Ok((Outcome::Next(tensors(request, model)?), CALLER))
 }
 
 /// The tensors that the request brings, or that its JSON body stands for.
-fn tensors(request: &Request, signature: Option<&Signature>) -> Result<Vec<Tensor>, RequestError> {
-    let body = match &request.input {
+fn tensors(request: &Request, model: Option<&Lane>) -> Result<Vec<Tensor>, RequestError> {
+    let (body, form) = match &request.input {
         Input::Tensors(input) => return Ok(input.tensors.clone()),
-        Input::Body(body, _) => body,
+        Input::Body(body, form) => (body, form),
     };
-    let Some(signature) = signature else { return Ok(Vec::new()) };
+    let Some(model) = model else { return Ok(Vec::new()) };
     if !request.is_json() {
         let message = format!("expected `application/json`, got `{}`", request.content_type());
         return Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message));
     }
-    blocking::if_large(body.len(), || read::tensors(body, signature))
-        .map_err(|message| RequestError::invalid(STAGE, message))
+    let read = || match form {
+        Form::Plain => read::tensors(body, model.signature()),
+        Form::Serving(serving) => serving.tensors(body, model.signature(), model.model().signature_key()),
+    };
+    blocking::if_large(body.len(), read).map_err(|message| RequestError::invalid(STAGE, message))
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use crate::deploy::swap::DeployError;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
-use crate::model::Lane;
 use crate::model::location::Format;
+use crate::model::{DEFAULT_SIGNATURE_KEY, Lane};
 use crate::pipeline::models::Named;
 use crate::server::Served;
 use crate::tensor::{Datatype, Extent, TensorSpec};
@@ -133,6 +133,12 @@ impl Entry<'_> {
     pub fn version(&self) -> String {
         let version = self.lane().and_then(|lane| lane.model().location().version);
         version.unwrap_or(ONLY_VERSION).to_string()
+    }
+
+    /// The name of the signature it is served by.
+    pub fn signature_key(&self) -> String {
+        let lane = self.lane();
+        lane.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |lane| lane.model().signature_key()).to_owned()
     }
 
     /// Whether it is loaded.
