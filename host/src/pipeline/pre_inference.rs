@@ -94,3 +94,6 @@ fn tensors(request: &Request, model: Option<&Lane>) -> Result<Vec<Tensor>, Reque
     };
     blocking::if_large(body.len(), read).map_err(|message| RequestError::invalid(STAGE, message))
 }
+
+#[cfg(test)]
+mod tests;
