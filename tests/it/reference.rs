@@ -108,3 +108,31 @@ fn the_admin_api_is_that_of_the_reference() {
         assert!(reply.header(&header).is_some(), "no `{header}` in {:?}", reply.headers);
     }
 }
+
+#[test]
+fn the_other_protocols_are_those_of_the_reference() {
+    let host = Host::with(None, Some(&model("iris_static")), &["--name", "iris"]);
+    let flower = "[5.2,3.6,1.4,0.3]";
+    for row in table("Other protocols", "call") {
+        let call = plain(&row[0]).replace("{m}", "iris");
+        for call in call.split(", ") {
+            // With and without what is optional.
+            let short =
+                call.split_once('[').map(|(head, rest)| [head, rest.split_once(']').unwrap().1].concat());
+            let long = call.replace(['[', ']'], "").replace("{v}", "1");
+            for call in short.iter().chain([&long]) {
+                let (method, path) = call.split_once(' ').expect("a method and a path");
+                let reply =
+                    host.request(method, path, &[], if method == "POST" { flower.as_bytes() } else { b"" });
+                let expected = if path.ends_with("/schema") { 404 } else { 200 };
+                assert_eq!(reply.status, expected, "{call}: {}", reply.text());
+                assert!(!reply.text().contains("no endpoint"), "{call}");
+            }
+        }
+    }
+    let status = host.get("/_k/status").json();
+    let found: BTreeSet<String> = status.as_object().unwrap().keys().cloned().collect();
+    let written: BTreeSet<String> =
+        table("Other protocols", "key").iter().map(|row| plain(&row[0])).collect();
+    assert_eq!(written, found);
+}

@@ -236,7 +236,7 @@ fn a_handler_takes_the_whole_body() {
     let series = r#"modelhost_requests_total{endpoint="m",outcome="invalid_input"}"#;
     assert_eq!(host.metric(series), 3.0);
     // A handler's own answers.
-    for (status, code) in [(201, None), (204, None), (302, Some("700")), (418, Some("700"))] {
+    for (status, code) in [(201, None), (204, None), (400, Some("700")), (418, Some("700"))] {
         let reply = call(&json!({ "status": status }).to_string());
         assert_eq!((reply.status, truss_code(&reply)), (status, code));
     }

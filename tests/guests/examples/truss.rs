@@ -1,5 +1,5 @@
 //! A model of Truss's: `{"prompt": "ab", "n": 2}` becomes `{"generated_text": "abab"}`, any other JSON comes back as it is.
-//! `{"status": 302}` is answered with that status.
+//! `{"status": 418}` is answered with that status.
 
 use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, export};
 use serde_json::{Value, json};
@@ -22,12 +22,13 @@ impl Handler for Model {
     }
 
     fn post_inference(&mut self, _: Vec<Tensor>, _: &Context) -> Result<Response> {
-        if let Some(status) = self.input["status"].as_u64() {
+        let number = |key| self.input.get(key).and_then(Value::as_u64);
+        if let Some(status) = number("status") {
             return Ok(Response::json(&self.input)?.status(status as u16));
         }
-        match self.input["prompt"].as_str() {
+        match self.input.get("prompt").and_then(Value::as_str) {
             Some(prompt) => {
-                let times = self.input["n"].as_u64().unwrap_or(1);
+                let times = number("n").unwrap_or(1);
                 Response::json(&json!({ "generated_text": prompt.repeat(times as usize) }))
             }
             None => Response::json(&self.input),

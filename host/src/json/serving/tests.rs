@@ -1,7 +1,6 @@
 //! Every form of a body and of an answer, and every way to be wrong.
 
 use super::*;
-use crate::pipeline::verify;
 use crate::tensor::{Extent, push_bytes_element};
 
 fn signature(inputs: &[(&str, Datatype, &[i64])]) -> Signature {
@@ -34,7 +33,7 @@ fn show(body: &str, signature: &Signature) -> String {
         Err(error) => return format!("malformed: {error}"),
     };
     let tensors = serving.tensors(&body, signature, "serving_default");
-    match tensors.and_then(|tensors| verify::inputs(tensors, signature)) {
+    match tensors {
         Err(error) => error,
         Ok(tensors) => {
             let shown = |tensor: &Tensor| {
@@ -79,12 +78,12 @@ fn columns() {
         (iris(), r#"{"inputs":[[1,2,3,4]]}"#, "Some(Columns) input [1, 4] [[1.0,2.0,3.0,4.0]]"),
         (iris(), r#"{"inputs":{"input":[[1,2,3,4]]}}"#, "Some(Columns) input [1, 4] [[1.0,2.0,3.0,4.0]]"),
         (add(), r#"{"inputs":{"a":[[1,2]],"b":[3]}}"#, "Some(Columns) a [1, 2] [[1,2]]; b [1] [3]"),
-        (text(), r#"{"inputs":{"b64":"aGk="}}"#, r#"Some(Columns) s [1] ["hi"]"#),
+        (text(), r#"{"inputs":{"b64":"aGk="}}"#, r#"Some(Columns) s [] "hi""#),
         (text(), r#"{"inputs":["x",{"b64":"aGk"}]}"#, r#"Some(Columns) s [2] ["x","hi"]"#),
         // Neither: the plain rule, whatever else is there.
-        (iris(), "[1,2,3,4]", "None input [1, 4] [[1.0,2.0,3.0,4.0]]"),
-        (add(), r#"{"a":[[1,2]],"b":3,"signature_name":7}"#, "None a [1, 2] [[1,2]]; b [1] [3]"),
-        (iris(), r#"{"instances":null,"input":[1,2,3,4]}"#, "None input [1, 4] [[1.0,2.0,3.0,4.0]]"),
+        (iris(), "[1,2,3,4]", "None input [4] [1.0,2.0,3.0,4.0]"),
+        (add(), r#"{"a":[[1,2]],"b":3,"signature_name":7}"#, "None a [1, 2] [[1,2]]; b [] 3"),
+        (iris(), r#"{"instances":null,"input":[1,2,3,4]}"#, "None input [4] [1.0,2.0,3.0,4.0]"),
     ] {
         assert_eq!(show(body, &signature), expected, "{body}");
     }
@@ -116,7 +115,6 @@ fn what_is_wrong_is_named() {
             r#"instance 1: key "input": 5 where the elements before are lists"#,
         ),
         (iris(), r#"{"instances":[{"input":null}]}"#, r#"instance 0: missing key "input""#),
-        (iris(), r#"{"instances":[[1,2,3]]}"#, "input `input`: expected FP32 [-1, 4], got FP32 [1, 3]"),
         (iris(), r#"{"instances":[{"b64":"aGk="}]}"#, r#"instance 0: missing key "input""#),
         (add(), r#"{"instances":[{"a":[1,2],"b":3},{"a":[1,2]}]}"#, r#"instance 1: missing key "b""#),
         (add(), r#"{"instances":[1]}"#, r#"instance 0: expected an object with keys "a", "b""#),
