@@ -14,6 +14,7 @@ mod check;
 mod cli;
 mod device;
 mod hangup;
+mod inferless;
 mod instances;
 mod iris;
 mod isolation;
