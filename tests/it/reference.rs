@@ -1,5 +1,5 @@
-//! docs/reference.md against a running host: metrics, error codes, the admin API. (The tables of flags and config keys
-//! are held by the host's own unit tests.)
+//! docs/reference.md against a running host: metrics, error codes, the admin API, the Open Inference Protocol. (The tables of flags
+//! and config keys are held by the host's own unit tests.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -84,6 +84,21 @@ fn the_error_codes_are_those_of_the_reference() {
     let stages: BTreeSet<String> = text.lines().filter_map(|line| value(line, "stage")).collect();
     let written: BTreeSet<String> = table("Error codes", "stage").iter().map(|row| plain(&row[0])).collect();
     assert_eq!(written, stages);
+}
+
+#[test]
+fn the_open_inference_protocol_is_that_of_the_reference() {
+    let host = Host::with(None, Some(&model("iris_static")), &["--name", "iris", "--model-control"]);
+    let calls = table("Open Inference Protocol", "call");
+    assert!(!calls.is_empty());
+    for call in calls {
+        let call = plain(&call[0]).replace("{model}", "iris");
+        let (method, path) = call.split_once(' ').expect("a method and a path");
+        // What is asked for an inference is not there, the call is.
+        let expected = if path.ends_with("/infer") { 400 } else { 200 };
+        let reply = host.request(method, path, &[], b"");
+        assert_eq!(reply.status, expected, "{call}: {}", reply.text());
+    }
 }
 
 #[test]
