@@ -32,6 +32,8 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
+#[cfg(fuzzing)]
+pub use self::v2::fuzz;
 pub(super) use self::error::{method_not_allowed, not_found};
 use super::{Activity, Served};
 use crate::deploy::Endpoint;
