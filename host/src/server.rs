@@ -8,6 +8,7 @@
 
 pub mod listen;
 pub mod http;
+pub mod grpc;
 pub mod admin;
 pub mod models;
 mod status;
@@ -26,6 +27,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics, health and administration are served.
     pub admin_listen: SocketAddr,
+    /// Where endpoints are served over gRPC; `None`: nowhere.
+    pub grpc_listen: Option<SocketAddr>,
     /// Whether clients of the main listener may load and unload models.
     pub model_control: bool,
     /// Whether `GET /metrics` is answered on the main listener too.
@@ -43,6 +46,7 @@ impl Default for Config {
         Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
+            grpc_listen: None,
             model_control: false,
             metrics_on_main: true,
             cors_allow_origin: Some("*".to_owned()),

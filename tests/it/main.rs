@@ -12,6 +12,7 @@
 mod batching;
 mod cli;
 mod device;
+mod grpc;
 mod hangup;
 mod instances;
 mod iris;
