@@ -59,7 +59,7 @@ pub enum Code {
     MethodNotAllowed,
     /// The body is longer than `limits.body`.
     BodyTooLarge,
-    /// The built-in conversion reads JSON only, and this is something else.
+    /// The built-in conversion reads JSON only, and this is something else; or the body is packed as nobody here unpacks it.
     UnsupportedMediaType,
     /// As many requests are waiting as may wait.
     Overloaded,

@@ -107,7 +107,8 @@ fn every_outcome_is_counted_once_under_its_name() {
 
     provoked.extend(["unsupported_media_type", "overloaded", "model_unloaded"]);
     // Those are counted nowhere: they belong to no endpoint, or to nothing that can be provoked.
-    let others = ["not_found", "method_not_allowed", "shutting_down", "internal"];
+    let others =
+        ["not_found", "method_not_allowed", "unauthorized", "not_ready", "shutting_down", "internal"];
     assert_eq!(statuses.keys().map(String::as_str).collect::<BTreeSet<_>>(), &provoked | &others.into());
 }
 

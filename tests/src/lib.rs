@@ -15,6 +15,7 @@
 
 pub mod clients;
 pub mod load;
+pub mod oip;
 pub mod wire;
 
 use std::io::{BufRead as _, BufReader, Read as _};

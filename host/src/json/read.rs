@@ -309,6 +309,3 @@ fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, Probl
     };
     T::try_from(value).map_err(|_| Problem::Range)
 }
-
-#[cfg(test)]
-mod tests;

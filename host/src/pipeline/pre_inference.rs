@@ -89,3 +89,6 @@ fn tensors(request: &Request, signature: Option<&Signature>) -> Result<Vec<Tenso
     blocking::if_large(body.len(), || read::tensors(body, signature))
         .map_err(|message| RequestError::invalid(STAGE, message))
 }
+
+#[cfg(test)]
+mod tests;

@@ -259,7 +259,10 @@ fn raw(signature: &Signature, body: &Bytes) -> Result<Tensor, String> {
                     spec.shape.iter().map(extent).collect()
                 }
                 _ => {
-                    return Err(about(format!("{} bytes do not say which shape of {spec} it is", body.len())));
+                    return Err(about(format!(
+                        "{} bytes do not say which shape of {spec} it is",
+                        body.len()
+                    )));
                 }
             };
             (shape, body.clone())
