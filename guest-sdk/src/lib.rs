@@ -4,7 +4,7 @@
 //!
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response, `context.rs` the request around
-//! them, `error.rs` what `?` does. `bindings.rs` is generated from the contract in `wit/`.
+//! them, `input.rs` declares what it takes, `error.rs` what `?` does. `bindings.rs` is generated from the contract in `wit/`.
 #![deny(missing_docs)]
 
 #[cfg(target_endian = "big")]
@@ -21,6 +21,7 @@ mod context;
 mod error;
 #[doc(hidden)]
 pub mod export;
+mod input;
 mod message;
 mod tensor;
 
@@ -90,7 +91,7 @@ pub trait Handler: 'static {
     }
 
     /// What the handler takes, asked once when it is loaded: checked before the handler runs, and the endpoint's
-    /// documentation.
+    /// documentation. An empty list says nothing.
     fn input_schema() -> Vec<Input> {
         Vec::new()
     }

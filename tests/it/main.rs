@@ -10,6 +10,7 @@
 )]
 
 mod batching;
+mod check;
 mod cli;
 mod device;
 mod grpc;
@@ -28,6 +29,7 @@ mod overload;
 mod protocol;
 mod reference;
 mod sandbox;
+mod schema;
 mod shutdown;
 mod start;
 mod swap;

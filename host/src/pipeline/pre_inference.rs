@@ -8,12 +8,16 @@
 //! | the request has | the handler has | the endpoint has | then |
 //! |---|---|---|---|
 //! | a body | `pre-inference` | | it gets the body |
+//! | a body, JSON | `pre-inference-tensors` | a schema | JSON becomes tensors by the schema, and it gets those |
 //! | a body, JSON | `pre-inference-tensors` | a model | JSON becomes tensors by the model's signature, and it gets those |
 //! | a body, JSON | neither | a model | JSON becomes tensors by the model's signature |
 //! | tensors | `pre-inference-tensors` | | it gets the tensors |
 //! | tensors | | a model | they go straight to it: a handler that reads bodies made for people is not for them |
 //! | tensors | `pre-inference` | no model | it gets them as a JSON object, `{"name": value}` |
 //! | anything | | no model | the tensors, or nothing, go to `post-inference` |
+//!
+//! A schema is held against the request first, before a sandbox is taken: against the body, which has to be JSON then, or
+//! against the tensors. Only tensors that go past a `pre-inference` straight to the model are not what it is about.
 //!
 //! Invariant: what reaches the model fits its signature; whoever made what does not is to blame.
 
@@ -22,13 +26,55 @@ use crate::error::{Code, RequestError, Stage};
 use crate::json::read;
 use crate::model::Lane;
 use crate::pipeline::{respond, verify};
-use crate::plugin::{Lease, Outcome};
-use crate::request::{Input, Request};
+use crate::plugin::{Lease, Outcome, Stages};
+use crate::request::{Form, Input, Request};
+use crate::schema::Schema;
+use crate::schema::check::{self, Misfit};
 use crate::tensor::{Signature, Tensor};
 
 const STAGE: Stage = Stage::PreInference;
 
-/// Runs the stage.
+/// Whether tensors that a request brings go past the handler, straight to the model.
+pub(super) fn passes_by(stages: Stages, has_model: bool) -> bool {
+    has_model && stages.pre && !stages.pre_tensors
+}
+
+/// Holds the request against the schema. Gives the tensors that its body stands for if that made them.
+///
+/// # Errors
+/// `invalid_input` with every fault, `unsupported_media_type`.
+pub(super) fn check(
+    schema: &Schema,
+    stages: Stages,
+    model: Option<&Lane>,
+    request: &Request,
+) -> Result<Option<Vec<Tensor>>, RequestError> {
+    let faulty = |faults| RequestError::faulty(STAGE, faults);
+    let (body, form) = match &request.input {
+        Input::Tensors(_) if passes_by(stages, model.is_some()) => return Ok(None),
+        Input::Tensors(input) => {
+            return check::tensors(schema, &input.tensors).map(|()| None).map_err(faulty);
+        }
+        Input::Body(body, form) => (body, *form),
+    };
+    json_only(request)?;
+    if !stages.pre && form == Form::Serving {
+        // A form of its own: what comes of it is checked.
+        let own = schema.signature();
+        let tensors = tensors(request, Some(model.map_or(&own, |model| model.signature())))?;
+        return check::tensors(schema, &tensors).map(|()| Some(tensors)).map_err(faulty);
+    }
+    let checked = blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
+        true => check::body_tensors(schema, body).map(Some),
+        false => check::body(schema, body).map(|()| None),
+    });
+    checked.map_err(|misfit| match misfit {
+        Misfit::Body(text) => RequestError::invalid(STAGE, text),
+        Misfit::Inputs(faults) => faulty(faults),
+    })
+}
+
+/// Runs the stage; `checked` is what [`check`] made.
 ///
 /// # Errors
 /// `invalid_input`, `unsupported_media_type`, or what the handler's call ended in.
@@ -36,9 +82,10 @@ pub(super) async fn pre_inference(
     lease: Option<&mut Lease<'_>>,
     model: Option<&Lane>,
     request: &Request,
+    checked: Option<Vec<Tensor>>,
 ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
     let signature = model.map(|model| &**model.signature());
-    let (tensors, blame) = match made(lease, signature, request).await? {
+    let (tensors, blame) = match made(lease, signature, request, checked).await? {
         (Outcome::Respond(response), _) => return respond::checked(response, STAGE).map(Outcome::Respond),
         (Outcome::Next(tensors), blame) => (tensors, blame),
     };
@@ -53,6 +100,7 @@ async fn made(
     lease: Option<&mut Lease<'_>>,
     signature: Option<&Signature>,
     request: &Request,
+    checked: Option<Vec<Tensor>>,
 ) -> Result<(Outcome<Vec<Tensor>>, Code), RequestError> {
     const CALLER: Code = Code::InvalidInput;
     const HANDLER: Code = Code::PluginBadOutput;
@@ -61,18 +109,20 @@ async fn made(
         Input::Body(..) => stages.pre,
         Input::Tensors(_) => stages.pre && !stages.pre_tensors && signature.is_none(),
     };
+    let sample = || checked.map_or_else(|| tensors(request, signature), Ok);
     if let Some(lease) = lease {
         if takes_body && let Some(outcome) = lease.pre_inference(request).await {
             return Ok((outcome?, HANDLER));
         }
         if stages.pre_tensors {
-            let sample = tensors(request, signature)?;
-            if let Some(outcome) = lease.pre_inference_tensors(request, &sample).await {
-                return Ok((outcome?, HANDLER));
-            }
+            let sample = sample()?;
+            return match lease.pre_inference_tensors(request, &sample).await {
+                Some(outcome) => Ok((outcome?, HANDLER)),
+                None => Ok((Outcome::Next(sample), CALLER)),
+            };
         }
     }
-    Ok((Outcome::Next(tensors(request, signature)?), CALLER))
+    Ok((Outcome::Next(sample()?), CALLER))
 }
 
 /// The tensors that the request brings, or that its JSON body stands for.
@@ -82,12 +132,17 @@ fn tensors(request: &Request, signature: Option<&Signature>) -> Result<Vec<Tenso
         Input::Body(body, _) => body,
     };
     let Some(signature) = signature else { return Ok(Vec::new()) };
-    if !request.is_json() {
-        let message = format!("expected `application/json`, got `{}`", request.content_type());
-        return Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message));
-    }
+    json_only(request)?;
     blocking::if_large(body.len(), || read::tensors(body, signature))
         .map_err(|message| RequestError::invalid(STAGE, message))
+}
+
+fn json_only(request: &Request) -> Result<(), RequestError> {
+    if request.is_json() {
+        return Ok(());
+    }
+    let message = format!("expected `application/json`, got `{}`", request.content_type());
+    Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message))
 }
 
 #[cfg(test)]

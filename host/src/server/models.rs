@@ -205,7 +205,11 @@ impl Entry<'_> {
             name: self.name.clone(),
             versions: vec![self.version()],
             platform,
-            inputs: named.as_ref().map(|named| specs(&named.signature.inputs)).unwrap_or_default(),
+            inputs: match (current.schema_of_tensors(), &named) {
+                (Some(schema), _) => specs(&schema.signature().inputs),
+                (None, Some(named)) => specs(&named.signature.inputs),
+                (None, None) => Vec::new(),
+            },
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
             instances: lane.map_or(1, |lane| lane.model().instances()),
