@@ -1,8 +1,8 @@
 //! Listeners: everything that speaks HTTP.
 //!
 //! Place in the flow: the edge. [`listen`] accepts connections and ends them well; [`http`] is the table of contents
-//! of what is answered; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
-//! know models share.
+//! of what is answered, [`grpc`] the same for the listener of that name; [`admin`] is the operator's own listener, on its
+//! own thread; [`models`] is what protocols that know models share.
 //! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 

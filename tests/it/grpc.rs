@@ -9,6 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::oip_clients::{number, perf_analyzer};
 use e2e::{Host, PATIENCE, clients, component, model, root, wait_until};
 
 /// An endpoint of a config file: `more` are further lines, before its limits.
@@ -65,6 +66,25 @@ fn tritonclient_works_unchanged() {
     wait_until("cancelled requests to end", || in_flight(&host) == 0.0);
     // A caller's own patience is no failure of the server's, nor is a caller's mistake.
     assert!(!host.log().contains("ERROR"), "{}", host.log());
+}
+
+#[test]
+fn perf_analyzer_works_unchanged() {
+    let batching = "batching = { max_batch = 8, wait = 'always' }\n";
+    let config = zoo() + &endpoint("batched", None, Some("iris_dyn"), batching);
+    let (_host, address) = serve(&config, &[]);
+    for (model, more) in [
+        ("iris", &["--shape", "input:2,4", "--concurrency-range", "4"][..]),
+        ("iris", &["--shape", "input:2,4", "--concurrency-range", "4", "--async", "--streaming"]),
+        ("iris", &["--shape", "input:2,4", "--grpc-compression-algorithm", "gzip"]),
+        ("batched", &["-b", "2"]),
+        ("bytes", &["--shape", "x:3"]),
+    ] {
+        let said = perf_analyzer(&address, model, &[&["-i", "grpc"], more].concat());
+        let answered = number(&said, "Successful request count:");
+        assert!(answered > 0.0 && number(&said, "Inference count:") >= answered, "{said}");
+        assert!(number(&said, "compute infer") > 0.0, "{said}");
+    }
 }
 
 #[test]

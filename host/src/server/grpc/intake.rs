@@ -98,6 +98,8 @@ struct Watched {
     place: Option<Place>,
     /// When the message has to be there; there is none if it came at once.
     patience: Option<Pin<Box<Sleep>>>,
+    /// Since when nobody has asked for more: a client need not make up for that.
+    unasked: Option<Instant>,
     /// When a stream is let go.
     farewell: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -123,6 +125,7 @@ impl Watched {
             left: 0,
             place: None,
             patience: None,
+            unasked: None,
             farewell: None,
         }
     }
@@ -196,6 +199,14 @@ impl Watched {
         })
     }
 
+    /// Gives a message the time back in which the server did not read on.
+    fn resume(&mut self) {
+        if let (Some(patience), Some(since)) = (&mut self.patience, self.unasked.take()) {
+            let deadline = patience.deadline() + since.elapsed();
+            patience.as_mut().reset(deadline);
+        }
+    }
+
     /// Whether the drain has begun and a stream has had its time.
     fn is_let_go(&mut self, context: &mut Context<'_>) -> Option<RequestError> {
         let farewell = self.farewell.get_or_insert_with(|| {
@@ -232,12 +243,16 @@ impl HttpBody for Watched {
         {
             return refused(error);
         }
+        this.resume();
         match Pin::new(&mut this.body).poll_frame(context) {
             Poll::Pending => this.is_over(context).map_or(Poll::Pending, refused),
-            Poll::Ready(Some(Ok(frame))) => match frame.data_ref().map_or(Ok(()), |data| this.follow(data)) {
-                Ok(()) => Poll::Ready(Some(Ok(frame))),
-                Err(error) => refused(error),
-            },
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Err(error) = frame.data_ref().map_or(Ok(()), |data| this.follow(data)) {
+                    return refused(error);
+                }
+                this.unasked = this.patience.is_some().then(Instant::now);
+                Poll::Ready(Some(Ok(frame)))
+            }
             Poll::Ready(other) => Poll::Ready(other.map(|end| end.map_err(Into::into))),
         }
     }
