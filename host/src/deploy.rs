@@ -161,6 +161,12 @@ impl Endpoint {
         self.door.guests()
     }
 
+    /// Requests that could be in flight beside those that are, now.
+    pub fn free_places(&self) -> usize {
+        let (in_flight, _) = self.door.load();
+        self.config.limits.concurrency.saturating_sub(in_flight)
+    }
+
     /// Brings the gauges up to date, before they are rendered.
     pub fn refresh_metrics(&self) {
         let (in_flight, queued) = self.door.load();

@@ -1,5 +1,6 @@
 //! An endpoint with an input schema: requests are held against it before handler or model see them.
 
+use e2e::oip::{infer, input};
 use e2e::{Host, assert_close, component, model};
 use serde_json::{Value, json};
 
@@ -171,4 +172,51 @@ fn a_bare_model_is_held_to_what_is_declared() {
     }
     // The model would take this.
     check(&host, &[("[[5.2,3.6,1.4,0.3]]", Err("input `input`: expected FP32 [2, 4], got FP32 [1, 4]"))]);
+}
+
+/// What `host` answers to these tensors by the Open Inference Protocol: a 400's text.
+fn refusal(host: &Host, inputs: &[Value]) -> String {
+    infer(host, "it", &json!({ "inputs": inputs })).error(400, "invalid_input", "pre_inference")
+}
+
+#[test]
+fn tensors_are_held_to_the_same_declaration() {
+    let greet = Host::with(Some(&component("tests/greet")), None, &["--name", "it"]);
+    let prompt = |shape: &[i64], data: Value| input("prompt", "BYTES", shape, data);
+    let reply = infer(&greet, "it", &json!({ "inputs": [prompt(&[1], json!(["hi"]))] }));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(refusal(&greet, &[]), "input `prompt`: missing, expected BYTES [1]");
+    assert_eq!(
+        refusal(
+            &greet,
+            &[
+                prompt(&[2], json!(["a", "b"])),
+                input("times", "INT64", &[1], json!([2])),
+                input("promt", "BYTES", &[1], json!(["x"])),
+            ]
+        ),
+        "input `prompt`: expected BYTES [1], got BYTES [2]; input `times`: expected INT32 [1], got INT64 [1]; \
+         input `promt`: unknown"
+    );
+    let twice = [prompt(&[1], json!(["a"])), prompt(&[1], json!(["b"]))];
+    assert_eq!(infer(&greet, "it", &json!({ "inputs": twice })).status, 400);
+    let declared_inputs = json!([
+        { "name": "prompt", "datatype": "BYTES", "shape": [1] },
+        { "name": "times", "datatype": "INT32", "shape": [1] },
+    ]);
+    assert_eq!(greet.get("/v2/models/it").json()["inputs"], declared_inputs);
+}
+
+#[test]
+fn tensors_that_go_past_the_handler_are_the_models_business() {
+    // The handler reads `{"word": …}`, the model takes `a` and `b`.
+    let what = format!("{}\nmodel = '{}'\nsmoke = false", plugin("tests/schemas"), model("add").display());
+    let host = declared(&what, "");
+    let tensor = |name| input(name, "FP32", &[2], json!([1, 2]));
+    let reply = infer(&host, "it", &json!({ "inputs": [tensor("a"), tensor("b")] }));
+    assert_eq!(reply.json()["outputs"][0]["data"], json!([2.0, 4.0]), "{}", reply.text());
+    assert_eq!(refusal(&host, &[tensor("a")]), "input `b`: missing, expected FP32 [2]");
+    assert_eq!(host.get("/v2/models/it").json()["inputs"][0]["name"], "a");
+    let text = host.post("/it", "{}").error(400, "invalid_input", "pre_inference");
+    assert_eq!(text, "input `word`: missing, expected BYTES [1]");
 }

@@ -83,6 +83,8 @@ pub enum MistakeKind {
     Range,
     /// Lists of different lengths, single values beside lists, too many lists in one another.
     Lists,
+    /// It says that it is base64, and is not.
+    Base64,
 }
 
 /// `FP32 [-1, 4]`

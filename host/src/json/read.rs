@@ -6,7 +6,8 @@
 //!       it the shape the model wants is `verify`'s business.
 //!
 //! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored; a
-//! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents.
+//! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents. An element of BYTES is
+//! a string, a number as it is written, or `{"b64": "…"}`.
 //!
 //! Two passes over the text, no tree in between: serde finds the inputs and proves the whole body to be JSON;
 //! then each input is read by `Reader`, which may take that for granted and writes little-endian elements
@@ -24,6 +25,7 @@ use half::{bf16, f16};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::base64;
 use crate::error::{Mistake, MistakeKind};
 use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
 
@@ -80,9 +82,9 @@ pub fn values<'a, T>(
 }
 
 /// Picks the text of each input out of an object.
-struct Inputs<'a, T> {
-    inputs: &'a [T],
-    name: fn(&T) -> &str,
+pub(super) struct Inputs<'a, T> {
+    pub(super) inputs: &'a [T],
+    pub(super) name: fn(&T) -> &str,
 }
 
 impl<'de, T> Visitor<'de> for Inputs<'_, T> {
@@ -109,15 +111,24 @@ impl<'de, T> Visitor<'de> for Inputs<'_, T> {
 
 /// A key, borrowed unless it holds escapes.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Key<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// BYTES that are no text, as `write` puts them: an object of this one key.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Encoded<'a> {
+    #[serde(borrow)]
+    b64: Cow<'a, str>,
+}
 
 /// Makes a tensor from the text of one value, which must be known to be JSON; its shape is that of the lists.
 ///
 /// # Errors
 /// Text for the caller: `element 0: cannot convert "x" to FP32`, …
 pub fn tensor(text: &str, name: &Arc<str>, datatype: Datatype) -> Result<Tensor, String> {
-    let (shape, data) = elements(text, datatype, Mode::Lenient).map_err(|mistake| mistake.text)?;
-    Tensor::new(Arc::clone(name), datatype, shape, data.into()).map_err(|error| error.to_string())
+    let mut reader = Reader::new(datatype, Mode::Lenient);
+    reader.read(text).map_err(|mistake| mistake.text)?;
+    reader.finish(name, None)
 }
 
 /// What is taken for an element, and what becomes of it.
@@ -136,27 +147,14 @@ pub enum Mode {
 /// # Errors
 /// The first thing that is no element of `datatype`, or no regular nest of lists.
 pub fn elements(text: &str, datatype: Datatype, mode: Mode) -> Result<(Vec<u64>, Vec<u8>), Mistake> {
-    let mut reader =
-        Reader { datatype, mode, data: Vec::new(), any: false, counts: Vec::new(), extents: Vec::new() };
-    let mut rest = text;
-    while let Some(byte) = rest.bytes().next() {
-        let length = match byte {
-            b'[' => reader.open().map(|()| 1),
-            b']' => reader.close().map(|()| 1),
-            b',' | b' ' | b'\t' | b'\n' | b'\r' => Ok(1),
-            _ => {
-                let length = scalar_length(rest);
-                reader.element(rest.get(..length).unwrap_or(rest)).map(|()| length)
-            }
-        };
-        rest = rest.get(length?..).unwrap_or_default();
-    }
+    let mut reader = Reader::new(datatype, mode);
+    reader.read(text)?;
     let shape = reader.extents.into_iter().map(Option::unwrap_or_default).collect();
     Ok((shape, reader.data))
 }
 
 /// Collects the elements of nested lists and finds out their shape.
-struct Reader {
+pub(super) struct Reader {
     datatype: Datatype,
     mode: Mode,
     data: Vec<u8>,
@@ -169,6 +167,36 @@ struct Reader {
 }
 
 impl Reader {
+    pub(super) fn new(datatype: Datatype, mode: Mode) -> Reader {
+        Reader { datatype, mode, data: Vec::new(), any: false, counts: Vec::new(), extents: Vec::new() }
+    }
+
+    /// Reads one value, which must be known to be JSON. Another one after it has to have the same shape.
+    pub(super) fn read(&mut self, text: &str) -> Result<(), Mistake> {
+        let mut rest = text;
+        while let Some(byte) = rest.bytes().next() {
+            let length = match byte {
+                b'[' => self.open().map(|()| 1),
+                b']' => self.close().map(|()| 1),
+                b',' | b' ' | b'\t' | b'\n' | b'\r' => Ok(1),
+                _ => {
+                    let length = value_length(rest);
+                    self.element(rest.get(..length).unwrap_or(rest)).map(|()| length)
+                }
+            };
+            rest = rest.get(length?..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The tensor of what was read: of one value, or of so many rows of one value each.
+    pub(super) fn finish(self, name: &Arc<str>, rows: Option<u64>) -> Result<Tensor, String> {
+        let extents = self.extents.into_iter().map(Option::unwrap_or_default);
+        let shape = rows.into_iter().chain(extents).collect();
+        Tensor::new(Arc::clone(name), self.datatype, shape, self.data.into())
+            .map_err(|error| error.to_string())
+    }
+
     fn open(&mut self) -> Result<(), Mistake> {
         let depth = self.counts.len();
         if depth == MAX_DEPTH {
@@ -260,6 +288,32 @@ pub(super) fn scalar_length(text: &str) -> usize {
     bytes.position(|byte| matches!(byte, b',' | b']' | b' ' | b'\t' | b'\n' | b'\r')).unwrap_or(text.len())
 }
 
+/// Length of the value that `text`, known to be JSON, starts with.
+pub(super) fn value_length(text: &str) -> usize {
+    if !text.starts_with(['{', '[']) {
+        return scalar_length(text);
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 1 => return at + 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// Whether `text` is an object that stands for BYTES.
+pub(super) fn is_encoded(text: &str) -> bool {
+    text.starts_with('{') && serde_json::from_str::<Encoded<'_>>(text).is_ok()
+}
+
 /// Why `token` is no element of `datatype`.
 fn describe(kind: MistakeKind, token: &str, datatype: Datatype) -> String {
     let value = quote(token);
@@ -267,6 +321,7 @@ fn describe(kind: MistakeKind, token: &str, datatype: Datatype) -> String {
         MistakeKind::Type | MistakeKind::Lists => format!("cannot convert {value} to {datatype}"),
         MistakeKind::Inexact => format!("{value} is not an exact integer, which {datatype} needs"),
         MistakeKind::Range => format!("{value} is out of range for {datatype}"),
+        MistakeKind::Base64 => "`b64` is not base64 (RFC 4648, section 4)".to_owned(),
     }
 }
 
@@ -315,12 +370,20 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Mis
             data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
         }
         Datatype::Bytes => {
-            let text = match token.bytes().next() {
-                Some(b'"') => serde_json::from_str::<Key<'_>>(token).map_err(|_| MistakeKind::Type)?.0,
-                Some(b'-' | b'0'..=b'9') => token.into(),
+            let kind = |_| MistakeKind::Type;
+            let bytes = match token.bytes().next() {
+                Some(b'"') => match serde_json::from_str::<Key<'_>>(token).map_err(kind)?.0 {
+                    Cow::Borrowed(text) => text.as_bytes().into(),
+                    Cow::Owned(text) => text.into_bytes().into(),
+                },
+                Some(b'-' | b'0'..=b'9') => token.as_bytes().into(),
+                Some(b'{') => {
+                    let encoded = serde_json::from_str::<Encoded<'_>>(token).map_err(kind)?;
+                    Cow::Owned(base64::decode(&encoded.b64).ok_or(MistakeKind::Base64)?)
+                }
                 _ => return Err(MistakeKind::Type),
             };
-            if !push_bytes_element(data, text.as_bytes()) {
+            if !push_bytes_element(data, &bytes) {
                 return Err(MistakeKind::Range);
             }
         }

@@ -16,6 +16,8 @@
 //! | tensors | `pre-inference` | no model | it gets them as a JSON object, `{"name": value}` |
 //! | anything | | no model | the tensors, or nothing, go to `post-inference` |
 //!
+//! How JSON becomes tensors is the request's [`Form`]: the plain rule of `json/read.rs`, or TensorFlow Serving's.
+//!
 //! A schema is held against the request first, before a sandbox is taken: against the body, which has to be JSON then, or
 //! against the tensors. Only tensors that go past a `pre-inference` straight to the model are not what it is about.
 //!
@@ -24,7 +26,7 @@
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::read;
-use crate::model::Lane;
+use crate::model::{DEFAULT_SIGNATURE_KEY, Lane};
 use crate::pipeline::{respond, verify};
 use crate::plugin::{Lease, Outcome, Stages};
 use crate::request::{Form, Input, Request};
@@ -55,13 +57,14 @@ pub(super) fn check(
         Input::Tensors(input) => {
             return check::tensors(schema, &input.tensors).map(|()| None).map_err(faulty);
         }
-        Input::Body(body, form) => (body, *form),
+        Input::Body(body, form) => (body, form),
     };
     json_only(request)?;
-    if !stages.pre && form == Form::Serving {
+    if !stages.pre && matches!(form, Form::Serving(_)) {
         // A form of its own: what comes of it is checked.
         let own = schema.signature();
-        let tensors = tensors(request, Some(model.map_or(&own, |model| model.signature())))?;
+        let (signature, key) = of(model);
+        let tensors = tensors(request, Some(signature.unwrap_or(&own)), key)?;
         return check::tensors(schema, &tensors).map(|()| Some(tensors)).map_err(faulty);
     }
     let checked = blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
@@ -74,7 +77,7 @@ pub(super) fn check(
     })
 }
 
-/// Runs the stage; `checked` is what [`check`] made.
+/// Runs the stage; `checked` is what [`check()`] made.
 ///
 /// # Errors
 /// `invalid_input`, `unsupported_media_type`, or what the handler's call ended in.
@@ -84,8 +87,8 @@ pub(super) async fn pre_inference(
     request: &Request,
     checked: Option<Vec<Tensor>>,
 ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
-    let signature = model.map(|model| &**model.signature());
-    let (tensors, blame) = match made(lease, signature, request, checked).await? {
+    let (signature, _) = of(model);
+    let (tensors, blame) = match made(lease, model, request, checked).await? {
         (Outcome::Respond(response), _) => return respond::checked(response, STAGE).map(Outcome::Respond),
         (Outcome::Next(tensors), blame) => (tensors, blame),
     };
@@ -98,7 +101,7 @@ pub(super) async fn pre_inference(
 /// The tensors as they were made, and whose fault it is if they do not fit.
 async fn made(
     lease: Option<&mut Lease<'_>>,
-    signature: Option<&Signature>,
+    model: Option<&Lane>,
     request: &Request,
     checked: Option<Vec<Tensor>>,
 ) -> Result<(Outcome<Vec<Tensor>>, Code), RequestError> {
@@ -107,9 +110,10 @@ async fn made(
     let stages = lease.as_ref().map(|lease| lease.stages()).unwrap_or_default();
     let takes_body = match &request.input {
         Input::Body(..) => stages.pre,
-        Input::Tensors(_) => stages.pre && !stages.pre_tensors && signature.is_none(),
+        Input::Tensors(_) => stages.pre && !stages.pre_tensors && model.is_none(),
     };
-    let sample = || checked.map_or_else(|| tensors(request, signature), Ok);
+    let (signature, key) = of(model);
+    let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);
     if let Some(lease) = lease {
         if takes_body && let Some(outcome) = lease.pre_inference(request).await {
             return Ok((outcome?, HANDLER));
@@ -126,15 +130,26 @@ async fn made(
 }
 
 /// The tensors that the request brings, or that its JSON body stands for.
-fn tensors(request: &Request, signature: Option<&Signature>) -> Result<Vec<Tensor>, RequestError> {
-    let body = match &request.input {
+fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Result<Vec<Tensor>, RequestError> {
+    let (body, form) = match &request.input {
         Input::Tensors(input) => return Ok(input.tensors.clone()),
-        Input::Body(body, _) => body,
+        Input::Body(body, form) => (body, form),
     };
     let Some(signature) = signature else { return Ok(Vec::new()) };
     json_only(request)?;
-    blocking::if_large(body.len(), || read::tensors(body, signature))
-        .map_err(|message| RequestError::invalid(STAGE, message))
+    let read = || match form {
+        Form::Plain => read::tensors(body, signature),
+        Form::Serving(serving) => serving.tensors(body, signature, key),
+    };
+    blocking::if_large(body.len(), read).map_err(|message| RequestError::invalid(STAGE, message))
+}
+
+/// What the model takes, and the name by which that is known.
+fn of(model: Option<&Lane>) -> (Option<&Signature>, &str) {
+    match model {
+        Some(model) => (Some(model.signature()), model.model().signature_key()),
+        None => (None, DEFAULT_SIGNATURE_KEY),
+    }
 }
 
 fn json_only(request: &Request) -> Result<(), RequestError> {

@@ -13,7 +13,7 @@ use crate::deploy::swap::DeployError;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::model::location::Format;
-use crate::model::{Device, Lane};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::Named;
 use crate::server::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
@@ -181,6 +181,12 @@ impl Entry<'_> {
         let execution_count =
             if self.model.is_some() { statistics.execution_count } else { statistics.inference_count };
         Statistics { execution_count, ..statistics }
+    }
+
+    /// The name of the signature it is served by.
+    pub fn signature_key(&self) -> String {
+        let lane = self.lane();
+        lane.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |lane| lane.model().signature_key()).to_owned()
     }
 
     /// Whether it is loaded.

@@ -235,6 +235,18 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "[[endpoint]]\nname = 'v1'\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'a'\npath = '/_k/x'\nmodel = 'm.onnx'\n\
+         [[endpoint]]\nname = 'b'\npath = '/__status__'\nmodel = 'm.onnx'",
+        &[],
+        &[
+            "modelhost.toml:2: `endpoint.name`: `/v1` is the server's own; hint: choose another path, such as `/models/v1`",
+            "modelhost.toml:6: `endpoint.path`: `/_k` is the server's own; hint: choose another path, such as \
+             `/models/_k/x`",
+            "modelhost.toml:10: `endpoint.path`: `/__status__` is the server's own; hint: choose another path, such as \
+             `/models/__status__`",
+        ],
+    ),
+    (
         "[server]\nlisten = '0.0.0.0:8001'\n[[endpoint]]\nmodel = 'm.onnx'",
         &[],
         &[
