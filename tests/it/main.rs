@@ -14,6 +14,7 @@ mod check;
 mod cli;
 mod content_types;
 mod device;
+mod grpc;
 mod hangup;
 mod inferless;
 mod instances;
