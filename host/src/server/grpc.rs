@@ -228,3 +228,13 @@ fn only_repository(name: &str) -> Result<(), RequestError> {
     }
     Err(RequestError::new(Code::NotFound, Stage::Admit, format!("there is no repository `{name}`")))
 }
+
+/// Reads an encoded inference request as the service does; for tests/fuzz.
+#[cfg(fuzzing)]
+pub fn fuzz(message: &[u8], limit: usize) -> Option<crate::request::Input> {
+    use tonic_prost::prost::Message as _;
+    codec::check(message).ok()?;
+    let mut message = pb::ModelInferRequest::decode(bytes::Bytes::copy_from_slice(message)).ok()?;
+    let wanted = std::mem::take(&mut message.outputs);
+    contents::input(message, &wanted, limit).ok()
+}

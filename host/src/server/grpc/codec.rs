@@ -74,7 +74,8 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-fn check(message: &[u8]) -> Result<(), String> {
+/// Counts a message's fields.
+pub(super) fn check(message: &[u8]) -> Result<(), String> {
     let (mut fields, mut texts) = (0usize, 0usize);
     for (number, value) in Fields(message) {
         fields += 1;
