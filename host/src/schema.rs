@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use serde_json::{Map, Value, json};
 
 use crate::tensor::Datatype;
@@ -80,8 +81,8 @@ impl Input {
     }
 }
 
-/// One element as JSON Schema.
-fn element(datatype: Datatype) -> Value {
+/// One element as JSON Schema: what may be written, so numbers only as large as the datatype holds.
+pub fn element(datatype: Datatype) -> Value {
     let integer = |least: i128, most: i128| {
         let bound = |bound: i128| {
             i64::try_from(bound).map(Value::from).or_else(|_| u64::try_from(bound).map(Value::from))
@@ -92,6 +93,7 @@ fn element(datatype: Datatype) -> Value {
             "maximum": bound(most).unwrap_or_default(),
         })
     };
+    let number = |most: f64| json!({ "type": "number", "minimum": -most, "maximum": most });
     match datatype {
         Datatype::Bool => json!({ "type": "boolean" }),
         Datatype::Uint8 => integer(0, u8::MAX.into()),
@@ -102,7 +104,11 @@ fn element(datatype: Datatype) -> Value {
         Datatype::Int16 => integer(i16::MIN.into(), i16::MAX.into()),
         Datatype::Int32 => integer(i32::MIN.into(), i32::MAX.into()),
         Datatype::Int64 => integer(i64::MIN.into(), i64::MAX.into()),
-        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => json!({ "type": "number" }),
+        Datatype::Fp16 => number(f16::MAX.into()),
+        Datatype::Bf16 => number(bf16::MAX.into()),
+        // The largest that rounds to a finite one: half a unit beyond the largest of FP32 begins infinity.
+        Datatype::Fp32 => number(3.402_823_567_797_336_6e38),
+        Datatype::Fp64 => json!({ "type": "number" }),
         Datatype::Bytes => json!({ "type": "string" }),
     }
 }

@@ -28,6 +28,8 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// Whether `GET /metrics` is answered on the main listener too.
     pub metrics_on_main: bool,
+    /// Whether `GET /openapi.json` and the page at `/docs` are answered.
+    pub docs: bool,
     /// Value of `access-control-allow-origin`; `None` sends no CORS header.
     pub cors_allow_origin: Option<String>,
     /// Whether callers see the detail of server errors (a handler's own words, backtraces).
@@ -42,6 +44,7 @@ impl Default for Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
             metrics_on_main: true,
+            docs: true,
             cors_allow_origin: Some("*".to_owned()),
             debug: false,
             drain_timeout: Duration::from_secs(30),

@@ -294,7 +294,7 @@ fn path(given: &Given<'_>) -> Reading<String> {
 /// Whether the server itself answers at `path` or below it.
 fn reserved(path: &str) -> Option<Complaint> {
     let first = path.split('/').nth(1).unwrap_or_default();
-    ["metrics", "healthz", "v2", "admin"].contains(&first).then(|| {
+    ["metrics", "healthz", "v2", "admin", "docs", "openapi.json"].contains(&first).then(|| {
         Complaint::new(
             format!("`/{first}` is the server's own"),
             format!("choose another path, such as `/models{path}`"),

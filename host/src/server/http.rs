@@ -5,6 +5,7 @@
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`call`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
+//! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
@@ -12,8 +13,10 @@
 mod call;
 mod cors;
 mod describe;
+mod docs;
 mod error;
 pub(super) mod health;
+mod openapi;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -99,6 +102,11 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
     }
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
+    }
+    if served.config.docs {
+        for (path, methods) in docs::methods(served).into_iter().chain(openapi::methods(served)) {
+            paths.entry(path.to_owned()).or_insert(methods);
+        }
     }
     for endpoint in &served.endpoints {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));

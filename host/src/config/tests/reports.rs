@@ -174,6 +174,16 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "[[endpoint]]\nname = 'docs'\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'openapi.json'\nmodel = 'm.onnx'",
+        &[],
+        &[
+            "modelhost.toml:2: `endpoint.name`: `/docs` is the server's own; hint: choose another path, such as \
+          `/models/docs`",
+            "modelhost.toml:5: `endpoint.name`: `/openapi.json` is the server's own; hint: choose another path, such as \
+          `/models/openapi.json`",
+        ],
+    ),
+    (
         "[server]\nlisten = '0.0.0.0:8001'\n[[endpoint]]\nmodel = 'm.onnx'",
         &[],
         &[
