@@ -120,6 +120,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("listen", "0.0.0.0:80", "\"0.0.0.0:80\"", "listen: 0.0.0.0:80,"),
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
     ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
+    ("docs", "false", "false", "docs: false,"),
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
     ("debug", "true", "true", "debug: true,"),
     ("drain-timeout", "0s", "\"0s\"", "drain_timeout: 0ns,"),
