@@ -154,6 +154,9 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
     let config = server::Config {
         listen: sources.read(&set::LISTEN, table, read::address).unwrap_or(defaults.listen),
         admin_listen: sources.read(&set::ADMIN_LISTEN, table, read::address).unwrap_or(defaults.admin_listen),
+        model_control: sources
+            .read(&set::MODEL_CONTROL, table, read::switch)
+            .unwrap_or(defaults.model_control),
         metrics_on_main: sources
             .read(&set::METRICS_ON_MAIN, table, read::switch)
             .unwrap_or(defaults.metrics_on_main),

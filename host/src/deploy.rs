@@ -177,7 +177,8 @@ impl Visit<'_> {
             Ok(_) => endpoint.metrics.ok(),
             Err(error) => endpoint.metrics.error(error.code),
         }
-        endpoint.metrics.durations(trace.elapsed(), trace.durations());
+        let total = trace.elapsed();
+        endpoint.metrics.durations(request.arrived, total, outcome.is_ok(), trace.durations());
         if let Some(requests) = trace.batch() {
             endpoint.metrics.run(requests);
         }

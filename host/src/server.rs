@@ -26,6 +26,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics, health and administration are served.
     pub admin_listen: SocketAddr,
+    /// Whether clients of the main listener may load and unload models.
+    pub model_control: bool,
     /// Whether `GET /metrics` is answered on the main listener too.
     pub metrics_on_main: bool,
     /// Whether `GET /openapi.json` and the page at `/docs` are answered.
@@ -43,6 +45,7 @@ impl Default for Config {
         Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
+            model_control: false,
             metrics_on_main: true,
             docs: true,
             cors_allow_origin: Some("*".to_owned()),

@@ -8,7 +8,7 @@ use e2e::{Host, component, model, root};
 /// Tests every operation of `host` and asserts that nothing is found.
 fn finds_nothing(host: &Host) {
     let tester = root().join("target/openapi/bin/schemathesis");
-    assert!(tester.exists(), "`{}` is missing; hint: run `scripts/clients.sh` first", tester.display());
+    assert!(tester.exists(), "`{}` is missing; hint: run `scripts/openapi.sh` first", tester.display());
     let folder = tempfile::tempdir().unwrap();
     let output = Command::new(tester)
         .arg("--config-file")

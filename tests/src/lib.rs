@@ -14,7 +14,9 @@
 )]
 
 pub mod browser;
+pub mod clients;
 pub mod load;
+pub mod oip;
 pub mod wire;
 
 use std::io::{BufRead as _, BufReader, Read as _};

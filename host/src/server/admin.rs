@@ -5,6 +5,7 @@
 //! | method and path | answer |
 //! |---|---|
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | as on the main listener |
+//! | `/v2/…`, but for inference | as on the main listener; orders to load and unload are always taken |
 //! | `GET /admin/v1/endpoints` | every endpoint: generation, digest, models, last swap and why it was refused |
 //! | `POST /admin/v1/endpoints/{endpoint}/models/{model}/load` | the model as its files are now, `?version=N` of a folder of versions; new before old |
 //! | `POST /admin/v1/endpoints/{endpoint}/models/{model}/unload` | requests for it are refused from now on |
@@ -24,7 +25,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::http::{Site, health, method_not_allowed, not_found};
+use super::http::{Site, health, method_not_allowed, not_found, v2};
 use super::{Served, listen};
 use crate::deploy::Endpoint;
 use crate::deploy::swap::DeployError;
@@ -63,6 +64,7 @@ fn router(served: &Arc<Served>) -> Router {
         router = router.route(path, methods.with_state(()));
     }
     router
+        .merge(v2::router(v2::Orders::Taken))
         .route("/admin/v1/endpoints", get(endpoints))
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/load", post(load_model))
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
@@ -143,7 +145,7 @@ async fn unload_model(
 
 /// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
 /// and says with every one where the page came from; the operator's tools do not.
-fn from_a_page(headers: &HeaderMap) -> Option<Response> {
+pub(super) fn from_a_page(headers: &HeaderMap) -> Option<Response> {
     let text = "orders from web pages are not taken".to_owned();
     headers.contains_key(ORIGIN).then(|| refused(StatusCode::FORBIDDEN, "forbidden", text))
 }

@@ -6,17 +6,20 @@
 //! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
+//! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
 
 mod call;
+mod compression;
 mod cors;
 mod describe;
 mod docs;
 mod error;
 pub(super) mod health;
 mod openapi;
+pub(super) mod v2;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -42,6 +45,8 @@ struct Target {
 pub struct Site {
     /// Calls, by path. Not in the router: what every request pays for is one look into a map.
     calls: HashMap<String, Arc<Target>>,
+    /// Where inferences find their models, not by the router either; `None` if there are none.
+    models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
     router: Router,
     /// On every response.
@@ -51,7 +56,7 @@ pub struct Site {
 impl Site {
     /// A site without endpoints.
     pub(super) fn of(router: Router) -> Site {
-        Site { calls: HashMap::new(), router, headers: HeaderMap::new() }
+        Site { calls: HashMap::new(), models: None, router, headers: HeaderMap::new() }
     }
 
     /// The main listener's. Paths go to whoever is first: as configured, then what is derived from them.
@@ -69,15 +74,20 @@ impl Site {
             add("/predict", only);
         }
         let router = router(served, &calls);
-        Site { calls, router, headers: cors::headers(served.config.cors_allow_origin.as_deref()) }
+        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
+        Site { calls, models: Some(served.clone()), router, headers }
     }
 
     /// Answers one request. Every answer carries the request's id.
     pub async fn answer(&self, mut request: Request) -> Response {
-        let call = (request.method() == Method::POST).then(|| self.calls.get(request.uri().path())).flatten();
-        let mut response = match call {
-            Some(target) => call::call(target, request).await,
-            None => {
+        let path = request.uri().path();
+        let is_post = request.method() == Method::POST;
+        let call = is_post.then(|| self.calls.get(path)).flatten();
+        let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
+        let mut response = match (call, models) {
+            (Some(target), _) => call::call(target, request).await,
+            (None, Some(served)) => v2::infer(served, request).await,
+            (None, None) => {
                 let id = call::request_id(request.headers());
                 // Whoever asks for the id further in is to find this one.
                 call::insert(request.headers_mut(), X_REQUEST_ID, &id);
@@ -115,10 +125,12 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
         }
     }
     // A configured path may have a segment that begins with `:`, which once was the syntax of a parameter.
+    let orders = if served.config.model_control { v2::Orders::Taken } else { v2::Orders::Refused };
     let mut router = Router::new().without_v07_checks();
     for (path, methods) in paths {
         router = router.route(&path, methods.with_state(()));
     }
+    let router = router.merge(v2::router(orders)).merge(v2::inference(served));
     router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone())
 }
 

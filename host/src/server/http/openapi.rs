@@ -9,7 +9,6 @@
 
 mod answers;
 mod endpoint;
-#[expect(dead_code, reason = "not served yet: a line of `PROTOCOLS` switches it on")]
 mod oip;
 mod process;
 mod values;
@@ -28,10 +27,10 @@ use crate::server::Served;
 type Paths = Vec<(String, Value)>;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
-const PROTOCOLS: [fn(&Served) -> Paths; 2] = [endpoint::paths, process::paths];
+const PROTOCOLS: [fn(&Served) -> Paths; 3] = [endpoint::paths, oip::paths, process::paths];
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
-const PROCESS_TAG: &str = "health and metrics";
+const PROCESS_TAG: &str = "the server";
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {

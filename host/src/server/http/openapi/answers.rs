@@ -10,13 +10,22 @@ use serde_json::{Map, Value, json};
 use crate::error::{Code, Stage};
 use crate::server::status;
 
-/// An answer of 200 with a JSON body of this schema, on which nothing depends but the process.
+/// What a handler may do wrong.
+pub(super) const HANDLER_CODES: [Code; 5] = [
+    Code::PluginTrap,
+    Code::PluginOutOfMemory,
+    Code::PluginBadOutput,
+    Code::PluginError,
+    Code::PluginTimeout,
+];
+
+/// An answer that is no error: JSON of this schema.
 pub(super) fn json_ok(description: &str, schema: &Value) -> Value {
-    answer(description, &json!({ "application/json": { "schema": schema } }))
+    error_free(description, &json!({ "application/json": { "schema": schema } }))
 }
 
-/// An answer with these media types.
-pub(super) fn answer(description: &str, content: &Value) -> Value {
+/// An answer that is no error, of these media types.
+pub(super) fn error_free(description: &str, content: &Value) -> Value {
     json!({ "description": description, "headers": { "x-request-id": header("x-request-id") }, "content": content })
 }
 
@@ -109,7 +118,7 @@ fn meaning(code: Code) -> &'static str {
         Code::NotFound => "there is no such model",
         Code::MethodNotAllowed => "the path answers other methods",
         Code::BodyTooLarge => "the body is longer than this endpoint takes",
-        Code::UnsupportedMediaType => "this endpoint reads JSON only",
+        Code::UnsupportedMediaType => "the body is of a media type or content encoding that is not read here",
         Code::Overloaded => "too many requests are here already",
         Code::ShuttingDown => "the server is going away",
         Code::NotReady => "the server is still loading",

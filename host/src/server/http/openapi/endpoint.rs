@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::Paths;
-use super::answers::{answer, json_ok, with_errors};
+use super::answers::{HANDLER_CODES, error_free, json_ok, with_errors};
 use super::values;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::Code;
@@ -113,13 +113,10 @@ fn call(endpoint: &Endpoint, current: &Generation, served: &Served) -> Value {
         }));
     }
 
-    let mut answers = with_errors(
-        answered(handler, models),
-        &codes(stages.is_some(), models, reads_json),
-        stages.is_some(),
-    );
+    let mut answers =
+        with_errors(answered(handler, models), &codes(stages.is_some(), models), stages.is_some());
     if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
-        answers.insert("default".to_owned(), answer("Whatever the handler decides.", &anything()));
+        answers.insert("default".to_owned(), error_free("Whatever the handler decides.", &anything()));
     }
     json!({
         "operationId": format!("{name}.predict"),
@@ -147,22 +144,14 @@ fn description(served: &Served, reads_json: bool) -> String {
 }
 
 /// What the operation may end in, besides what the handler makes up.
-fn codes(has_handler: bool, models: &[Named], reads_json: bool) -> Vec<Code> {
-    let mut codes = vec![Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge];
+fn codes(has_handler: bool, models: &[Named]) -> Vec<Code> {
+    let mut codes =
+        vec![Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge, Code::UnsupportedMediaType];
     if models.len() > 1 {
         codes.push(Code::NotFound);
     }
-    if reads_json {
-        codes.push(Code::UnsupportedMediaType);
-    }
     if has_handler {
-        codes.extend([
-            Code::PluginTrap,
-            Code::PluginOutOfMemory,
-            Code::PluginBadOutput,
-            Code::PluginError,
-            Code::PluginTimeout,
-        ]);
+        codes.extend(HANDLER_CODES);
     }
     if !models.is_empty() {
         codes.extend([Code::ModelError, Code::ModelUnloaded]);
@@ -195,7 +184,7 @@ fn request(current: &Generation, models: &[Named], reads_json: bool) -> Value {
 /// The answer that all went well with.
 fn answered(handler: Stages, models: &[Named]) -> Value {
     if handler.post {
-        return answer("The handler's answer.", &anything());
+        return error_free("The handler's answer.", &anything());
     }
     let schema = match models {
         _ if handler.post_tensors => {

@@ -1,287 +1,341 @@
-//! The Open Inference Protocol, version 2: metadata, readiness and inference of every model.
+//! The Open Inference Protocol, version 2, with Triton's extensions: inference and everything that is told of models.
 //!
-//! Place in the flow: beside it; documents the protocol's routes with the models' own names in the paths.
-//! In: what clients call models (`server/models.rs`). Out: their operations, by the protocol's own rules (its REST document,
-//! sections "Server Ready" to "Inference", and the binary tensor data extension).
+//! Place in the flow: beside it; documents `http/v2.rs` and the files beside it, with the models' own names in the paths. The same
+//! paths with `/versions/VERSION` are answered too and not listed: there is one version of each model.
+//! In: what clients call models (`server/models.rs`). Out: their operations.
 
 use serde_json::{Map, Value, json};
 
-use super::Paths;
-use super::answers::{json_ok, with_errors};
+use super::answers::{HANDLER_CODES, error_free, json_ok, with_errors};
+use super::values::{self, one_of};
+use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
+use crate::plugin::Stages;
 use crate::schema;
 use crate::server::Served;
-use crate::server::models::{Entry, Metadata, TensorMetadata};
-use crate::tensor::{Datatype, element_count};
-
-/// Longest example that is made up, in elements of one input.
-const LONGEST_EXAMPLE: usize = 64;
+use crate::server::models::Entry;
+use crate::tensor::{Datatype, Signature, TensorSpec};
 
 pub(super) fn paths(served: &Served) -> Paths {
-    served.entries().flat_map(|entry| model(&entry)).collect()
+    let mut paths: Paths = served.entries().flat_map(|entry| model(&entry, served)).collect();
+    let index = json!({
+        "type": "array",
+        "items": object(&[("name", text()), ("version", text()), ("state", text()), ("reason", text())]),
+    });
+    let server = object(&[("name", text()), ("version", text()), ("extensions", list(&text()))]);
+    paths.extend([
+        (
+            "/v2".to_owned(),
+            get(
+                "v2.server",
+                PROCESS_TAG,
+                "Open Inference Protocol: the server",
+                "What it speaks.",
+                &server,
+                &[],
+            ),
+        ),
+        (
+            "/v2/models/stats".to_owned(),
+            get("v2.stats", PROCESS_TAG, "Statistics of all models", STATISTICS, &statistics(), &[]),
+        ),
+        ("/v2/repository/index".to_owned(), {
+            let request = json!({ "type": "object", "properties": { "ready": { "type": "boolean" } } });
+            order("v2.index", PROCESS_TAG, "All models", &request, &index)
+        }),
+    ]);
+    paths
 }
 
-fn model(entry: &Entry<'_>) -> Paths {
-    let metadata = entry.metadata();
-    let name = &metadata.name;
+const STATISTICS: &str = "Requests and the time they took, since the start.";
+
+fn model(entry: &Entry<'_>, served: &Served) -> Paths {
+    let (name, tag) = (&entry.name, &entry.endpoint.config.name);
     let base = format!("/v2/models/{name}");
-    let tag = &entry.endpoint.config.name;
-    let of = |id: &str, summary: &str, answers: Value| {
-        json!({
-            "operationId": format!("{name}.v2.{id}"),
-            "tags": [tag],
-            "summary": format!("{name}: {summary}"),
-            "responses": answers,
-        })
+    let unloaded = [Code::ModelUnloaded];
+    let told = |what: &str, summary: &str, ok: &str, schema: Value, codes: &[Code]| {
+        get(&format!("{name}.v2.{what}"), tag, &format!("{name}: {summary}"), ok, &schema, codes)
     };
-    let has_handler = entry.endpoint.current().digest.is_some();
-    let mut infer = of("infer", "infer (Open Inference Protocol)", infer_answers(&metadata, has_handler));
-    if let Value::Object(infer) = &mut infer {
-        infer.insert("requestBody".to_owned(), infer_request(&metadata));
+    let readiness = object(&[("name", json!({ "const": name })), ("ready", json!({ "type": "boolean" }))]);
+    let mut ready = told("ready", "whether it is ready", "It is.", readiness.clone(), &[]);
+    // Not an error: the answer to the question.
+    if let Some(Value::Object(answers)) = ready.pointer_mut("/get/responses") {
+        answers.insert("503".to_owned(), json_ok("It is not.", &readiness));
     }
-    let simple = |ok| with_errors(ok, &[Code::NotFound, Code::MethodNotAllowed], false);
-    let described = json_ok("Inputs and outputs.", &metadata_schema(&metadata));
-    let ready = with_errors(
-        json!({ "description": "It is.", "headers": { "x-request-id": { "$ref": "#/components/headers/x-request-id" } } }),
-        &[Code::NotFound, Code::MethodNotAllowed, Code::ModelUnloaded],
-        false,
-    );
-    vec![
-        (format!("{base}/infer"), json!({ "post": infer })),
-        (format!("{base}/ready"), json!({ "get": of("ready", "whether it is ready", ready) })),
-        (base, json!({ "get": of("metadata", "metadata (Open Inference Protocol)", simple(described)) })),
-    ]
+    let config = object(&[
+        ("name", json!({ "const": name })),
+        ("platform", text()),
+        ("max_batch_size", json!({ "type": "integer" })),
+    ]);
+    let mut paths = vec![
+        (format!("{base}/infer"), json!({ "post": infer(entry) })),
+        (format!("{base}/ready"), ready),
+        (
+            format!("{base}/config"),
+            told("config", "configuration as Triton has it", "As far as there is any.", config, &unloaded),
+        ),
+        (format!("{base}/stats"), told("stats", "statistics", STATISTICS, statistics(), &[])),
+        (
+            base,
+            told("metadata", "inputs and outputs", "As the protocol names them.", metadata(name), &unloaded),
+        ),
+    ];
+    if served.config.model_control {
+        for (verb, what) in [("load", "Load it as its files are now"), ("unload", "Take it out of service")] {
+            let request = json!({ "type": "object", "properties": { "parameters": { "type": "object" } } });
+            let id = format!("{name}.v2.{verb}");
+            let mut item =
+                order(&id, tag, &format!("{name}: {what}"), &request, &json!({ "type": "object" }));
+            if let Some(Value::Object(answers)) = item.pointer_mut("/post/responses") {
+                answers.insert(
+                    "403".to_owned(),
+                    json_ok("Orders of web pages are not taken.", &json!({ "type": "object" })),
+                );
+            }
+            paths.push((format!("/v2/repository/models/{name}/{verb}"), item));
+        }
+    }
+    paths
 }
 
-fn metadata_schema(metadata: &Metadata) -> Value {
-    let tensors = || {
-        json!({
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "name": { "type": "string" },
-                    "datatype": { "type": "string" },
-                    "shape": { "type": "array", "items": { "type": "integer" } },
-                },
-                "required": ["name", "datatype", "shape"],
-            },
-        })
-    };
+fn get(id: &str, tag: &str, summary: &str, ok: &str, schema: &Value, codes: &[Code]) -> Value {
+    let codes = [codes, &[Code::MethodNotAllowed]].concat();
     json!({
-        "type": "object",
-        "properties": {
-            "name": { "const": metadata.name },
-            "versions": { "type": "array", "items": { "type": "string" } },
-            "platform": { "type": "string" },
-            "inputs": tensors(),
-            "outputs": tensors(),
+        "get": {
+            "operationId": id,
+            "tags": [tag],
+            "summary": summary,
+            "responses": with_errors(json_ok(ok, schema), &codes, false),
         },
-        "required": ["name", "platform", "inputs", "outputs"],
     })
 }
 
-fn infer_request(metadata: &Metadata) -> Value {
-    let any = [any_tensor()];
-    let own: Vec<Value> = metadata.inputs.iter().map(tensor).collect();
-    // A handler alone says nothing about its inputs.
-    let tensors = if own.is_empty() { any.as_slice() } else { own.as_slice() };
+fn order(id: &str, tag: &str, summary: &str, request: &Value, answer: &Value) -> Value {
+    let codes = [Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge];
+    json!({
+        "post": {
+            "operationId": id,
+            "tags": [tag],
+            "summary": summary,
+            "requestBody": { "content": { "application/json": { "schema": request, "example": {} } } },
+            "responses": with_errors(json_ok("Done.", answer), &codes, false),
+        },
+    })
+}
+
+fn metadata(name: &str) -> Value {
+    let tensor = object(&[
+        ("name", text()),
+        ("datatype", json!({ "enum": Datatype::ALL.map(Datatype::name) })),
+        ("shape", json!({ "type": "array", "items": { "type": "integer", "minimum": -1 } })),
+    ]);
+    object(&[
+        ("name", json!({ "const": name })),
+        ("versions", list(&text())),
+        ("platform", text()),
+        ("inputs", list(&tensor)),
+        ("outputs", list(&tensor)),
+    ])
+}
+
+fn statistics() -> Value {
+    object(&[(
+        "model_stats",
+        list(&object(&[
+            ("name", text()),
+            ("version", text()),
+            ("inference_stats", json!({ "type": "object" })),
+        ])),
+    )])
+}
+
+/// `POST …/infer`.
+fn infer(entry: &Entry<'_>) -> Value {
+    let name = &entry.name;
+    let stages = entry.endpoint.current().stages();
+    let signature = entry.signature();
+    let mut codes = vec![
+        Code::InvalidInput,
+        Code::MethodNotAllowed,
+        Code::BodyTooLarge,
+        Code::UnsupportedMediaType,
+        Code::Overloaded,
+        Code::ShuttingDown,
+        Code::RequestTimeout,
+        Code::Internal,
+    ];
+    if stages.is_some() {
+        codes.extend(HANDLER_CODES);
+    }
+    if entry.model.is_some() {
+        codes.extend([Code::ModelError, Code::ModelUnloaded]);
+    }
+    let mut answers = with_errors(inferred(name), &codes, stages.is_some());
+    if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
+        answers
+            .insert("default".to_owned(), error_free("Whatever the handler decides.", &json!({ "*/*": {} })));
+    }
+    json!({
+        "operationId": format!("{name}.v2.infer"),
+        "tags": [entry.endpoint.config.name],
+        "summary": format!("{name}: infer (Open Inference Protocol)"),
+        "requestBody": request(&signature, stages.unwrap_or_default()),
+        "responses": answers,
+    })
+}
+
+fn request(signature: &Signature, stages: Stages) -> Value {
+    let specs = &signature.inputs;
+    // A handler for tensors may want others than its model does; of one that works alone nothing is known.
+    let known = !stages.pre_tensors && !specs.is_empty();
+    let items = match known {
+        true => one_of(specs.iter().map(|spec| input(spec, specs.len() == 1))),
+        false => tensor(&text(), &json!({ "enum": Datatype::ALL.map(Datatype::name) }), &json!({})),
+    };
+    let mut inputs = list(&items);
+    if let (Value::Object(inputs), true) = (&mut inputs, known) {
+        inputs.insert("minItems".to_owned(), specs.len().into());
+        inputs.insert("maxItems".to_owned(), specs.len().into());
+    }
+    let output = json!({
+        "type": "object",
+        "properties": { "name": text(), "parameters": { "type": "object" } },
+        "required": ["name"],
+    });
     let schema = json!({
         "type": "object",
         "properties": {
-            "id": { "type": "string", "description": "Comes back in the answer." },
-            "parameters": { "type": "object", "description": "The handler's to read." },
-            "inputs": { "type": "array", "items": { "anyOf": tensors } },
+            "id": { "type": ["string", "null"], "description": "Comes back in the answer." },
+            "parameters": { "type": ["object", "null"], "description": "The handler's to read." },
+            "inputs": inputs,
             "outputs": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": { "name": { "type": "string" }, "parameters": { "type": "object" } },
-                    "required": ["name"],
-                },
+                "type": ["array", "null"],
+                "items": output,
                 "description": "Which outputs to return; all of them without this.",
             },
         },
         "required": ["inputs"],
     });
     let mut json: Map<String, Value> = [("schema".to_owned(), schema)].into_iter().collect();
-    json.extend(example(metadata).map(|example| ("example".to_owned(), example)));
-    let binary = json!({
-        "schema": { "description": "The same JSON, as long as `Inference-Header-Content-Length` says, then the tensors' bytes." },
-    });
-    json!({ "required": true, "content": { "application/json": json, "application/octet-stream": binary } })
+    json.extend(example(specs).map(|example| ("example".to_owned(), example)));
+    let description = "Tensors, each with as many elements as its shape says. With the binary tensor data extension the body is \
+                       that JSON, as long as `Inference-Header-Content-Length` says, then the tensors' bytes.";
+    json!({ "description": description, "required": true, "content": { "application/json": json } })
 }
 
-/// One input of a model.
-fn tensor(spec: &TensorMetadata) -> Value {
-    let extents: Vec<Value> = spec
-        .shape
-        .iter()
-        .map(|extent| match u64::try_from(*extent) {
-            Ok(extent) => json!({ "const": extent }),
-            Err(_) => json!({ "type": "integer", "minimum": 0 }),
-        })
-        .collect();
-    let mut shape = json!({ "type": "array", "items": { "type": "integer", "minimum": 0 } });
-    if let (Value::Object(shape), false) = (&mut shape, extents.is_empty()) {
-        shape.insert("minItems".to_owned(), extents.len().into());
-        shape.insert("maxItems".to_owned(), extents.len().into());
-        shape.insert("prefixItems".to_owned(), extents.into());
+/// One input of a model. A tensor of any name binds to the only one; a shape is the model's own, or any of as many elements.
+fn input(spec: &TensorSpec, is_only: bool) -> Value {
+    let name = if is_only { text() } else { json!({ "const": spec.name }) };
+    let mut schema =
+        tensor(&name, &json!({ "const": spec.datatype.name() }), &values::element(spec.datatype));
+    if let Value::Object(schema) = &mut schema {
+        schema.insert("description".to_owned(), format!("`{}`: {spec}", spec.name).into());
     }
-    let element = match spec.datatype {
-        Datatype::Bytes => json!({ "type": ["string", "number"] }),
-        datatype => schema::element(datatype),
-    };
+    schema
+}
+
+fn tensor(name: &Value, datatype: &Value, element: &Value) -> Value {
     json!({
         "type": "object",
         "properties": {
-            "name": { "enum": [spec.name] },
-            "datatype": { "const": spec.datatype.name() },
-            "shape": shape,
-            "data": {
-                "type": "array",
-                "items": { "anyOf": [element, { "type": "array" }] },
-                "description": "Row-major, in one list or nested by the shape.",
-            },
+            "name": name,
+            "datatype": datatype,
+            "shape": list(&schema::element(Datatype::Uint64)),
+            "data": { "anyOf": [element, list(element), list(&list(element))], "description": "Flat, or nested to any depth." },
             "parameters": { "type": "object" },
         },
         "required": ["name", "datatype", "shape", "data"],
     })
 }
 
-/// A tensor of which nothing is known.
-fn any_tensor() -> Value {
-    json!({
+/// A request of zeros; `None` if it would be too long to be shown, or nothing is known.
+fn example(specs: &[TensorSpec]) -> Option<Value> {
+    let zeros = |spec: &TensorSpec| {
+        let data = vec![values::zero(spec.datatype); values::example_length(spec)?];
+        let shape = spec.smallest_shape();
+        Some(json!({ "name": spec.name, "datatype": spec.datatype.name(), "shape": shape, "data": data }))
+    };
+    let inputs: Option<Vec<Value>> = specs.iter().map(zeros).collect();
+    inputs.filter(|inputs| !inputs.is_empty()).map(|inputs| json!({ "inputs": inputs }))
+}
+
+/// The answer that all went well with.
+fn inferred(name: &str) -> Value {
+    let output = json!({
         "type": "object",
         "properties": {
-            "name": { "type": "string" },
-            "datatype": { "type": "string" },
-            "shape": { "type": "array", "items": { "type": "integer", "minimum": 0 } },
+            "name": text(),
+            "datatype": { "enum": Datatype::ALL.map(Datatype::name) },
+            "shape": list(&json!({ "type": "integer", "minimum": 0 })),
             "data": { "type": "array" },
             "parameters": { "type": "object" },
         },
         "required": ["name", "datatype", "shape"],
-    })
-}
-
-/// A request of zeros; `None` if it would be too long to be shown, or nothing is known.
-fn example(metadata: &Metadata) -> Option<Value> {
-    let zeros = |spec: &TensorMetadata| {
-        let shape: Vec<u64> = spec.shape.iter().map(|extent| u64::try_from(*extent).unwrap_or(1)).collect();
-        let elements = element_count(&shape).filter(|elements| *elements <= LONGEST_EXAMPLE)?;
-        let zero = match spec.datatype {
-            Datatype::Bool => json!(false),
-            Datatype::Bytes => json!("text"),
-            _ => json!(0),
-        };
-        let data = vec![zero; elements];
-        Some(json!({ "name": spec.name, "datatype": spec.datatype.name(), "shape": shape, "data": data }))
-    };
-    let inputs: Option<Vec<Value>> = metadata.inputs.iter().map(zeros).collect();
-    inputs.filter(|inputs| !inputs.is_empty()).map(|inputs| json!({ "inputs": inputs }))
-}
-
-fn infer_answers(metadata: &Metadata, has_handler: bool) -> Value {
-    let names: Vec<&str> = metadata.outputs.iter().map(|output| &*output.name).collect();
-    let name =
-        if names.is_empty() || has_handler { json!({ "type": "string" }) } else { json!({ "enum": names }) };
+    });
     let schema = json!({
         "type": "object",
         "properties": {
-            "id": { "type": "string" },
-            "model_name": { "const": metadata.name },
-            "model_version": { "type": "string" },
-            "parameters": { "type": "object" },
-            "outputs": {
-                "type": "array",
-                "items": {
-                    "type": "object",
-                    "properties": {
-                        "name": name,
-                        "datatype": { "type": "string" },
-                        "shape": { "type": "array", "items": { "type": "integer", "minimum": 0 } },
-                        "data": { "type": "array" },
-                        "parameters": { "type": "object" },
-                    },
-                    "required": ["name", "datatype", "shape"],
-                },
-            },
+            "id": text(),
+            "model_name": { "const": name },
+            "model_version": text(),
+            "outputs": list(&output),
         },
-        "required": ["model_name", "outputs"],
+        "required": ["model_name", "model_version", "outputs"],
     });
-    let mut ok = json_ok("The outputs.", &schema);
-    if let Some(Value::Object(content)) = ok.get_mut("content") {
-        content.insert("application/octet-stream".to_owned(), json!({}));
-    }
-    let mut codes = vec![
-        Code::InvalidInput,
-        Code::NotFound,
-        Code::MethodNotAllowed,
-        Code::BodyTooLarge,
-        Code::Overloaded,
-        Code::ShuttingDown,
-        Code::RequestTimeout,
-        Code::ModelUnloaded,
-        Code::ModelError,
-        Code::Internal,
-    ];
-    if has_handler {
-        codes.extend([
-            Code::PluginTrap,
-            Code::PluginOutOfMemory,
-            Code::PluginBadOutput,
-            Code::PluginError,
-            Code::PluginTimeout,
-        ]);
-    }
-    with_errors(ok, &codes, has_handler)
+    let binary = json!({ "description": "That JSON, then the bytes of the tensors that were asked for as binary data." });
+    error_free(
+        "The outputs.",
+        &json!({ "application/json": { "schema": schema }, "application/octet-stream": { "schema": binary } }),
+    )
+}
+
+fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+fn list(items: &Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+/// An object that has all of these.
+fn object(properties: &[(&str, Value)]) -> Value {
+    let names: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
+    let properties: Map<String, Value> =
+        properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
+    json!({ "type": "object", "properties": properties, "required": names })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::Extent;
 
-    fn iris() -> Metadata {
-        let tensor = |name: &str, datatype, shape: &[i64]| TensorMetadata {
-            name: name.to_owned(),
-            datatype,
-            shape: shape.to_vec(),
-        };
-        Metadata {
-            name: "iris".to_owned(),
-            versions: vec!["1".to_owned()],
-            platform: "onnxruntime_onnx",
-            inputs: vec![tensor("input", Datatype::Fp32, &[-1, 4])],
-            outputs: vec![tensor("label", Datatype::Int64, &[-1])],
-            max_batch: 0,
-            instances: 1,
-        }
+    fn signature(inputs: &[&str]) -> Signature {
+        let shape = vec![Extent::Free(None), Extent::Fixed(4)];
+        let spec =
+            |name: &&str| TensorSpec { name: (*name).into(), datatype: Datatype::Fp32, shape: shape.clone() };
+        Signature { inputs: inputs.iter().map(spec).collect(), outputs: Vec::new() }
     }
 
     #[test]
     fn a_request_is_documented_by_the_models_inputs() {
-        let request = infer_request(&iris());
+        let request = request(&signature(&["a", "b"]), Stages::default());
         let json = &request["content"]["application/json"];
-        let input = &json["schema"]["properties"]["inputs"]["items"]["anyOf"][0]["properties"];
-        assert_eq!(
-            (&input["name"]["enum"], &input["datatype"]["const"]),
-            (&json!(["input"]), &json!("FP32"))
-        );
-        assert_eq!(
-            input["shape"]["prefixItems"],
-            json!([{ "type": "integer", "minimum": 0 }, { "const": 4 }])
-        );
-        let example = json!({ "name": "input", "datatype": "FP32", "shape": [1, 4], "data": [0, 0, 0, 0] });
-        assert_eq!(json["example"], json!({ "inputs": [example] }));
+        let inputs = &json["schema"]["properties"]["inputs"];
+        assert_eq!((&inputs["minItems"], &inputs["maxItems"]), (&json!(2), &json!(2)));
+        let a = &inputs["items"]["anyOf"][0]["properties"];
+        assert_eq!((&a["name"]["const"], &a["datatype"]["const"]), (&json!("a"), &json!("FP32")));
+        let example =
+            |name| json!({ "name": name, "datatype": "FP32", "shape": [1, 4], "data": [0.0, 0.0, 0.0, 0.0] });
+        assert_eq!(json["example"], json!({ "inputs": [example("a"), example("b")] }));
     }
 
     #[test]
-    fn a_handler_may_return_other_outputs_than_the_model() {
-        let name = |has_handler| {
-            let answers = infer_answers(&iris(), has_handler);
-            let schema = &answers["200"]["content"]["application/json"]["schema"];
-            schema["properties"]["outputs"]["items"]["properties"]["name"].clone()
-        };
-        assert_eq!((name(false), name(true)), (json!({ "enum": ["label"] }), json!({ "type": "string" })));
+    fn a_handler_for_tensors_may_want_others_than_its_model() {
+        let stages = Stages { pre_tensors: true, ..Stages::default() };
+        let request = request(&signature(&["a"]), stages);
+        let inputs = &request["content"]["application/json"]["schema"]["properties"]["inputs"];
+        assert_eq!(inputs["items"]["properties"]["name"], json!({ "type": "string" }));
+        assert_eq!(inputs.get("minItems"), None);
     }
 }

@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{answer, json_ok, with_errors};
+use super::answers::{error_free, json_ok, with_errors};
 use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
 use crate::server::Served;
@@ -25,7 +25,7 @@ pub(super) fn paths(served: &Served) -> Paths {
     ];
     if served.config.metrics_on_main {
         let text = json!({ "text/plain": { "schema": { "type": "string" } } });
-        let metrics = get("process.metrics", "Metrics", &answer("In Prometheus' text format.", &text));
+        let metrics = get("process.metrics", "Metrics", &error_free("In Prometheus' text format.", &text));
         paths.push(("/metrics".to_owned(), metrics));
     }
     paths

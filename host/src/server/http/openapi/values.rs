@@ -48,26 +48,39 @@ pub(super) fn example(signature: &Signature) -> Option<Value> {
 }
 
 fn zeros(spec: &TensorSpec) -> Option<Value> {
-    let shape = spec.smallest_shape();
-    element_count(&shape).filter(|elements| *elements <= LONGEST_EXAMPLE)?;
-    let zero = match spec.datatype {
+    example_length(spec)?;
+    let lists =
+        |item: Value, extent: &u64| Value::Array((0..*extent).map(|_| item.clone()).collect::<Vec<_>>());
+    Some(spec.smallest_shape().iter().rev().fold(zero(spec.datatype), lists))
+}
+
+/// How many elements an example of this input has; `None` if they are too many to be shown.
+pub(super) fn example_length(spec: &TensorSpec) -> Option<usize> {
+    element_count(&spec.smallest_shape()).filter(|elements| *elements <= LONGEST_EXAMPLE)
+}
+
+/// An element for examples.
+pub(super) fn zero(datatype: Datatype) -> Value {
+    match datatype {
         Datatype::Bool => json!(false),
         Datatype::Bytes => json!("text"),
         Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => json!(0.0),
         _ => json!(0),
-    };
-    let lists =
-        |item: Value, extent: &u64| Value::Array((0..*extent).map(|_| item.clone()).collect::<Vec<_>>());
-    Some(shape.iter().rev().fold(zero, lists))
+    }
+}
+
+/// One element as it is read.
+pub(super) fn element(datatype: Datatype) -> Value {
+    match datatype {
+        // A number is taken as it is written.
+        Datatype::Bytes => json!({ "type": ["string", "number"] }),
+        datatype => schema::element(datatype),
+    }
 }
 
 /// One input: lists nested by its shape, or as many elements in one list.
 fn input(spec: &TensorSpec) -> Value {
-    let element = match spec.datatype {
-        // A number is taken as it is written.
-        Datatype::Bytes => json!({ "type": ["string", "number"] }),
-        datatype => schema::element(datatype),
-    };
+    let element = element(spec.datatype);
     let described = |mut schema: Value| {
         if let Value::Object(schema) = &mut schema {
             schema.insert("description".to_owned(), spec.to_string().into());
