@@ -71,7 +71,8 @@ impl App {
         }
         let (main, admin) = (listen(main, "--listen")?, listen(admin, "--admin-listen")?);
         let drain = listen::Drain::default();
-        let served = Arc::new(Served { endpoints, metrics, config: config.server, drain });
+        let served =
+            Arc::new(Served { activity: Arc::default(), endpoints, metrics, config: config.server, drain });
         Ok(App { served, watched, main, admin })
     }
 

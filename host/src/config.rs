@@ -7,11 +7,12 @@
 //! variable counts as unset. Relative paths of the file start from its folder, all others from the current
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
-//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`
+//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`
 //! and [`serve`] put the values together; `problem` is the report.
 
 mod endpoint;
 mod file;
+mod inputs;
 mod problem;
 mod read;
 pub mod settings;

@@ -6,6 +6,7 @@
 //! ([`swap`] for handlers, [`models`] for models); a request that began on a generation ends on it.
 
 pub mod models;
+pub mod smoke;
 pub mod swap;
 pub mod watch;
 
@@ -54,6 +55,10 @@ pub struct EndpointConfig {
     pub isolation: plugin::Isolation,
     /// Whether a changed handler file is swapped in.
     pub watch: bool,
+    /// What it takes, if that was configured; it wins over what the handler says.
+    pub schema: Option<Arc<Schema>>,
+    /// Whether a generation has to answer the schema's example before it serves.
+    pub smoke: bool,
     /// What a request may use.
     pub limits: pipeline::Limits,
 }
@@ -91,6 +96,11 @@ impl Generation {
     /// What it takes, if the configuration or the handler says so.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.pipeline.schema.as_ref()
+    }
+
+    /// What tensors have to fit, if that is not the model's signature alone.
+    pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
+        self.pipeline.schema_of_tensors()
     }
 
     /// The model that requests go to by themselves, if there is one and it is loaded.
@@ -154,6 +164,12 @@ impl Endpoint {
     /// Requests that have arrived and have no answer yet.
     pub fn unanswered(&self) -> usize {
         self.door.guests()
+    }
+
+    /// Requests that could be in flight beside those that are, now.
+    pub fn free_places(&self) -> usize {
+        let (in_flight, _) = self.door.load();
+        self.config.limits.concurrency.saturating_sub(in_flight)
     }
 
     /// Brings the gauges up to date, before they are rendered.

@@ -10,12 +10,14 @@ pub mod listen;
 pub mod http;
 pub mod admin;
 pub mod models;
+mod activity;
 mod status;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::activity::Activity;
 use crate::deploy::Endpoint;
 use crate::telemetry::metrics::Metrics;
 
@@ -57,6 +59,8 @@ impl Default for Config {
 
 /// What both listeners serve.
 pub struct Served {
+    /// What requests there are and have been.
+    pub activity: Arc<Activity>,
     /// Every endpoint, in the order of the configuration.
     pub endpoints: Vec<Arc<Endpoint>>,
     /// The process's metrics.

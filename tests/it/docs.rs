@@ -18,14 +18,21 @@ fn execute(browser: &Browser, path: &str) -> (String, Value) {
     (status.trim().to_owned(), serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}")))
 }
 
-/// Two endpoints: `iris` with a handler that reads what it likes, and `bare`, of which the model says what it takes.
+const SAMPLE: [(&str, f64); 4] =
+    [("sepal_length", 5.2), ("sepal_width", 3.6), ("petal_length", 1.4), ("petal_width", 0.3)];
+
+/// `iris` declares what it takes, with examples; `any` is the same without a word of it.
 fn host() -> Host {
-    let (handler, model) = (component("iris-wasm"), model("iris_dyn"));
-    Host::configured(&format!(
-        "[[endpoint]]\nname = 'iris'\nplugin = '{}'\nmodel = '{model}'\n[[endpoint]]\nname = 'bare'\nmodel = '{model}'\n",
-        handler.display(),
-        model = model.display(),
-    ))
+    let endpoint = |name: &str| {
+        let (handler, model) = (component("iris-wasm"), model("iris_dyn"));
+        let (handler, model) = (handler.display(), model.display());
+        format!("[[endpoint]]\nname = '{name}'\nplugin = '{handler}'\nmodel = '{model}'\n")
+    };
+    let input = |(name, example): &(&str, f64)| {
+        format!("[endpoint.input.{name}]\ndatatype = 'FP32'\nshape = [1]\nexample = {example}\n")
+    };
+    let inputs: String = SAMPLE.iter().map(input).collect();
+    Host::configured(&(endpoint("any") + &endpoint("iris") + &inputs))
 }
 
 #[test]
@@ -36,17 +43,18 @@ fn an_endpoint_is_tried_in_a_browser() {
     assert_eq!(browser.title(), "modelhost: endpoints");
 
     // The example is filled in: expand, execute.
-    browser.click(&within("/bare", ".opblock-summary-path"));
-    let filled: Value =
-        serde_json::from_str(&browser.text(&within("/bare", "textarea.body-param__text"))).unwrap();
-    assert_eq!(filled, json!([[0, 0, 0, 0]]));
-    let (status, body) = execute(&browser, "/bare");
-    assert_eq!((&*status, body[1][0].as_array().unwrap().len()), ("200", 3), "{body}");
-
     browser.click(&within("/iris", ".opblock-summary-path"));
-    let sample = r#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
-    browser.fill(&within("/iris", "textarea.body-param__text"), sample);
+    let field = |path| within(path, "textarea.body-param__text");
+    let filled: Value = serde_json::from_str(&browser.text(&field("/iris"))).unwrap();
+    let sample: Value = SAMPLE.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    assert_eq!(filled, sample);
     let (status, body) = execute(&browser, "/iris");
+    assert_eq!((&*status, &body["class_label"]), ("200", &json!("iris-setosa")), "{body}");
+
+    // Where nothing is declared there is a field to write into.
+    browser.click(&within("/any", ".opblock-summary-path"));
+    browser.fill(&field("/any"), &sample.to_string());
+    let (status, body) = execute(&browser, "/any");
     assert_eq!((&*status, &body["class_label"]), ("200", &json!("iris-setosa")), "{body}");
 
     // Nothing was asked of anybody else, and nothing of the page was refused.

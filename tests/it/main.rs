@@ -10,10 +10,13 @@
 )]
 
 mod batching;
+mod check;
 mod cli;
+mod content_types;
 mod device;
 mod docs;
 mod hangup;
+mod inferless;
 mod instances;
 mod iris;
 mod isolation;
@@ -26,14 +29,17 @@ mod oip_clients;
 mod oip_models;
 mod openapi;
 mod overload;
+mod potassium;
 mod protocol;
 mod reference;
 mod sandbox;
+mod schema;
 mod schemathesis;
 mod shutdown;
 mod start;
 mod swap;
 mod tensorflow;
 mod tidy;
+mod v1;
 mod values;
 mod watch;

@@ -84,10 +84,11 @@ fn without_a_handler_the_model_says_what_is_taken_and_returned() {
         assert_ne!(example, &Value::Null, "{call}");
         let reply = host.post(&format!("/{name}"), example.to_string());
         assert_eq!(reply.status, 200, "{name}: {example}: {}", reply.text());
-        let infer = format!("/v2/models/{name}/infer");
-        let content = &document["paths"][&infer]["post"]["requestBody"]["content"]["application/json"];
-        let reply = host.post(&infer, content["example"].to_string());
-        assert_eq!(reply.status, 200, "{infer}: {}: {}", content["example"], reply.text());
+        for path in [format!("/v1/models/{name}:predict"), format!("/v2/models/{name}/infer")] {
+            let content = &document["paths"][&path]["post"]["requestBody"]["content"]["application/json"];
+            let reply = host.post(&path, content["example"].to_string());
+            assert_eq!(reply.status, 200, "{path}: {}: {}", content["example"], reply.text());
+        }
     }
     let call = &document["paths"]["/iris_dyn"]["post"];
     let numbers =
@@ -95,6 +96,29 @@ fn without_a_handler_the_model_says_what_is_taken_and_returned() {
     let outputs = &call["responses"]["200"]["content"]["application/json"]["schema"]["items"]["anyOf"];
     assert_eq!(outputs[1]["items"], numbers);
     assert_eq!(outputs[1]["description"], "`probabilities`: FP32 [N, 3]");
+}
+
+#[test]
+fn what_a_handler_declares_is_documented_and_its_example_works() {
+    let host = Host::with(Some(&component("tests/greet")), None, &[]);
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    let content = &document["paths"]["/greet"]["post"]["requestBody"]["content"];
+    assert_eq!(content.as_object().unwrap().keys().collect::<Vec<_>>(), ["application/json"]);
+    let schema = &content["application/json"]["schema"];
+    assert_eq!(schema["required"], json!(["prompt"]));
+    let prompt = json!({ "type": "string", "description": "what to say", "examples": ["hi"] });
+    assert_eq!(schema["properties"]["prompt"], prompt);
+    let example = &content["application/json"]["example"];
+    assert_eq!(example, &json!({ "prompt": "hi", "times": 2 }));
+    assert_eq!(host.post("/greet", example.to_string()).json(), json!({ "out": "hi!hi!" }));
+    // The other protocols have it in their own form.
+    for path in ["/v1/models/greet:predict", "/v2/models/greet/infer"] {
+        let content = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"];
+        let reply = host.post(path, content["example"].to_string());
+        assert_eq!(reply.status, 200, "{path}: {}: {}", content["example"], reply.text());
+        assert!(reply.text().contains("hi!hi!"), "{path}: {}", reply.text());
+    }
 }
 
 #[test]

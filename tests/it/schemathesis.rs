@@ -59,9 +59,17 @@ fn schemathesis_finds_nothing_in_models_without_handlers() {
 
 #[test]
 fn schemathesis_finds_nothing_in_handlers() {
+    let declared = |name: &str, datatype: &str, more: &str| {
+        format!("[endpoint.input.{name}]\ndatatype = '{datatype}'\nshape = [1]\n{more}\n")
+    };
+    let sizes = ["sepal_length", "sepal_width", "petal_length", "petal_width"];
+    let sizes: String = sizes.iter().map(|name| declared(name, "FP32", "example = 1.5")).collect();
+    // Not all that the handler declares itself: it repeats the prompt as often as a second input says, whatever the memory.
+    let prompt = declared("prompt", "BYTES", "example = 'hi'");
     let endpoints = [
+        endpoint("iris", Some("iris-wasm"), Some("iris_dyn")) + &sizes,
+        endpoint("greet", Some("tests/greet"), None) + &prompt,
         endpoint("undeclared-iris", Some("iris-wasm"), Some("iris_dyn")),
-        endpoint("undeclared-greet", Some("tests/greet"), None),
         endpoint("undeclared-pre", Some("tests/pre_only"), Some("iris_dyn")),
         // These two take what the document says: one reads the model's JSON, the other anything.
         endpoint("post", Some("tests/post_only"), Some("iris_dyn")),

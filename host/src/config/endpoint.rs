@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Sources;
 use super::file::Table;
 use super::problem::Complaint;
 use super::read::{self, Given, Metadata, Reading};
 use super::settings::{self as set, Setting};
+use super::{Sources, inputs};
 use crate::model::{Batching, Device, ModelConfig, Wait};
 use crate::plugin::{Isolation, Network};
 use crate::{deploy, pipeline, plugin};
@@ -82,6 +82,8 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .read(&set::NETWORK, table, read::choice(&[("none", Network::None), ("stub", Network::Stub)]))
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
+        smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
+        schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),
         batching: batching(sources, table),
         name,
@@ -293,8 +295,10 @@ fn path(given: &Given<'_>) -> Reading<String> {
 
 /// Whether the server itself answers at `path` or below it.
 fn reserved(path: &str) -> Option<Complaint> {
+    const OURS: [&str; 9] =
+        ["metrics", "healthz", "v1", "v2", "admin", "_k", "__status__", "docs", "openapi.json"];
     let first = path.split('/').nth(1).unwrap_or_default();
-    ["metrics", "healthz", "v2", "admin", "docs", "openapi.json"].contains(&first).then(|| {
+    OURS.contains(&first).then(|| {
         Complaint::new(
             format!("`/{first}` is the server's own"),
             format!("choose another path, such as `/models{path}`"),

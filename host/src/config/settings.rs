@@ -133,6 +133,8 @@ settings! {
         "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
     WATCH: Endpoint, "watch", "endpoint.watch", Kind::Switch("no-watch"), "true",
         "Swap in the handler's file when it changes.";
+    SMOKE: Endpoint, "smoke", "endpoint.smoke", Kind::Switch("no-smoke"), "true",
+        "Try the input schema's examples at the start, and before a new handler or model is published.";
 
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";

@@ -7,6 +7,8 @@
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
 //! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
+//! | `/v1/models/…` | [`v1`] |
+//! | `/_k/warmup`, `/_k/status`, `/__status__` | [`potassium`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
@@ -19,6 +21,8 @@ mod docs;
 mod error;
 pub(super) mod health;
 mod openapi;
+mod potassium;
+mod v1;
 pub(super) mod v2;
 
 use std::collections::{BTreeMap, HashMap};
@@ -32,7 +36,7 @@ use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
 pub(super) use self::error::{method_not_allowed, not_found};
-use super::Served;
+use super::{Activity, Served};
 use crate::deploy::Endpoint;
 
 /// What a call needs: its endpoint and the process around it.
@@ -51,12 +55,19 @@ pub struct Site {
     router: Router,
     /// On every response.
     headers: HeaderMap,
+    activity: Arc<Activity>,
 }
 
 impl Site {
     /// A site without endpoints.
     pub(super) fn of(router: Router) -> Site {
-        Site { calls: HashMap::new(), models: None, router, headers: HeaderMap::new() }
+        Site {
+            calls: HashMap::new(),
+            models: None,
+            router,
+            headers: HeaderMap::new(),
+            activity: Arc::default(),
+        }
     }
 
     /// The main listener's. Paths go to whoever is first: as configured, then what is derived from them.
@@ -75,13 +86,15 @@ impl Site {
         }
         let router = router(served, &calls);
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
-        Site { calls, models: Some(served.clone()), router, headers }
+        Site { calls, models: Some(served.clone()), router, headers, activity: served.activity.clone() }
     }
 
     /// Answers one request. Every answer carries the request's id.
     pub async fn answer(&self, mut request: Request) -> Response {
         let path = request.uri().path();
         let is_post = request.method() == Method::POST;
+        let _busy = is_post.then(|| self.activity.begin());
+        let came_from_banana = request.headers().contains_key(X_BANANA_REQUEST_ID);
         let call = is_post.then(|| self.calls.get(path)).flatten();
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
         let mut response = match (call, models) {
@@ -96,6 +109,9 @@ impl Site {
                 response
             }
         };
+        if came_from_banana && let Some(id) = response.headers().get(X_REQUEST_ID).cloned() {
+            response.headers_mut().insert(X_BANANA_REQUEST_ID, id);
+        }
         for (name, value) in &self.headers {
             response.headers_mut().insert(name, value.clone());
         }
@@ -113,6 +129,8 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
     }
+    paths.extend(potassium::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
+    paths.extend(v1::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     if served.config.docs {
         for (path, methods) in docs::methods(served).into_iter().chain(openapi::methods(served)) {
             paths.entry(path.to_owned()).or_insert(methods);

@@ -13,7 +13,7 @@ use crate::deploy::swap::DeployError;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::model::location::Format;
-use crate::model::{Device, Lane};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::Named;
 use crate::server::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
@@ -183,6 +183,12 @@ impl Entry<'_> {
         Statistics { execution_count, ..statistics }
     }
 
+    /// The name of the signature it is served by.
+    pub fn signature_key(&self) -> String {
+        let lane = self.lane();
+        lane.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |lane| lane.model().signature_key()).to_owned()
+    }
+
     /// Whether it is loaded.
     pub fn is_ready(&self) -> bool {
         self.model.is_none() || self.lane().is_some()
@@ -205,7 +211,11 @@ impl Entry<'_> {
             name: self.name.clone(),
             versions: vec![self.version()],
             platform,
-            inputs: named.as_ref().map(|named| specs(&named.signature.inputs)).unwrap_or_default(),
+            inputs: match (current.schema_of_tensors(), &named) {
+                (Some(schema), _) => specs(&schema.signature().inputs),
+                (None, Some(named)) => specs(&named.signature.inputs),
+                (None, None) => Vec::new(),
+            },
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
             instances: lane.map_or(1, |lane| lane.model().instances()),

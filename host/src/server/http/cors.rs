@@ -16,7 +16,10 @@ use axum::response::{IntoResponse, Response};
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST");
 /// Of a path that only takes calls.
 const CALLS: HeaderValue = HeaderValue::from_static("OPTIONS, POST");
-const EXPOSED: HeaderValue = HeaderValue::from_static("x-request-id, x-handler-digest");
+/// Of a path that only tells something.
+const READS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("x-request-id, x-handler-digest, inference-header-content-length");
 /// Seconds a browser may remember the answer.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
 
@@ -41,6 +44,11 @@ pub(super) async fn preflight(State(allowed): State<bool>, request: HeaderMap) -
 /// `OPTIONS` on a path that answers nothing but `POST`. `State` as above.
 pub(super) async fn preflight_of_calls(State(allowed): State<bool>, request: HeaderMap) -> Response {
     answer(&CALLS, allowed, &request)
+}
+
+/// `OPTIONS` on a path that answers nothing but `GET`. `State` as above.
+pub(super) async fn preflight_of_reads(State(allowed): State<bool>, request: HeaderMap) -> Response {
+    answer(&READS, allowed, &request)
 }
 
 fn answer(methods: &HeaderValue, allowed: bool, request: &HeaderMap) -> Response {

@@ -11,6 +11,7 @@ mod answers;
 mod endpoint;
 mod oip;
 mod process;
+mod v1;
 mod values;
 
 use std::collections::BTreeMap;
@@ -27,7 +28,7 @@ use crate::server::Served;
 type Paths = Vec<(String, Value)>;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
-const PROTOCOLS: [fn(&Served) -> Paths; 3] = [endpoint::paths, oip::paths, process::paths];
+const PROTOCOLS: [fn(&Served) -> Paths; 4] = [endpoint::paths, oip::paths, v1::paths, process::paths];
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
 const PROCESS_TAG: &str = "the server";

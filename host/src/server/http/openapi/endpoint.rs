@@ -144,7 +144,7 @@ fn description(served: &Served, reads_json: bool) -> String {
 }
 
 /// What the operation may end in, besides what the handler makes up.
-fn codes(has_handler: bool, models: &[Named]) -> Vec<Code> {
+pub(super) fn codes(has_handler: bool, models: &[Named]) -> Vec<Code> {
     let mut codes =
         vec![Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge, Code::UnsupportedMediaType];
     if models.len() > 1 {
@@ -162,7 +162,9 @@ fn codes(has_handler: bool, models: &[Named]) -> Vec<Code> {
 
 fn request(current: &Generation, models: &[Named], reads_json: bool) -> Value {
     let (schema, example) = match current.schema() {
-        Some(schema) => (schema.json_schema(), schema.example()),
+        Some(schema) => {
+            (values::declared(schema, current.stages().is_some_and(|stages| stages.pre)), schema.example())
+        }
         None if reads_json => {
             // A handler for tensors gets them as they came, and may want other shapes than its model does.
             let as_they_came = current.stages().is_some_and(|stages| stages.pre_tensors);

@@ -4,14 +4,15 @@
 //! paths with `/versions/VERSION` are answered too and not listed: there is one version of each model.
 //! In: what clients call models (`server/models.rs`). Out: their operations.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use super::answers::{HANDLER_CODES, error_free, json_ok, with_errors};
 use super::values::{self, one_of};
 use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
-use crate::plugin::Stages;
-use crate::schema;
+use crate::schema::{self, Input, Schema};
 use crate::server::Served;
 use crate::server::models::Entry;
 use crate::tensor::{Datatype, Signature, TensorSpec};
@@ -152,8 +153,14 @@ fn statistics() -> Value {
 /// `POST …/infer`.
 fn infer(entry: &Entry<'_>) -> Value {
     let name = &entry.name;
-    let stages = entry.endpoint.current().stages();
-    let signature = entry.signature();
+    let current = entry.endpoint.current();
+    let stages = current.stages();
+    // A handler for tensors may want others than its model does; of one that works alone nothing is known.
+    let takes = match current.schema_of_tensors() {
+        Some(schema) => Takes::Declared(schema),
+        None if stages.is_some_and(|stages| stages.pre_tensors) || entry.model.is_none() => Takes::Anything,
+        None => Takes::Model(entry.signature()),
+    };
     let mut codes = vec![
         Code::InvalidInput,
         Code::MethodNotAllowed,
@@ -179,22 +186,35 @@ fn infer(entry: &Entry<'_>) -> Value {
         "operationId": format!("{name}.v2.infer"),
         "tags": [entry.endpoint.config.name],
         "summary": format!("{name}: infer (Open Inference Protocol)"),
-        "requestBody": request(&signature, stages.unwrap_or_default()),
+        "requestBody": request(&takes),
         "responses": answers,
     })
 }
 
-fn request(signature: &Signature, stages: Stages) -> Value {
-    let specs = &signature.inputs;
-    // A handler for tensors may want others than its model does; of one that works alone nothing is known.
-    let known = !stages.pre_tensors && !specs.is_empty();
-    let items = match known {
-        true => one_of(specs.iter().map(|spec| input(spec, specs.len() == 1))),
-        false => tensor(&text(), &json!({ "enum": Datatype::ALL.map(Datatype::name) }), &json!({})),
+/// What says which tensors are wanted.
+enum Takes<'a> {
+    Declared(&'a Schema),
+    Model(Arc<Signature>),
+    Anything,
+}
+
+fn request(takes: &Takes<'_>) -> Value {
+    let (specs, least) = match takes {
+        Takes::Declared(schema) => {
+            (schema.signature().inputs, schema.inputs.iter().filter(|input| input.required).count())
+        }
+        Takes::Model(signature) => (signature.inputs.clone(), signature.inputs.len()),
+        Takes::Anything => (Vec::new(), 0),
     };
-    let mut inputs = list(&items);
-    if let (Value::Object(inputs), true) = (&mut inputs, known) {
-        inputs.insert("minItems".to_owned(), specs.len().into());
+    let any = || tensor(&text(), &json!({ "enum": Datatype::ALL.map(Datatype::name) }), &json!({}));
+    let mut inputs = match specs.as_slice() {
+        [] => list(&any()),
+        // A tensor of any name binds to a model's only input.
+        [only] if matches!(takes, Takes::Model(_)) => list(&input(only, &text())),
+        specs => list(&one_of(specs.iter().map(|spec| input(spec, &json!({ "const": spec.name }))))),
+    };
+    if let (Value::Object(inputs), false) = (&mut inputs, specs.is_empty()) {
+        inputs.insert("minItems".to_owned(), least.into());
         inputs.insert("maxItems".to_owned(), specs.len().into());
     }
     let output = json!({
@@ -217,17 +237,19 @@ fn request(signature: &Signature, stages: Stages) -> Value {
         "required": ["inputs"],
     });
     let mut json: Map<String, Value> = [("schema".to_owned(), schema)].into_iter().collect();
-    json.extend(example(specs).map(|example| ("example".to_owned(), example)));
+    let example = match takes {
+        Takes::Declared(schema) => declared_example(schema),
+        Takes::Model(_) | Takes::Anything => example(&specs),
+    };
+    json.extend(example.map(|example| ("example".to_owned(), example)));
     let description = "Tensors, each with as many elements as its shape says. With the binary tensor data extension the body is \
                        that JSON, as long as `Inference-Header-Content-Length` says, then the tensors' bytes.";
     json!({ "description": description, "required": true, "content": { "application/json": json } })
 }
 
-/// One input of a model. A tensor of any name binds to the only one; a shape is the model's own, or any of as many elements.
-fn input(spec: &TensorSpec, is_only: bool) -> Value {
-    let name = if is_only { text() } else { json!({ "const": spec.name }) };
-    let mut schema =
-        tensor(&name, &json!({ "const": spec.datatype.name() }), &values::element(spec.datatype));
+/// One input. Its shape is the one that is wanted, or for a model any of as many elements.
+fn input(spec: &TensorSpec, name: &Value) -> Value {
+    let mut schema = tensor(name, &json!({ "const": spec.datatype.name() }), &values::element(spec.datatype));
     if let Value::Object(schema) = &mut schema {
         schema.insert("description".to_owned(), format!("`{}`: {spec}", spec.name).into());
     }
@@ -257,6 +279,22 @@ fn example(specs: &[TensorSpec]) -> Option<Value> {
     };
     let inputs: Option<Vec<Value>> = specs.iter().map(zeros).collect();
     inputs.filter(|inputs| !inputs.is_empty()).map(|inputs| json!({ "inputs": inputs }))
+}
+
+/// A request of what is declared as examples; `None` without them.
+fn declared_example(schema: &Schema) -> Option<Value> {
+    let given = |input: &Input| {
+        let value = input.example.as_ref()?;
+        let nested: Vec<usize> = std::iter::successors(Some(value), |value| value.get(0))
+            .map_while(|value| value.as_array().map(Vec::len))
+            .collect();
+        // A scalar's example is bare, or a list of one.
+        let shape = if input.is_scalar() { json!(input.shape) } else { json!(nested) };
+        let data = if value.is_array() { value.clone() } else { json!([value]) };
+        Some(json!({ "name": input.name, "datatype": input.datatype.name(), "shape": shape, "data": data }))
+    };
+    let inputs: Vec<Value> = schema.inputs.iter().filter_map(given).collect();
+    (!inputs.is_empty()).then(|| json!({ "inputs": inputs }))
 }
 
 /// The answer that all went well with.
@@ -319,7 +357,7 @@ mod tests {
 
     #[test]
     fn a_request_is_documented_by_the_models_inputs() {
-        let request = request(&signature(&["a", "b"]), Stages::default());
+        let request = request(&Takes::Model(Arc::new(signature(&["a", "b"]))));
         let json = &request["content"]["application/json"];
         let inputs = &json["schema"]["properties"]["inputs"];
         assert_eq!((&inputs["minItems"], &inputs["maxItems"]), (&json!(2), &json!(2)));
@@ -331,9 +369,33 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_for_tensors_may_want_others_than_its_model() {
-        let stages = Stages { pre_tensors: true, ..Stages::default() };
-        let request = request(&signature(&["a"]), stages);
+    fn a_request_is_documented_by_what_is_declared() {
+        let input = |name: &str, shape: &[i64], required, example: Value| Input {
+            name: name.into(),
+            datatype: Datatype::Int32,
+            shape: shape.to_vec(),
+            required,
+            example: Some(example),
+            description: String::new(),
+        };
+        let inputs = vec![
+            input("a", &[1], true, json!(7)),
+            input("b", &[-1, 2], false, json!([[1, 2], [3, 4], [5, 6]])),
+        ];
+        let request = request(&Takes::Declared(&Schema { inputs }));
+        let json = &request["content"]["application/json"];
+        let inputs = &json["schema"]["properties"]["inputs"];
+        assert_eq!((&inputs["minItems"], &inputs["maxItems"]), (&json!(1), &json!(2)));
+        let inputs = [
+            json!({ "name": "a", "datatype": "INT32", "shape": [1], "data": [7] }),
+            json!({ "name": "b", "datatype": "INT32", "shape": [3, 2], "data": [[1, 2], [3, 4], [5, 6]] }),
+        ];
+        assert_eq!(json["example"], json!({ "inputs": inputs }));
+    }
+
+    #[test]
+    fn of_a_handler_alone_nothing_is_known() {
+        let request = request(&Takes::Anything);
         let inputs = &request["content"]["application/json"]["schema"]["properties"]["inputs"];
         assert_eq!(inputs["items"]["properties"]["name"], json!({ "type": "string" }));
         assert_eq!(inputs.get("minItems"), None);

@@ -1,6 +1,6 @@
-//! What belongs to no endpoint: health and metrics.
+//! What belongs to no endpoint: health, metrics, and what Potassium's clients ask.
 //!
-//! Place in the flow: beside it; documents `http/health.rs`.
+//! Place in the flow: beside it; documents `http/health.rs` and `http/potassium.rs`.
 
 use serde_json::{Value, json};
 
@@ -23,6 +23,31 @@ pub(super) fn paths(served: &Served) -> Paths {
         ("/v2/health/live".to_owned(), live("process.live")),
         ("/v2/health/ready".to_owned(), readiness),
     ];
+    let warm = |id| get(id, "Whether it is warm (Potassium)", &json_ok("It is.", &flag("warm")));
+    let warmup = json!({
+        "get": warm("potassium.warm").get("get"),
+        "post": warm("potassium.warmup").get("get"),
+    });
+    let count = json!({ "type": "integer", "minimum": 0 });
+    let activity = json_ok(
+        "Times in milliseconds.",
+        &json!({
+            "type": "object",
+            "properties": {
+                "gpu_available": { "type": "boolean" },
+                "sequence_number": count,
+                "idle_time": count,
+                "inference_time": count,
+            },
+            "required": ["gpu_available", "sequence_number", "idle_time", "inference_time"],
+        }),
+    );
+    let status = |id| get(id, "What it is doing (Potassium)", &activity);
+    paths.extend([
+        ("/_k/warmup".to_owned(), warmup),
+        ("/_k/status".to_owned(), status("potassium.status")),
+        ("/__status__".to_owned(), status("potassium.old_status")),
+    ]);
     if served.config.metrics_on_main {
         let text = json!({ "text/plain": { "schema": { "type": "string" } } });
         let metrics = get("process.metrics", "Metrics", &error_free("In Prometheus' text format.", &text));

@@ -8,11 +8,33 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::schema;
+use crate::schema::{self, Input, Schema};
 use crate::tensor::{Datatype, Extent, Signature, TensorSpec, element_count};
 
 /// Longest example that is made up, in elements of one input.
 const LONGEST_EXAMPLE: usize = 64;
+
+/// A body as it is declared, with `null` for what need not be there. `as_it_came`: it goes to a handler, who may not read what
+/// else the host lets pass (`schema/check.rs`): a list of one for a single value, the bare value of the only input.
+pub(super) fn declared(schema: &Schema, as_it_came: bool) -> Value {
+    let value = |input: &Input| {
+        let one = || json!({ "type": "array", "items": schema::element(input.datatype), "minItems": 1, "maxItems": 1 });
+        let list = (input.is_scalar() && !as_it_came).then(one);
+        [input.json_schema()].into_iter().chain(list)
+    };
+    let property = |input: &Input| {
+        let absent = (!input.required).then(|| json!({ "type": "null" }));
+        (input.name.to_string(), one_of(value(input).chain(absent)))
+    };
+    let properties: Map<String, Value> = schema.inputs.iter().map(property).collect();
+    let required: Vec<&str> =
+        schema.inputs.iter().filter(|input| input.required).map(|input| &*input.name).collect();
+    let object = json!({ "type": "object", "properties": properties, "required": required });
+    match schema.inputs.as_slice() {
+        [only] if !as_it_came => one_of([object].into_iter().chain(value(only))),
+        _ => object,
+    }
+}
 
 /// The same inputs in whatever shape.
 pub(super) fn shapeless(signature: &Signature) -> Signature {
