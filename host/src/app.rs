@@ -17,7 +17,7 @@ use crate::deploy::{Endpoint, watch};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::server::http::Site;
-use crate::server::{self, Served, admin, listen};
+use crate::server::{self, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::{deploy, model, plugin, telemetry};
 
@@ -42,6 +42,18 @@ pub struct App {
     watched: Vec<(Arc<Endpoint>, std::path::PathBuf, watch::FileStamp)>,
     main: TcpListener,
     admin: TcpListener,
+    grpc: Option<TcpListener>,
+}
+
+/// Where it can be reached, with real port numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// Endpoints.
+    pub main: SocketAddr,
+    /// Administration.
+    pub admin: SocketAddr,
+    /// Endpoints over gRPC, if they are served so.
+    pub grpc: Option<SocketAddr>,
 }
 
 impl App {
@@ -52,6 +64,7 @@ impl App {
     pub async fn build(config: Config) -> anyhow::Result<App> {
         let main = bind(config.server.listen, "--listen")?;
         let admin = bind(config.server.admin_listen, "--admin-listen")?;
+        let grpc = config.server.grpc_listen.map(|address| bind(address, "--grpc-listen")).transpose()?;
         let metrics = Metrics::new().context("cannot set up the metrics")?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
         let catalog = Arc::new(Catalog::new(config.model));
@@ -70,18 +83,20 @@ impl App {
             endpoints.push(endpoint);
         }
         let (main, admin) = (listen(main, "--listen")?, listen(admin, "--admin-listen")?);
+        let grpc = grpc.map(|socket| listen(socket, "--grpc-listen")).transpose()?;
         let drain = listen::Drain::default();
         let served =
             Arc::new(Served { activity: Arc::default(), endpoints, metrics, config: config.server, drain });
-        Ok(App { served, watched, main, admin })
+        Ok(App { served, watched, main, admin, grpc })
     }
 
-    /// The addresses, with real port numbers: main, admin.
+    /// The addresses.
     ///
     /// # Errors
     /// The operating system cannot say.
-    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.main.local_addr()?, self.admin.local_addr()?))
+    pub fn addresses(&self) -> std::io::Result<Addresses> {
+        let grpc = self.grpc.as_ref().map(TcpListener::local_addr).transpose()?;
+        Ok(Addresses { main: self.main.local_addr()?, admin: self.admin.local_addr()?, grpc })
     }
 
     /// Serves until `stop` resolves, then answers what is in flight and returns. Connections made before the call are
@@ -90,7 +105,7 @@ impl App {
     /// # Errors
     /// A listener cannot be started, or requests were still unanswered when the drain's time was over.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let App { served, watched, main, admin } = self;
+        let App { served, watched, main, admin, grpc } = self;
         let drain = served.drain.clone();
         let watchers: Vec<_> = watched
             .into_iter()
@@ -100,7 +115,14 @@ impl App {
         let admin =
             admin::spawn(admin, served.clone(), stopped).context("cannot start the admin listener")?;
         let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
-        let serving = tokio::spawn(listen::serve(main, Arc::new(Site::new(&served)), drain.clone()));
+        let main = listen::serve(main, Arc::new(Site::new(&served)), drain.clone());
+        let grpc = grpc.map(|grpc| serve_grpc(grpc, &served)).transpose().context("cannot serve gRPC")?;
+        let serving = tokio::spawn(async move {
+            match grpc {
+                Some(grpc) => drop(tokio::join!(main, grpc)),
+                None => main.await,
+            }
+        });
 
         stop.await;
         tracing::info!("stopping: requests in flight are answered first");
@@ -141,6 +163,18 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) ->
     // Twice: during a swap, two generations of every endpoint are alive. Some more for first instances.
     let instances: usize = endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 2 + 2).sum();
     Ok(Sandbox::new(config, instances)?)
+}
+
+/// Serves gRPC until the drain has begun and the last connection has ended.
+///
+/// # Errors
+/// The socket cannot be used, or reflection not be set up.
+fn serve_grpc(
+    listener: TcpListener,
+    served: &Arc<Served>,
+) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    Ok(listen::serve(listener, Arc::new(grpc::site(served)?), served.drain.clone()))
 }
 
 /// After the drain's time is over: how long writing the last answers may take.

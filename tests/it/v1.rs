@@ -249,6 +249,32 @@ fn a_handler_takes_the_whole_body() {
 }
 
 #[test]
+fn a_schema_is_told_and_checked_in_trusss_words() {
+    let host = Host::with(Some(&component("tests/greet")), None, &["--name", "m"]);
+    // T18, typed.
+    let schema = host.get("/v1/models/m/schema").json();
+    assert_eq!(schema["input_schema"]["required"], json!(["prompt"]));
+    assert_eq!(schema["input_schema"]["properties"]["prompt"]["type"], "string");
+    assert_eq!(schema["input_schema"]["properties"]["times"]["type"], "integer");
+    assert_eq!((&schema["output_schema"], &schema["supports_streaming"]), (&Value::Null, &json!(false)));
+    // T17.
+    let call = |body: &str| host.post("/v1/models/m:predict", body);
+    assert_eq!(call(r#"{"prompt":"ab","times":2}"#).json(), json!({ "out": "ab!ab!" }));
+    for (body, expected) in [
+        ("{}", "Input Parsing Error:\n  `prompt`: Field required."),
+        (
+            r#"{"prompt":1,"times":"z"}"#,
+            "Input Parsing Errors:\n  `prompt`: Input should be a valid string.\n  `times`: Input should be a \
+             valid integer, unable to parse string as an integer.",
+        ),
+    ] {
+        let reply = call(body);
+        assert_eq!(reply.error(400, "invalid_input", "pre_inference"), expected);
+        assert_eq!(truss_code(&reply), Some("700"));
+    }
+}
+
+#[test]
 fn every_kind_of_failure_has_trusss_code() {
     let flower = r#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
     // A handler in front of a model, and a way to be called as ever.

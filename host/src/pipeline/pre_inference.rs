@@ -77,7 +77,7 @@ pub(super) fn check(
     })
 }
 
-/// Runs the stage; `checked` is what [`check`] made.
+/// Runs the stage; `checked` is what [`check()`] made.
 ///
 /// # Errors
 /// `invalid_input`, `unsupported_media_type`, or what the handler's call ended in.

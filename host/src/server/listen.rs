@@ -20,7 +20,7 @@ use atomic_waker::AtomicWaker;
 use axum::body::Body;
 use axum::http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -33,6 +33,10 @@ pub const LINGER: Duration = Duration::from_secs(1);
 /// How long a connection may be without a request, or with a response of which the client takes nothing, before it is
 /// closed; up to twice that, for it is looked at only this often.
 const SILENCE: Duration = Duration::from_secs(60);
+/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so. A stream may rest
+/// for hours between two messages; by this its connection is never silent, and one whose client is gone is closed.
+const PING: Duration = Duration::from_secs(10);
+const PONG: Duration = Duration::from_secs(10);
 /// What a handshake that has begun may take to come to its end.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 /// Pause after the process ran out of file descriptors, in which connections may end.
@@ -191,7 +195,8 @@ impl Connection {
         let _ = stream.set_nodelay(true);
         let this = self.clone();
         let service = hyper::service::service_fn(move |request| respond(this.clone(), request));
-        let builder = auto::Builder::new(TokioExecutor::new());
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING).keep_alive_timeout(PONG);
         let connection =
             builder.serve_connection(TokioIo::new(Socket { stream, connection: self.clone() }), service);
         tokio::pin!(connection);

@@ -11,6 +11,7 @@
 //! Every error leaves through [`refuse`], with the headers that Truss's clients read.
 
 mod predict;
+mod words;
 
 use std::sync::Arc;
 use std::time::Instant;

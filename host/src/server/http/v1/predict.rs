@@ -15,7 +15,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use super::super::{X_HANDLER_DIGEST, call, error};
-use super::{Route, Wanted, marked, no_route, wrong_method};
+use super::{Route, Wanted, marked, no_route, words, wrong_method};
 use crate::blocking;
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
@@ -79,7 +79,12 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
         // A handler's own answer: to Truss's clients anything but a success is the caller's to look into.
         Ok(response) if response.status >= 300 => marked(call::into_http(response), "700"),
         Ok(response) => call::into_http(response),
-        Err(failure) => refuse(failure, Some(&entry.endpoint.config.name)),
+        Err(mut failure) => {
+            if !failure.faults.is_empty() {
+                failure.message = words::of(&failure.faults);
+            }
+            refuse(failure, Some(&entry.endpoint.config.name))
+        }
     };
     if let Some(digest) = generation.as_ref().and_then(|generation| generation.digest.as_deref()) {
         call::insert(response.headers_mut(), X_HANDLER_DIGEST, digest);
