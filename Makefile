@@ -36,6 +36,8 @@ test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
 	@scripts/tensorflow.sh
 	@scripts/clients.sh
+	@scripts/openapi.sh
+	@scripts/browser.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace

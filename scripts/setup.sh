@@ -9,4 +9,7 @@ scripts/onnxruntime.sh
 scripts/tensorflow.sh
 scripts/build-guests-py.sh --tools
 scripts/build-guests-js.sh --tools
+scripts/clients.sh
+scripts/openapi.sh
+scripts/browser.sh
 step "set up"

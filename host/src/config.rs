@@ -164,6 +164,7 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         metrics_on_main: sources
             .read(&set::METRICS_ON_MAIN, table, read::switch)
             .unwrap_or(defaults.metrics_on_main),
+        docs: sources.read(&set::DOCS, table, read::switch).unwrap_or(defaults.docs),
         cors_allow_origin: sources
             .read(&set::CORS_ALLOW_ORIGIN, table, read::origin)
             .unwrap_or(defaults.cors_allow_origin),

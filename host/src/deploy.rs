@@ -23,7 +23,7 @@ use crate::pipeline::admit::{Door, Guest};
 use crate::pipeline::models::Models;
 use crate::pipeline::trace::Trace;
 use crate::pipeline::{self, Pipeline};
-use crate::plugin::{self, Sandbox};
+use crate::plugin::{self, Sandbox, Stages};
 use crate::request::{Output, Request};
 use crate::schema::Schema;
 use crate::telemetry::metrics::EndpointMetrics;
@@ -86,6 +86,11 @@ impl Generation {
     /// Its models.
     pub fn models(&self) -> &Models {
         &self.pipeline.models
+    }
+
+    /// Which stages its handler takes part in; `None` without a handler.
+    pub fn stages(&self) -> Option<Stages> {
+        self.pipeline.plugin.as_ref().map(|plugin| plugin.stages())
     }
 
     /// What it takes, if the configuration or the handler says so.

@@ -167,8 +167,8 @@ impl Input {
     }
 }
 
-/// One element as JSON Schema.
-fn element(datatype: Datatype) -> Value {
+/// One element as JSON Schema: what may be written, so numbers only as large as the datatype holds.
+pub fn element(datatype: Datatype) -> Value {
     let integer = |least: i128, most: i128| {
         let bound = |bound: i128| {
             i64::try_from(bound).map(Value::from).or_else(|_| u64::try_from(bound).map(Value::from))
@@ -192,7 +192,8 @@ fn element(datatype: Datatype) -> Value {
         Datatype::Int64 => integer(i64::MIN.into(), i64::MAX.into()),
         Datatype::Fp16 => number(f16::MAX.into()),
         Datatype::Bf16 => number(bf16::MAX.into()),
-        Datatype::Fp32 => number(f32::MAX.into()),
+        // The largest that rounds to a finite one: half a unit beyond the largest of FP32 begins infinity.
+        Datatype::Fp32 => number(3.402_823_567_797_336_6e38),
         Datatype::Fp64 => json!({ "type": "number" }),
         Datatype::Bytes => json!({ "type": "string" }),
     }

@@ -35,6 +35,8 @@ pub struct Config {
     pub model_control: bool,
     /// Whether `GET /metrics` is answered on the main listener too.
     pub metrics_on_main: bool,
+    /// Whether `GET /openapi.json` and the page at `/docs` are answered.
+    pub docs: bool,
     /// Value of `access-control-allow-origin`; `None` sends no CORS header.
     pub cors_allow_origin: Option<String>,
     /// Whether callers see the detail of server errors (a handler's own words, backtraces).
@@ -51,6 +53,7 @@ impl Default for Config {
             grpc_listen: None,
             model_control: false,
             metrics_on_main: true,
+            docs: true,
             cors_allow_origin: Some("*".to_owned()),
             debug: false,
             drain_timeout: Duration::from_secs(30),

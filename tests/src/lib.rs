@@ -13,6 +13,7 @@
     reason = "test support: a panic is how a test fails"
 )]
 
+pub mod browser;
 pub mod clients;
 pub mod load;
 pub mod oip;

@@ -295,8 +295,10 @@ fn path(given: &Given<'_>) -> Reading<String> {
 
 /// Whether the server itself answers at `path` or below it.
 fn reserved(path: &str) -> Option<Complaint> {
+    const OURS: [&str; 9] =
+        ["metrics", "healthz", "v1", "v2", "admin", "_k", "__status__", "docs", "openapi.json"];
     let first = path.split('/').nth(1).unwrap_or_default();
-    ["metrics", "healthz", "v1", "v2", "admin", "_k", "__status__"].contains(&first).then(|| {
+    OURS.contains(&first).then(|| {
         Complaint::new(
             format!("`/{first}` is the server's own"),
             format!("choose another path, such as `/models{path}`"),

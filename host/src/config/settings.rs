@@ -206,6 +206,8 @@ settings! {
         "Load and unload models at the order of clients of the endpoints too, by the Open Inference Protocol.";
     METRICS_ON_MAIN: Server, "metrics-on-main", "server.metrics_on_main", Kind::Switch("no-metrics-on-main"), "true",
         "Answer `GET /metrics` on the address of the endpoints too.";
+    DOCS: Server, "docs", "server.docs", Kind::Switch("no-docs"), "true",
+        "Answer `GET /openapi.json` and the page at `/docs`, which describe the endpoints to everybody who can reach them.";
     CORS_ALLOW_ORIGIN: Server, "cors-allow-origin", "server.cors_allow_origin", Kind::Value("ORIGIN|none"), "*",
         "Origin whose pages may call the endpoints from a browser. `none` sends no CORS header.";
     DEBUG: Server, "debug", "server.debug", Kind::Switch("no-debug"), "false",

@@ -126,6 +126,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),
     ("model-control", "true", "true", "model_control: true,"),
     ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
+    ("docs", "false", "false", "docs: false,"),
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
     ("debug", "true", "true", "debug: true,"),
     ("drain-timeout", "0s", "\"0s\"", "drain_timeout: 0ns,"),

@@ -5,6 +5,7 @@
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`call`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
+//! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
 //! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
 //! | `/v1/models/…` | [`v1`] |
 //! | `/_k/warmup`, `/_k/status`, `/__status__` | [`potassium`] |
@@ -16,8 +17,10 @@ mod call;
 mod compression;
 mod cors;
 mod describe;
+mod docs;
 mod error;
 pub(super) mod health;
+mod openapi;
 mod potassium;
 mod v1;
 pub(super) mod v2;
@@ -32,9 +35,9 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
+pub(super) use self::error::{log_failure, method_not_allowed, not_found};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
-pub(super) use self::error::{log_failure, method_not_allowed, not_found};
 use super::{Activity, Served};
 use crate::deploy::Endpoint;
 
@@ -130,6 +133,11 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
     }
     paths.extend(potassium::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     paths.extend(v1::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
+    if served.config.docs {
+        for (path, methods) in docs::methods(served).into_iter().chain(openapi::methods(served)) {
+            paths.entry(path.to_owned()).or_insert(methods);
+        }
+    }
     for endpoint in &served.endpoints {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
         if let Some(target) = calls.get(&endpoint.config.path) {

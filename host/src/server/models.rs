@@ -102,7 +102,7 @@ impl Served {
     }
 
     /// Every name that a model can be called by.
-    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         self.endpoints.iter().flat_map(|endpoint| {
             let models = &endpoint.config.models;
             let entry = |name: String, model: Option<&(String, _)>| Entry {

@@ -235,6 +235,16 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "[[endpoint]]\nname = 'docs'\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'openapi.json'\nmodel = 'm.onnx'",
+        &[],
+        &[
+            "modelhost.toml:2: `endpoint.name`: `/docs` is the server's own; hint: choose another path, such as \
+          `/models/docs`",
+            "modelhost.toml:5: `endpoint.name`: `/openapi.json` is the server's own; hint: choose another path, such as \
+          `/models/openapi.json`",
+        ],
+    ),
+    (
         "[[endpoint]]\nname = 'v1'\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'a'\npath = '/_k/x'\nmodel = 'm.onnx'\n\
          [[endpoint]]\nname = 'b'\npath = '/__status__'\nmodel = 'm.onnx'",
         &[],

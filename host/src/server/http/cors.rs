@@ -14,6 +14,10 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST");
+/// Of a path that only takes calls.
+const CALLS: HeaderValue = HeaderValue::from_static("OPTIONS, POST");
+/// Of a path that only tells something.
+const READS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS");
 const EXPOSED: HeaderValue =
     HeaderValue::from_static("x-request-id, x-handler-digest, inference-header-content-length");
 /// Seconds a browser may remember the answer.
@@ -34,10 +38,24 @@ pub(super) fn headers(allow_origin: Option<&str>) -> HeaderMap {
 
 /// `OPTIONS` on an endpoint. `State`: whether pages of other origins may call it.
 pub(super) async fn preflight(State(allowed): State<bool>, request: HeaderMap) -> Response {
-    let mut response = (StatusCode::NO_CONTENT, [(ALLOW, METHODS)]).into_response();
+    answer(&METHODS, allowed, &request)
+}
+
+/// `OPTIONS` on a path that answers nothing but `POST`. `State` as above.
+pub(super) async fn preflight_of_calls(State(allowed): State<bool>, request: HeaderMap) -> Response {
+    answer(&CALLS, allowed, &request)
+}
+
+/// `OPTIONS` on a path that answers nothing but `GET`. `State` as above.
+pub(super) async fn preflight_of_reads(State(allowed): State<bool>, request: HeaderMap) -> Response {
+    answer(&READS, allowed, &request)
+}
+
+fn answer(methods: &HeaderValue, allowed: bool, request: &HeaderMap) -> Response {
+    let mut response = (StatusCode::NO_CONTENT, [(ALLOW, methods)]).into_response();
     if allowed {
         let headers = response.headers_mut();
-        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+        headers.insert(ACCESS_CONTROL_ALLOW_METHODS, methods.clone());
         headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
         if let Some(wanted) = request.get(ACCESS_CONTROL_REQUEST_HEADERS) {
             headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());

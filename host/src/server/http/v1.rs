@@ -38,12 +38,22 @@ const X_BASETEN_ERROR_CODE: HeaderName = HeaderName::from_static("x-baseten-erro
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2] {
-    let preflight = || options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
+    let allowed = served.config.cors_allow_origin.is_some();
     let models = get(read).post(predict::predict).with_state(served.clone());
+    let preflight_of_list = options(cors::preflight_of_reads).with_state(allowed);
     [
-        ("/v1/models", get(list).with_state(served.clone()).merge(preflight())),
-        ("/v1/models/{*rest}", models.merge(preflight())),
+        ("/v1/models", get(list).with_state(served.clone()).merge(preflight_of_list)),
+        ("/v1/models/{*rest}", models.merge(options(preflight).with_state(allowed))),
     ]
+}
+
+/// `OPTIONS` on everything below `/v1/models`.
+async fn preflight(allowed: State<bool>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    match Route::of(request.uri().path()).map(|route| route.wanted) {
+        Some(Wanted::Prediction) => cors::preflight_of_calls(allowed, headers).await,
+        _ => cors::preflight_of_reads(allowed, headers).await,
+    }
 }
 
 /// What a path asks for.

@@ -67,7 +67,7 @@ pub(in crate::server) fn router(orders: Orders) -> Router<Arc<Served>> {
 
 /// Inference, for the names that [`is_inference`] leaves to the router, and for its other methods.
 pub(super) fn inference(served: &Served) -> Router<Arc<Served>> {
-    let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
+    let preflight = options(cors::preflight_of_calls).with_state(served.config.cors_allow_origin.is_some());
     let methods = post(routed).merge(preflight);
     Router::new()
         .route("/v2/models/{model}/infer", methods.clone())

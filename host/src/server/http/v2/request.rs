@@ -10,12 +10,15 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -52,9 +55,9 @@ struct Request<'a> {
     #[serde(borrow)]
     parameters: Option<&'a RawValue>,
     #[serde(borrow)]
-    inputs: Vec<Input<'a>>,
+    inputs: Vec<Object<Input<'a>>>,
     #[serde(borrow)]
-    outputs: Option<Vec<Output<'a>>>,
+    outputs: Option<Vec<Object<Output<'a>>>>,
 }
 
 /// Those that mean something here; the handler sees all of them.
@@ -74,7 +77,7 @@ struct Input<'a> {
     #[serde(borrow)]
     datatype: Cow<'a, str>,
     #[serde(default)]
-    parameters: InputParameters,
+    parameters: Object<InputParameters>,
     #[serde(borrow)]
     data: Option<&'a RawValue>,
 }
@@ -91,7 +94,7 @@ struct Output<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(default)]
-    parameters: OutputParameters,
+    parameters: Object<OutputParameters>,
 }
 
 #[derive(Default, Deserialize)]
@@ -100,6 +103,30 @@ struct OutputParameters {
     binary_data: Option<bool>,
     classification: Option<IgnoredAny>,
     shared_memory_region: Option<IgnoredAny>,
+}
+
+/// An object of JSON and nothing else: serde takes a list of its values for a struct as well.
+#[derive(Default)]
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData))
+    }
 }
 
 /// Reads a request. `signature` is asked only where the request names no input, see [`raw`].
@@ -138,10 +165,11 @@ fn header_length(headers: &HeaderMap, body: &Bytes) -> Result<Option<usize>, Str
 }
 
 fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, Wanted), String> {
-    let request: Request<'_> = serde_json::from_slice(json).map_err(|error| match error.classify() {
-        Category::Data => format!("no inference request: {error}"),
-        Category::Io | Category::Syntax | Category::Eof => format!("malformed json: {error}"),
-    })?;
+    let Object(request): Object<Request<'_>> =
+        serde_json::from_slice(json).map_err(|error| match error.classify() {
+            Category::Data => format!("no inference request: {error}"),
+            Category::Io | Category::Syntax | Category::Eof => format!("malformed json: {error}"),
+        })?;
     let parameters = match request.parameters.map(RawValue::get) {
         None => Parameters::default(),
         Some(text) if text.starts_with('{') => {
@@ -155,7 +183,7 @@ fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, Wanted), String
 
     let mut names = HashSet::with_capacity(request.inputs.len());
     let mut tensors = Vec::with_capacity(request.inputs.len());
-    for input in &request.inputs {
+    for Object(input) in &request.inputs {
         let name = &*input.name;
         if !names.insert(name) {
             return Err(format!("input `{name}`: given twice"));
@@ -167,7 +195,7 @@ fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, Wanted), String
     }
 
     let outputs = request.outputs.unwrap_or_default().into_iter();
-    let outputs = outputs.map(|output| wanted(output, parameters.binary_data_output));
+    let outputs = outputs.map(|Object(output)| wanted(output, parameters.binary_data_output));
     let wanted = Wanted {
         id: request.id,
         outputs: outputs.collect::<Result<_, _>>()?,
@@ -183,11 +211,11 @@ fn tensor(input: &Input<'_>, binary: &mut Bytes) -> Result<Tensor, String> {
         let names = Datatype::ALL.map(Datatype::name).join(", ");
         return Err(format!("there is no datatype `{}`; there are {names}", input.datatype));
     };
-    if input.parameters.shared_memory_region.is_some() {
+    if input.parameters.0.shared_memory_region.is_some() {
         return Err("shared memory is not served, send the data".to_owned());
     }
     let name: Arc<str> = (&*input.name).into();
-    match (input.data, input.parameters.binary_data_size) {
+    match (input.data, input.parameters.0.binary_data_size) {
         (Some(data), None) => from_json(data.get(), &name, datatype, &input.shape),
         (None, Some(size)) => {
             let left = binary.len();
@@ -219,7 +247,7 @@ fn from_json(text: &str, name: &Arc<str>, datatype: Datatype, shape: &[u64]) -> 
 }
 
 fn wanted(output: Output<'_>, binary: bool) -> Result<WantedOutput, String> {
-    let OutputParameters { binary_data, classification, shared_memory_region } = output.parameters;
+    let OutputParameters { binary_data, classification, shared_memory_region } = output.parameters.0;
     let refused = [
         (classification, "classification is not served, take the scores"),
         (shared_memory_region, "shared memory is not served, take the data"),

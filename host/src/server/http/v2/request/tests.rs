@@ -188,7 +188,16 @@ fn the_header_says_how_long_the_json_is() {
         ("", "malformed json: EOF while parsing a value at line 1 column 0"),
         ("{", "malformed json: EOF while parsing an object at line 1 column 1"),
         ("{}", "no inference request: missing field `inputs` at line 1 column 2"),
-        ("7", "no inference request: invalid type: integer `7`, expected struct Request at line 1 column 1"),
+        ("7", "no inference request: invalid type: integer `7`, expected an object at line 1 column 1"),
+        // A list of what an object would have is none.
+        (
+            r#"[null,null,[],null]"#,
+            "no inference request: invalid type: sequence, expected an object at line 1 column 0",
+        ),
+        (
+            r#"{"inputs":[{"name":"x","shape":[],"datatype":"FP32","data":1,"parameters":[null]}]}"#,
+            "no inference request: invalid type: sequence, expected an object at line 1 column 74",
+        ),
     ] {
         assert_eq!(shown(&[], body.as_bytes(), &[]).unwrap_err(), expected, "{body}");
     }

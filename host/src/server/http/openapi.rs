@@ -1,0 +1,64 @@
+//! `GET /openapi.json`: what is served right now, as an OpenAPI 3.1 document.
+//!
+//! Place in the flow: beside it; reads the current generations, runs nothing. The page at `/docs` is made from it.
+//! In:   endpoints, their handlers' stages, their models' signatures. Out: JSON, made anew for every request.
+//! Invariants: an operation's answers are all that its path gives; its request schema accepts what the path accepts, as far as JSON
+//! Schema can say it. `tests/it/schemathesis.rs` holds both against a running host.
+//!
+//! Each protocol is a function in [`PROTOCOLS`] that gives its paths; [`answers`] and [`values`] are what they share.
+
+mod answers;
+mod endpoint;
+mod oip;
+mod process;
+mod v1;
+mod values;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::routing::{MethodRouter, get};
+use serde_json::{Value, json};
+
+use crate::server::Served;
+
+/// Paths, each with its path item: the operations by method.
+type Paths = Vec<(String, Value)>;
+
+/// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
+const PROTOCOLS: [fn(&Served) -> Paths; 4] = [endpoint::paths, oip::paths, v1::paths, process::paths];
+
+/// The group of what belongs to no endpoint; no name of an endpoint has a space.
+const PROCESS_TAG: &str = "the server";
+
+/// Paths and their methods.
+pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {
+    vec![("/openapi.json", get(serve).with_state(served.clone()))]
+}
+
+async fn serve(State(served): State<Arc<Served>>) -> Json<Value> {
+    Json(document(&served))
+}
+
+fn document(served: &Served) -> Value {
+    let mut paths = BTreeMap::new();
+    for (path, item) in PROTOCOLS.iter().flat_map(|protocol| protocol(served)) {
+        paths.entry(path).or_insert(item);
+    }
+    let endpoints = served.endpoints.iter().map(|endpoint| endpoint::tag(endpoint));
+    let tags: Vec<Value> = endpoints.chain([json!({ "name": PROCESS_TAG })]).collect();
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "modelhost",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Every answer has the request's id in `x-request-id`; every error is JSON that names it.",
+        },
+        "servers": [{ "url": "/" }],
+        "tags": tags,
+        "paths": paths,
+        "components": answers::components(),
+    })
+}

@@ -1,0 +1,176 @@
+//! Answers as OpenAPI has them: errors by status, headers, and the components that they refer to.
+//!
+//! Place in the flow: beside it; what the operations of every protocol share.
+//! In: the error codes that an operation may end in. Out: response objects. The statuses are those of `server/status.rs`.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Code, Stage};
+use crate::server::status;
+
+/// What a handler may do wrong.
+pub(super) const HANDLER_CODES: [Code; 5] = [
+    Code::PluginTrap,
+    Code::PluginOutOfMemory,
+    Code::PluginBadOutput,
+    Code::PluginError,
+    Code::PluginTimeout,
+];
+
+/// An answer that is no error: JSON of this schema.
+pub(super) fn json_ok(description: &str, schema: &Value) -> Value {
+    error_free(description, &json!({ "application/json": { "schema": schema } }))
+}
+
+/// An answer that is no error, of these media types.
+pub(super) fn error_free(description: &str, content: &Value) -> Value {
+    json!({ "description": description, "headers": { "x-request-id": header("x-request-id") }, "content": content })
+}
+
+/// `ok` and an error for each status among `codes`; `from_handler`: the handler's digest may stand on them, for it had its say.
+pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Value {
+    let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
+    for code in codes {
+        by_status.entry(status::of(*code).0.as_u16()).or_default().push(*code);
+    }
+    let errors = by_status.into_iter().map(|(status, codes)| (status.to_string(), error(status, &codes)));
+    let mut answers: Map<String, Value> = [("200".to_owned(), ok)].into_iter().chain(errors).collect();
+    if from_handler {
+        for answer in answers.values_mut() {
+            let Some(Value::Object(headers)) = answer.get_mut("headers") else { continue };
+            headers.insert("x-handler-digest".to_owned(), header("x-handler-digest"));
+        }
+    }
+    Value::Object(answers)
+}
+
+/// The error of one status.
+fn error(status: u16, codes: &[Code]) -> Value {
+    let names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
+    let lines: Vec<String> =
+        codes.iter().map(|code| format!("- `{}`: {}", code.name(), meaning(*code))).collect();
+    let mut headers = vec!["x-request-id"];
+    match status {
+        405 => headers.push("allow"),
+        503 => headers.push("retry-after"),
+        _ => {}
+    }
+    let headers: Map<String, Value> =
+        headers.into_iter().map(|name| (name.to_owned(), header(name))).collect();
+    let schema = json!({
+        "allOf": [{ "$ref": "#/components/schemas/Error" }, { "properties": { "code": { "enum": names } } }],
+    });
+    json!({
+        "description": lines.join("\n"),
+        "headers": headers,
+        "content": { "application/json": { "schema": schema } },
+    })
+}
+
+fn header(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/headers/{name}") })
+}
+
+/// What operations refer to.
+pub(super) fn components() -> Value {
+    let text = json!({ "type": "string" });
+    json!({
+        "schemas": {
+            "Error": {
+                "type": "object",
+                "description": "What every error is, on every path.",
+                "properties": {
+                    "error": { "type": "string", "description": "What was wrong, for people." },
+                    "code": { "enum": Code::ALL.map(Code::name), "description": "What kind of failure; stable." },
+                    "stage": { "enum": Stage::ALL.map(Stage::name), "description": "Where it happened." },
+                    "request_id": { "type": "string", "description": "As in `x-request-id` and in the log." },
+                    "detail": { "type": "string", "description": "Causes; only under `--debug`." },
+                },
+                "required": ["error", "code", "stage", "request_id"],
+            },
+        },
+        "headers": {
+            "x-request-id": {
+                "description": "The request's id: the caller's own from the header of this name, or a new one.",
+                "required": true,
+                "schema": { "type": "string", "pattern": "^[!-~]{1,128}$" },
+            },
+            "x-handler-digest": {
+                "description": "SHA-256 of the handler that answered, where one had its say.",
+                "schema": { "type": "string", "pattern": "^[0-9a-f]{64}$" },
+            },
+            "retry-after": {
+                "description": "Seconds after which to come back.",
+                "schema": { "type": "integer", "minimum": 0 },
+            },
+            "allow": { "description": "The methods that the path does answer.", "required": true, "schema": text },
+        },
+    })
+}
+
+/// What a code means to a caller.
+fn meaning(code: Code) -> &'static str {
+    match code {
+        Code::InvalidInput => "the request has to be changed; the text says how",
+        Code::Unauthorized => "a key is wanted, and the request has none or a wrong one",
+        Code::NotFound => "there is no such model",
+        Code::MethodNotAllowed => "the path answers other methods",
+        Code::BodyTooLarge => "the body is longer than this endpoint takes",
+        Code::UnsupportedMediaType => "the body is of a media type or content encoding that is not read here",
+        Code::Overloaded => "too many requests are here already",
+        Code::ShuttingDown => "the server is going away",
+        Code::NotReady => "the server is still loading",
+        Code::ModelUnloaded => "the operator has taken the model out of service",
+        Code::PluginTrap => "the handler crashed",
+        Code::PluginOutOfMemory => "the handler needed more memory than it may have",
+        Code::PluginBadOutput => "the handler returned something that cannot be passed on",
+        Code::PluginError => "the handler could not do its job",
+        Code::PluginTimeout => "the handler took longer than it may",
+        Code::RequestTimeout => "the request took longer than it may",
+        Code::ModelError => "the model failed",
+        Code::Internal => "a defect of the server",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_grouped_by_status() {
+        let codes = [Code::Overloaded, Code::InvalidInput, Code::ShuttingDown, Code::MethodNotAllowed];
+        let answers = with_errors(json_ok("fine", &json!({})), &codes, true);
+        let found: Vec<(&str, Vec<&str>)> = answers
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(status, answer)| {
+                (&**status, answer["headers"].as_object().unwrap().keys().map(|name| &**name).collect())
+            })
+            .collect();
+        let (id, digest) = ("x-request-id", "x-handler-digest");
+        assert_eq!(
+            found,
+            [
+                ("200", vec![digest, id]),
+                ("400", vec![digest, id]),
+                ("405", vec!["allow", digest, id]),
+                ("503", vec!["retry-after", digest, id]),
+            ]
+        );
+        let schema = &answers["503"]["content"]["application/json"]["schema"];
+        assert_eq!(schema["allOf"][1]["properties"]["code"]["enum"], json!(["overloaded", "shutting_down"]));
+    }
+
+    #[test]
+    fn every_code_can_be_documented() {
+        let answers = with_errors(json!({}), &Code::ALL, false);
+        for code in Code::ALL {
+            let status = status::of(code).0.as_u16().to_string();
+            let description = answers[&status]["description"].as_str().unwrap();
+            assert!(description.contains(&format!("- `{}`: ", code.name())), "{description}");
+        }
+    }
+}

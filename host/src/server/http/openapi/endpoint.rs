@@ -1,0 +1,209 @@
+//! The endpoints themselves: call, description, signature.
+//!
+//! Place in the flow: beside it; documents `http/call.rs` and `http/describe.rs`.
+//! In: an endpoint's current generation. Out: its operations. A declared schema says what it takes; without one, where the
+//! built-in conversion reads the body, the model's signature does; otherwise only its handler knows.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use super::Paths;
+use super::answers::{HANDLER_CODES, error_free, json_ok, with_errors};
+use super::values;
+use crate::deploy::{Endpoint, Generation};
+use crate::error::Code;
+use crate::pipeline::models::Named;
+use crate::plugin::Stages;
+use crate::server::Served;
+
+pub(super) fn paths(served: &Served) -> Paths {
+    let item = |endpoint: &Arc<Endpoint>| {
+        let current = endpoint.current();
+        let methods =
+            json!({ "post": call(endpoint, &current, served), "get": describe(endpoint, &current) });
+        (endpoint.config.path.clone(), methods)
+    };
+    let own = served.endpoints.iter().map(item);
+    let signatures = served.endpoints.iter().map(|endpoint| {
+        let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
+        (path, json!({ "get": signature(endpoint) }))
+    });
+    // As in the router: what is configured goes first.
+    own.chain(signatures).collect()
+}
+
+/// The group of an endpoint's operations.
+pub(super) fn tag(endpoint: &Endpoint) -> Value {
+    let current = endpoint.current();
+    let handler = current.digest.as_ref().map(|digest| format!("Handler `{digest}`."));
+    let models = current.models().0.iter().map(|model| format!("Model `{}`.", model.name));
+    let description: Vec<String> = handler.into_iter().chain(models).collect();
+    json!({ "name": endpoint.config.name, "description": description.join(" ") })
+}
+
+/// The names of all inputs and outputs of a model with shape and datatype.
+fn specs() -> Value {
+    let spec = json!({
+        "type": "object",
+        "properties": {
+            "shape": {
+                "type": "array",
+                "items": { "type": ["integer", "string"] },
+                "description": "Outermost first; a free extent has a name or is -1.",
+            },
+            "type": { "type": "string", "description": "Datatype by numpy's name; `string` for text." },
+        },
+        "required": ["shape", "type"],
+    });
+    json!({ "type": "object", "additionalProperties": spec })
+}
+
+/// `GET <endpoint>`.
+fn describe(endpoint: &Endpoint, current: &Generation) -> Value {
+    let mut properties =
+        json!({ "model_signature": specs(), "model_outputs": specs(), "message": { "type": "string" } });
+    if let (Value::Object(properties), true) = (&mut properties, current.models().0.len() > 1) {
+        let both = json!({ "type": "object", "properties": { "inputs": specs(), "outputs": specs() } });
+        properties.insert("models".to_owned(), json!({ "type": "object", "additionalProperties": both }));
+    }
+    let required = ["model_signature", "model_outputs", "message"];
+    let schema = json!({ "type": "object", "properties": properties, "required": required });
+    reading(endpoint, "describe", "what it takes and returns", &schema)
+}
+
+/// `GET <endpoint>/signature`.
+fn signature(endpoint: &Endpoint) -> Value {
+    let schema =
+        json!({ "type": "object", "properties": { "signature": specs() }, "required": ["signature"] });
+    reading(endpoint, "signature", "the inputs of its model", &schema)
+}
+
+fn reading(endpoint: &Endpoint, operation: &str, what: &str, schema: &Value) -> Value {
+    let name = &endpoint.config.name;
+    json!({
+        "operationId": format!("{name}.{operation}"),
+        "tags": [name],
+        "summary": format!("{name}: {what}"),
+        "responses": with_errors(json_ok("Names, shapes and datatypes.", schema), &[Code::MethodNotAllowed], false),
+    })
+}
+
+/// `POST <endpoint>`.
+fn call(endpoint: &Endpoint, current: &Generation, served: &Served) -> Value {
+    let name = &endpoint.config.name;
+    let models = &current.models().0;
+    let stages = current.stages();
+    let handler = stages.unwrap_or_default();
+    let reads_json = !handler.pre && !models.is_empty();
+
+    let mut parameters = vec![json!({
+        "name": "debug",
+        "in": "query",
+        "description": "`true` writes what every stage makes of the request to the log of the host; anything else is ignored.",
+        "schema": { "type": "string", "examples": ["true"] },
+    })];
+    if models.len() > 1 {
+        let names: Vec<&str> = models.iter().map(|model| &*model.name).collect();
+        parameters.push(json!({
+            "name": "model",
+            "in": "query",
+            "description": "Which model; the first by itself.",
+            "schema": { "enum": names },
+        }));
+    }
+
+    let mut answers =
+        with_errors(answered(handler, models), &codes(stages.is_some(), models), stages.is_some());
+    if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
+        answers.insert("default".to_owned(), error_free("Whatever the handler decides.", &anything()));
+    }
+    json!({
+        "operationId": format!("{name}.predict"),
+        "tags": [name],
+        "summary": format!("{name}: predict"),
+        "description": description(served, reads_json),
+        "parameters": parameters,
+        "requestBody": request(current, models, reads_json),
+        "responses": answers,
+    })
+}
+
+fn description(served: &Served, reads_json: bool) -> String {
+    let mut text = match reads_json {
+        true => {
+            "The body is the model's input: an object of inputs, or the value itself if there is only one. "
+                .to_owned()
+        }
+        false => "The body goes to the handler as it is. ".to_owned(),
+    };
+    if served.endpoints.len() == 1 {
+        text.push_str("Also at `/` and `/predict`.");
+    }
+    text.trim_end().to_owned()
+}
+
+/// What the operation may end in, besides what the handler makes up.
+pub(super) fn codes(has_handler: bool, models: &[Named]) -> Vec<Code> {
+    let mut codes =
+        vec![Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge, Code::UnsupportedMediaType];
+    if models.len() > 1 {
+        codes.push(Code::NotFound);
+    }
+    if has_handler {
+        codes.extend(HANDLER_CODES);
+    }
+    if !models.is_empty() {
+        codes.extend([Code::ModelError, Code::ModelUnloaded]);
+    }
+    codes.extend([Code::Internal, Code::Overloaded, Code::ShuttingDown, Code::RequestTimeout]);
+    codes
+}
+
+fn request(current: &Generation, models: &[Named], reads_json: bool) -> Value {
+    let (schema, example) = match current.schema() {
+        Some(schema) => {
+            (values::declared(schema, current.stages().is_some_and(|stages| stages.pre)), schema.example())
+        }
+        None if reads_json => {
+            // A handler for tensors gets them as they came, and may want other shapes than its model does.
+            let as_they_came = current.stages().is_some_and(|stages| stages.pre_tensors);
+            let schemas = models.iter().map(|model| match as_they_came {
+                true => values::body(&values::shapeless(&model.signature)),
+                false => values::body(&model.signature),
+            });
+            (values::one_of(schemas), models.first().and_then(|model| values::example(&model.signature)))
+        }
+        None => {
+            return json!({ "description": "What the handler reads.", "content": anything_sent() });
+        }
+    };
+    let mut content: Map<String, Value> = [("schema".to_owned(), schema)].into_iter().collect();
+    content.extend(example.map(|example| ("example".to_owned(), example)));
+    json!({ "required": true, "content": { "application/json": content } })
+}
+
+/// The answer that all went well with.
+fn answered(handler: Stages, models: &[Named]) -> Value {
+    if handler.post {
+        return error_free("The handler's answer.", &anything());
+    }
+    let schema = match models {
+        _ if handler.post_tensors => {
+            json!({ "type": "object", "description": "The handler's tensors by name." })
+        }
+        [] => json!({ "type": "array", "description": "The handler's tensors." }),
+        models => values::one_of(models.iter().map(|model| values::outputs(&model.signature))),
+    };
+    json_ok("The outputs.", &schema)
+}
+
+/// Any media type.
+fn anything() -> Value {
+    json!({ "*/*": {} })
+}
+
+/// Any media type, with JSON for a start: most handlers read it. Swagger UI offers no field for a body that has no schema.
+fn anything_sent() -> Value {
+    json!({ "application/json": { "schema": {} }, "*/*": { "schema": {} } })
+}

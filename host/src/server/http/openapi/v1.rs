@@ -1,0 +1,114 @@
+//! Models as TensorFlow Serving, KServe's first protocol and Truss call them.
+//!
+//! Place in the flow: beside it; documents `http/v1.rs` with the models' own names in the paths. The same paths with
+//! `/versions/VERSION`, and under the name `model` for a server of one, are answered too and not listed.
+
+use serde_json::{Map, Value, json};
+
+use super::answers::{error_free, json_ok, with_errors};
+use super::endpoint::codes;
+use super::values;
+use super::{PROCESS_TAG, Paths};
+use crate::error::Code;
+use crate::server::Served;
+use crate::server::models::Entry;
+
+pub(super) fn paths(served: &Served) -> Paths {
+    let names = json!({
+        "type": "object",
+        "properties": { "models": { "type": "array", "items": { "type": "string" } } },
+        "required": ["models"],
+    });
+    let list = get("v1.models", PROCESS_TAG, "Names of all models", &json_ok("All of them.", &names), &[]);
+    let all = [("/v1/models".to_owned(), list)];
+    all.into_iter().chain(served.entries().flat_map(|entry| model(&entry))).collect()
+}
+
+fn model(entry: &Entry<'_>) -> Paths {
+    let (name, tag) = (&entry.name, &entry.endpoint.config.name);
+    let base = format!("/v1/models/{name}");
+    let object = |properties: &[&str]| json!({ "type": "object", "required": properties });
+    let told = |what: &str, ok: &str, schema: &Value, codes: &[Code]| {
+        let summary = format!("{name}: {what} (TensorFlow Serving, Truss)");
+        get(&format!("{name}.v1.{what}"), tag, &summary, &json_ok(ok, schema), codes)
+    };
+    let status = object(&["name", "ready", "model_version_status"]);
+    let unloaded = [Code::ModelUnloaded];
+    let mut paths = vec![
+        (format!("{base}:predict"), json!({ "post": predict(entry, "predict") })),
+        (format!("{base}:predict_binary"), json!({ "post": predict(entry, "predict_binary") })),
+        (
+            format!("{base}/metadata"),
+            told("metadata", "Its signature.", &object(&["model_spec", "metadata"]), &unloaded),
+        ),
+        (format!("{base}/loaded"), told("loaded", "It is.", &object(&[]), &unloaded)),
+        (base.clone(), told("status", "It serves.", &status, &[Code::ModelUnloaded, Code::ShuttingDown])),
+    ];
+    if entry.endpoint.current().schema().is_some() {
+        let schema = object(&["input_schema", "output_schema", "supports_streaming"]);
+        paths.push((format!("{base}/schema"), told("schema", "What it takes.", &schema, &[])));
+    }
+    paths
+}
+
+fn get(id: &str, tag: &str, summary: &str, ok: &Value, codes: &[Code]) -> Value {
+    let codes = [codes, &[Code::MethodNotAllowed]].concat();
+    json!({
+        "get": {
+            "operationId": id,
+            "tags": [tag],
+            "summary": summary,
+            "responses": with_errors(ok.clone(), &codes, false),
+        },
+    })
+}
+
+/// `:predict`, in JSON, and `:predict_binary`, in MessagePack.
+fn predict(entry: &Entry<'_>, verb: &str) -> Value {
+    let name = &entry.name;
+    let current = entry.endpoint.current();
+    let stages = current.stages();
+    let is_binary = verb == "predict_binary";
+    // The path names the model, so there is none to be named wrongly.
+    let codes: Vec<Code> = codes(stages.is_some(), &current.models().0)
+        .into_iter()
+        .filter(|code| *code != Code::NotFound)
+        .chain(is_binary.then_some(Code::PluginBadOutput))
+        .collect();
+    let any = || json!({ "schema": {} });
+    let answered = match (is_binary, stages) {
+        (_, Some(stages)) if stages.post => json!({ "*/*": {} }),
+        (true, _) => json!({ "application/octet-stream": any() }),
+        (false, _) => json!({ "application/json": any() }),
+    };
+    let mut answers = with_errors(error_free("The prediction.", &answered), &codes, stages.is_some());
+    if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
+        answers
+            .insert("default".to_owned(), error_free("Whatever the handler decides.", &json!({ "*/*": {} })));
+    }
+    let (media_type, description) = match is_binary {
+        true => {
+            ("application/octet-stream", "The same as `:predict` takes, in MessagePack; so is the answer.")
+        }
+        false => (
+            "application/json",
+            "A handler that reads bodies gets it as it is. Otherwise `instances`: a list with an entry for each row; or \
+             `inputs`: the inputs as a whole.",
+        ),
+    };
+    let mut content: Map<String, Value> = [("schema".to_owned(), json!({}))].into_iter().collect();
+    if !is_binary {
+        let declared = current.schema().and_then(|schema| schema.example());
+        let reads_json = !stages.unwrap_or_default().pre && entry.model.is_some();
+        let made_up = || Some(json!({ "inputs": values::example(&entry.signature())? }));
+        let example = declared.or_else(|| reads_json.then(made_up).flatten());
+        content.extend(example.map(|example| ("example".to_owned(), example)));
+    }
+    json!({
+        "operationId": format!("{name}.v1.{verb}"),
+        "tags": [entry.endpoint.config.name],
+        "summary": format!("{name}: {verb} (TensorFlow Serving, Truss)"),
+        "requestBody": { "description": description, "required": true, "content": { media_type: content } },
+        "responses": answers,
+    })
+}

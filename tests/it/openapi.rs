@@ -1,0 +1,163 @@
+//! The document at `/openapi.json`: that it is one, that it says what is served right now, and that its examples work.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::process::Command;
+
+use e2e::{Host, component, model, root, wait_until};
+use serde_json::{Value, json};
+
+fn document(host: &Host) -> Value {
+    let reply = host.get("/openapi.json");
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("application/json")));
+    reply.json()
+}
+
+/// What a validator that is not ours says against it; empty if nothing.
+fn problems(document: &Value) -> String {
+    let validator = root().join("target/openapi/bin/openapi-spec-validator");
+    assert!(validator.exists(), "`{}` is missing; hint: run `scripts/openapi.sh` first", validator.display());
+    let mut file = tempfile::Builder::new().suffix(".json").tempfile().unwrap();
+    file.write_all(document.to_string().as_bytes()).unwrap();
+    let output = Command::new(validator)
+        .args(["--schema", "3.1", "--validation-errors", "all", "--subschema-errors", "all"])
+        .arg(file.path())
+        .output()
+        .unwrap();
+    if output.status.success() { String::new() } else { String::from_utf8_lossy(&output.stdout).into_owned() }
+}
+
+#[test]
+fn it_is_valid_and_complete() {
+    let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_dyn")), &["--name", "iris"]);
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    // The validator does see something.
+    assert_ne!(problems(&json!({ "openapi": "3.1.0", "paths": 1 })), "");
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["servers"], json!([{ "url": "/" }]));
+    let paths = document["paths"].as_object().unwrap();
+    let names: Vec<&str> = paths.keys().map(|path| &**path).collect();
+    for path in
+        ["/healthz", "/iris", "/iris/signature", "/metrics", "/v2/health/ready", "/v2/models/iris/infer"]
+    {
+        assert!(names.contains(&path), "{path} in {names:?}");
+    }
+    let operations: Vec<&Value> =
+        paths.values().flat_map(|item| item.as_object().unwrap().values()).collect();
+    let ids: BTreeSet<&str> =
+        operations.iter().map(|operation| operation["operationId"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), operations.len(), "{ids:?}");
+    assert!(ids.contains("iris.predict"), "{ids:?}");
+
+    let call = &paths["/iris"]["post"];
+    assert_eq!(call["tags"], json!(["iris"]));
+    let statuses: Vec<&str> = call["responses"].as_object().unwrap().keys().map(|status| &**status).collect();
+    assert_eq!(statuses, ["200", "400", "405", "413", "415", "500", "503", "504", "default"]);
+    let headers = call["responses"]["503"]["headers"].as_object().unwrap();
+    assert_eq!(headers.keys().collect::<Vec<_>>(), ["retry-after", "x-handler-digest", "x-request-id"]);
+    // What this handler reads and answers only it knows.
+    assert_eq!(
+        call["requestBody"]["content"],
+        json!({ "application/json": { "schema": {} }, "*/*": { "schema": {} } })
+    );
+    assert_eq!(call["responses"]["200"]["content"], json!({ "*/*": {} }));
+    assert!(call["description"].as_str().unwrap().ends_with("Also at `/` and `/predict`."));
+}
+
+#[test]
+fn without_a_handler_the_model_says_what_is_taken_and_returned() {
+    let names = ["iris_dyn", "add", "strid", "scalar", "identity_bool"];
+    let endpoint =
+        |name: &&str| format!("[[endpoint]]\nname = '{name}'\nmodel = '{}'\n", model(name).display());
+    let host = Host::configured(&names.iter().map(endpoint).collect::<String>());
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    for name in names {
+        let call = &document["paths"][format!("/{name}")]["post"];
+        assert!(
+            call["responses"].get("415").is_some() && call["responses"].get("default").is_none(),
+            "{call}"
+        );
+        // The examples are requests that work.
+        let example = &call["requestBody"]["content"]["application/json"]["example"];
+        assert_ne!(example, &Value::Null, "{call}");
+        let reply = host.post(&format!("/{name}"), example.to_string());
+        assert_eq!(reply.status, 200, "{name}: {example}: {}", reply.text());
+        for path in [format!("/v1/models/{name}:predict"), format!("/v2/models/{name}/infer")] {
+            let content = &document["paths"][&path]["post"]["requestBody"]["content"]["application/json"];
+            let reply = host.post(&path, content["example"].to_string());
+            assert_eq!(reply.status, 200, "{path}: {}: {}", content["example"], reply.text());
+        }
+    }
+    let call = &document["paths"]["/iris_dyn"]["post"];
+    let numbers =
+        json!({ "type": "array", "items": { "type": ["number", "null"] }, "minItems": 3, "maxItems": 3 });
+    let outputs = &call["responses"]["200"]["content"]["application/json"]["schema"]["items"]["anyOf"];
+    assert_eq!(outputs[1]["items"], numbers);
+    assert_eq!(outputs[1]["description"], "`probabilities`: FP32 [N, 3]");
+}
+
+#[test]
+fn what_a_handler_declares_is_documented_and_its_example_works() {
+    let host = Host::with(Some(&component("tests/greet")), None, &[]);
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    let content = &document["paths"]["/greet"]["post"]["requestBody"]["content"];
+    assert_eq!(content.as_object().unwrap().keys().collect::<Vec<_>>(), ["application/json"]);
+    let schema = &content["application/json"]["schema"];
+    assert_eq!(schema["required"], json!(["prompt"]));
+    let prompt = json!({ "type": "string", "description": "what to say", "examples": ["hi"] });
+    assert_eq!(schema["properties"]["prompt"], prompt);
+    let example = &content["application/json"]["example"];
+    assert_eq!(example, &json!({ "prompt": "hi", "times": 2 }));
+    assert_eq!(host.post("/greet", example.to_string()).json(), json!({ "out": "hi!hi!" }));
+    // The other protocols have it in their own form.
+    for path in ["/v1/models/greet:predict", "/v2/models/greet/infer"] {
+        let content = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"];
+        let reply = host.post(path, content["example"].to_string());
+        assert_eq!(reply.status, 200, "{path}: {}: {}", content["example"], reply.text());
+        assert!(reply.text().contains("hi!hi!"), "{path}: {}", reply.text());
+    }
+}
+
+#[test]
+fn several_models_can_be_chosen_from() {
+    let (iris, add) = (model("iris_dyn"), model("add"));
+    let config = format!(
+        "[[endpoint]]\nname = 'two'\nmodels.iris = '{}'\nmodels.add = '{}'\n",
+        iris.display(),
+        add.display()
+    );
+    let document = document(&Host::configured(&config));
+    assert_eq!(problems(&document), "");
+    let call = &document["paths"]["/two"]["post"];
+    assert_eq!(call["parameters"][1]["schema"]["enum"], json!(["iris", "add"]));
+    assert!(call["responses"].get("404").is_some());
+    let schemas = &call["requestBody"]["content"]["application/json"]["schema"]["anyOf"];
+    assert_eq!(schemas.as_array().unwrap().len(), 2);
+    let description = &document["paths"]["/two"]["get"]["responses"]["200"]["content"]["application/json"];
+    assert!(description["schema"]["properties"].get("models").is_some());
+}
+
+#[test]
+fn it_says_what_is_served_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("handler.wasm");
+    std::fs::copy(component("tests/post_only"), &file).unwrap();
+    let host = Host::with(Some(&file), Some(&model("iris_dyn")), &["--name", "iris"]);
+    let content = || document(&host)["paths"]["/iris"]["post"]["requestBody"]["content"].take();
+    assert!(content()["application/json"].get("schema").is_some());
+    std::fs::copy(component("iris-wasm"), folder.path().join("new")).unwrap();
+    std::fs::rename(folder.path().join("new"), &file).unwrap();
+    wait_until("the swap", || content().get("*/*").is_some());
+}
+
+#[test]
+fn it_can_be_switched_off() {
+    let host = Host::with(None, Some(&model("iris_dyn")), &["--no-docs"]);
+    for path in ["/openapi.json", "/docs", "/docs/", "/docs/swagger-ui.css"] {
+        host.get(path).error(404, "not_found", "admit");
+    }
+    assert_eq!(host.get("/healthz").status, 200);
+}
