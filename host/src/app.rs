@@ -2,21 +2,27 @@
 //!
 //! Place in the flow: the only file that names every subsystem; builds them in the order they need each other, runs
 //! them, and stops them in reverse.
-//! Invariant: the sockets are bound first and opened last. A port that is taken is found out before a model is loaded,
-//! and nobody can connect before everything is ready.
+//! Invariant: the sockets are opened first and tell whoever asks that everything is loading; a port that is taken is found
+//! out before a model is loaded. The site takes over when the last endpoint is ready.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::deploy::{Endpoint, watch};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::server::front::Front;
 use crate::server::http::Site;
+use crate::server::listen::{Drain, Edge};
+use crate::server::tls::Tls;
 use crate::server::{self, Served, admin, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::{deploy, model, plugin, telemetry};
@@ -36,23 +42,54 @@ pub struct Config {
     pub logs: telemetry::logs::Config,
 }
 
-/// A server that is ready to open its sockets.
+/// A server that serves.
 pub struct App {
     served: Arc<Served>,
-    watched: Vec<(Arc<Endpoint>, std::path::PathBuf, watch::FileStamp)>,
-    main: TcpListener,
-    admin: TcpListener,
+    watched: Vec<(Arc<Endpoint>, PathBuf, watch::FileStamp)>,
+    tls: Option<Arc<Tls>>,
+    addresses: (SocketAddr, SocketAddr),
+    serving: JoinHandle<()>,
+    admin: thread::JoinHandle<()>,
+    /// Ends the admin listener when dropped.
+    stop_admin: oneshot::Sender<()>,
 }
 
 impl App {
-    /// Loads everything. Nothing is served yet.
+    /// Opens the sockets, loads everything, and serves it. Until all is loaded, both listeners say so.
     ///
     /// # Errors
-    /// The first thing that cannot be had: a port, the sandbox, a model, a handler. The text is for the operator.
+    /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text is for the
+    /// operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
         let main = bind(config.server.listen, "--listen")?;
         let admin = bind(config.server.admin_listen, "--admin-listen")?;
-        let metrics = Metrics::new().context("cannot set up the metrics")?;
+        let tls = match &config.server.tls {
+            Some(files) => Some(Arc::new(Tls::load(files).await?)),
+            None => None,
+        };
+        let (main, admin) = (open(main, "--listen")?, open(admin, "--admin-listen")?);
+        let addresses = (main.local_addr()?, admin.local_addr()?);
+        let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
+        let drain = Drain::default();
+        let served = |endpoints| {
+            let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
+            Arc::new(Served { endpoints, metrics, config, drain })
+        };
+
+        let nothing = served(Vec::new());
+        let edge = Edge { limits: Arc::new(config.server.connections.affordable()), tls: tls.clone() };
+        let admin_tls = tls.clone().filter(|_| config.server.tls_admin);
+        let admin_edge = Edge { tls: admin_tls, ..edge.clone() };
+        let front = Arc::new(Front::new(nothing.clone(), Site::loading(&nothing)));
+        let admin_front = Arc::new(Front::new(nothing.clone(), admin::loading(&nothing)));
+        let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
+        let serving = tokio::spawn(listen::serve(main, front.clone(), drain.clone(), edge));
+        let (stop_admin, stopped) = oneshot::channel();
+        let admin = admin::spawn(admin, admin_front.clone(), admin_edge, stopped)
+            .context("cannot start the admin listener")?;
+
+        let (main, admin_address) = addresses;
+        tracing::info!(%main, admin = %admin_address, "loading; whoever asks is told so");
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
         let catalog = Arc::new(Catalog::new(config.model));
         let mut endpoints = Vec::with_capacity(config.endpoints.len());
@@ -69,41 +106,34 @@ impl App {
             watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
             endpoints.push(endpoint);
         }
-        let (main, admin) = (listen(main, "--listen")?, listen(admin, "--admin-listen")?);
-        let drain = listen::Drain::default();
-        let served = Arc::new(Served { endpoints, metrics, config: config.server, drain });
-        Ok(App { served, watched, main, admin })
+        let served = served(endpoints);
+        front.open(Site::new(&served));
+        admin_front.open(admin::site(&served));
+        Ok(App { served, watched, tls, addresses, serving, admin, stop_admin })
     }
 
-    /// The addresses, with real port numbers: main, admin.
-    ///
-    /// # Errors
-    /// The operating system cannot say.
-    pub fn addresses(&self) -> std::io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.main.local_addr()?, self.admin.local_addr()?))
+    /// The URLs under which it serves, with real port numbers: main, admin.
+    pub fn urls(&self) -> [String; 2] {
+        let url = |tls: bool, address| format!("{}://{address}", if tls { "https" } else { "http" });
+        let (main, admin) = self.addresses;
+        [url(self.tls.is_some(), main), url(self.tls.is_some() && self.served.config.tls_admin, admin)]
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns. Connections made before the call are
-    /// waiting in the sockets and are served as well.
+    /// Serves until `stop` resolves, then answers what is in flight and returns.
     ///
     /// # Errors
-    /// A listener cannot be started, or requests were still unanswered when the drain's time was over.
+    /// Requests were still unanswered when the drain's time was over.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let App { served, watched, main, admin } = self;
-        let drain = served.drain.clone();
-        let watchers: Vec<_> = watched
+        let App { served, watched, tls, serving, admin, stop_admin, .. } = self;
+        let mut watchers: Vec<_> = watched
             .into_iter()
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
             .collect();
-        let (stop_admin, stopped) = oneshot::channel();
-        let admin =
-            admin::spawn(admin, served.clone(), stopped).context("cannot start the admin listener")?;
-        let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
-        let serving = tokio::spawn(listen::serve(main, Arc::new(Site::new(&served)), drain.clone()));
+        watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
 
         stop.await;
         tracing::info!("stopping: requests in flight are answered first");
-        drain.begin();
+        served.drain.begin();
         // A new handler version has nobody left to serve.
         for watcher in watchers {
             watcher.abort();
@@ -144,7 +174,7 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) ->
 
 /// After the drain's time is over: how long writing the last answers may take.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// Connections the kernel may hold for a process that is busy, or not ready yet.
+/// Connections the kernel may hold for a process that is busy, or that has as many as it may.
 const BACKLOG: u32 = 1024;
 
 /// Takes the address. Nobody can connect yet.
@@ -160,7 +190,7 @@ fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpSocket> {
 }
 
 /// Opens a socket. From here on the kernel takes connections.
-fn listen(socket: TcpSocket, flag: &str) -> anyhow::Result<TcpListener> {
+fn open(socket: TcpSocket, flag: &str) -> anyhow::Result<TcpListener> {
     let address = socket.local_addr()?;
     let listener = socket.listen(BACKLOG).and_then(tokio::net::TcpListener::into_std);
     listener.with_context(|| cannot_listen(&address.to_string(), flag))

@@ -21,6 +21,7 @@ pub mod telemetry;
 pub mod request;
 pub mod json;
 pub mod schema;
+pub mod keys;
 pub mod blocking;
 pub mod shard;
 pub mod error;

@@ -119,6 +119,8 @@ pub struct Facts {
     pub limits: Limits,
     /// How long an instance lives.
     pub isolation: Isolation,
+    /// Whether the headers that carry keys are kept from it.
+    pub hides_credentials: bool,
     /// Counts the endpoint's instances.
     pub instances: Instances,
 }

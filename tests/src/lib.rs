@@ -13,7 +13,9 @@
     reason = "test support: a panic is how a test fails"
 )]
 
+pub mod frames;
 pub mod load;
+pub mod tls;
 pub mod wire;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -180,6 +180,7 @@ async fn load(
         hidden: config.hidden.clone(),
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
+        hides_credentials: !config.keys.is_empty(),
         instances: metrics.instances.clone(),
     };
     Plugin::load(sandbox, bytes, facts).await.map(Arc::new).map_err(|cause| DeployError::Load {

@@ -14,6 +14,7 @@ mod cors;
 mod describe;
 mod error;
 pub(super) mod health;
+pub(super) mod loading;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -25,7 +26,8 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::error::{method_not_allowed, not_found};
+pub(super) use self::call::presented;
+pub(super) use self::error::{method_not_allowed, not_found, refuse};
 use super::Served;
 use crate::deploy::Endpoint;
 

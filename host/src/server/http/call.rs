@@ -24,6 +24,7 @@ use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_DIGEST, X_REQUEST_ID, error};
 use crate::deploy::{Answer, Endpoint};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
+use crate::keys::Presented;
 use crate::pipeline::respond;
 use crate::request::{Form, Head, Input, Output, Request, Response, until};
 
@@ -80,7 +81,7 @@ pub(super) async fn serve(
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    let visit = match endpoint.knock() {
+    let visit = match endpoint.knock(presented(&parts.headers)) {
         Ok(visit) => visit,
         Err(refusal) => {
             // A client that asks first has not sent its body, and is not to be told to.
@@ -110,6 +111,11 @@ pub(super) async fn serve(
     let head = Box::new(HttpHead(parts));
     let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug };
     Ok(visit.serve(Arc::new(request)).await)
+}
+
+/// What a request shows to be let in.
+pub(in crate::server) fn presented(headers: &HeaderMap) -> Presented<'_> {
+    Presented::of(|name| headers.get(name)?.to_str().ok())
 }
 
 /// The caller's own id if it is fit to be logged and returned, else a new one.
