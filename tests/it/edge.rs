@@ -52,6 +52,11 @@ fn in_flight(host: &Host) -> usize {
     host.metric(r#"modelhost_requests_in_flight{endpoint="door"}"#) as usize
 }
 
+/// Requests that have a place at `door`, or wait for one.
+fn known(host: &Host) -> usize {
+    in_flight(host) + host.metric(r#"modelhost_requests_queued{endpoint="door"}"#) as usize
+}
+
 #[test]
 fn a_head_beyond_the_limits_is_431() {
     let host = serve("header_size = '8KiB'\nheaders = 10");
@@ -132,14 +137,16 @@ fn a_head_that_does_not_come_to_its_end_is_cut_off() {
 fn a_body_that_drips_ends_with_its_requests_time_and_frees_its_place() {
     let host = serve("");
     let neighbour = neighbour(&host);
-    let request = wire::post("/door", &[], &format!("sleep:1{}", " ".repeat(4000)));
+    let body = format!("sleep:1{}", " ".repeat(4000));
+    let request = wire::post("/door", &[("expect", "100-continue")], &body);
     let mut wires: Vec<Wire> = (0..2).map(|_| connect(&host)).collect();
     let started = Instant::now();
     for wire in &mut wires {
         wire.send(&request[..request.len() - 4000]).unwrap();
+        assert_eq!(wire.read().unwrap().status, 100, "its body is awaited");
     }
     // They take every place there is, though they are not in flight.
-    wait_until("no place to be left", || answered(&host, &wire::post("/door", &[], "sleep:1")).status == 503);
+    answered(&host, &wire::post("/door", &[], "sleep:1")).error(503, "overloaded", "admit");
     for wire in &mut wires {
         let mut drip = || -> std::io::Result<Reply> {
             while started.elapsed() < Duration::from_millis(1700) {
@@ -284,7 +291,7 @@ fn a_client_that_asks_before_its_body_is_told() {
     // Who has no place to hope for is told that instead.
     let mut others: Vec<Wire> = (0..2).map(|_| connect(&host)).collect();
     others.iter_mut().for_each(|wire| wire.send(&wire::post("/door", &[], "sleep:1000")).unwrap());
-    wait_until("no place to be left", || answered(&host, &wire::post("/door", &[], "sleep:1")).status == 503);
+    wait_until("no place to be left", || known(&host) == 2);
     let mut wire = connect(&host);
     wire.send(head).unwrap();
     wire.read().unwrap().error(503, "overloaded", "admit");
@@ -328,9 +335,7 @@ fn a_client_that_only_listens_gets_its_answer_and_one_that_has_gone_frees_its_pl
     for (gone, before) in [(1, 0), (2, 1)] {
         let mut wires: Vec<Wire> = (0..gone).map(|_| connect(&host)).collect();
         wires.iter_mut().for_each(|wire| wire.send(&wire::post("/door", &[], "sleep:60000")).unwrap());
-        let known =
-            || in_flight(&host) + host.metric(r#"modelhost_requests_queued{endpoint="door"}"#) as usize;
-        wait_until("them to be known", || known() == gone);
+        wait_until("them to be known", || known(&host) == gone);
         let started = Instant::now();
         drop(wires);
         wait_until("them to be cancelled", || cancelled() == before + gone);

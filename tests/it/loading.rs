@@ -28,7 +28,7 @@ impl Slow {
         fs::copy(component("tests/echo"), &pipe).unwrap();
         let config = folder.path().join("modelhost.toml");
         let text = format!(
-            "[[endpoint]]\nname = 'slow'\nmodel = {:?}\n[endpoint.batching]\nmax_batch = 2\n\
+            "[[endpoint]]\nname = 'slow'\nmodel = {:?}\n\
              [[endpoint]]\nname = 'model'\nplugin = {pipe:?}\nwatch = false\n",
             model("seconds")
         );

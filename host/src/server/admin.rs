@@ -68,7 +68,7 @@ pub fn spawn(
 
 /// What it answers while everything is loading.
 pub fn loading(served: &Arc<Served>) -> Site {
-    guarded(loading::router(served, true), served)
+    guarded(loading::router(Router::new(), served, true), served)
 }
 
 /// What it answers from then on.

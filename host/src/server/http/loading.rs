@@ -26,14 +26,17 @@ impl Site {
     /// The main listener's, until everything is loaded.
     pub fn loading(served: &Arc<Served>) -> Site {
         let root = Router::new().route("/", get(async || Json(true)));
-        let router = root.merge(router(served, served.config.metrics_on_main)).with_state(served.clone());
+        let router = router(root, served, served.config.metrics_on_main).with_state(served.clone());
         Site { headers: cors::headers(served.config.cors_allow_origin.as_deref()), ..Site::of(router) }
     }
 }
 
-/// What both listeners answer.
-pub(in crate::server) fn router(served: &Arc<Served>, with_metrics: bool) -> Router<Arc<Served>> {
-    let mut router = Router::new();
+/// What both listeners answer, and `router` besides.
+pub(in crate::server) fn router(
+    mut router: Router<Arc<Served>>,
+    served: &Arc<Served>,
+    with_metrics: bool,
+) -> Router<Arc<Served>> {
     for (path, methods) in health::methods(served, with_metrics) {
         let methods = if path == health::READY { get(unready).with_state(()) } else { methods };
         router = router.route(path, methods.with_state(()));
