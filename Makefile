@@ -8,13 +8,15 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 
 # Arguments for `make bench`, such as BENCH="--seconds 10".
 BENCH ?=
+# Arguments for `make fuzz`: a target and seconds.
+FUZZ ?=
 # Arguments for `make gpu-check`, such as GPU_CHECK="--seconds 10".
 GPU_CHECK ?=
 
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist host examples guests demo test bench gpu-check ci fmt lint doc supply-chain tensorflow clean
+.PHONY: help setup build dist host examples guests demo test bench gpu-check fuzz ci fmt lint doc supply-chain tensorflow clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +46,9 @@ bench: build ## measure the host against a native server without WebAssembly
 
 gpu-check: ## everything that needs a GPU: tests and measurements, see docs/gpu.md
 	@scripts/gpu-check.sh $(GPU_CHECK)
+
+fuzz: ## fuzz what reads bytes of strangers, see tests/fuzz/README.md
+	@scripts/fuzz.sh $(FUZZ)
 
 ci: fmt-check lint doc supply-chain test ## what has to pass before a change goes in
 

@@ -3,8 +3,9 @@
 //! # Reading this crate
 //!
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
-//! typed values and back, `message.rs` has the request's body and the response, `context.rs` the request around
-//! them, `error.rs` what `?` does. `bindings.rs` is generated from the contract in `wit/`.
+//! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and `media_type.rs` read forms),
+//! `context.rs` the request around them, `input.rs` declares what it takes, `error.rs` what
+//! `?` does. `bindings.rs` is generated from the contract in `wit/`.
 #![deny(missing_docs)]
 
 #[cfg(target_endian = "big")]
@@ -21,7 +22,10 @@ mod context;
 mod error;
 #[doc(hidden)]
 pub mod export;
+mod input;
+mod media_type;
 mod message;
+mod multipart;
 mod tensor;
 
 // Enumerated, so that what an author may rely on is decided here and not by a code generator.
@@ -32,6 +36,7 @@ pub use context::Context;
 pub use context::ContextBuilder;
 pub use error::{Error, Result, internal, invalid};
 pub use half::{bf16, f16};
+pub use multipart::Part;
 pub use tensor::{Element, Rows, TensorError};
 
 /// A handler: what happens to a request before and after the model.
@@ -90,7 +95,7 @@ pub trait Handler: 'static {
     }
 
     /// What the handler takes, asked once when it is loaded: checked before the handler runs, and the endpoint's
-    /// documentation.
+    /// documentation. An empty list says nothing.
     fn input_schema() -> Vec<Input> {
         Vec::new()
     }

@@ -2,9 +2,15 @@
 //!
 //! Both are the contract's own records, so their fields are public and everything here is a convenience.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Response, Result, Sample, internal, invalid};
+use crate::media_type::Parameterised;
+use crate::{Error, Part, Response, Result, Sample, internal, invalid, multipart};
+
+/// Most fields of a form.
+const MAX_FIELDS: usize = 1000;
 
 impl Sample {
     /// A body, for tests.
@@ -21,12 +27,63 @@ impl Sample {
         serde_json::from_slice(&self.body).map_err(|error| explain::<T>(&self.body, error))
     }
 
-    /// The body as text.
+    /// The body as text, by the `charset` of its content type: UTF-8 if there is none, or US-ASCII or ISO-8859-1.
+    /// Borrowed unless it had to be converted.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] if it is not UTF-8.
-    pub fn text(&self) -> Result<&str> {
-        Ok(std::str::from_utf8(&self.body)?)
+    /// [`Error::InvalidInput`] for another charset, and for bytes that are no text in this one.
+    pub fn text(&self) -> Result<Cow<'_, str>> {
+        let charset = Parameterised::new(&self.content_type).parameter("charset").unwrap_or("utf-8".into());
+        match charset.to_ascii_lowercase().as_str() {
+            "utf-8" | "utf8" => Ok(std::str::from_utf8(&self.body)?.into()),
+            "us-ascii" | "ascii" => match self.body.iter().position(|byte| !byte.is_ascii()) {
+                Some(index) => Err(invalid(format!("invalid us-ascii: byte {index} is not within 0 to 127"))),
+                None => Ok(String::from_utf8_lossy(&self.body)),
+            },
+            // Its bytes are the first 256 characters of Unicode.
+            "iso-8859-1" | "latin-1" | "latin1" => {
+                Ok(self.body.iter().map(|byte| char::from(*byte)).collect())
+            }
+            other => {
+                let other: String = other.chars().take(40).collect();
+                Err(invalid(format!("unknown charset `{other}`, expected utf-8, us-ascii or iso-8859-1")))
+            }
+        }
+    }
+
+    /// The fields of an `application/x-www-form-urlencoded` body, names and values, in order. What is no UTF-8 in them is
+    /// replaced by U+FFFD, as in a browser.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for another content type, and for more than 1000 fields.
+    pub fn form(&self) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
+        self.expect("application/x-www-form-urlencoded")?;
+        let fields: Vec<_> = form_urlencoded::parse(&self.body).take(MAX_FIELDS + 1).collect();
+        if fields.len() > MAX_FIELDS {
+            return Err(invalid(format!("more than {MAX_FIELDS} fields")));
+        }
+        Ok(fields)
+    }
+
+    /// The parts of a `multipart/form-data` body, in order. They borrow from it: a file is not copied.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`] for another content type, and for a body that does not keep to RFC 7578, has more than 1000
+    /// parts, or more than 8 KiB of headers in one of them.
+    pub fn multipart(&self) -> Result<Vec<Part<'_>>> {
+        let boundary = self.expect("multipart/form-data")?.parameter("boundary");
+        let boundary =
+            boundary.ok_or_else(|| invalid("malformed multipart: the content type has no boundary"))?;
+        multipart::parts(&self.body, &boundary)
+    }
+
+    fn expect(&self, essence: &str) -> Result<Parameterised<'_>> {
+        let content_type = Parameterised::new(&self.content_type);
+        if content_type.is(essence) {
+            return Ok(content_type);
+        }
+        let got: String = content_type.essence.chars().take(40).collect();
+        Err(invalid(format!("expected `{essence}`, got `{got}`")))
     }
 }
 
@@ -127,7 +184,62 @@ mod tests {
     fn text_may_borrow_from_the_body() {
         let sample = Sample::new("application/json", r#""setosa""#);
         assert_eq!(sample.json::<&str>(), Ok("setosa"));
-        assert_eq!(sample.text(), Ok("\"setosa\""));
+        assert!(matches!(sample.text(), Ok(Cow::Borrowed("\"setosa\""))));
+    }
+
+    #[test]
+    fn text_is_read_by_its_charset() {
+        let text = |content_type: &str, body: &[u8]| match Sample::new(content_type, body).text() {
+            Ok(text) => text.into_owned(),
+            Err(error) => error.to_string(),
+        };
+        for (content_type, body, expected) in [
+            ("", &b"h\xc3\xa9"[..], "hé"),
+            ("text/plain; charset=UTF-8", b"h\xc3\xa9", "hé"),
+            ("text/plain; charset=utf8", b"\xe9", "incomplete utf-8 byte sequence from index 0"),
+            ("text/plain; charset=latin-1", b"\xe9", "é"),
+            ("text/plain; Charset=\"ISO-8859-1\"", b"h\xe9\x80", "hé\u{80}"),
+            ("text/plain; charset=us-ascii", b"hello", "hello"),
+            ("text/plain; charset=ascii", b"h\xe9", "invalid us-ascii: byte 1 is not within 0 to 127"),
+            (
+                "text/plain; charset=utf-16",
+                b"",
+                "unknown charset `utf-16`, expected utf-8, us-ascii or iso-8859-1",
+            ),
+        ] {
+            assert_eq!(text(content_type, body), expected, "{content_type}");
+        }
+    }
+
+    #[test]
+    fn forms() {
+        let form = |body: &str| Sample::new("application/x-www-form-urlencoded; charset=utf-8", body);
+        let field = |name: &str, value: &str| (Cow::from(name.to_owned()), Cow::from(value.to_owned()));
+        let sample = form("a=1&b=h%C3%A9+%26&a=&c&%FF=x");
+        let fields =
+            [field("a", "1"), field("b", "hé &"), field("a", ""), field("c", ""), field("\u{fffd}", "x")];
+        assert_eq!(sample.form().as_deref(), Ok(fields.as_slice()));
+        assert_eq!(form("a&".repeat(1000).as_str()).form().map(|fields| fields.len()), Ok(1000));
+        assert_eq!(form("a&".repeat(1001).as_str()).form().unwrap_err(), invalid("more than 1000 fields"));
+        let other = Sample::new("text/plain; x=1", "a=1");
+        let expected = invalid("expected `application/x-www-form-urlencoded`, got `text/plain`");
+        assert_eq!(other.form().unwrap_err(), expected);
+    }
+
+    #[test]
+    fn forms_with_files() {
+        let body =
+            "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x\"\r\n\r\nhello\r\n--b--\r\n";
+        let sample = Sample::new("Multipart/Form-Data; boundary=\"b\"", body);
+        let parts = sample.multipart().unwrap();
+        let found = (&*parts[0].name, parts[0].filename.as_deref(), parts[0].content_type, parts[0].body);
+        assert_eq!((found, parts.len()), (("f", Some("x"), "text/plain", &b"hello"[..]), 1));
+        let error = |content_type: &str| Sample::new(content_type, body).multipart().unwrap_err().to_string();
+        assert_eq!(error("multipart/form-data"), "malformed multipart: the content type has no boundary");
+        assert_eq!(
+            error("multipart/mixed; boundary=b"),
+            "expected `multipart/form-data`, got `multipart/mixed`"
+        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use host::plugin::{Config, Facts, Isolation, Limits, Network, Outcome, Plugin, Sandbox};
-use host::request::{Head, Request, Response};
+use host::request::{Form, Head, Input, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
 
@@ -143,6 +143,7 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
         limits: Limits::default(),
         isolation,
         hides_credentials: false,
+        schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     };
     Ok(Plugin::load(sandbox, bytes.into(), facts).await?)
@@ -188,7 +189,8 @@ fn request(body: &[u8]) -> Arc<Request> {
     Arc::new(Request {
         id: "bench".into(),
         head: Box::new(Post),
-        body: Bytes::copy_from_slice(body),
+        input: Input::Body(Bytes::copy_from_slice(body), Form::Plain),
+        model: None,
         arrived: Instant::now(),
         deadline: Instant::now() + Duration::from_secs(3600),
         debug: false,

@@ -71,9 +71,10 @@ impl App {
         let addresses = (main.local_addr()?, admin.local_addr()?);
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
         let drain = Drain::default();
+        let activity = Arc::default();
         let served = |endpoints| {
             let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
-            Arc::new(Served { endpoints, metrics, config, drain })
+            Arc::new(Served { activity: Arc::clone(&activity), endpoints, metrics, config, drain })
         };
 
         let nothing = served(Vec::new());
@@ -110,6 +111,11 @@ impl App {
         front.open(Site::new(&served));
         admin_front.open(admin::site(&served));
         Ok(App { served, watched, tls, addresses, serving, admin, stop_admin })
+    }
+
+    /// The addresses, with real port numbers: main, admin.
+    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
+        self.addresses
     }
 
     /// The URLs under which it serves, with real port numbers: main, admin.

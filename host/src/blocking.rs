@@ -7,7 +7,7 @@
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 /// Conversions of this many bytes and more take a millisecond or longer.
-const LARGE: usize = 256 << 10;
+pub const LARGE: usize = 256 << 10;
 
 /// Runs `work`, which takes time in proportion to `bytes`; if that is long, not as one of the runtime's workers.
 pub fn if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {

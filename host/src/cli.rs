@@ -17,7 +17,7 @@ use crate::config::settings::{self, Kind, Scope, Setting};
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done; `serve` has answered every request that it accepted
-  1  failed; for example, a handler or model cannot be loaded
+  1  failed; for example, a handler or model cannot be loaded, or does not answer its example
   2  bad usage or configuration";
 
 // One line a paragraph: clap wraps it to the terminal.
@@ -40,6 +40,10 @@ const EXAMPLE: &str = "\
 Example:
   host serve --plugin handler.wasm --model model.onnx
   curl http://127.0.0.1:8000/ --json '{\"input\": [5.2, 3.6, 1.4, 0.3]}'";
+
+const CHECK_EXAMPLE: &str = "\
+Example:
+  host check --config modelhost.toml";
 
 const RUN_EXAMPLE: &str = "\
 Example:
@@ -65,6 +69,15 @@ pub enum Command {
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, EXAMPLE]),
     )]
     Serve(Settings<true>),
+    /// Load every endpoint as `serve` would, try its examples, and say what breaks. Nothing listens.
+    ///
+    /// Prints a line for each endpoint: how long it took to load and to answer the examples of its input schema, or what is
+    /// wrong. Logs go to stderr.
+    #[command(
+        after_help = CHECK_EXAMPLE,
+        after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, CHECK_EXAMPLE]),
+    )]
+    Check(Settings<true>),
     /// Show what a handler exports and imports, its contract version and size; never runs it.
     Inspect(Inspect),
     /// Send one sample through a handler and a model, without a server.
@@ -111,7 +124,7 @@ pub struct Run {
     pub settings: Settings<false>,
 }
 
-/// Settings given as flags; `SERVE` for those of `host serve`, which are all, else those of `host run`.
+/// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of `host run`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settings<const SERVE: bool>(pub Overrides);
 
@@ -234,10 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn serve_has_a_flag_for_every_setting_and_no_other() {
+    fn serve_and_check_have_a_flag_for_every_setting_and_no_other() {
         let command = Cli::command();
-        let serve = command.find_subcommand("serve").unwrap();
-        let flags: Vec<&str> = serve.get_arguments().filter_map(Arg::get_long).collect();
+        let flags = |name| -> Vec<&str> {
+            command.find_subcommand(name).unwrap().get_arguments().filter_map(Arg::get_long).collect()
+        };
         let expected: Vec<&str> = settings::ALL
             .iter()
             .flat_map(|setting| match setting.kind {
@@ -245,7 +259,8 @@ mod tests {
                 Kind::Value(_) | Kind::List(_) => vec![setting.flag],
             })
             .collect();
-        assert_eq!(flags, expected);
+        assert_eq!(flags("serve"), expected);
+        assert_eq!(flags("check"), expected);
     }
 
     #[test]
@@ -307,7 +322,7 @@ mod tests {
 
     #[test]
     fn help_says_what_cannot_be_guessed() {
-        for subcommand in ["serve", "run"] {
+        for subcommand in ["serve", "run", "check"] {
             let mut command = Cli::command();
             let help = command.find_subcommand_mut(subcommand).unwrap().render_long_help().to_string();
             for text in

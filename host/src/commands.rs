@@ -3,6 +3,7 @@
 //! Place in the flow: below `main.rs`. In: parsed arguments. Out: text on stdout, exit code 0, 1 or 2.
 //! Invariant: stdout holds data only (addresses, answers); everything else goes to stderr.
 
+pub mod check;
 pub mod inspect;
 pub mod run;
 pub mod serve;

@@ -7,12 +7,13 @@
 //! variable counts as unset. Relative paths of the file start from its folder, all others from the current
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
-//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`,
+//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`,
 //! `edge` and [`serve`] put the values together; `problem` is the report.
 
 mod edge;
 mod endpoint;
 mod file;
+mod inputs;
 mod problem;
 mod read;
 pub mod settings;
@@ -156,6 +157,9 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
     let config = server::Config {
         listen: sources.read(&set::LISTEN, table, read::address).unwrap_or(defaults.listen),
         admin_listen: sources.read(&set::ADMIN_LISTEN, table, read::address).unwrap_or(defaults.admin_listen),
+        model_control: sources
+            .read(&set::MODEL_CONTROL, table, read::switch)
+            .unwrap_or(defaults.model_control),
         metrics_on_main: sources
             .read(&set::METRICS_ON_MAIN, table, read::switch)
             .unwrap_or(defaults.metrics_on_main),

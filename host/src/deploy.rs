@@ -6,6 +6,7 @@
 //! ([`swap`] for handlers, [`models`] for models); a request that began on a generation ends on it.
 
 pub mod models;
+pub mod smoke;
 pub mod swap;
 pub mod watch;
 
@@ -58,6 +59,10 @@ pub struct EndpointConfig {
     pub watch: bool,
     /// Who may call it; without keys, everybody.
     pub keys: Keys,
+    /// What it takes, if that was configured; it wins over what the handler says.
+    pub schema: Option<Arc<Schema>>,
+    /// Whether a generation has to answer the schema's example before it serves.
+    pub smoke: bool,
     /// What a request may use.
     pub limits: pipeline::Limits,
 }
@@ -90,6 +95,11 @@ impl Generation {
     /// What it takes, if the configuration or the handler says so.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.pipeline.schema.as_ref()
+    }
+
+    /// What tensors have to fit, if that is not the model's signature alone.
+    pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
+        self.pipeline.schema_of_tensors()
     }
 
     /// The model that requests go to by themselves, if there is one and it is loaded.
@@ -140,11 +150,12 @@ impl Endpoint {
     /// it asks here first; [`Endpoint::knock`] asks by itself.
     ///
     /// # Errors
-    /// `unauthorized`.
+    /// `unauthorized`, counted already.
     pub fn admit(&self, presented: Presented<'_>) -> Result<(), RequestError> {
         if self.config.keys.admit(presented) {
             return Ok(());
         }
+        self.metrics.error(Code::Unauthorized);
         let message = format!("`{}` wants a key: send `authorization: Bearer KEY`", self.config.name);
         Err(RequestError::new(Code::Unauthorized, Stage::Admit, message))
     }
@@ -154,8 +165,8 @@ impl Endpoint {
     /// # Errors
     /// `unauthorized` or `overloaded`, counted already.
     pub fn knock(&self, presented: Presented<'_>) -> Result<Visit<'_>, RequestError> {
-        let guest = self.admit(presented).and_then(|()| self.door.knock());
-        let guest = guest.inspect_err(|refusal| self.metrics.error(refusal.code))?;
+        self.admit(presented)?;
+        let guest = self.door.knock().inspect_err(|refusal| self.metrics.error(refusal.code))?;
         Ok(Visit { endpoint: self, counted: false, _guest: guest })
     }
 
@@ -167,6 +178,12 @@ impl Endpoint {
     /// Requests that have arrived and have no answer yet.
     pub fn unanswered(&self) -> usize {
         self.door.guests()
+    }
+
+    /// Requests that could be in flight beside those that are, now.
+    pub fn free_places(&self) -> usize {
+        let (in_flight, _) = self.door.load();
+        self.config.limits.concurrency.saturating_sub(in_flight)
     }
 
     /// Brings the gauges up to date, before they are rendered.
@@ -190,7 +207,8 @@ impl Visit<'_> {
             Ok(_) => endpoint.metrics.ok(),
             Err(error) => endpoint.metrics.error(error.code),
         }
-        endpoint.metrics.durations(trace.elapsed(), trace.durations());
+        let total = trace.elapsed();
+        endpoint.metrics.durations(request.arrived, total, outcome.is_ok(), trace.durations());
         if let Some(requests) = trace.batch() {
             endpoint.metrics.run(requests);
         }

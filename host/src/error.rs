@@ -6,7 +6,11 @@
 //! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and a
 //! test compares.
 
+mod fault;
+
 use std::fmt;
+
+pub use self::fault::{Expected, Fault, FaultKind, MOST_FAULTS, Mistake, MistakeKind};
 
 /// Where in the pipeline a request was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,7 +65,7 @@ pub enum Code {
     BodyTooLarge,
     /// The head is longer than the server takes, or has more headers.
     HeadTooLarge,
-    /// The built-in conversion reads JSON only, and this is something else.
+    /// The built-in conversion reads JSON only, and this is something else; or the body is packed as nobody here unpacks it.
     UnsupportedMediaType,
     /// As many requests are waiting as may wait.
     Overloaded,
@@ -151,17 +155,25 @@ pub struct RequestError {
     pub message: String,
     /// For the log: causes, backtraces, a handler's own words. Shown to the caller only under `--debug`.
     pub detail: Option<String>,
+    /// What is wrong with which input, if it is that and the endpoint has a schema; `message` says the same.
+    pub faults: Vec<Fault>,
 }
 
 impl RequestError {
     /// A failure whose message says everything.
     pub fn new(code: Code, stage: Stage, message: impl Into<String>) -> Self {
-        RequestError { code, stage, message: message.into(), detail: None }
+        RequestError { code, stage, message: message.into(), detail: None, faults: Vec::new() }
     }
 
     /// A failure the caller can mend: 400 `invalid_input`.
     pub fn invalid(stage: Stage, message: impl Into<String>) -> Self {
         RequestError::new(Code::InvalidInput, stage, message)
+    }
+
+    /// Inputs that are not as the endpoint's schema says: 400 `invalid_input`.
+    pub fn faulty(stage: Stage, faults: Vec<Fault>) -> Self {
+        let message = fault::line(&faults);
+        RequestError { faults, ..RequestError::invalid(stage, message) }
     }
 
     /// Adds what only the log may know.

@@ -24,20 +24,24 @@ pub fn is_credential(name: &str) -> bool {
     HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
 }
 
-/// What a request shows to be let in: the values of [`HEADERS`].
+/// What a request shows to be let in: the values of [`HEADERS`], or that it is the operator's.
 #[derive(Clone, Copy, Default)]
 pub struct Presented<'a> {
-    /// `authorization: Bearer KEY`, or `Api-Key KEY`.
-    pub authorization: Option<&'a str>,
-    /// `x-banana-api-key: KEY`.
-    pub api_key: Option<&'a str>,
+    authorization: Option<&'a str>,
+    api_key: Option<&'a str>,
+    is_operator: bool,
 }
 
 impl<'a> Presented<'a> {
     /// What the first header of each name says; `header` gives its value.
     pub fn of(header: impl Fn(&'static str) -> Option<&'a str>) -> Presented<'a> {
         let [authorization, api_key] = HEADERS;
-        Presented { authorization: header(authorization), api_key: header(api_key) }
+        Presented { authorization: header(authorization), api_key: header(api_key), is_operator: false }
+    }
+
+    /// A request of the operator, who was let in at the admin listener and needs no other key.
+    pub fn operator() -> Presented<'a> {
+        Presented { is_operator: true, ..Presented::default() }
     }
 
     fn keys(self) -> impl Iterator<Item = &'a str> {
@@ -85,7 +89,7 @@ impl Keys {
 
     /// Whether what a request shows opens the door.
     pub fn admit(&self, presented: Presented<'_>) -> bool {
-        self.is_empty() || presented.keys().any(|key| self.contain(key))
+        self.is_empty() || presented.is_operator || presented.keys().any(|key| self.contain(key))
     }
 
     fn contain(&self, key: &str) -> bool {
@@ -142,6 +146,7 @@ mod tests {
             assert_eq!(admits(keys, headers), expected, "{headers:?}");
         }
         assert!(admits("# none\n", &[]), "without keys everybody is let in");
+        assert!(Keys::parse(keys).unwrap().admit(Presented::operator()));
         let longest = "k".repeat(LONGEST);
         assert!(admits(&longest, &[&format!("authorization: Bearer {longest}")]));
     }

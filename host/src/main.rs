@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use host::cli::{self, Command};
-use host::commands::{self, inspect, run, serve};
+use host::commands::{self, check, inspect, run, serve};
 
 /// Requests make and drop many small objects on many threads; this allocator does that at half the C library's cost.
 #[global_allocator]
@@ -13,6 +13,7 @@ fn main() -> ExitCode {
     quiet_tensorflow();
     let outcome = match cli::parse() {
         Command::Serve(arguments) => serve::serve(&arguments.0),
+        Command::Check(arguments) => check::check(&arguments.0),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Run(arguments) => run::run(&arguments),
     };

@@ -51,6 +51,9 @@ use plan::Plan;
 pub use schedule::{Batching, Wait};
 use sessions::Sessions;
 
+/// What the signature of a model is called that has but one and no name for it.
+pub const DEFAULT_SIGNATURE_KEY: &str = "serving_default";
+
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Device {
@@ -157,6 +160,7 @@ impl Prediction {
 pub struct Model {
     location: Location,
     device: Device,
+    signature_key: Option<String>,
     sessions: Arc<Sessions>,
 }
 
@@ -198,12 +202,17 @@ impl Model {
             duration_ms = started.elapsed().as_millis(),
             "model loaded"
         );
-        Ok(Model { location, device: loaded.device, sessions })
+        Ok(Model { location, device: loaded.device, signature_key: loaded.signature_key, sessions })
     }
 
     /// What the model takes and returns.
     pub fn signature(&self) -> &Arc<Signature> {
         &self.sessions.signature
+    }
+
+    /// The name of its signature; `serving_default` for an ONNX model, which has but one.
+    pub fn signature_key(&self) -> &str {
+        self.signature_key.as_deref().unwrap_or(DEFAULT_SIGNATURE_KEY)
     }
 
     /// Where it was found.

@@ -27,7 +27,7 @@ use self::models::Models;
 use self::trace::Trace;
 use crate::error::{Code, RequestError, Stage};
 use crate::model::{Lane, ModelError};
-use crate::plugin::{self, Lease, Outcome, Plugin};
+use crate::plugin::{self, Lease, Outcome, Plugin, Stages};
 use crate::request::{Input, Output, Request, until};
 use crate::schema::Schema;
 use crate::tensor::Tensor;
@@ -85,8 +85,12 @@ impl Pipeline {
         });
 
         let model = self.models.of(request)?;
+        let checked = match &self.schema {
+            Some(schema) => pre_inference::check(schema, self.stages(), model, request)?,
+            None => None,
+        };
         let mut lease = self.lend(request, model).await?;
-        let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request).await {
+        let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
             Ok(Outcome::Next(inputs)) => inputs,
             Ok(Outcome::Respond(response)) => return finish(lease, Ok(Output::Response(response))),
             Err(error) => return finish(lease, Err(error)),
@@ -109,6 +113,15 @@ impl Pipeline {
             });
         }
         finish(lease, output)
+    }
+
+    /// What tensors have to fit: `None` if there is no schema, or if they go past the handler to the model.
+    pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
+        self.schema.as_ref().filter(|_| !pre_inference::passes_by(self.stages(), !self.models.0.is_empty()))
+    }
+
+    fn stages(&self) -> Stages {
+        self.plugin.as_ref().map(|plugin| plugin.stages()).unwrap_or_default()
     }
 
     /// The instance that will serve this request, from here to the end.

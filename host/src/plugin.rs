@@ -35,6 +35,7 @@ use self::instance::{Instance, StartError, State};
 use self::project::ProjectView;
 use crate::error::RequestError;
 use crate::request::{Request, Response};
+use crate::schema::Schema;
 use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
 
@@ -121,6 +122,8 @@ pub struct Facts {
     pub isolation: Isolation,
     /// Whether the headers that carry keys are kept from it.
     pub hides_credentials: bool,
+    /// What the endpoint takes, as configured; without it the handler is asked.
+    pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.
     pub instances: Instances,
 }
@@ -157,6 +160,10 @@ pub enum LoadError {
     Export { export: &'static str, cause: wasmtime::Error },
     #[error("fails to start: {0}")]
     Start(String),
+    #[error(
+        "says what it takes in a way that cannot be used: {0}\n  hint: mend its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
+    )]
+    Schema(String),
     #[error(transparent)]
     Project(#[from] ProjectError),
 }
@@ -181,6 +188,7 @@ pub struct Plugin {
     /// No longer current: instances that come back are not kept.
     retired: AtomicBool,
     digest: String,
+    schema: Option<Arc<Schema>>,
 }
 
 /// What a stage leads to.
@@ -193,17 +201,21 @@ pub enum Outcome<T> {
 }
 
 impl Plugin {
-    /// Compiles and checks a component, then starts a first instance, so that a component which cannot run never
-    /// becomes current. Takes milliseconds to seconds, on a thread of its own.
+    /// Compiles and checks a component, then starts a first instance and asks it for its schema, so that a component
+    /// which cannot run never becomes current. Takes milliseconds to seconds, on a thread of its own.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
     pub async fn load(sandbox: &Sandbox, bytes: Bytes, facts: Facts) -> Result<Plugin, LoadError> {
         let sandbox = sandbox.clone();
         let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&sandbox, &bytes, facts));
-        let plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
+        let mut plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
         let first = plugin.fresh(Instant::now() + START_TIMEOUT).await;
-        let first = first.map_err(|error| LoadError::Start(error.to_string()))?;
+        let mut first = first.map_err(|error| LoadError::Start(error.to_string()))?;
+        if plugin.schema.is_none() {
+            plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
+            first.end();
+        }
         plugin.give_back(first);
         Ok(plugin)
     }
@@ -224,6 +236,7 @@ impl Plugin {
         Ok(Plugin {
             idle: Idle::new(),
             retired: AtomicBool::new(false),
+            schema: facts.schema.clone(),
             shared: Arc::new(Shared { pre, exports, facts, project, pace: Pace::default() }),
             digest: digest(bytes),
         })
@@ -237,6 +250,11 @@ impl Plugin {
     /// Which stages the handler takes part in.
     pub fn stages(&self) -> Stages {
         self.shared.exports.stages()
+    }
+
+    /// What it takes: as configured, else as the handler says.
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        self.schema.as_ref()
     }
 
     /// Lends an instance to a request that goes to a model of this `signature`, if it goes to one: an idle one under

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::json::serving::Serving;
 use crate::json::write;
 use crate::tensor::Tensor;
 
@@ -53,13 +54,13 @@ pub enum Input {
 }
 
 /// How the built-in conversion reads a body and writes the answer, where the handler has no say in it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Default)]
 pub enum Form {
     /// An object of inputs, or a bare value for a single input; outputs as a list.
     #[default]
     Plain,
-    /// TensorFlow Serving's: `instances` or `inputs`; `predictions` or `outputs`.
-    Serving,
+    /// TensorFlow Serving's: `instances` or `inputs`; `predictions` or `outputs`. The body is known to be JSON.
+    Serving(Serving),
 }
 
 /// Tensors in place of a body.

@@ -1,23 +1,36 @@
 //! What an endpoint takes, as declared: by its configuration, or by its handler.
 //!
-//! Place in the flow: held against every request before the handler runs; the source of an endpoint's documentation.
-//! In: names, datatypes, shapes, examples. Out: a JSON Schema of the body.
+//! Place in the flow: held against every request before the handler runs ([`check`]); the source of an endpoint's
+//! documentation and of the example that is tried before it serves.
+//! In: names, datatypes, shapes, examples. Out: whether a request fits, tensors, a JSON Schema of the body.
+//! Invariant: a [`Schema`] that serves has passed [`Schema::flaws`], so its examples fit and its size is bounded.
 
+pub mod check;
+
+use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 
+use half::{bf16, f16};
 use serde_json::{Map, Value, json};
 
-use crate::tensor::Datatype;
+use crate::error::Fault;
+use crate::tensor::{Datatype, Extent, LARGEST_RANK, Signature, TensorSpec};
+
+/// Most inputs of an endpoint.
+pub const MOST_INPUTS: usize = 100;
+/// Longest name of an input, in bytes.
+const LONGEST_NAME: usize = 256;
 
 /// The inputs of an endpoint, in the order they were declared.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Schema {
     /// Each of them; names are unique.
     pub inputs: Vec<Input>,
 }
 
 /// One input.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
     /// Its key in a JSON body, its name in a request of the Open Inference Protocol.
     pub name: Arc<str>,
@@ -43,18 +56,92 @@ impl Schema {
         json!({ "type": "object", "properties": properties, "required": required })
     }
 
-    /// A body made of the examples; `None` if a required input has none.
+    /// A body made of the examples; `None` if there are none, or a required input has none.
     pub fn example(&self) -> Option<Value> {
-        let lacks = |input: &&Input| input.required && input.example.is_none();
-        if self.inputs.iter().any(|input| lacks(&input)) {
+        if self.inputs.iter().any(|input| input.required && input.example.is_none()) {
             return None;
         }
         let example = |input: &Input| Some((input.name.to_string(), input.example.clone()?));
-        Some(Value::Object(self.inputs.iter().filter_map(example).collect()))
+        let examples: Map<String, Value> = self.inputs.iter().filter_map(example).collect();
+        (!examples.is_empty()).then_some(Value::Object(examples))
+    }
+
+    /// The inputs as those of a model.
+    pub fn signature(&self) -> Signature {
+        let extent = |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(None), Extent::Fixed);
+        let spec = |input: &Input| TensorSpec {
+            name: input.name.clone(),
+            datatype: input.datatype,
+            shape: input.shape.iter().map(extent).collect(),
+        };
+        Signature { inputs: self.inputs.iter().map(spec).collect(), outputs: Vec::new() }
+    }
+
+    /// Everything that is wrong with the declaration.
+    pub fn flaws(&self) -> Vec<Flaw> {
+        if self.inputs.len() > MOST_INPUTS {
+            return vec![Flaw::Inputs(self.inputs.len())];
+        }
+        let mut names = HashSet::new();
+        let twice = self.inputs.iter().filter(|input| !names.insert(&input.name));
+        let twice = twice.map(|input| Flaw::Twice(input.name.clone()));
+        self.inputs.iter().flat_map(Input::flaws).chain(twice).collect()
+    }
+}
+
+/// What is wrong with a declared input. The text is for whoever declared it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flaw {
+    /// There are more than [`MOST_INPUTS`].
+    Inputs(usize),
+    /// Two have this name.
+    Twice(Arc<str>),
+    /// It cannot be called so.
+    Name(Arc<str>),
+    /// An extent is less than -1, or there are more than [`LARGEST_RANK`].
+    Shape(Arc<str>),
+    /// It is required and has no example.
+    NoExample(Arc<str>),
+    /// Its example is none.
+    Example(Fault),
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Flaw::Inputs(count) => write!(f, "{count} inputs, more than {MOST_INPUTS}"),
+            Flaw::Twice(name) => write!(f, "input `{name}`: declared twice"),
+            Flaw::Name(name) => write!(f, "`{}` cannot be an input's name", check::shown(name)),
+            Flaw::Shape(name) => {
+                write!(f, "input `{name}`: a shape is at most {LARGEST_RANK} extents of 0 and more, or -1")
+            }
+            Flaw::NoExample(name) => write!(f, "example not specified for input --> {name}"),
+            Flaw::Example(fault) => write!(f, "the example does not fit: {fault}"),
+        }
     }
 }
 
 impl Input {
+    /// Everything that is wrong with its declaration; the example is judged if the rest is fine.
+    pub fn flaws(&self) -> Vec<Flaw> {
+        let name = || self.name.clone();
+        let mut flaws = Vec::new();
+        if self.name.is_empty() || self.name.len() > LONGEST_NAME || self.name.chars().any(char::is_control) {
+            flaws.push(Flaw::Name(name()));
+        }
+        if self.shape.len() > LARGEST_RANK || self.shape.iter().any(|extent| *extent < -1) {
+            flaws.push(Flaw::Shape(name()));
+        }
+        match &self.example {
+            None if self.required => flaws.push(Flaw::NoExample(name())),
+            Some(example) if flaws.is_empty() => {
+                flaws.extend(check::value(self, &example.to_string()).err().map(Flaw::Example));
+            }
+            _ => {}
+        }
+        flaws
+    }
+
     /// Whether its value in JSON is bare, not a list.
     pub fn is_scalar(&self) -> bool {
         matches!(self.shape.as_slice(), [] | [1])
@@ -92,6 +179,7 @@ fn element(datatype: Datatype) -> Value {
             "maximum": bound(most).unwrap_or_default(),
         })
     };
+    let number = |most: f64| json!({ "type": "number", "minimum": -most, "maximum": most });
     match datatype {
         Datatype::Bool => json!({ "type": "boolean" }),
         Datatype::Uint8 => integer(0, u8::MAX.into()),
@@ -102,7 +190,13 @@ fn element(datatype: Datatype) -> Value {
         Datatype::Int16 => integer(i16::MIN.into(), i16::MAX.into()),
         Datatype::Int32 => integer(i32::MIN.into(), i32::MAX.into()),
         Datatype::Int64 => integer(i64::MIN.into(), i64::MAX.into()),
-        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => json!({ "type": "number" }),
+        Datatype::Fp16 => number(f16::MAX.into()),
+        Datatype::Bf16 => number(bf16::MAX.into()),
+        Datatype::Fp32 => number(f32::MAX.into()),
+        Datatype::Fp64 => json!({ "type": "number" }),
         Datatype::Bytes => json!({ "type": "string" }),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,12 +12,14 @@ pub mod front;
 pub mod http;
 pub mod admin;
 pub mod models;
+mod activity;
 mod status;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::activity::Activity;
 use crate::deploy::Endpoint;
 use crate::keys::Keys;
 use crate::telemetry::metrics::Metrics;
@@ -29,6 +31,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics, health and administration are served.
     pub admin_listen: SocketAddr,
+    /// Whether clients of the main listener may load and unload models.
+    pub model_control: bool,
     /// Whether `GET /metrics` is answered on the main listener too.
     pub metrics_on_main: bool,
     /// Value of `access-control-allow-origin`; `None` sends no CORS header.
@@ -52,6 +56,7 @@ impl Default for Config {
         Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
+            model_control: false,
             metrics_on_main: true,
             cors_allow_origin: Some("*".to_owned()),
             debug: false,
@@ -66,6 +71,8 @@ impl Default for Config {
 
 /// What both listeners serve.
 pub struct Served {
+    /// What requests there are and have been.
+    pub activity: Arc<Activity>,
     /// Every endpoint, in the order of the configuration; none until all are loaded.
     pub endpoints: Vec<Arc<Endpoint>>,
     /// The process's metrics.

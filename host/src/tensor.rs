@@ -30,6 +30,29 @@ pub enum Datatype {
 }
 
 impl Datatype {
+    /// Every datatype.
+    pub const ALL: [Datatype; 14] = [
+        Datatype::Bool,
+        Datatype::Uint8,
+        Datatype::Uint16,
+        Datatype::Uint32,
+        Datatype::Uint64,
+        Datatype::Int8,
+        Datatype::Int16,
+        Datatype::Int32,
+        Datatype::Int64,
+        Datatype::Fp16,
+        Datatype::Bf16,
+        Datatype::Fp32,
+        Datatype::Fp64,
+        Datatype::Bytes,
+    ];
+
+    /// The datatype that the protocol calls `name`.
+    pub fn named(name: &str) -> Option<Datatype> {
+        Datatype::ALL.into_iter().find(|datatype| datatype.name() == name)
+    }
+
     /// Bytes an element takes; `None` for [`Datatype::Bytes`], whose elements carry their own length.
     pub fn size(self) -> Option<usize> {
         match self {

@@ -7,7 +7,8 @@ Out: encoder.onnx, a sentence encoder built like MiniLM: `input_ids` and `attent
      `embedding`, FP32 `[batch, hidden]`, mean-pooled and of length one;
      image.onnx, a classifier built like ResNet-18: `pixels`, FP32 `[batch, 3, 224, 224]`, to `logits`, FP32
      `[batch, 1000]`;
-     NAME.body, the request of one row that is sent; NAME.json, the answer that has to come back.
+     NAME.body, the request of one row that is sent; NAME.json, the answer that has to come back; oip.body and oip.json, the
+     same image and the logits by the Open Inference Protocol, its binary extension in the request.
 
 The nodes are those that exporters write, so that ONNX Runtime finds the patterns that it fuses. Before a file is
 written, the encoder's graph is compared with the same encoder in NumPy, and the rows of a batch with the same rows
@@ -245,9 +246,12 @@ def main() -> None:
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
 
-    def write(name: str, model: onnx.ModelProto, body: bytes, answer: dict) -> None:
+    def exchange(name: str, body: bytes, answer: dict | list) -> None:
         (folder / f"{name}.body").write_bytes(body)
         (folder / f"{name}.json").write_text(json.dumps(answer) + "\n")
+
+    def write(name: str, model: onnx.ModelProto, body: bytes, answer: dict) -> None:
+        exchange(name, body, answer)
         (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
 
     tiny = Encoder(layers=2, hidden=32, heads=4, inner=64, vocabulary=50, positions=16)
@@ -269,8 +273,13 @@ def main() -> None:
     scores = np.exp(logits - logits.max())
     scores /= scores.sum()
     top = [{"class": int(index), "score": float(scores[index])} for index in np.argsort(-scores)[:5]]
+    data = pixels[0].astype("<f4").tobytes()
+    tensor = {"name": "pixels", "shape": [1, 3, 224, 224], "datatype": "FP32"}
+    tensor["parameters"] = {"binary_data_size": len(data)}
+    header = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
+    exchange("oip", header.encode() + data, logits.tolist())
     # Last of all: scripts/bench.sh goes by the date of image.onnx.
-    write("image", model, pixels[0].astype("<f4").tobytes(), {"top": top})
+    write("image", model, data, {"top": top})
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 -- The load of one window: the same POST again and again, then one line of JSON with what happened.
 --
 -- Place in the flow: `servers.py` starts `wrk -t1 -s post.lua URL` once per window and reads the line.
--- In:  the body's file in BENCH_BODY, its media type in BENCH_CONTENT_TYPE, and in BENCH_SETTLE_MS for how long
+-- In:  the body's file in BENCH_BODY, its headers in BENCH_HEADERS, one a line, and in BENCH_SETTLE_MS for how long
 --      answers are not yet counted towards the rate.
 -- Out: on standard output, after wrk's own report, counts, microseconds and errors. `counted` answers arrived in
 --      `counted_us`, from when the server had settled to the end; all other figures are of the whole window.
@@ -15,7 +15,9 @@
 local file = assert(io.open(assert(os.getenv("BENCH_BODY"), "BENCH_BODY is not set"), "rb"))
 wrk.method = "POST"
 wrk.body = file:read("*a")
-wrk.headers["content-type"] = assert(os.getenv("BENCH_CONTENT_TYPE"), "BENCH_CONTENT_TYPE is not set")
+for name, value in assert(os.getenv("BENCH_HEADERS"), "BENCH_HEADERS is not set"):gmatch("([^:\n]+): ([^\n]*)") do
+  wrk.headers[name] = value
+end
 file:close()
 
 local settle_us = assert(tonumber(os.getenv("BENCH_SETTLE_MS")), "BENCH_SETTLE_MS is not a number") * 1000

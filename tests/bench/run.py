@@ -134,7 +134,7 @@ def require(options: argparse.Namespace) -> None:
     for work in options.workloads:
         needed = [work.model, work.plugin, work.body, work.expected]
         needed += [server.binary for server in chosen_servers(work, options)]
-        for path in (path for path in needed if not path.exists()):
+        for path in (path for path in needed if path and not path.exists()):
             missing[f"`{path.relative_to(ROOT)}`, for {work.name}"] = "run `make bench`, which makes it"
     if missing:
         raise BenchError("\n".join(f"missing: {what}\nhint: {hint}" for what, hint in missing.items()))

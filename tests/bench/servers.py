@@ -67,7 +67,7 @@ class Running:
 
     def _ask(self, work: Workload) -> bytes:
         """Sends the workload's request once; the answer's body."""
-        request = urllib.request.Request(self.url, work.body.read_bytes(), {"content-type": work.content_type})
+        request = urllib.request.Request(self.url, work.body.read_bytes(), work.headers)
         try:
             with urllib.request.urlopen(request, timeout=START_SECONDS) as response:
                 return response.read()
@@ -107,7 +107,7 @@ class Running:
             env={
                 **os.environ,
                 "BENCH_BODY": str(work.body),
-                "BENCH_CONTENT_TYPE": work.content_type,
+                "BENCH_HEADERS": "\n".join(f"{name}: {value}" for name, value in work.headers.items()),
                 "BENCH_SETTLE_MS": str(settle_ms),
             },
             capture_output=True,

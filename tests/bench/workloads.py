@@ -10,6 +10,7 @@ import dataclasses
 import json
 import math
 import pathlib
+import struct
 from collections.abc import Callable
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -33,7 +34,7 @@ class Workload:
 
     name: str
     model: pathlib.Path
-    plugin: pathlib.Path
+    plugin: pathlib.Path | None
     content_type: str
     body: pathlib.Path
     expected: pathlib.Path
@@ -45,15 +46,26 @@ class Workload:
     """Length of a window, unless the command line gives another."""
     settle_ms: int
     """How long into a window answers do not yet count towards the rate, see `post.lua`."""
+    binary: bool = False
+    """Whether it is sent and answered by the Open Inference Protocol's binary tensor data extension."""
 
     @property
     def path(self) -> str:
         """Where the endpoint answers."""
-        return f"/{self.name}"
+        return f"/v2/models/{self.name}/infer" if self.binary else f"/{self.name}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What is sent with the body."""
+        headers = {"content-type": self.content_type}
+        if self.binary:
+            headers["inference-header-content-length"] = str(len(header_of(self.body.read_bytes())[1]))
+        return headers
 
     def wrong(self, answer: bytes) -> str | None:
         """What is wrong with the body of an answer."""
-        return different(json.loads(answer), json.loads(self.expected.read_bytes()), self.tolerance, "answer")
+        got = first_output(answer) if self.binary else json.loads(answer)
+        return different(got, json.loads(self.expected.read_bytes()), self.tolerance, "answer")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +100,20 @@ class Goal:
         return [f"{'≥' if least else '≤'} {limit:.2f}", "met" if kept else "missed"]
 
 
+def header_of(message: bytes) -> tuple[dict, bytes]:
+    """The JSON that a binary message begins with, parsed and as it stands there."""
+    text = message.decode("latin-1")
+    value, end = json.JSONDecoder().raw_decode(text)
+    return value, message[:end]
+
+
+def first_output(answer: bytes) -> list[float]:
+    """The values of a binary answer's only output."""
+    header, text = header_of(answer)
+    size = header["outputs"][0]["parameters"]["binary_data_size"]
+    return [value for (value,) in struct.iter_unpack("<f", answer[len(text) : len(text) + size])]
+
+
 def different(got: object, expected: object, tolerance: float, where: str) -> str | None:
     """The first place where two JSON values differ; numbers may by `tolerance`."""
     if isinstance(expected, dict) and isinstance(got, dict) and got.keys() == expected.keys():
@@ -109,7 +135,7 @@ def host(*more: str) -> Callable[[Workload], list[str]]:
     def arguments(work: Workload) -> list[str]:
         return [
             "serve",
-            *("--plugin", str(work.plugin)),
+            *(("--plugin", str(work.plugin)) if work.plugin else ()),
             *("--model", str(work.model)),
             *("--name", work.name),
             *("--listen", "127.0.0.1:0"),
@@ -164,6 +190,19 @@ WORKLOADS = [
         seconds=6,
         settle_ms=1500,
     ),
+    Workload(
+        name="oip",
+        model=MADE / "image.onnx",
+        plugin=None,
+        content_type="application/octet-stream",
+        body=MADE / "oip.body",
+        expected=MADE / "oip.json",
+        tolerance=1e-3,
+        servers=(CEILING, WORKER),
+        seconds=6,
+        settle_ms=1500,
+        binary=True,
+    ),
 ]
 
 GOALS = [
@@ -174,5 +213,6 @@ GOALS = [
     Goal("encoder", BATCHING, "rps", (64,), 1.45),
     Goal("encoder", BATCHING, "rps", (1, 8, 64), 0.97, base=WORKER),
     Goal("image", WORKER, "rps", (1, 8, 64), 0.95),
+    Goal("oip", WORKER, "rps", (1, 8, 64), 0.95),
     Goal("image", BATCHING, "rps", (1, 8, 64), 0.97, base=WORKER),
 ]

@@ -10,10 +10,13 @@
 )]
 
 mod batching;
+mod check;
 mod cli;
+mod content_types;
 mod device;
 mod edge;
 mod hangup;
+mod inferless;
 mod instances;
 mod iris;
 mod isolation;
@@ -22,15 +25,22 @@ mod loading;
 mod metrics;
 mod models;
 mod no_handler;
+mod oip;
+mod oip_binary;
+mod oip_clients;
+mod oip_models;
 mod overload;
+mod potassium;
 mod protocol;
 mod reference;
 mod sandbox;
+mod schema;
 mod shutdown;
 mod start;
 mod swap;
 mod tensorflow;
 mod tidy;
 mod tls;
+mod v1;
 mod values;
 mod watch;

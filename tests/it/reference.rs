@@ -1,5 +1,5 @@
-//! docs/reference.md against a running host: metrics, error codes, the admin API. (The tables of flags and config keys
-//! are held by the host's own unit tests.)
+//! docs/reference.md against a running host: metrics, error codes, the admin API, the Open Inference Protocol. (The tables of flags
+//! and config keys are held by the host's own unit tests.)
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -87,6 +87,21 @@ fn the_error_codes_are_those_of_the_reference() {
 }
 
 #[test]
+fn the_open_inference_protocol_is_that_of_the_reference() {
+    let host = Host::with(None, Some(&model("iris_static")), &["--name", "iris", "--model-control"]);
+    let calls = table("Open Inference Protocol", "call");
+    assert!(!calls.is_empty());
+    for call in calls {
+        let call = plain(&call[0]).replace("{model}", "iris");
+        let (method, path) = call.split_once(' ').expect("a method and a path");
+        // What is asked for an inference is not there, the call is.
+        let expected = if path.ends_with("/infer") { 400 } else { 200 };
+        let reply = host.request(method, path, &[], b"");
+        assert_eq!(reply.status, expected, "{call}: {}", reply.text());
+    }
+}
+
+#[test]
 fn the_admin_api_is_that_of_the_reference() {
     let host = iris();
     let calls = table("Admin API", "call");
@@ -107,4 +122,32 @@ fn the_admin_api_is_that_of_the_reference() {
     for header in headers {
         assert!(reply.header(&header).is_some(), "no `{header}` in {:?}", reply.headers);
     }
+}
+
+#[test]
+fn the_other_protocols_are_those_of_the_reference() {
+    let host = Host::with(None, Some(&model("iris_static")), &["--name", "iris"]);
+    let flower = "[5.2,3.6,1.4,0.3]";
+    for row in table("Other protocols", "call") {
+        let call = plain(&row[0]).replace("{m}", "iris");
+        for call in call.split(", ") {
+            // With and without what is optional.
+            let short =
+                call.split_once('[').map(|(head, rest)| [head, rest.split_once(']').unwrap().1].concat());
+            let long = call.replace(['[', ']'], "").replace("{v}", "1");
+            for call in short.iter().chain([&long]) {
+                let (method, path) = call.split_once(' ').expect("a method and a path");
+                let reply =
+                    host.request(method, path, &[], if method == "POST" { flower.as_bytes() } else { b"" });
+                let expected = if path.ends_with("/schema") { 404 } else { 200 };
+                assert_eq!(reply.status, expected, "{call}: {}", reply.text());
+                assert!(!reply.text().contains("no endpoint"), "{call}");
+            }
+        }
+    }
+    let status = host.get("/_k/status").json();
+    let found: BTreeSet<String> = status.as_object().unwrap().keys().cloned().collect();
+    let written: BTreeSet<String> =
+        table("Other protocols", "key").iter().map(|row| plain(&row[0])).collect();
+    assert_eq!(written, found);
 }

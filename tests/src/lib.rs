@@ -13,8 +13,10 @@
     reason = "test support: a panic is how a test fails"
 )]
 
+pub mod clients;
 pub mod frames;
 pub mod load;
+pub mod oip;
 pub mod tls;
 pub mod wire;
 

@@ -51,7 +51,9 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
 
 async fn load(config: app::Config) -> anyhow::Result<Endpoint> {
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
-    let endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
+    let mut endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
+    // The sample is what is to be tried.
+    endpoint.smoke = false;
     let catalog = Arc::new(Catalog::new(config.model));
     Ok(Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?)
 }

@@ -9,11 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Sources;
 use super::file::Table;
 use super::problem::Complaint;
 use super::read::{self, Given, Metadata, Reading};
 use super::settings::{self as set, Setting};
+use super::{Sources, inputs};
 use crate::model::{Batching, Device, ModelConfig, Wait};
 use crate::plugin::{Isolation, Network};
 use crate::{deploy, pipeline, plugin};
@@ -83,6 +83,8 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
         keys: super::edge::keys(sources, &set::KEY, table),
+        smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
+        schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),
         batching: batching(sources, table),
         name,
@@ -295,7 +297,7 @@ fn path(given: &Given<'_>) -> Reading<String> {
 /// Whether the server itself answers at `path` or below it.
 fn reserved(path: &str) -> Option<Complaint> {
     let first = path.split('/').nth(1).unwrap_or_default();
-    ["metrics", "healthz", "v2", "admin"].contains(&first).then(|| {
+    ["metrics", "healthz", "v1", "v2", "admin", "_k", "__status__"].contains(&first).then(|| {
         Complaint::new(
             format!("`/{first}` is the server's own"),
             format!("choose another path, such as `/models{path}`"),

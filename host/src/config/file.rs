@@ -4,6 +4,7 @@
 //! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
 //! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
 //! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same keys.
+//! `input.NAME` has keys of its own, [`INPUT_KEYS`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -29,6 +30,9 @@ pub(super) struct File {
     pub endpoints: Vec<Table>,
 }
 
+/// What may be said of an input; not settings, for they have neither flags nor defaults.
+pub(super) const INPUT_KEYS: [&str; 5] = ["datatype", "shape", "required", "example", "description"];
+
 /// Values by their key in `config/settings.rs`.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -38,6 +42,8 @@ pub(super) struct Table {
     pub faulty: bool,
     /// The tables `models.NAME` of an endpoint, in the file's order, each with the keys of `model`.
     pub models: Vec<(String, Table)>,
+    /// The tables `input.NAME` of an endpoint, in the file's order, each with [`INPUT_KEYS`].
+    pub inputs: Vec<(String, Table)>,
     values: BTreeMap<&'static str, Entry>,
 }
 
@@ -159,6 +165,11 @@ impl Walker<'_> {
         let here = Keys { meant: &meant, shown: &shown };
         match value.get_ref() {
             DeValue::Table(models) if meant == "endpoint.models" => self.models(here, models, place, into),
+            DeValue::Table(inputs) if meant == "endpoint.input" => self.inputs(here, inputs, into),
+            _ if meant == "endpoint.input" => {
+                let complaint = Complaint::new("is not a table", "write `[endpoint.input.NAME]`");
+                self.refuse(complaint, place, into);
+            }
             short if meant == "endpoint.model" && !short.is_table() => {
                 self.insert("endpoint.model.path", place, value, into);
             }
@@ -197,6 +208,36 @@ impl Walker<'_> {
             }
             into.faulty |= table.faulty;
             into.models.push((name.get_ref().to_string(), table));
+        }
+    }
+
+    /// `input.NAME = { … }`
+    fn inputs(&mut self, keys: Keys<'_>, inputs: &DeTable<'_>, into: &mut Table) {
+        let mut inputs: Vec<_> = inputs.iter().collect();
+        inputs.sort_by_key(|(name, _)| name.span().start);
+        for (name, input) in inputs {
+            let shown = join(keys.shown, name.get_ref());
+            let place = self.place(name.span().start, &shown);
+            let mut table = Table::empty(Some(place.clone()));
+            let DeValue::Table(parts) = input.get_ref() else {
+                let hint = format!("write `[{shown}]` with {}", list(INPUT_KEYS, "and"));
+                self.refuse(Complaint::new("is not a table", hint), place, into);
+                continue;
+            };
+            for (part, value) in parts {
+                let place = self.place(part.span().start, &join(&shown, part.get_ref()));
+                match INPUT_KEYS.into_iter().find(|key| *key == part.get_ref()) {
+                    Some(key) => self.insert(key, place, value, &mut table),
+                    None => {
+                        let hint = match similar(part.get_ref(), INPUT_KEYS) {
+                            Some(key) => format!("did you mean `{key}`?"),
+                            None => format!("known here are {}", list(INPUT_KEYS, "and")),
+                        };
+                        self.refuse(Complaint::new("unknown key", hint), place, &mut table);
+                    }
+                }
+            }
+            into.inputs.push((name.get_ref().to_string(), table));
         }
     }
 
@@ -250,8 +291,8 @@ fn children(key: &str) -> Vec<&'static str> {
         .iter()
         .filter_map(|setting| setting.key.strip_prefix(&prefix)?.split('.').next())
         .filter(|name| !name.is_empty())
-        // Not a setting but a table of them, see `Walker::models`.
-        .chain((key == "endpoint").then_some("models"))
+        // Not settings but tables, see `Walker::models` and `Walker::inputs`.
+        .chain(["models", "input"].into_iter().filter(|_| key == "endpoint"))
         .collect();
     names.sort_unstable();
     names.dedup();

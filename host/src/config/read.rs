@@ -37,7 +37,7 @@ pub(super) enum Origin {
 pub(super) type Reading<T> = Result<T, Complaint>;
 
 impl Given<'_> {
-    fn expected(&self, what: &str, hint: impl Into<String>) -> Complaint {
+    pub(super) fn expected(&self, what: &str, hint: impl Into<String>) -> Complaint {
         Complaint::new(format!("expected {what}, found {}", with_article(self.value.type_str())), hint)
     }
 }
@@ -287,7 +287,8 @@ pub(super) fn json_text(text: &str) -> Reading<String> {
     }
 }
 
-fn json_value(value: &Value) -> Reading<serde_json::Value> {
+/// A value of the file as JSON.
+pub(super) fn json_value(value: &Value) -> Reading<serde_json::Value> {
     Ok(match value {
         Value::String(text) => text.as_str().into(),
         Value::Integer(number) => (*number).into(),

@@ -141,6 +141,8 @@ settings! {
         "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
     WATCH: Endpoint, "watch", "endpoint.watch", Kind::Switch("no-watch"), "true",
         "Swap in the handler's file when it changes.";
+    SMOKE: Endpoint, "smoke", "endpoint.smoke", Kind::Switch("no-smoke"), "true",
+        "Try the input schema's examples at the start, and before a new handler or model is published.";
 
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
@@ -206,6 +208,8 @@ settings! {
         "Address of the endpoints. Port 0 picks a free one.";
     ADMIN_LISTEN: Server, "admin-listen", "server.admin_listen", Kind::Value("IP:PORT"), "127.0.0.1:8001",
         "Address of metrics, health and administration. Keep it private.";
+    MODEL_CONTROL: Server, "model-control", "server.model_control", Kind::Switch("no-model-control"), "false",
+        "Load and unload models at the order of clients of the endpoints too, by the Open Inference Protocol.";
     METRICS_ON_MAIN: Server, "metrics-on-main", "server.metrics_on_main", Kind::Switch("no-metrics-on-main"), "true",
         "Answer `GET /metrics` on the address of the endpoints too.";
     CORS_ALLOW_ORIGIN: Server, "cors-allow-origin", "server.cors_allow_origin", Kind::Value("ORIGIN|none"), "*",

@@ -4,10 +4,13 @@ mod edge;
 mod reports;
 
 use std::fs;
+use std::sync::Arc;
 
 use super::*;
 use crate::keys::Keys;
 use crate::plugin::Isolation;
+use crate::schema::{Input, Schema};
+use crate::tensor::Datatype;
 
 /// A folder with what a configuration may name. In every text of a test, `DIR` stands for its path.
 struct Folder(tempfile::TempDir);
@@ -95,6 +98,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("name", "iris", "\"iris\"", r#"name: "iris", path: "/iris","#),
     ("path", "/a/b", "\"/a/b\"", r#"path: "/a/b","#),
     ("watch", "false", "false", "watch: false,"),
+    ("smoke", "false", "false", "smoke: false,"),
     ("plugin", "DIR/h.wasm", "\"h.wasm\"", r#"name: "h", path: "/h", plugin: Some( "DIR/h.wasm", ),"#),
     ("project", "DIR/project", "\"project\"", r#"project: Some( "DIR/project", ),"#),
     ("metadata", "{\"a\":1}", "{ a = 1 }", r#"metadata: "{\"a\":1}","#),
@@ -122,6 +126,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("queue", "0", "0", "queue: 0,"),
     ("listen", "0.0.0.0:80", "\"0.0.0.0:80\"", "listen: 0.0.0.0:80,"),
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
+    ("model-control", "true", "true", "model_control: true,"),
     ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
     ("debug", "true", "true", "debug: true,"),
@@ -253,9 +258,20 @@ fn the_file_of_the_contract_means_what_it_says() {
         memory = "32MiB"
         pre_timeout = "250ms"
 
+        [endpoint.input.rows]
+        datatype = "fp32"
+        shape = [-1, 4]
+        example = [[5.2, 3.6, 1.4, 0.3]]
+        description = "petals"
+
+        [endpoint.input.name]
+        datatype = "STRING"
+        required = false
+
         [[endpoint]]
         plugin = "other.wasm"
         env = { A = "1", B = "" }
+        smoke = false
         models.main = "m.onnx"
         models.an-older-one = { path = "m.onnx", device = "cpu", version = 1 }
         batching = { max_batch = 4, max_delay = "200ms", wait = "always" }
@@ -274,6 +290,21 @@ fn the_file_of_the_contract_means_what_it_says() {
     let limits = crate::pipeline::Limits::default();
     let hidden =
         ["c.toml", "m.onnx", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).to_vec();
+    let input = |name: &str, datatype, shape, example: Option<serde_json::Value>, description: &str| Input {
+        name: name.into(),
+        datatype,
+        shape,
+        required: example.is_some(),
+        example,
+        description: description.into(),
+    };
+    let example = serde_json::json!([[5.2, 3.6, 1.4, 0.3]]);
+    let schema = Schema {
+        inputs: vec![
+            input("rows", Datatype::Fp32, vec![-1, 4], Some(example), "petals"),
+            input("name", Datatype::Bytes, vec![1], None, ""),
+        ],
+    };
     let iris = deploy::EndpointConfig {
         name: "iris".into(),
         path: "/flowers/iris".into(),
@@ -288,6 +319,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Request,
         watch: false,
         keys: Keys::default(),
+        schema: Some(Arc::new(schema)),
+        smoke: true,
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
                 memory: 32 << 20,
@@ -319,6 +352,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Worker,
         watch: true,
         keys: Keys::default(),
+        schema: None,
+        smoke: false,
         limits,
     };
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Loads and unloads the models of an endpoint while it serves.
 //!
 //! ```text
-//! find → load beside the old one → check against the handler → warm up → publish → old one drains
+//! find → load beside the old one → check against the handler → warm up → try the example → publish → old one drains
 //! ```
 //! In:   an order from the admin listener. Out: a new generation, or the reason why the old one goes on.
 //! Invariants: the new model is ready before the old one gets its last request; the old one is freed by its last
@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::swap::DeployError;
+use super::swap::{self, DeployError};
 use super::{Endpoint, EndpointConfig};
 use crate::model::{Batching, Catalog, Lane, Model, ModelConfig, ModelError};
 use crate::pipeline::models::{Models, Named};
@@ -70,7 +70,7 @@ impl Endpoint {
             named.signature = lane.signature().clone();
             named.lane = Some(lane);
         }
-        let new = self.publish(&turn, old.pipeline.plugin.clone(), models);
+        let new = self.publish(&turn, self.tried(old.pipeline.plugin.clone(), models).await?);
         tracing::info!(endpoint = %self.config.name, generation = new.number, model = name, model.version = version,
             duration_ms = started.elapsed().as_millis(), "model loaded");
         Ok(true)
@@ -89,7 +89,8 @@ impl Endpoint {
         if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {
             return Ok(false);
         }
-        let new = self.publish(&turn, old.pipeline.plugin.clone(), models);
+        let pipeline = swap::pipeline(&self.config, &self.door, old.pipeline.plugin.clone(), models);
+        let new = self.publish(&turn, pipeline);
         tracing::info!(endpoint = %self.config.name, generation = new.number, model = name, "model unloaded");
         Ok(true)
     }

@@ -1,7 +1,7 @@
 //! Makes generations: the first at start, later ones when a handler is swapped.
 //!
 //! ```text
-//! read → compile → check (contract version, imports, types) → start an instance → publish → old one drains
+//! read → compile → check (contract version, imports, types) → start an instance → try the example → publish → old one drains
 //! ```
 //! Invariants: nothing is published that has not passed every check; until the one atomic store that publishes it,
 //! a new handler serves nobody and the old one serves everybody; the old one is freed by its last request.
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
-use super::{Endpoint, EndpointConfig, Generation, models};
+use super::{Endpoint, EndpointConfig, Generation, models, smoke};
 use crate::model::{Catalog, ModelError};
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
@@ -40,6 +40,11 @@ pub enum DeployError {
          handler for it, by a restart"
     )]
     Mismatch { endpoint: String, model: String, mismatch: String },
+    #[error(
+        "endpoint `{endpoint}`: the example of its input schema fails, {reason}\n  hint: mend handler or example; \
+         `--no-smoke` serves without trying it"
+    )]
+    Smoke { endpoint: String, reason: String },
 }
 
 /// How the last attempt to swap a handler ended, for the admin listener.
@@ -76,7 +81,11 @@ impl Endpoint {
             }
             None => None,
         };
-        let generation = Generation::new(1, Pipeline { door: door.clone(), plugin, models, schema: None });
+        let pipeline = pipeline(&config, &door, plugin, models);
+        if config.smoke {
+            smoke::run(&config, &pipeline).await?;
+        }
+        let generation = Generation::new(1, pipeline);
         metrics.generation.set(1);
         Ok(Endpoint {
             metrics,
@@ -102,15 +111,15 @@ impl Endpoint {
         if old.digest.as_deref() == Some(&*plugin::digest(&bytes)) {
             return Ok(false);
         }
-        let plugin = match load(&self.config, &self.sandbox, &self.metrics, bytes).await {
-            Ok(plugin) => plugin,
+        let candidate = match self.candidate(bytes, old.models().clone()).await {
+            Ok(candidate) => candidate,
             Err(error) => {
                 self.metrics.swaps_refused.inc();
                 self.note_swap(origin, "refused", Some(error.to_string()));
                 return Err(error);
             }
         };
-        let new = self.publish(&turn, Some(plugin), old.models().clone());
+        let new = self.publish(&turn, candidate);
         // Nothing is kept for requests to come.
         if let Some(plugin) = &old.pipeline.plugin {
             plugin.retire();
@@ -122,18 +131,29 @@ impl Endpoint {
         Ok(true)
     }
 
-    /// Makes the next generation and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.
-    pub(super) fn publish(
+    /// A new version of the handler with the models there are, which has answered the example.
+    async fn candidate(&self, bytes: Bytes, models: Models) -> Result<Pipeline, DeployError> {
+        let plugin = load(&self.config, &self.sandbox, &self.metrics, bytes).await?;
+        self.tried(Some(plugin), models).await
+    }
+
+    /// A pipeline of the endpoint that has answered the example.
+    pub(super) async fn tried(
         &self,
-        _turn: &MutexGuard<'_, ()>,
         plugin: Option<Arc<Plugin>>,
         models: Models,
-    ) -> Arc<Generation> {
+    ) -> Result<Pipeline, DeployError> {
+        let pipeline = pipeline(&self.config, &self.door, plugin, models);
+        if self.config.smoke {
+            smoke::run(&self.config, &pipeline).await?;
+        }
+        Ok(pipeline)
+    }
+
+    /// Makes the next generation and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.
+    pub(super) fn publish(&self, _turn: &MutexGuard<'_, ()>, pipeline: Pipeline) -> Arc<Generation> {
         let number = self.current().number + 1;
-        let new = Arc::new(Generation::new(
-            number,
-            Pipeline { door: self.door.clone(), plugin, models, schema: None },
-        ));
+        let new = Arc::new(Generation::new(number, pipeline));
         self.current.store(new.clone());
         self.metrics.generation.set(i64::try_from(number).unwrap_or(i64::MAX));
         new
@@ -155,6 +175,20 @@ impl Generation {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().into());
         Generation { number, digest, published: SystemTime::now(), pipeline }
     }
+}
+
+/// Handler and models behind the endpoint's door.
+pub(super) fn pipeline(
+    config: &EndpointConfig,
+    door: &Arc<Door>,
+    plugin: Option<Arc<Plugin>>,
+    models: Models,
+) -> Pipeline {
+    let schema = match &plugin {
+        Some(plugin) => plugin.schema().cloned(),
+        None => config.schema.clone(),
+    };
+    Pipeline { door: door.clone(), plugin, models, schema }
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError> {
@@ -181,6 +215,7 @@ async fn load(
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
         hides_credentials: !config.keys.is_empty(),
+        schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
     Plugin::load(sandbox, bytes, facts).await.map(Arc::new).map_err(|cause| DeployError::Load {

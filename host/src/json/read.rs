@@ -6,7 +6,8 @@
 //!       it the shape the model wants is `verify`'s business.
 //!
 //! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored; a
-//! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents.
+//! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents. An element of BYTES is
+//! a string, a number as it is written, or `{"b64": "…"}`.
 //!
 //! Two passes over the text, no tree in between: serde finds the inputs and proves the whole body to be JSON;
 //! then each input is read by `Reader`, which may take that for granted and writes little-endian elements
@@ -24,6 +25,8 @@ use half::{bf16, f16};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::base64;
+use crate::error::{Mistake, MistakeKind};
 use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
 
 /// Deepest nesting of lists; no engine has tensors of more extents.
@@ -38,26 +41,10 @@ const MAX_QUOTE: usize = 40;
 /// Text for the caller: `malformed json: …`, `missing key "input"`, `key "b": element 0: cannot convert "x" to
 /// FP32`, …
 pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String> {
-    let malformed = |error: &dyn fmt::Display| format!("malformed json: {error}");
-    let text = str::from_utf8(body).map_err(|error| malformed(&error))?;
     let specs = &signature.inputs;
-    let values = if text.trim_ascii_start().starts_with('{') {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let values = deserializer.deserialize_map(Inputs(specs));
-        values.and_then(|values| deserializer.end().map(|()| values)).map_err(|error| malformed(&error))?
-    } else {
-        let value = serde_json::from_str::<&RawValue>(text).map_err(|error| malformed(&error))?;
-        match specs.as_slice() {
-            [] => Vec::new(),
-            [_] => vec![Some(value.get())],
-            _ => {
-                let keys: Vec<_> = specs.iter().map(|spec| format!("{:?}", spec.name)).collect();
-                return Err(format!("expected sample to be a dictionary with keys {}", keys.join(", ")));
-            }
-        }
-    };
+    let values = values(body, specs, |spec| &spec.name)?;
     let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
-        None | Some("null") => Err(format!("missing key {:?}", spec.name)),
+        None => Err(format!("missing key {:?}", spec.name)),
         Some(value) => {
             tensor(value, &spec.name, spec.datatype).map_err(|error| format!("key {:?}: {error}", spec.name))
         }
@@ -65,10 +52,42 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
     specs.iter().zip(values).map(tensor).collect()
 }
 
-/// Picks the text of each input out of an object.
-struct Inputs<'a>(&'a [TensorSpec]);
+/// The text of each input's value in `body`, which all of is JSON then; `None` if there is none, or `null`.
+///
+/// # Errors
+/// Text for the caller: `malformed json: …`, or that there is no object where several inputs need one.
+pub fn values<'a, T>(
+    body: &'a [u8],
+    inputs: &[T],
+    name: fn(&T) -> &str,
+) -> Result<Vec<Option<&'a str>>, String> {
+    let malformed = |error: &dyn fmt::Display| format!("malformed json: {error}");
+    let text = str::from_utf8(body).map_err(|error| malformed(&error))?;
+    if text.trim_ascii_start().starts_with('{') {
+        let mut deserializer = serde_json::Deserializer::from_str(text);
+        let values = deserializer.deserialize_map(Inputs { inputs, name });
+        return values
+            .and_then(|values| deserializer.end().map(|()| values))
+            .map_err(|error| malformed(&error));
+    }
+    let value = serde_json::from_str::<&RawValue>(text).map_err(|error| malformed(&error))?;
+    match inputs {
+        [] => Ok(Vec::new()),
+        [_] => Ok(vec![Some(value.get()).filter(|value| *value != "null")]),
+        _ => {
+            let keys: Vec<_> = inputs.iter().map(|input| format!("{:?}", name(input))).collect();
+            Err(format!("expected sample to be a dictionary with keys {}", keys.join(", ")))
+        }
+    }
+}
 
-impl<'de> Visitor<'de> for Inputs<'_> {
+/// Picks the text of each input out of an object.
+pub(super) struct Inputs<'a, T> {
+    pub(super) inputs: &'a [T],
+    pub(super) name: fn(&T) -> &str,
+}
+
+impl<'de, T> Visitor<'de> for Inputs<'_, T> {
     type Value = Vec<Option<&'de str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -76,11 +95,13 @@ impl<'de> Visitor<'de> for Inputs<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut values = vec![None; self.0.len()];
+        let mut values = vec![None; self.inputs.len()];
         while let Some(Key(key)) = map.next_key()? {
-            match self.0.iter().zip(&mut values).find(|(spec, _)| *spec.name == *key) {
+            match self.inputs.iter().zip(&mut values).find(|(input, _)| (self.name)(input) == key) {
                 // Of a key that comes twice the last value counts, as in most parsers.
-                Some((_, value)) => *value = Some(map.next_value::<&RawValue>()?.get()),
+                Some((_, value)) => {
+                    *value = Some(map.next_value::<&RawValue>()?.get()).filter(|value| *value != "null");
+                }
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
@@ -90,35 +111,55 @@ impl<'de> Visitor<'de> for Inputs<'_> {
 
 /// A key, borrowed unless it holds escapes.
 #[derive(serde::Deserialize)]
-struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Key<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// BYTES that are no text, as `write` puts them: an object of this one key.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Encoded<'a> {
+    #[serde(borrow)]
+    b64: Cow<'a, str>,
+}
 
 /// Makes a tensor from the text of one value, which must be known to be JSON; its shape is that of the lists.
 ///
 /// # Errors
 /// Text for the caller: `element 0: cannot convert "x" to FP32`, …
 pub fn tensor(text: &str, name: &Arc<str>, datatype: Datatype) -> Result<Tensor, String> {
-    let mut reader = Reader { datatype, data: Vec::new(), counts: Vec::new(), extents: Vec::new() };
-    let mut rest = text;
-    while let Some(byte) = rest.bytes().next() {
-        let length = match byte {
-            b'[' => reader.open().map(|()| 1),
-            b']' => reader.close().map(|()| 1),
-            b',' | b' ' | b'\t' | b'\n' | b'\r' => Ok(1),
-            _ => {
-                let length = scalar_length(rest);
-                reader.element(rest.get(..length).unwrap_or(rest)).map(|()| length)
-            }
-        };
-        rest = rest.get(length?..).unwrap_or_default();
-    }
+    let mut reader = Reader::new(datatype, Mode::Lenient);
+    reader.read(text).map_err(|mistake| mistake.text)?;
+    reader.finish(name, None)
+}
+
+/// What is taken for an element, and what becomes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// BYTES may be numbers too; a tensor's data.
+    Lenient,
+    /// BYTES are text; a tensor's data.
+    Strict,
+    /// As [`Mode::Strict`], but nothing is kept.
+    Check,
+}
+
+/// Shape and data of the value in `text`, which must be known to be JSON.
+///
+/// # Errors
+/// The first thing that is no element of `datatype`, or no regular nest of lists.
+pub fn elements(text: &str, datatype: Datatype, mode: Mode) -> Result<(Vec<u64>, Vec<u8>), Mistake> {
+    let mut reader = Reader::new(datatype, mode);
+    reader.read(text)?;
     let shape = reader.extents.into_iter().map(Option::unwrap_or_default).collect();
-    Tensor::new(Arc::clone(name), datatype, shape, reader.data.into()).map_err(|error| error.to_string())
+    Ok((shape, reader.data))
 }
 
 /// Collects the elements of nested lists and finds out their shape.
-struct Reader {
+pub(super) struct Reader {
     datatype: Datatype,
+    mode: Mode,
     data: Vec<u8>,
+    /// Whether there has been an element.
+    any: bool,
     /// For every list that is open, outermost first: how many of its items are complete.
     counts: Vec<u64>,
     /// For every depth at which there are lists: the length they all have, once the first of them is complete.
@@ -126,15 +167,46 @@ struct Reader {
 }
 
 impl Reader {
-    fn open(&mut self) -> Result<(), String> {
+    pub(super) fn new(datatype: Datatype, mode: Mode) -> Reader {
+        Reader { datatype, mode, data: Vec::new(), any: false, counts: Vec::new(), extents: Vec::new() }
+    }
+
+    /// Reads one value, which must be known to be JSON. Another one after it has to have the same shape.
+    pub(super) fn read(&mut self, text: &str) -> Result<(), Mistake> {
+        let mut rest = text;
+        while let Some(byte) = rest.bytes().next() {
+            let length = match byte {
+                b'[' => self.open().map(|()| 1),
+                b']' => self.close().map(|()| 1),
+                b',' | b' ' | b'\t' | b'\n' | b'\r' => Ok(1),
+                _ => {
+                    let length = value_length(rest);
+                    self.element(rest.get(..length).unwrap_or(rest)).map(|()| length)
+                }
+            };
+            rest = rest.get(length?..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The tensor of what was read: of one value, or of so many rows of one value each.
+    pub(super) fn finish(self, name: &Arc<str>, rows: Option<u64>) -> Result<Tensor, String> {
+        let extents = self.extents.into_iter().map(Option::unwrap_or_default);
+        let shape = rows.into_iter().chain(extents).collect();
+        Tensor::new(Arc::clone(name), self.datatype, shape, self.data.into())
+            .map_err(|error| error.to_string())
+    }
+
+    fn open(&mut self) -> Result<(), Mistake> {
         let depth = self.counts.len();
         if depth == MAX_DEPTH {
-            return Err(format!("lists nested deeper than {MAX_DEPTH}"));
+            let text = format!("lists nested deeper than {MAX_DEPTH}");
+            return Err(Mistake { kind: MistakeKind::Lists, value: String::new(), text });
         }
         if self.extents.len() == depth {
             // The first list this deep. Elements beside it would have been read already.
-            if !self.data.is_empty() {
-                return Err(self.at("a list where the elements before are single values"));
+            if self.any {
+                return Err(self.lists("a list where the elements before are single values"));
             }
             self.extents.push(None);
         }
@@ -142,13 +214,13 @@ impl Reader {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), String> {
+    fn close(&mut self) -> Result<(), Mistake> {
         let length = self.counts.pop().unwrap_or_default();
         let expected = self.extents.get(self.counts.len()).copied().flatten();
         if let Some(expected) = expected
             && expected != length
         {
-            return Err(self.at(format_args!("a list of {length} where the ones before have {expected}")));
+            return Err(self.lists(format_args!("a list of {length} where the ones before have {expected}")));
         }
         if let Some(extent) = self.extents.get_mut(self.counts.len()) {
             *extent = Some(length);
@@ -157,13 +229,25 @@ impl Reader {
         Ok(())
     }
 
-    fn element(&mut self, token: &str) -> Result<(), String> {
+    fn element(&mut self, token: &str) -> Result<(), Mistake> {
         if self.counts.len() < self.extents.len() {
-            return Err(self.at(format_args!("{} where the elements before are lists", quote(token))));
+            return Err(self.lists(format_args!("{} where the elements before are lists", quote(token))));
         }
-        match append(&mut self.data, self.datatype, token) {
+        let is_number = !token.starts_with('"');
+        let appended = match self.datatype == Datatype::Bytes && self.mode != Mode::Lenient && is_number {
+            true => Err(MistakeKind::Type),
+            false => append(&mut self.data, self.datatype, token),
+        };
+        match appended {
             Ok(()) => self.complete(),
-            Err(problem) => return Err(self.at(problem.describe(token, self.datatype))),
+            Err(kind) => {
+                let text = self.at(describe(kind, token, self.datatype));
+                return Err(Mistake { kind, value: quote(token).into_owned(), text });
+            }
+        }
+        self.any = true;
+        if self.mode == Mode::Check {
+            self.data.clear();
         }
         Ok(())
     }
@@ -172,6 +256,10 @@ impl Reader {
         if let Some(count) = self.counts.last_mut() {
             *count += 1;
         }
+    }
+
+    fn lists(&self, problem: impl fmt::Display) -> Mistake {
+        Mistake { kind: MistakeKind::Lists, value: String::new(), text: self.at(problem) }
     }
 
     /// `problem` with the position of the item that is being read: `element 3: …`, `element [1, 3]: …`.
@@ -200,25 +288,40 @@ pub(super) fn scalar_length(text: &str) -> usize {
     bytes.position(|byte| matches!(byte, b',' | b']' | b' ' | b'\t' | b'\n' | b'\r')).unwrap_or(text.len())
 }
 
-/// Why a value is no element of a datatype.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Problem {
-    /// It is something else.
-    Kind,
-    /// It is a number with a fraction, or one whose exponent makes it uncertain.
-    Inexact,
-    /// It is too large or too small.
-    Range,
+/// Length of the value that `text`, known to be JSON, starts with.
+pub(super) fn value_length(text: &str) -> usize {
+    if !text.starts_with(['{', '[']) {
+        return scalar_length(text);
+    }
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 1 => return at + 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+    }
+    text.len()
 }
 
-impl Problem {
-    fn describe(self, token: &str, datatype: Datatype) -> String {
-        let value = quote(token);
-        match self {
-            Problem::Kind => format!("cannot convert {value} to {datatype}"),
-            Problem::Inexact => format!("{value} is not an exact integer, which {datatype} needs"),
-            Problem::Range => format!("{value} is out of range for {datatype}"),
-        }
+/// Whether `text` is an object that stands for BYTES.
+pub(super) fn is_encoded(text: &str) -> bool {
+    text.starts_with('{') && serde_json::from_str::<Encoded<'_>>(text).is_ok()
+}
+
+/// Why `token` is no element of `datatype`.
+fn describe(kind: MistakeKind, token: &str, datatype: Datatype) -> String {
+    let value = quote(token);
+    match kind {
+        MistakeKind::Type | MistakeKind::Lists => format!("cannot convert {value} to {datatype}"),
+        MistakeKind::Inexact => format!("{value} is not an exact integer, which {datatype} needs"),
+        MistakeKind::Range => format!("{value} is out of range for {datatype}"),
+        MistakeKind::Base64 => "`b64` is not base64 (RFC 4648, section 4)".to_owned(),
     }
 }
 
@@ -235,12 +338,12 @@ fn quote(token: &str) -> Cow<'_, str> {
 }
 
 /// Appends the element that `token` stands for.
-fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Problem> {
+fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), MistakeKind> {
     match datatype {
         Datatype::Bool => match token {
             "true" => data.push(1),
             "false" => data.push(0),
-            _ => return Err(Problem::Kind),
+            _ => return Err(MistakeKind::Type),
         },
         Datatype::Uint8 => data.extend_from_slice(&integer::<u8>(token)?.to_le_bytes()),
         Datatype::Uint16 => data.extend_from_slice(&integer::<u16>(token)?.to_le_bytes()),
@@ -267,13 +370,21 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Pro
             data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
         }
         Datatype::Bytes => {
-            let text = match token.bytes().next() {
-                Some(b'"') => serde_json::from_str::<Key<'_>>(token).map_err(|_| Problem::Kind)?.0,
-                Some(b'-' | b'0'..=b'9') => token.into(),
-                _ => return Err(Problem::Kind),
+            let kind = |_| MistakeKind::Type;
+            let bytes = match token.bytes().next() {
+                Some(b'"') => match serde_json::from_str::<Key<'_>>(token).map_err(kind)?.0 {
+                    Cow::Borrowed(text) => text.as_bytes().into(),
+                    Cow::Owned(text) => text.into_bytes().into(),
+                },
+                Some(b'-' | b'0'..=b'9') => token.as_bytes().into(),
+                Some(b'{') => {
+                    let encoded = serde_json::from_str::<Encoded<'_>>(token).map_err(kind)?;
+                    Cow::Owned(base64::decode(&encoded.b64).ok_or(MistakeKind::Base64)?)
+                }
+                _ => return Err(MistakeKind::Type),
             };
-            if !push_bytes_element(data, text.as_bytes()) {
-                return Err(Problem::Range);
+            if !push_bytes_element(data, &bytes) {
+                return Err(MistakeKind::Range);
             }
         }
     }
@@ -281,16 +392,16 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Pro
 }
 
 /// A number of JSON. Rust's grammar has more (`inf`, `+1`), but nothing more that JSON lets through to here.
-fn number<T: std::str::FromStr>(token: &str) -> Result<T, Problem> {
-    token.parse().map_err(|_| Problem::Kind)
+fn number<T: std::str::FromStr>(token: &str) -> Result<T, MistakeKind> {
+    token.parse().map_err(|_| MistakeKind::Type)
 }
 
-fn finite<T>(value: T, finite: bool) -> Result<T, Problem> {
-    if finite { Ok(value) } else { Err(Problem::Range) }
+fn finite<T>(value: T, finite: bool) -> Result<T, MistakeKind> {
+    if finite { Ok(value) } else { Err(MistakeKind::Range) }
 }
 
 /// An integer, also in the form `3.0` or `1e3`, in which some languages write integers.
-fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, Problem> {
+fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, MistakeKind> {
     /// From here on `f64` skips integers, so that the number may have been another one in the text.
     const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -300,15 +411,12 @@ fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, Probl
     let float: f64 = number(token)?;
     let value = if token.contains(['.', 'e', 'E']) {
         if float.fract() != 0.0 || EXACT <= float.abs() {
-            return Err(Problem::Inexact);
+            return Err(MistakeKind::Inexact);
         }
         // Exact, as just checked.
         float as i128
     } else {
-        token.parse().map_err(|_| Problem::Range)?
+        token.parse().map_err(|_| MistakeKind::Range)?
     };
-    T::try_from(value).map_err(|_| Problem::Range)
+    T::try_from(value).map_err(|_| MistakeKind::Range)
 }
-
-#[cfg(test)]
-mod tests;

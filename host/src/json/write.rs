@@ -13,11 +13,10 @@
 //! Invariant: the result is valid JSON, of a length in proportion to the tensors' data. It is written straight
 //! from their bytes into one buffer.
 
-use std::fmt::{self, Write};
-
 use half::{bf16, f16};
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 
+use super::base64::Base64;
 use crate::tensor::{BytesElements, Datatype, Tensor};
 
 /// Writes `outputs` as JSON.
@@ -135,7 +134,7 @@ impl<E: Copy, T: Serialize, F: Fn(E) -> T + Copy> Serialize for Lists<'_, E, F> 
 }
 
 /// One element of BYTES.
-struct Text<'a>(&'a [u8]);
+pub(super) struct Text<'a>(pub(super) &'a [u8]);
 
 impl Serialize for Text<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -147,25 +146,6 @@ impl Serialize for Text<'_> {
                 object.end()
             }
         }
-    }
-}
-
-/// Standard alphabet, padded (RFC 4648, section 4).
-struct Base64<'a>(&'a [u8]);
-
-impl fmt::Display for Base64<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-        for group in self.0.chunks(3) {
-            let missing = 3 - group.len();
-            let bits = group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * missing);
-            for position in 0..4 {
-                let letter =
-                    ALPHABET.get(bits >> (18 - 6 * position) & 63).filter(|_| position < 4 - missing);
-                f.write_char(letter.map_or('=', |letter| char::from(*letter)))?;
-            }
-        }
-        Ok(())
     }
 }
 

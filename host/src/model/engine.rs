@@ -65,6 +65,8 @@ pub struct Loaded {
     pub sessions: Vec<Box<dyn Session>>,
     /// Where they run: [`Device::Auto`] is decided by now.
     pub device: Device,
+    /// Which signature of a SavedModel it is; `None` where there is no choice.
+    pub signature_key: Option<String>,
 }
 
 /// Loads a model with the engine that its format needs. Blocks, possibly for seconds.

@@ -34,7 +34,8 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
         let session = |_| -> Result<Box<dyn engine::Session>, String> {
             Ok(Box::new(Session::load(&environment, path, device, options.device_memory, options.threads)?))
         };
-        Ok(Loaded { sessions: (0..count).map(session).collect::<Result<_, _>>()?, device })
+        let sessions = (0..count).map(session).collect::<Result<_, _>>()?;
+        Ok(Loaded { sessions, device, signature_key: None })
     };
     let loaded = match options.device {
         Device::Cpu => on(Device::Cpu, options.sessions),

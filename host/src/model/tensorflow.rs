@@ -57,7 +57,8 @@ pub fn load(folder: &Path, options: Options<'_>, config: &Config) -> Result<Load
     let session = |_| -> Box<dyn engine::Session> {
         Box::new(Session::new(Arc::clone(&graph), Arc::clone(&signature)))
     };
-    Ok(Loaded { sessions: (0..options.sessions).map(session).collect(), device: Device::Cpu })
+    let sessions = (0..options.sessions).map(session).collect();
+    Ok(Loaded { sessions, device: Device::Cpu, signature_key: Some(servable.key) })
 }
 
 #[cfg(test)]

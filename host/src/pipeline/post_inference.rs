@@ -14,13 +14,15 @@
 //! | tensors | | a model | the outputs |
 //! | tensors | `post-inference` | no model | its response, of which the server makes tensors |
 //! | tensors | neither | no model | the handler's tensors from before |
+//!
+//! Where a body in TensorFlow Serving's form became tensors, JSON is in that form too.
 
 use crate::blocking;
 use crate::error::{RequestError, Stage};
-use crate::json::write;
+use crate::json::{serving, write};
 use crate::pipeline::respond;
 use crate::plugin::{Lease, Outcome};
-use crate::request::{Input, Output, Request};
+use crate::request::{Form, Input, Output, Request};
 use crate::tensor::Tensor;
 
 const STAGE: Stage = Stage::PostInference;
@@ -46,17 +48,30 @@ pub(super) async fn post_inference(
             return match outcome? {
                 Outcome::Respond(response) => respond::checked(response, STAGE).map(Output::Response),
                 Outcome::Next(tensors) if wants_tensors => Ok(Output::Tensors(tensors)),
-                Outcome::Next(tensors) => Ok(as_json(&tensors, write::object)),
+                Outcome::Next(tensors) => as_json(request, &tensors, write::object),
             };
         }
     }
     if wants_tensors {
         return Ok(Output::Tensors(outputs));
     }
-    Ok(as_json(&outputs, write::outputs))
+    as_json(request, &outputs, write::outputs)
 }
 
-fn as_json(tensors: &[Tensor], write: impl FnOnce(&[Tensor]) -> Vec<u8>) -> Output {
+fn as_json(
+    request: &Request,
+    tensors: &[Tensor],
+    plain: fn(&[Tensor]) -> Vec<u8>,
+) -> Result<Output, RequestError> {
+    let layout = match &request.input {
+        Input::Body(_, Form::Serving(serving)) => serving.layout(),
+        _ => None,
+    };
+    let write = || match layout {
+        Some(layout) => serving::outputs(tensors, layout),
+        None => Ok(plain(tensors)),
+    };
     let bytes = tensors.iter().map(|tensor| tensor.data.len()).sum();
-    Output::Response(respond::json(blocking::if_large(bytes, || write(tensors))))
+    let json = blocking::if_large(bytes, write).map_err(|message| RequestError::invalid(STAGE, message))?;
+    Ok(Output::Response(respond::json(json)))
 }

@@ -8,6 +8,7 @@
 //! | the request has | the handler has | the endpoint has | then |
 //! |---|---|---|---|
 //! | a body | `pre-inference` | | it gets the body |
+//! | a body, JSON | `pre-inference-tensors` | a schema | JSON becomes tensors by the schema, and it gets those |
 //! | a body, JSON | `pre-inference-tensors` | a model | JSON becomes tensors by the model's signature, and it gets those |
 //! | a body, JSON | neither | a model | JSON becomes tensors by the model's signature |
 //! | tensors | `pre-inference-tensors` | | it gets the tensors |
@@ -15,20 +16,68 @@
 //! | tensors | `pre-inference` | no model | it gets them as a JSON object, `{"name": value}` |
 //! | anything | | no model | the tensors, or nothing, go to `post-inference` |
 //!
+//! How JSON becomes tensors is the request's [`Form`]: the plain rule of `json/read.rs`, or TensorFlow Serving's.
+//!
+//! A schema is held against the request first, before a sandbox is taken: against the body, which has to be JSON then, or
+//! against the tensors. Only tensors that go past a `pre-inference` straight to the model are not what it is about.
+//!
 //! Invariant: what reaches the model fits its signature; whoever made what does not is to blame.
 
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::read;
-use crate::model::Lane;
+use crate::model::{DEFAULT_SIGNATURE_KEY, Lane};
 use crate::pipeline::{respond, verify};
-use crate::plugin::{Lease, Outcome};
-use crate::request::{Input, Request};
+use crate::plugin::{Lease, Outcome, Stages};
+use crate::request::{Form, Input, Request};
+use crate::schema::Schema;
+use crate::schema::check::{self, Misfit};
 use crate::tensor::{Signature, Tensor};
 
 const STAGE: Stage = Stage::PreInference;
 
-/// Runs the stage.
+/// Whether tensors that a request brings go past the handler, straight to the model.
+pub(super) fn passes_by(stages: Stages, has_model: bool) -> bool {
+    has_model && stages.pre && !stages.pre_tensors
+}
+
+/// Holds the request against the schema. Gives the tensors that its body stands for if that made them.
+///
+/// # Errors
+/// `invalid_input` with every fault, `unsupported_media_type`.
+pub(super) fn check(
+    schema: &Schema,
+    stages: Stages,
+    model: Option<&Lane>,
+    request: &Request,
+) -> Result<Option<Vec<Tensor>>, RequestError> {
+    let faulty = |faults| RequestError::faulty(STAGE, faults);
+    let (body, form) = match &request.input {
+        Input::Tensors(_) if passes_by(stages, model.is_some()) => return Ok(None),
+        Input::Tensors(input) => {
+            return check::tensors(schema, &input.tensors).map(|()| None).map_err(faulty);
+        }
+        Input::Body(body, form) => (body, form),
+    };
+    json_only(request)?;
+    if !stages.pre && matches!(form, Form::Serving(_)) {
+        // A form of its own: what comes of it is checked.
+        let own = schema.signature();
+        let (signature, key) = of(model);
+        let tensors = tensors(request, Some(signature.unwrap_or(&own)), key)?;
+        return check::tensors(schema, &tensors).map(|()| Some(tensors)).map_err(faulty);
+    }
+    let checked = blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
+        true => check::body_tensors(schema, body).map(Some),
+        false => check::body(schema, body).map(|()| None),
+    });
+    checked.map_err(|misfit| match misfit {
+        Misfit::Body(text) => RequestError::invalid(STAGE, text),
+        Misfit::Inputs(faults) => faulty(faults),
+    })
+}
+
+/// Runs the stage; `checked` is what [`check()`] made.
 ///
 /// # Errors
 /// `invalid_input`, `unsupported_media_type`, or what the handler's call ended in.
@@ -36,9 +85,10 @@ pub(super) async fn pre_inference(
     lease: Option<&mut Lease<'_>>,
     model: Option<&Lane>,
     request: &Request,
+    checked: Option<Vec<Tensor>>,
 ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
-    let signature = model.map(|model| &**model.signature());
-    let (tensors, blame) = match made(lease, signature, request).await? {
+    let (signature, _) = of(model);
+    let (tensors, blame) = match made(lease, model, request, checked).await? {
         (Outcome::Respond(response), _) => return respond::checked(response, STAGE).map(Outcome::Respond),
         (Outcome::Next(tensors), blame) => (tensors, blame),
     };
@@ -51,41 +101,64 @@ pub(super) async fn pre_inference(
 /// The tensors as they were made, and whose fault it is if they do not fit.
 async fn made(
     lease: Option<&mut Lease<'_>>,
-    signature: Option<&Signature>,
+    model: Option<&Lane>,
     request: &Request,
+    checked: Option<Vec<Tensor>>,
 ) -> Result<(Outcome<Vec<Tensor>>, Code), RequestError> {
     const CALLER: Code = Code::InvalidInput;
     const HANDLER: Code = Code::PluginBadOutput;
     let stages = lease.as_ref().map(|lease| lease.stages()).unwrap_or_default();
     let takes_body = match &request.input {
         Input::Body(..) => stages.pre,
-        Input::Tensors(_) => stages.pre && !stages.pre_tensors && signature.is_none(),
+        Input::Tensors(_) => stages.pre && !stages.pre_tensors && model.is_none(),
     };
+    let (signature, key) = of(model);
+    let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);
     if let Some(lease) = lease {
         if takes_body && let Some(outcome) = lease.pre_inference(request).await {
             return Ok((outcome?, HANDLER));
         }
         if stages.pre_tensors {
-            let sample = tensors(request, signature)?;
-            if let Some(outcome) = lease.pre_inference_tensors(request, &sample).await {
-                return Ok((outcome?, HANDLER));
-            }
+            let sample = sample()?;
+            return match lease.pre_inference_tensors(request, &sample).await {
+                Some(outcome) => Ok((outcome?, HANDLER)),
+                None => Ok((Outcome::Next(sample), CALLER)),
+            };
         }
     }
-    Ok((Outcome::Next(tensors(request, signature)?), CALLER))
+    Ok((Outcome::Next(sample()?), CALLER))
 }
 
 /// The tensors that the request brings, or that its JSON body stands for.
-fn tensors(request: &Request, signature: Option<&Signature>) -> Result<Vec<Tensor>, RequestError> {
-    let body = match &request.input {
+fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Result<Vec<Tensor>, RequestError> {
+    let (body, form) = match &request.input {
         Input::Tensors(input) => return Ok(input.tensors.clone()),
-        Input::Body(body, _) => body,
+        Input::Body(body, form) => (body, form),
     };
     let Some(signature) = signature else { return Ok(Vec::new()) };
-    if !request.is_json() {
-        let message = format!("expected `application/json`, got `{}`", request.content_type());
-        return Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message));
-    }
-    blocking::if_large(body.len(), || read::tensors(body, signature))
-        .map_err(|message| RequestError::invalid(STAGE, message))
+    json_only(request)?;
+    let read = || match form {
+        Form::Plain => read::tensors(body, signature),
+        Form::Serving(serving) => serving.tensors(body, signature, key),
+    };
+    blocking::if_large(body.len(), read).map_err(|message| RequestError::invalid(STAGE, message))
 }
+
+/// What the model takes, and the name by which that is known.
+fn of(model: Option<&Lane>) -> (Option<&Signature>, &str) {
+    match model {
+        Some(model) => (Some(model.signature()), model.model().signature_key()),
+        None => (None, DEFAULT_SIGNATURE_KEY),
+    }
+}
+
+fn json_only(request: &Request) -> Result<(), RequestError> {
+    if request.is_json() {
+        return Ok(());
+    }
+    let message = format!("expected `application/json`, got `{}`", request.content_type());
+    Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message))
+}
+
+#[cfg(test)]
+mod tests;

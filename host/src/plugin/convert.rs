@@ -10,8 +10,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::bindings::exports::modelhost::handler::input_schema;
 use super::bindings::modelhost::handler::types;
 use crate::request::Response;
+use crate::schema::{Input, MOST_INPUTS, Schema};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 
 /// Response headers a handler may not set: the server owns them, or they belong to one connection.
@@ -31,6 +33,8 @@ const MOST_HEADERS: (usize, usize) = (100, 32 << 10);
 
 /// Longest name of a tensor, in bytes.
 const LONGEST_NAME: usize = 256;
+/// Most bytes of text in a schema: it stays in the host's memory, its examples in several times their size.
+const LONGEST_SCHEMA: usize = 1 << 20;
 
 /// Makes tensors of what `pre-inference` returned.
 ///
@@ -124,6 +128,44 @@ pub(super) fn signature(signature: &Signature) -> types::Signature {
             .collect()
     };
     types::Signature { inputs: specs(&signature.inputs), outputs: specs(&signature.outputs) }
+}
+
+/// Makes a schema of what `input-schema` returned; `None` of an empty list.
+///
+/// # Errors
+/// Text that names every input that is not sound.
+pub(super) fn schema_from_guest(inputs: Vec<input_schema::Input>) -> Result<Option<Schema>, String> {
+    if inputs.is_empty() {
+        return Ok(None);
+    }
+    if inputs.len() > MOST_INPUTS {
+        return Err(format!("{} inputs, more than {MOST_INPUTS}", inputs.len()));
+    }
+    let text = |input: &input_schema::Input| {
+        input.name.len() + input.description.len() + input.example.as_ref().map_or(0, String::len)
+    };
+    let length: usize = inputs.iter().map(text).sum();
+    if length > LONGEST_SCHEMA {
+        return Err(format!(
+            "names, examples and descriptions of {length} bytes, more than {LONGEST_SCHEMA}"
+        ));
+    }
+    let input = |input: input_schema::Input| {
+        let example = input.example.as_deref().map(serde_json::from_str).transpose();
+        Ok(Input {
+            example: example.map_err(|error| {
+                format!("input `{}`: the example is not JSON: {error}", shown(&input.name))
+            })?,
+            name: input.name.into(),
+            datatype: datatype_from_guest(input.datatype),
+            shape: input.shape,
+            required: input.required,
+            description: input.description,
+        })
+    };
+    let schema = Schema { inputs: inputs.into_iter().map(input).collect::<Result<_, String>>()? };
+    let flaws: Vec<String> = schema.flaws().iter().map(ToString::to_string).collect();
+    if flaws.is_empty() { Ok(Some(schema)) } else { Err(flaws.join("; ")) }
 }
 
 /// A guest's text, fit for a message: short, one line, nothing that steers a terminal.

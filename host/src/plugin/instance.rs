@@ -23,6 +23,7 @@ use super::output::{Output, Stream};
 use super::{Outcome, Shared, convert};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Request, Response, until};
+use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
 use crate::tensor::{Signature, Tensor};
 
@@ -243,6 +244,25 @@ impl Instance {
         Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
+    /// Calls `input-schema`, as `pre-inference` is called; `None` if the handler has none, or says nothing by it.
+    ///
+    /// # Errors
+    /// Text for the operator.
+    pub(super) async fn input_schema(&mut self) -> Result<Option<Schema>, String> {
+        const STAGE: Stage = Stage::PreInference;
+        let Some(guest) = &self.exports.schema else { return Ok(None) };
+        let deadline = Instant::now() + time(self.store.data(), STAGE);
+        arm_until(&mut self.store, deadline);
+        let outcome = until(deadline, guest.call_input_schema(&mut self.store)).await;
+        let failed = |error: RequestError| error.message;
+        self.disarm(STAGE).map_err(failed)?;
+        match outcome {
+            Some(Ok(inputs)) => convert::schema_from_guest(inputs),
+            Some(Err(error)) => Err(failed(self.fault(error, STAGE))),
+            None => Err(failed(timed_out(self.store.data(), STAGE))),
+        }
+    }
+
     /// What a call led to, once it has ended in whatever way; `None` is out of time.
     fn settled<T, U>(
         &self,
@@ -297,12 +317,16 @@ impl Instance {
 fn arm(store: &mut Store<State>, request: &Request, stage: Stage) -> Instant {
     let time = time(store.data(), stage);
     let deadline = (Instant::now() + time).min(request.deadline);
+    arm_until(store, deadline);
+    deadline
+}
+
+fn arm_until(store: &mut Store<State>, deadline: Instant) {
     let state = store.data_mut();
     state.deadline = deadline;
     state.ticks = 0;
     state.shared.pace.begin();
     store.set_epoch_deadline(deadline::FIRST_TICKS);
-    deadline
 }
 
 /// How long a call of this stage may run.

@@ -5,6 +5,7 @@
 //! | method and path | answer |
 //! |---|---|
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | as on the main listener |
+//! | `/v2/…`, but for inference | as on the main listener; orders to load and unload are always taken |
 //! | `GET /admin/v1/endpoints` | every endpoint: generation, digest, models, last swap and why it was refused |
 //! | `POST /admin/v1/endpoints/{endpoint}/models/{model}/load` | the model as its files are now, `?version=N` of a folder of versions; new before old |
 //! | `POST /admin/v1/endpoints/{endpoint}/models/{model}/unload` | requests for it are refused from now on |
@@ -27,7 +28,7 @@ use tokio::sync::oneshot;
 
 use super::Served;
 use super::front::Front;
-use super::http::{Site, health, loading, method_not_allowed, not_found, presented, refuse};
+use super::http::{Operator, Site, health, loading, method_not_allowed, not_found, presented, refuse, v2};
 use super::listen::{self, Edge, Limits};
 use crate::deploy::Endpoint;
 use crate::deploy::swap::DeployError;
@@ -78,10 +79,11 @@ pub fn site(served: &Arc<Served>) -> Site {
 
 /// The site, behind the operator's key. Whoever watches the process needs none to see that it is alive and ready.
 fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
-    let guard = async |State(served): State<Arc<Served>>, request: Request, next: Next| {
+    let guard = async |State(served): State<Arc<Served>>, mut request: Request, next: Next| {
         let path = request.uri().path();
         let is_open = path == health::READY || health::LIVE.contains(&path);
         if is_open || served.config.admin_keys.admit(presented(request.headers())) {
+            request.extensions_mut().insert(Operator);
             return next.run(request).await;
         }
         let message = "the administration wants a key: send `authorization: Bearer KEY`";
@@ -97,6 +99,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
         router = router.route(path, methods.with_state(()));
     }
     router
+        .merge(v2::router(v2::Orders::Taken))
         .route("/admin/v1/endpoints", get(endpoints))
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/load", post(load_model))
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
@@ -176,7 +179,7 @@ async fn unload_model(
 
 /// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
 /// and says with every one where the page came from; the operator's tools do not.
-fn from_a_page(headers: &HeaderMap) -> Option<Response> {
+pub(super) fn from_a_page(headers: &HeaderMap) -> Option<Response> {
     let text = "orders from web pages are not taken".to_owned();
     headers.contains_key(ORIGIN).then(|| refused(StatusCode::FORBIDDEN, "forbidden", text))
 }

@@ -5,16 +5,23 @@
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`call`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
+//! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
+//! | `/v1/models/…` | [`v1`] |
+//! | `/_k/warmup`, `/_k/status`, `/__status__` | [`potassium`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
 
 mod call;
+mod compression;
 mod cors;
 mod describe;
 mod error;
 pub(super) mod health;
 pub(super) mod loading;
+mod potassium;
+mod v1;
+pub(super) mod v2;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -26,9 +33,11 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::call::presented;
+pub(super) use self::call::{Operator, presented};
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
-use super::Served;
+#[cfg(fuzzing)]
+pub use self::v2::fuzz;
+use super::{Activity, Served};
 use crate::deploy::Endpoint;
 
 /// What a call needs: its endpoint and the process around it.
@@ -41,16 +50,25 @@ struct Target {
 pub struct Site {
     /// Calls, by path. Not in the router: what every request pays for is one look into a map.
     calls: HashMap<String, Arc<Target>>,
+    /// Where inferences find their models, not by the router either; `None` if there are none.
+    models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
     router: Router,
     /// On every response.
     headers: HeaderMap,
+    activity: Arc<Activity>,
 }
 
 impl Site {
     /// A site without endpoints.
     pub(super) fn of(router: Router) -> Site {
-        Site { calls: HashMap::new(), router, headers: HeaderMap::new() }
+        Site {
+            calls: HashMap::new(),
+            models: None,
+            router,
+            headers: HeaderMap::new(),
+            activity: Arc::default(),
+        }
     }
 
     /// The main listener's. Paths go to whoever is first: as configured, then what is derived from them.
@@ -68,15 +86,22 @@ impl Site {
             add("/predict", only);
         }
         let router = router(served, &calls);
-        Site { calls, router, headers: cors::headers(served.config.cors_allow_origin.as_deref()) }
+        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
+        Site { calls, models: Some(served.clone()), router, headers, activity: served.activity.clone() }
     }
 
     /// Answers one request. Every answer carries the request's id.
     pub async fn answer(&self, mut request: Request) -> Response {
-        let call = (request.method() == Method::POST).then(|| self.calls.get(request.uri().path())).flatten();
-        let mut response = match call {
-            Some(target) => call::call(target, request).await,
-            None => {
+        let path = request.uri().path();
+        let is_post = request.method() == Method::POST;
+        let _busy = is_post.then(|| self.activity.begin());
+        let came_from_banana = request.headers().contains_key(X_BANANA_REQUEST_ID);
+        let call = is_post.then(|| self.calls.get(path)).flatten();
+        let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
+        let mut response = match (call, models) {
+            (Some(target), _) => call::call(target, request).await,
+            (None, Some(served)) => v2::infer(served, request).await,
+            (None, None) => {
                 let id = call::request_id(request.headers());
                 // Whoever asks for the id further in is to find this one.
                 call::insert(request.headers_mut(), X_REQUEST_ID, &id);
@@ -85,6 +110,9 @@ impl Site {
                 response
             }
         };
+        if came_from_banana && let Some(id) = response.headers().get(X_REQUEST_ID).cloned() {
+            response.headers_mut().insert(X_BANANA_REQUEST_ID, id);
+        }
         for (name, value) in &self.headers {
             response.headers_mut().insert(name, value.clone());
         }
@@ -102,6 +130,8 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
     }
+    paths.extend(potassium::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
+    paths.extend(v1::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     for endpoint in &served.endpoints {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
         if let Some(target) = calls.get(&endpoint.config.path) {
@@ -109,10 +139,12 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
         }
     }
     // A configured path may have a segment that begins with `:`, which once was the syntax of a parameter.
+    let orders = if served.config.model_control { v2::Orders::Taken } else { v2::Orders::Refused };
     let mut router = Router::new().without_v07_checks();
     for (path, methods) in paths {
         router = router.route(&path, methods.with_state(()));
     }
+    let router = router.merge(v2::router(orders)).merge(v2::inference(served));
     router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone())
 }
 

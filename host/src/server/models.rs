@@ -13,11 +13,16 @@ use crate::deploy::swap::DeployError;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Presented;
-use crate::model::Lane;
 use crate::model::location::Format;
+use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::Named;
 use crate::server::Served;
-use crate::tensor::{Datatype, Extent, TensorSpec};
+pub use crate::telemetry::metrics::{Statistics, Timing};
+use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
+
+/// What is spoken beyond the Open Inference Protocol itself, by the names of its clients.
+pub const EXTENSIONS: [&str; 5] =
+    ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"];
 
 /// The version of what has no versions.
 const ONLY_VERSION: u64 = 1;
@@ -40,7 +45,8 @@ pub struct Metadata {
     pub name: String,
     /// The one version that is served.
     pub versions: Vec<String>,
-    /// The field's name for the engine: `onnxruntime_onnx`, `tensorflow_savedmodel`; `wasm_handler` for a handler alone.
+    /// The field's name for the engine: `onnxruntime_onnx`, `tensorflow_savedmodel`; `wasm_handler` for a handler alone;
+    /// empty while it is not loaded.
     pub platform: &'static str,
     /// Inputs, in the model's order.
     pub inputs: Vec<TensorMetadata>,
@@ -50,6 +56,8 @@ pub struct Metadata {
     pub max_batch: usize,
     /// How many runs of it there may be at the same time.
     pub instances: usize,
+    /// The CUDA device it runs on; `None` on the CPU.
+    pub gpu: Option<u32>,
 }
 
 /// One input or output.
@@ -85,19 +93,19 @@ impl Served {
         version: Option<&str>,
         presented: Presented<'_>,
     ) -> Result<Entry<'_>, RequestError> {
-        let Some(entry) = self.entries().find(|entry| entry.name == name) else {
+        let Some(entry) = self.endpoints.iter().find_map(|endpoint| Entry::of(endpoint, name)) else {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
         entry.endpoint.admit(presented)?;
-        let served = entry.version();
-        match version.filter(|wanted| !wanted.is_empty() && *wanted != served) {
-            None => Ok(entry),
-            Some(wanted) => {
+        if let Some(wanted) = version.filter(|wanted| !wanted.is_empty()) {
+            let served = entry.version();
+            if wanted != served {
                 let message = format!("model `{name}` is served in version {served}, not `{wanted}`");
-                Err(RequestError::new(Code::NotFound, Stage::Admit, message))
+                return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
             }
         }
+        Ok(entry)
     }
 
     /// Every name that a model can be called by.
@@ -118,11 +126,32 @@ impl Served {
         })
     }
 
+    /// Every endpoint's model by its endpoint's name: each once.
+    pub fn models(&self) -> impl Iterator<Item = Entry<'_>> {
+        self.endpoints.iter().filter_map(|endpoint| Entry::of(endpoint, &endpoint.config.name))
+    }
+
     /// All models and whether they are served.
     pub fn index(&self) -> Vec<IndexEntry> {
         self.entries()
             .map(|entry| IndexEntry { version: entry.version(), ready: entry.is_ready(), name: entry.name })
             .collect()
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// The endpoint's model that is called `name`, if it has one.
+    fn of(endpoint: &'a Arc<Endpoint>, name: &str) -> Option<Entry<'a>> {
+        let models = &endpoint.config.models;
+        let model = match name.strip_prefix(endpoint.config.name.as_str())? {
+            "" => models.first(),
+            _ if models.len() < 2 => return None,
+            rest => {
+                let wanted = rest.strip_prefix('.')?;
+                Some(models.iter().find(|(model, _)| model == wanted)?)
+            }
+        };
+        Some(Entry { endpoint, model: model.map(|(model, _)| model.as_str().into()), name: name.to_owned() })
     }
 }
 
@@ -136,10 +165,35 @@ impl Entry<'_> {
         self.named(&self.endpoint.current())?.lane
     }
 
-    /// The version that is served, or was when the model was last loaded.
+    /// The version that is served now.
     pub fn version(&self) -> String {
-        let version = self.lane().and_then(|lane| lane.model().location().version);
+        self.version_in(&self.endpoint.current())
+    }
+
+    /// The version in a generation: of an answer, that of the model that gave it.
+    pub fn version_in(&self, generation: &Generation) -> String {
+        let named = self.model.as_deref().and_then(|model| generation.models().get(model));
+        let version = named.and_then(|named| named.lane.as_ref()?.model().location().version);
         version.unwrap_or(ONLY_VERSION).to_string()
+    }
+
+    /// What the model takes and returns; nothing for a handler alone.
+    pub fn signature(&self) -> Arc<Signature> {
+        self.named(&self.endpoint.current()).map(|named| named.signature).unwrap_or_default()
+    }
+
+    /// What became of its requests. They are counted by endpoint, so models of one endpoint have the same figures.
+    pub fn statistics(&self) -> Statistics {
+        let statistics = self.endpoint.metrics.statistics();
+        let execution_count =
+            if self.model.is_some() { statistics.execution_count } else { statistics.inference_count };
+        Statistics { execution_count, ..statistics }
+    }
+
+    /// The name of the signature it is served by.
+    pub fn signature_key(&self) -> String {
+        let lane = self.lane();
+        lane.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |lane| lane.model().signature_key()).to_owned()
     }
 
     /// Whether it is loaded.
@@ -155,6 +209,7 @@ impl Entry<'_> {
         let platform = match lane.map(|lane| lane.model().location().format) {
             Some(Format::Onnx) => "onnxruntime_onnx",
             Some(Format::SavedModel) => "tensorflow_savedmodel",
+            None if self.model.is_some() => "",
             None => "wasm_handler",
         };
         let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
@@ -163,10 +218,18 @@ impl Entry<'_> {
             name: self.name.clone(),
             versions: vec![self.version()],
             platform,
-            inputs: named.as_ref().map(|named| specs(&named.signature.inputs)).unwrap_or_default(),
+            inputs: match (current.schema_of_tensors(), &named) {
+                (Some(schema), _) => specs(&schema.signature().inputs),
+                (None, Some(named)) => specs(&named.signature.inputs),
+                (None, None) => Vec::new(),
+            },
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
             instances: lane.map_or(1, |lane| lane.model().instances()),
+            gpu: lane.and_then(|lane| match lane.model().device() {
+                Device::Cuda(index) => Some(index),
+                Device::Auto | Device::Cpu => None,
+            }),
         }
     }
 
@@ -208,5 +271,6 @@ impl TensorMetadata {
 
 /// The operator's texts name paths, which are not for clients.
 fn refused(error: &DeployError) -> RequestError {
+    tracing::error!("order to load or unload a model refused: {error}");
     RequestError::invalid(Stage::Admit, "the model cannot be loaded; the log says why").with_detail(error)
 }

@@ -32,6 +32,28 @@ pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
     }
 }
 
+/// Truss's code for a failure: 700 for the caller's, 600 for the model's or its handler's, 500 for the server's.
+pub(super) fn truss(code: Code) -> &'static str {
+    match code {
+        Code::InvalidInput
+        | Code::Unauthorized
+        | Code::NotFound
+        | Code::MethodNotAllowed
+        | Code::BodyTooLarge
+        | Code::HeadTooLarge
+        | Code::UnsupportedMediaType => "700",
+        Code::NotReady
+        | Code::ModelUnloaded
+        | Code::PluginTrap
+        | Code::PluginOutOfMemory
+        | Code::PluginBadOutput
+        | Code::PluginError
+        | Code::PluginTimeout
+        | Code::ModelError => "600",
+        Code::Overloaded | Code::ShuttingDown | Code::RequestTimeout | Code::Internal => "500",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,12 +9,13 @@
 mod requests;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prometheus::core::Collector;
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use self::requests::{Requests, Tally};
+pub use self::requests::{Statistics, Timing};
 use crate::error::{Code, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
@@ -166,9 +167,20 @@ impl EndpointMetrics {
         self.requests.run(requests);
     }
 
-    /// Records how long a request took, in all and by stage.
-    pub fn durations(&self, total: Duration, stages: impl Iterator<Item = (Stage, Duration)>) {
-        self.requests.durations(total, stages);
+    /// Records how long a request took, in all and by stage, and whether it was answered.
+    pub fn durations(
+        &self,
+        arrived: Instant,
+        total: Duration,
+        ok: bool,
+        stages: impl Iterator<Item = (Stage, Duration)>,
+    ) {
+        self.requests.durations(arrived, total, ok, stages);
+    }
+
+    /// What became of all requests so far.
+    pub fn statistics(&self) -> Statistics {
+        self.requests.statistics()
     }
 }
 
@@ -241,7 +253,9 @@ mod tests {
                         iris.cancelled();
                         let stages = [(Stage::Admit, 10), (Stage::Infer, 31_000_000)];
                         iris.durations(
+                            Instant::now(),
                             Duration::from_micros(30),
+                            true,
                             stages.map(|(stage, time)| (stage, Duration::from_micros(time))).into_iter(),
                         );
                     }

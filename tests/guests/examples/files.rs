@@ -20,7 +20,7 @@ impl Handler for Files {
     }
 
     fn pre_inference(&mut self, sample: Sample, _context: &Context) -> Result<Vec<Tensor>> {
-        let answer = match attempt(sample.text()?) {
+        let answer = match attempt(&sample.text()?) {
             Ok(value) => json!({"ok": value}),
             Err(error) => json!({"error": error.to_string()}),
         };

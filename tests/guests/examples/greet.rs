@@ -39,14 +39,9 @@ impl Handler for Greet {
     }
 
     fn input_schema() -> Vec<Input> {
-        let input = |name: &str, datatype, required, example: &str| Input {
-            name: name.into(),
-            datatype,
-            shape: vec![1],
-            required,
-            example: Some(example.into()),
-            description: String::new(),
-        };
-        vec![input("prompt", Datatype::Bytes, true, "\"hi\""), input("times", Datatype::Int32, false, "2")]
+        vec![
+            Input::new("prompt", Datatype::Bytes, [1]).example("hi").description("what to say"),
+            Input::new("times", Datatype::Int32, [1]).example(2).optional(),
+        ]
     }
 }

@@ -21,7 +21,7 @@ impl Handler for Hog {
 
     fn pre_inference(&mut self, sample: Sample, _context: &Context) -> Result<Vec<Tensor>> {
         let mut eaten = Vec::new();
-        match sample.text()? {
+        match &*sample.text()? {
             "hog" => loop {
                 // Not zeroes: an allocator may have those for nothing.
                 eaten.push(std::hint::black_box(vec![1u8; MEBIBYTE]));

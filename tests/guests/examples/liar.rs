@@ -21,7 +21,7 @@ impl Handler for Liar {
             data: data.to_vec(),
         };
         let good = || Tensor::new("input", [1, 4], &[5.2f32, 3.6, 1.4, 0.3]);
-        Ok(match sample.text()? {
+        Ok(match sample.text()?.into_owned().as_str() {
             // Fewer bytes than the shape says.
             "length" => vec![raw(Datatype::Fp32, &[1, 4], &[0; 15])],
             // As many elements as no memory holds; the product of the extents is 0 modulo 2^64.
@@ -44,7 +44,8 @@ impl Handler for Liar {
     fn post_inference(&mut self, _prediction: Vec<Tensor>, context: &Context) -> Result<Response> {
         let sample = context.sample();
         let fine = Response::text("fine");
-        let (what, count) = sample.text()?.split_once(' ').unwrap_or((sample.text()?, "0"));
+        let text = sample.text()?;
+        let (what, count) = text.split_once(' ').unwrap_or((&text, "0"));
         let count: usize = count.parse().map_err(|_| internal("the count is not a number"))?;
         Ok(match what {
             "status" => fine.status(u16::try_from(count).map_err(|_| internal("the status is too large"))?),

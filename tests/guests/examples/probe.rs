@@ -16,7 +16,7 @@ impl Handler for Probe {
     }
 
     fn pre_inference(&mut self, sample: Sample, _context: &Context) -> Result<Vec<Tensor>> {
-        self.kept = sample.text()?.to_owned();
+        self.kept = sample.text()?.into_owned();
         Ok(guests::body_tensor(sample))
     }
 

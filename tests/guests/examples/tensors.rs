@@ -1,5 +1,6 @@
 //! Takes tensors and returns tensors: doubles every FP32 input, upper-cases every BYTES input, passes the rest through, and
-//! adds an output `parameters` with the request's parameters.
+//! adds an output `parameters` with the request's parameters. The parameter `refuse` makes it answer with a text instead, of
+//! that status, 418 if it is none.
 
 use modelhost_guest::{Context, Datatype, Handler, Response, Result, Tensor, export};
 use serde_json::Value;
@@ -23,8 +24,9 @@ impl Handler for Tensors {
         context: &Context,
     ) -> Result<Vec<Tensor>> {
         let parameters: Value = context.parameters()?;
-        if parameters.get("refuse").is_some() {
-            return Err(Response::text("teapot").status(418).into());
+        if let Some(refuse) = parameters.get("refuse") {
+            let status = refuse.as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(418);
+            return Err(Response::text("teapot").status(status).into());
         }
         prediction.push(Tensor::from_bytes("parameters", [1], [parameters.to_string().as_str()]));
         Ok(prediction)

@@ -15,7 +15,7 @@ impl Handler for Trap {
     }
 
     fn pre_inference(&mut self, sample: Sample, _context: &Context) -> Result<Vec<Tensor>> {
-        die(sample.text()?);
+        die(&sample.text()?);
         Ok(guests::body_tensor(sample))
     }
 

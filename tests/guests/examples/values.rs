@@ -14,7 +14,7 @@ impl Handler for Values {
     }
 
     fn pre_inference(&mut self, sample: Sample, _context: &Context) -> Result<Vec<Tensor>> {
-        match sample.text()? {
+        match sample.text()?.into_owned().as_str() {
             "respond" => Err(Response::text("teapot").status(418).into()),
             "invalid" => Err(invalid("bad pre")),
             _ => Ok(guests::body_tensor(sample)),

@@ -86,8 +86,8 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
             "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, `env`, \
-             `isolation`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, `project` and \
-             `watch`",
+             `input`, `isolation`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, \
+             `project`, `smoke` and `watch`",
         ],
     ),
     (
@@ -164,6 +164,67 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:14: `endpoint.env`: `A` is granted twice; hint: remove one of them",
         ],
     ),
+    // What an input lacks is said in Inferless's words.
+    (
+        "[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.input.a]\nshape = [1]\nexample = 1\n[endpoint.input.b]\n\
+         datatype = 'INT8'\nexample = 1\n[endpoint.input.c]\ndatatype = 'INT8'\nshape = 1\nexample = 1\n\
+         [endpoint.input.d]\ndatatype = 'INT8'\nshape = [1]\n[endpoint.input.e]\nrequired = false",
+        &[],
+        &[
+            "modelhost.toml:3: `endpoint.input.a`: Data type not specified for input --> a; hint: set `datatype`, \
+             such as `\"STRING\"`, `\"INT32\"` or `\"FP32\"`",
+            "modelhost.toml:6: `endpoint.input.b`: shape not specified for input --> b; hint: set `shape`; `[1]` is \
+             a single value, `[-1]` a list",
+            "modelhost.toml:11: `endpoint.input.c.shape`: shape not specified as a list for input --> c; hint: write \
+             a list of whole numbers, -1 for any: `[1]`, `[-1, 4]`",
+            "modelhost.toml:13: `endpoint.input.d`: example not specified for input --> d; hint: set `example`; it \
+             is tried before the endpoint serves",
+            "modelhost.toml:16: `endpoint.input.e`: Data type not specified for input --> e; hint: set `datatype`, \
+             such as `\"STRING\"`, `\"INT32\"` or `\"FP32\"`",
+        ],
+    ),
+    (
+        "[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.input]\na = 1\n\
+         width = { datatype = 'int8', shape = [1], example = 768 }\n\
+         c = { datatype = 'FP23', shape = [1], example = 1 }\n\
+         d = { datatype = 'float', shape = [1], example = 1 }\n\
+         e = { datatype = 'FP32', shape = [-2], example = [] }\n\
+         f = { datatype = 'FP32', shape = [-1, 2], example = [[1, 2], [3]] }\n\
+         g = { datatype = 'STRING', shape = [1], example = 7 }\n\
+         h = { dtype = 'STRING', shape = ['1'], example = 'x' }\n\
+         i = { datatype = 'FP32', shape = [1], example = nan, required = 'no', description = 1 }\n\
+         '' = { datatype = 'FP32', shape = [1], example = 1 }\n\
+         [[endpoint]]\nplugin = 'h.wasm'\ninput = 3",
+        &[],
+        &[
+            "modelhost.toml:4: `endpoint.input.a`: is not a table; hint: write `[endpoint.input.a]` with `datatype`, \
+             `shape`, `required`, `example` and `description`",
+            "modelhost.toml:5: `endpoint.input.width.example`: the example does not fit: input `width`: 768 is out \
+             of range for INT8; hint: write a value of this datatype and shape, or change those",
+            "modelhost.toml:6: `endpoint.input.c.datatype`: `FP23` is not a datatype; hint: did you mean `FP32`?",
+            "modelhost.toml:7: `endpoint.input.d.datatype`: `float` is not a datatype; hint: write `BOOL`, `UINT8`, \
+             `UINT16`, `UINT32`, `UINT64`, `INT8`, `INT16`, `INT32`, `INT64`, `FP16`, `BF16`, `FP32`, `FP64`, \
+             `BYTES` or `STRING`",
+            "modelhost.toml:8: `endpoint.input.e.shape`: input `e`: a shape is at most 32 extents of 0 and more, or \
+             -1; hint: write a list of whole numbers, -1 for any",
+            "modelhost.toml:9: `endpoint.input.f.example`: the example does not fit: input `f`: element 1: a list of \
+             1 where the ones before have 2; hint: write a value of this datatype and shape, or change those",
+            "modelhost.toml:10: `endpoint.input.g.example`: the example does not fit: input `g`: cannot convert 7 to \
+             BYTES; hint: write a value of this datatype and shape, or change those",
+            "modelhost.toml:11: `endpoint.input.h.dtype`: unknown key; hint: known here are `datatype`, `shape`, \
+             `required`, `example` and `description`",
+            "modelhost.toml:11: `endpoint.input.h.shape`: shape not specified as a list for input --> h; hint: write \
+             a list of whole numbers, -1 for any: `[1]`, `[-1, 4]`",
+            "modelhost.toml:12: `endpoint.input.i.required`: `no` is neither true nor false; hint: write `true` or \
+             `false`",
+            "modelhost.toml:12: `endpoint.input.i.example`: JSON has no `NaN`; hint: write a finite number, or a \
+             string",
+            "modelhost.toml:12: `endpoint.input.i.description`: expected a string, found an integer; hint: put the \
+             value in double quotes",
+            "modelhost.toml:13: `endpoint.input.`: `` cannot be an input's name; hint: choose another name",
+            "modelhost.toml:16: `endpoint.input`: is not a table; hint: write `[endpoint.input.NAME]`",
+        ],
+    ),
     // The path that follows from a name is judged as one that is given.
     (
         "[[endpoint]]\nname = 'metrics'\nmodel = 'm.onnx'",
@@ -171,6 +232,18 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         &[
             "modelhost.toml:2: `endpoint.name`: `/metrics` is the server's own; hint: choose another path, such as \
           `/models/metrics`",
+        ],
+    ),
+    (
+        "[[endpoint]]\nname = 'v1'\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'a'\npath = '/_k/x'\nmodel = 'm.onnx'\n\
+         [[endpoint]]\nname = 'b'\npath = '/__status__'\nmodel = 'm.onnx'",
+        &[],
+        &[
+            "modelhost.toml:2: `endpoint.name`: `/v1` is the server's own; hint: choose another path, such as `/models/v1`",
+            "modelhost.toml:6: `endpoint.path`: `/_k` is the server's own; hint: choose another path, such as \
+             `/models/_k/x`",
+            "modelhost.toml:10: `endpoint.path`: `/__status__` is the server's own; hint: choose another path, such as \
+             `/models/__status__`",
         ],
     ),
     (

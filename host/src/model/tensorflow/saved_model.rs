@@ -57,6 +57,8 @@ pub fn number(datatype: Datatype) -> i32 {
 /// One signature of a SavedModel, ready to be served.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Servable {
+    /// The signature's name.
+    pub key: String,
     /// What it takes and returns, each in the order of names.
     pub signature: Signature,
     /// Where the inputs go, in signature order.
@@ -88,16 +90,18 @@ impl Servable {
             .map_err(|error| format!("`saved_model.pb` is damaged: {error}"))?;
         let graph = served_graph(&model)?;
         check_variables(folder, graph)?;
-        Servable::new(select(&graph.signature_def, key)?)
+        let (key, signature) = select(&graph.signature_def, key)?;
+        Servable::new(key, signature)
     }
 
-    fn new(signature: &SignatureDef) -> Result<Servable, String> {
+    fn new(key: &str, signature: &SignatureDef) -> Result<Servable, String> {
         let (inputs, input_ports) = tensors("input", &signature.inputs)?;
         let (outputs, output_ports) = tensors("output", &signature.outputs)?;
         if outputs.is_empty() {
             return Err("the signature has no outputs".to_owned());
         }
-        Ok(Servable { signature: Signature { inputs, outputs }, inputs: input_ports, outputs: output_ports })
+        let (key, signature) = (key.to_owned(), Signature { inputs, outputs });
+        Ok(Servable { key, signature, inputs: input_ports, outputs: output_ports })
     }
 }
 
@@ -129,7 +133,7 @@ fn check_variables(folder: &Path, graph: &MetaGraphDef) -> Result<(), String> {
 fn select<'a>(
     signatures: &'a BTreeMap<String, SignatureDef>,
     key: Option<&str>,
-) -> Result<&'a SignatureDef, String> {
+) -> Result<(&'a str, &'a SignatureDef), String> {
     let served: BTreeMap<&str, &SignatureDef> = signatures
         .iter()
         .map(|(key, signature)| (key.as_str(), signature))
@@ -138,15 +142,15 @@ fn select<'a>(
     let keys = || list(served.keys().map(|key| (*key).to_owned()));
     if let Some(key) = key {
         return served
-            .get(key)
-            .copied()
+            .get_key_value(key)
+            .map(|(key, signature)| (*key, *signature))
             .ok_or_else(|| format!("it has no signature `{key}`; there are {}", keys()));
     }
-    let mut values = served.values();
-    if let (Some(only), None) = (values.next(), values.next()) {
-        return Ok(only);
+    let mut entries = served.iter();
+    if let (Some((key, only)), None) = (entries.next(), entries.next()) {
+        return Ok((*key, *only));
     }
-    let default = DEFAULT_KEYS.iter().find_map(|key| served.get(key).copied());
+    let default = DEFAULT_KEYS.iter().find_map(|key| Some((*key, *served.get(key)?)));
     default.ok_or_else(|| match served.len() {
         0 => "it has no signature, so nothing can be served".to_owned(),
         _ => format!(

@@ -3,7 +3,8 @@
 //! Place in the flow: first and last file of the project that sees a request. Protocols with bodies and answers of their own
 //! share [`serve`] and say only what they make of a body.
 //! Invariants: no body is read of a request that has no place at its endpoint; at most `limits.body` bytes are read of the
-//! others, and held once: a body that arrives in one piece is never copied, any other once.
+//! others, and held once: a body that arrives in one piece is never copied, any other once; so are those that come packed,
+//! before and after.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
-use axum::http::header::{CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as HttpResponse;
@@ -20,8 +21,9 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use uuid::Uuid;
 
+use super::compression::Coding;
 use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_DIGEST, X_REQUEST_ID, error};
-use crate::deploy::{Answer, Endpoint};
+use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
 use crate::keys::Presented;
@@ -32,6 +34,8 @@ use crate::request::{Form, Head, Input, Output, Request, Response, until};
 const LONGEST_ID: usize = 128;
 /// A body up to this length is let in even if nobody wants it, if it comes within that time.
 const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
+/// Most that is set aside for a body on the strength of its announced length; a longer one has to come first.
+const SET_ASIDE: usize = 1 << 20;
 
 /// `POST <endpoint>`, by way of the router.
 pub(super) async fn routed(
@@ -58,12 +62,16 @@ pub(super) async fn call(target: &Target, request: axum::extract::Request) -> Ht
         Ok(Output::Tensors(tensors)) => into_http(respond::json(write::outputs(&tensors))),
         Err(failure) => error::respond(failure, &id, served, Some(&endpoint.config.name), arrived),
     };
-    let headers = response.headers_mut();
-    insert(headers, X_REQUEST_ID, &id);
-    if let Some(digest) = generation.as_ref().and_then(|generation| generation.digest.as_deref()) {
+    sign(response.headers_mut(), &id, generation.as_deref());
+    response
+}
+
+/// Says on an answer which request it is for, and which handler gave it.
+pub(super) fn sign(headers: &mut HeaderMap, id: &str, generation: Option<&Arc<Generation>>) {
+    insert(headers, X_REQUEST_ID, id);
+    if let Some(digest) = generation.and_then(|generation| generation.digest.as_deref()) {
         insert(headers, X_HANDLER_DIGEST, digest);
     }
-    response
 }
 
 /// Takes a request on, reads its body, makes of it what `input` says, and runs the pipeline.
@@ -73,7 +81,7 @@ pub(super) async fn call(target: &Target, request: axum::extract::Request) -> Ht
 pub(super) async fn serve(
     endpoint: &Endpoint,
     model: Option<Arc<str>>,
-    parts: Parts,
+    mut parts: Parts,
     body: Body,
     id: &Arc<str>,
     arrived: Instant,
@@ -84,14 +92,11 @@ pub(super) async fn serve(
     let visit = match endpoint.knock(presented(&parts.headers)) {
         Ok(visit) => visit,
         Err(refusal) => {
-            // A client that asks first has not sent its body, and is not to be told to.
-            if !parts.headers.contains_key(EXPECT) {
-                pour_away(body).await;
-            }
+            pour_away(&parts, body).await;
             return Err(refusal);
         }
     };
-    let body = match read_body(body, limits.body, deadline).await {
+    let body = match receive(&mut parts, body, limits.body, deadline).await {
         Ok(Some(body)) => body,
         // The client is gone. `visit`, dropped here, counts it as such, and nobody will read this.
         Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
@@ -112,6 +117,10 @@ pub(super) async fn serve(
     let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug };
     Ok(visit.serve(Arc::new(request)).await)
 }
+
+/// Marks a request of the operator's listener.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Operator;
 
 /// What a request shows to be let in.
 pub(in crate::server) fn presented(headers: &HeaderMap) -> Presented<'_> {
@@ -135,7 +144,29 @@ pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     }
 }
 
-/// The whole body; `None` if the client went away before its end.
+/// The whole body, unpacked; `None` if the client went away before its end.
+async fn receive(
+    parts: &mut Parts,
+    body: Body,
+    limit: usize,
+    deadline: Instant,
+) -> Result<Option<Bytes>, RequestError> {
+    let coding = match Coding::of_body(&parts.headers) {
+        Ok(coding) => coding,
+        Err(refusal) => {
+            pour_away(parts, body).await;
+            return Err(refusal);
+        }
+    };
+    let body = read_body(body, limit, deadline).await?;
+    let (Some(coding), Some(packed)) = (coding, &body) else { return Ok(body) };
+    // Whoever reads them reads the body as it is now.
+    parts.headers.remove(CONTENT_ENCODING);
+    parts.headers.remove(CONTENT_LENGTH);
+    coding.decode(packed, limit).map(Some)
+}
+
+/// The whole body as it comes; `None` if the client went away before its end.
 async fn read_body(body: Body, limit: usize, deadline: Instant) -> Result<Option<Bytes>, RequestError> {
     until(deadline, collect(body, limit)).await.unwrap_or_else(|| {
         Err(RequestError::new(Code::RequestTimeout, Stage::Admit, "the body took longer than a request may"))
@@ -168,6 +199,10 @@ async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, RequestE
         if first.is_empty() && all.is_empty() {
             first = data;
         } else {
+            if all.is_empty() {
+                let rest = usize::try_from(body.size_hint().lower()).unwrap_or(limit);
+                all.reserve((first.len() + data.len()).saturating_add(rest).min(SET_ASIDE));
+            }
             all.extend_from_slice(&std::mem::take(&mut first));
             all.extend_from_slice(&data);
         }
@@ -183,10 +218,10 @@ fn is_malformed(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Lets a small body arrive that nobody wants: a connection with a body half read would have to be closed, and its client
-/// might never see the answer.
-async fn pour_away(mut body: Body) {
+/// might never see the answer. A client that asks first has not sent its body, and is not to be told to.
+pub(super) async fn pour_away(parts: &Parts, mut body: Body) {
     let (length, time) = SMALL;
-    if body.size_hint().upper().is_some_and(|upper| upper <= length) {
+    if !parts.headers.contains_key(EXPECT) && body.size_hint().upper().is_some_and(|upper| upper <= length) {
         let _ = until(Instant::now() + time, async { while let Some(Ok(_)) = body.frame().await {} }).await;
     }
 }

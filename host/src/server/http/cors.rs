@@ -14,7 +14,8 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST");
-const EXPOSED: HeaderValue = HeaderValue::from_static("x-request-id, x-handler-digest");
+const EXPOSED: HeaderValue =
+    HeaderValue::from_static("x-request-id, x-handler-digest, inference-header-content-length");
 /// Seconds a browser may remember the answer.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
 

@@ -5,15 +5,17 @@
 //! touch nothing in common.
 
 use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use atomic_waker::AtomicWaker;
 use axum::body::Body;
 use axum::http::Version;
 use axum::http::header::{CONNECTION, HeaderValue};
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
@@ -50,6 +52,8 @@ pub(super) struct Connection {
     pub(super) is_http2: AtomicBool,
     /// Whether the latest request is of HTTP/1.1.
     pub(super) is_http11: AtomicBool,
+    /// Whether its body has not come to its end.
+    pub(super) in_body: AtomicBool,
     /// Whether the client will send nothing more.
     pub(super) is_half_closed: AtomicBool,
     /// One of [`GO_ON`], [`FINISH`], [`CUT`].
@@ -70,6 +74,7 @@ impl Connection {
             in_head: AtomicBool::new(true),
             is_http2: AtomicBool::new(false),
             is_http11: AtomicBool::new(false),
+            in_body: AtomicBool::new(false),
             is_half_closed: AtomicBool::new(false),
             wish: AtomicU8::new(GO_ON),
             woken: AtomicWaker::new(),
@@ -166,7 +171,8 @@ async fn respond(
     request: hyper::Request<Incoming>,
 ) -> Result<axum::response::Response, Infallible> {
     let connection = &in_flight.0;
-    let mut response = connection.front.answer(request.map(Body::new)).await;
+    let arriving = |body| Body::new(Arriving { body, connection: connection.clone() });
+    let mut response = connection.front.answer(request.map(arriving)).await;
     if connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -178,6 +184,7 @@ struct InFlight(Arc<Connection>);
 
 impl InFlight {
     fn begin(connection: Arc<Connection>, request: &hyper::Request<Incoming>) -> InFlight {
+        connection.in_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
         connection.is_http11.store(request.version() == Version::HTTP_11, Ordering::Relaxed);
         connection.in_flight.fetch_add(1, Ordering::Relaxed);
         connection.in_head.store(false, Ordering::Relaxed);
@@ -189,5 +196,35 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.signs.fetch_add(1, Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request's body, which tells its connection when all of it is there.
+struct Arriving {
+    body: Incoming,
+    connection: Arc<Connection>,
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.connection.in_body.store(false, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }

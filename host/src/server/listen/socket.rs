@@ -58,7 +58,10 @@ impl Socket {
     fn ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let connection = &self.connection;
         let Stream::Plain(stream) = &self.stream else { return Poll::Ready(()) };
-        let is_owed = self.is_stuck || connection.in_flight.load(Ordering::Relaxed) > 0;
+        let is_asked = connection.in_flight.load(Ordering::Relaxed) > 0
+            // Half a request is none.
+            && !connection.in_body.load(Ordering::Relaxed);
+        let is_owed = self.is_stuck || is_asked;
         if !is_owed || !connection.is_http11.load(Ordering::Relaxed) {
             return Poll::Ready(());
         }

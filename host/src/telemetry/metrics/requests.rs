@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: [`super::EndpointMetrics`] records into its endpoint's [`Tally`]; the registry reads all tallies
 //! through [`Requests`] when somebody asks for the metrics.
-//! In: outcomes and durations. Out: the first four of [`super::METRICS`], in `prometheus`' own types.
+//! In: outcomes and durations. Out: the first four of [`super::METRICS`], in `prometheus`' own types, and [`Statistics`].
 //! Invariants: a thread writes to its own shard only, so the atomics stay in its core's cache; they only ever grow.
 //! A scrape adds the shards up and stops nobody: two metrics may differ by a request that ends meanwhile, but a
 //! histogram's count is always that of its own buckets.
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::iter::once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
@@ -64,7 +64,41 @@ struct Endpoints {
 }
 
 /// What is counted of one endpoint's requests.
-pub(super) struct Tally(Box<[Shard]>);
+pub(super) struct Tally {
+    shards: Box<[Shard]>,
+    since: Instant,
+}
+
+/// What became of an endpoint's requests since the start, in the terms of the Open Inference Protocol's statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Statistics {
+    /// Requests that were answered.
+    pub inference_count: u64,
+    /// Runs of the model, each for one request or several; of a handler alone, its answers.
+    pub execution_count: u64,
+    /// When the last request ended, in milliseconds since 1970; 0 if there was none.
+    pub last_inference: u64,
+    /// Requests that were answered, from arrival to answer.
+    pub success: Timing,
+    /// Requests that failed. Those that were refused at once have no duration.
+    pub fail: Timing,
+    /// Until the request had arrived and had its turn, and in the model's line.
+    pub queue: Timing,
+    /// The stage `pre_inference`.
+    pub compute_input: Timing,
+    /// The stage `infer`.
+    pub compute_infer: Timing,
+    /// The stage `post_inference`.
+    pub compute_output: Timing,
+}
+
+/// How often something happened, and how long it took in all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(missing_docs, reason = "the names are the protocol's own; `ns` is nanoseconds")]
+pub struct Timing {
+    pub count: u64,
+    pub ns: u64,
+}
 
 /// One thread's part of a tally.
 /// Aligned so that no two shards share a cache line (or a pair of them, which x86 fetches together).
@@ -75,8 +109,12 @@ struct Shard {
     cancelled: AtomicU64,
     errors: [AtomicU64; Code::ALL.len()],
     duration: Durations,
+    /// Nanoseconds, the part of `duration` that failed requests took.
+    failed: AtomicU64,
     stages: [Durations; Stage::ALL.len()],
     batches: Batches,
+    /// When the last request ended: milliseconds after the tally began, rounded up.
+    last: AtomicU64,
 }
 
 /// How many runs had how many requests, and all of those added up.
@@ -123,7 +161,7 @@ impl Requests {
 
 impl Tally {
     fn new(shards: usize) -> Tally {
-        Tally((0..shards).map(|_| Shard::default()).collect())
+        Tally { shards: (0..shards).map(|_| Shard::default()).collect(), since: Instant::now() }
     }
 
     pub(super) fn ok(&self) {
@@ -153,9 +191,21 @@ impl Tally {
         add(&own.batches.requests, requests);
     }
 
-    pub(super) fn durations(&self, total: Duration, stages: impl Iterator<Item = (Stage, Duration)>) {
+    pub(super) fn durations(
+        &self,
+        arrived: Instant,
+        total: Duration,
+        ok: bool,
+        stages: impl Iterator<Item = (Stage, Duration)>,
+    ) {
         let Some(own) = self.own() else { return };
         own.duration.record(total);
+        if !ok {
+            add(&own.failed, nanoseconds(total));
+        }
+        // From the times at hand: asking the clock again would cost more than all of this.
+        let ended = (arrived + total).saturating_duration_since(self.since);
+        own.last.store(u64::try_from(ended.as_millis()).unwrap_or(u64::MAX - 1) + 1, Ordering::Relaxed);
         for (stage, duration) in stages {
             if let Some(durations) = own.stages.get(stage as usize) {
                 durations.record(duration);
@@ -165,13 +215,45 @@ impl Tally {
 
     /// The current thread's shard; there always is one.
     fn own(&self) -> Option<&Shard> {
-        self.0.get(shard::current(self.0.len()))
+        self.shards.get(shard::current(self.shards.len()))
+    }
+
+    pub(super) fn statistics(&self) -> Statistics {
+        let sum = self.sum();
+        let timing = |stage: Stage| sum.stages.get(stage as usize).map(Durations::timing).unwrap_or_default();
+        let (ok, failed) = (read(&sum.ok), read(&sum.failed));
+        Statistics {
+            inference_count: ok,
+            execution_count: sum.batches.buckets.iter().map(read).sum(),
+            last_inference: self.last_inference(),
+            success: Timing { count: ok, ns: sum.duration.timing().ns.saturating_sub(failed) },
+            fail: Timing { count: sum.errors.iter().map(read).sum(), ns: failed },
+            queue: Timing {
+                count: timing(Stage::Admit).count,
+                ns: timing(Stage::Admit).ns + timing(Stage::Queue).ns,
+            },
+            compute_input: timing(Stage::PreInference),
+            compute_infer: timing(Stage::Infer),
+            compute_output: timing(Stage::PostInference),
+        }
+    }
+
+    /// By the clock of the wall as it is now: it may have been set since then.
+    fn last_inference(&self) -> u64 {
+        let last = self.shards.iter().map(|shard| read(&shard.last)).max().unwrap_or(0);
+        if last == 0 {
+            return 0;
+        }
+        let ago = self.since.elapsed().saturating_sub(Duration::from_millis(last));
+        let at =
+            SystemTime::now().checked_sub(ago).and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// All shards, added up.
     fn sum(&self) -> Shard {
         let sum = Shard::default();
-        for shard in &self.0 {
+        for shard in &self.shards {
             for (total, counter) in sum.counters().zip(shard.counters()) {
                 add(total, read(counter));
             }
@@ -181,10 +263,10 @@ impl Tally {
 }
 
 impl Shard {
-    /// Everything in it, always in the same order.
+    /// Everything in it that adds up, always in the same order.
     fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
         let durations = once(&self.duration).chain(&self.stages);
-        [&self.ok, &self.cancelled]
+        [&self.ok, &self.cancelled, &self.failed]
             .into_iter()
             .chain(&self.errors)
             .chain(durations.flat_map(|durations| durations.buckets.iter().chain([&durations.nanoseconds])))
@@ -200,11 +282,15 @@ impl Shard {
 
 impl Durations {
     fn record(&self, duration: Duration) {
-        let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = nanoseconds(duration);
         if let Some(bucket) = self.buckets.get(bucket(nanoseconds)) {
             add(bucket, 1);
         }
         add(&self.nanoseconds, nanoseconds);
+    }
+
+    fn timing(&self) -> Timing {
+        Timing { count: self.buckets.iter().map(read).sum(), ns: read(&self.nanoseconds) }
     }
 
     fn render(&self) -> Histogram {
@@ -282,6 +368,10 @@ fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn seconds(nanoseconds: u64) -> f64 {
     Duration::from_nanos(nanoseconds).as_secs_f64()
 }
@@ -345,7 +435,7 @@ mod tests {
     fn shards_share_no_cache_line_and_all_are_summed() {
         assert_eq!((align_of::<Shard>(), size_of::<Shard>() % 128), (128, 0));
         let tally = Tally::new(3);
-        for (shard, n) in tally.0.iter().zip([1, 10, 100]) {
+        for (shard, n) in tally.shards.iter().zip([1, 10, 100]) {
             shard.counters().for_each(|counter| add(counter, n));
         }
         let sum = tally.sum();
@@ -353,5 +443,42 @@ mod tests {
         // None is forgotten: what is left of the last cache lines is too small for one more histogram.
         let left = size_of::<Shard>() - sum.counters().count() * size_of::<AtomicU64>();
         assert!(left < 128, "{left}");
+    }
+
+    #[test]
+    fn statistics_tell_success_from_failure() {
+        let tally = Tally::new(shard::count());
+        assert_eq!(tally.statistics(), Statistics::default());
+        let us = Duration::from_micros;
+        let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        for (ok, total) in [(true, 100), (true, 50), (false, 7)] {
+            if ok {
+                tally.ok()
+            } else {
+                tally.error(Code::ModelError)
+            }
+            let stages = Stage::ALL.into_iter().zip([us(1), us(2), us(3), us(4), us(5)]);
+            tally.durations(Instant::now(), us(total), ok, stages.take(if ok { 5 } else { 2 }));
+        }
+        // Two requests shared one run. One was refused at once.
+        tally.run(2);
+        tally.error(Code::Overloaded);
+        let found = tally.statistics();
+        let timing = |count, ns| Timing { count, ns };
+        let expected = Statistics {
+            inference_count: 2,
+            execution_count: 1,
+            last_inference: found.last_inference,
+            success: timing(2, 150_000),
+            fail: timing(2, 7_000),
+            queue: timing(3, 9_000),
+            compute_input: timing(3, 6_000),
+            compute_infer: timing(2, 8_000),
+            compute_output: timing(2, 10_000),
+        };
+        assert_eq!(found, expected);
+        let after = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+        let last = u128::from(found.last_inference);
+        assert!((before..=after + 1).contains(&last), "{before} {last} {after}");
     }
 }

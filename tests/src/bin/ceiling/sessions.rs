@@ -1,4 +1,4 @@
-//! Runs of milliseconds, on threads of their own: what `encoder` and `image` have in common.
+//! Runs of milliseconds, on threads of their own: what `encoder`, `image` and `oip` have in common.
 //!
 //! In:  what a request wants to do with a session. Out: what came of it.
 //!

@@ -1,8 +1,8 @@
 //! The acceptance cases of requests without a handler, then every datatype, shape and way to be wrong.
 
-use super::*;
+use crate::json::read::tensors;
 use crate::pipeline::verify;
-use crate::tensor::{BytesElements, Extent};
+use crate::tensor::{BytesElements, Datatype, Extent, Signature, Tensor, TensorSpec};
 
 fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
     let extent = |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);

@@ -1,0 +1,117 @@
+//! What is wrong with one input of a request, in parts: so that each protocol can say it in words of its own.
+//!
+//! Place in the flow: found where a request is held against an endpoint's schema; carried by a
+//! [`RequestError`](super::RequestError), whose message is all of them in our words.
+//! Invariant: short and fit for the caller, whatever the request held.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::tensor::Datatype;
+
+/// Most faults that are looked for in one request.
+pub const MOST_FAULTS: usize = 16;
+
+/// One input that is not as declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Its name; of a tensor that nobody declared, the caller's, cut.
+    pub input: Arc<str>,
+    /// What is wrong with it.
+    pub kind: FaultKind,
+}
+
+/// What is wrong with an input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FaultKind {
+    /// It is required and not there.
+    Missing {
+        /// What it would have to be.
+        expected: Expected,
+    },
+    /// A tensor of a name that is not declared.
+    Unknown,
+    /// There are two tensors of this name.
+    Repeated,
+    /// A JSON value that is no element of the datatype, or lists that make no tensor.
+    Value {
+        /// What it would have to be.
+        expected: Expected,
+        /// What it is.
+        mistake: Mistake,
+    },
+    /// Its values are fine, their number is not; or it is a tensor of another datatype.
+    Misfit {
+        /// What it would have to be.
+        expected: Expected,
+        /// Of JSON, which has none, the expected one.
+        datatype: Datatype,
+        /// Its extents; of a bare value in JSON there are none.
+        shape: Vec<u64>,
+    },
+}
+
+/// What an input is declared to be: `FP32 [-1, 4]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Expected {
+    /// Element type.
+    pub datatype: Datatype,
+    /// Extents, outermost first; -1 for any.
+    pub shape: Vec<i64>,
+}
+
+/// Why a JSON value is no tensor of a datatype.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Mistake {
+    /// In what way.
+    pub kind: MistakeKind,
+    /// The element as it stands in the JSON, cut; empty for [`MistakeKind::Lists`].
+    pub value: String,
+    /// All of it, for the caller: `element [1, 3]: cannot convert "x" to FP32`.
+    pub text: String,
+}
+
+/// In what way a JSON value is no tensor of a datatype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MistakeKind {
+    /// An element of another type: text where a number belongs.
+    Type,
+    /// A number with a fraction where a whole one belongs.
+    Inexact,
+    /// A number that is too large or too small.
+    Range,
+    /// Lists of different lengths, single values beside lists, too many lists in one another.
+    Lists,
+    /// It says that it is base64, and is not.
+    Base64,
+}
+
+/// `FP32 [-1, 4]`
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.datatype, self.shape)
+    }
+}
+
+/// ``input `prompt`: missing, expected BYTES [1]``
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "input `{}`: ", self.input)?;
+        match &self.kind {
+            FaultKind::Missing { expected } => write!(f, "missing, expected {expected}"),
+            FaultKind::Unknown => f.write_str("unknown"),
+            FaultKind::Repeated => f.write_str("given twice"),
+            FaultKind::Value { mistake, .. } => write!(f, "{mistake}"),
+            FaultKind::Misfit { expected, datatype, shape } => {
+                write!(f, "expected {expected}, got {datatype} {shape:?}")
+            }
+        }
+    }
+}
+
+/// All of `faults` on one line.
+pub(super) fn line(faults: &[Fault]) -> String {
+    let faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
+    faults.join("; ")
+}

@@ -1,0 +1,208 @@
+//! Compressed bodies: gzip (RFC 1952) and deflate (RFC 1950, as RFC 9110 has it).
+//!
+//! Place in the flow: [`Coding::of_body`] and [`Coding::decode`] between a request's body and whoever reads it, for every
+//! call; [`Coding::wanted`] and [`Coding::encode`] between an answer and the wire, for protocols whose clients ask for it.
+//! Invariant: a body that is unpacked is as long as a body may be, however small it came.
+
+use std::io::{self, Read, Write};
+
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
+use flate2::write::{GzEncoder, ZlibEncoder};
+
+use crate::blocking;
+use crate::error::{Code, RequestError, Stage};
+
+/// How bytes are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Coding {
+    Gzip,
+    Deflate,
+}
+
+impl Coding {
+    /// How a request's body is packed; `None` if it is not.
+    ///
+    /// # Errors
+    /// `unsupported_media_type` for any other coding, or more than one.
+    pub(super) fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, RequestError> {
+        let mut found = None;
+        for value in headers.get_all(CONTENT_ENCODING) {
+            let name = String::from_utf8_lossy(value.as_bytes());
+            let coding = Coding::named(name.trim());
+            if coding.is_none() && !name.trim().eq_ignore_ascii_case("identity") || found.is_some() {
+                let message = format!("expected content encoding `gzip` or `deflate`, once, got `{name}`");
+                return Err(RequestError::new(Code::UnsupportedMediaType, Stage::Admit, message));
+            }
+            found = coding;
+        }
+        Ok(found)
+    }
+
+    /// The coding that a client would like its answer in: the first one it names that is known here.
+    pub(super) fn wanted(headers: &HeaderMap) -> Option<Coding> {
+        let values = headers.get_all(ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
+        values.flat_map(|value| value.split(',')).find_map(|part| {
+            let mut parts = part.split(';').map(str::trim);
+            let coding = Coding::named(parts.next()?)?;
+            let refused =
+                parts.filter_map(|part| part.strip_prefix("q=")?.parse().ok()).any(|q: f32| q <= 0.0);
+            (!refused).then_some(coding)
+        })
+    }
+
+    /// Its name in headers.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Coding::Gzip => "gzip",
+            Coding::Deflate => "deflate",
+        }
+    }
+
+    fn named(name: &str) -> Option<Coding> {
+        // The old name means the same (RFC 9110, section 8.4.1.3).
+        let gzip = name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip");
+        if gzip {
+            return Some(Coding::Gzip);
+        }
+        name.eq_ignore_ascii_case("deflate").then_some(Coding::Deflate)
+    }
+
+    /// Unpacks a body to at most `limit` bytes.
+    ///
+    /// # Errors
+    /// `body_too_large`; `invalid_input` for what is not packed like this, cut short or goes on after its end.
+    pub(super) fn decode(self, body: &[u8], limit: usize) -> Result<Bytes, RequestError> {
+        let unpacked = match self {
+            Coding::Gzip => unpack(MultiGzDecoder::new(body), limit).map(|(unpacked, _)| unpacked),
+            Coding::Deflate => unpack(ZlibDecoder::new(body), limit).and_then(|(unpacked, decoder)| {
+                let left = decoder.into_inner().len();
+                // Of what is too long the end was never looked for.
+                if left > 0 && unpacked.len() <= limit {
+                    Err(io::ErrorKind::InvalidData.into())
+                } else {
+                    Ok(unpacked)
+                }
+            }),
+        };
+        match unpacked {
+            Ok(unpacked) if unpacked.len() <= limit => Ok(unpacked.into()),
+            Ok(_) => {
+                let message = format!("the body is longer than {limit} bytes when it is unpacked");
+                Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message))
+            }
+            Err(error) => {
+                let message = format!("the body is not the `{}` data that it is announced as", self.name());
+                Err(RequestError::invalid(Stage::Admit, message).with_detail(error))
+            }
+        }
+    }
+
+    /// Packs pieces, one after the other.
+    pub(super) fn encode(self, pieces: &[Bytes]) -> Bytes {
+        let bytes = pieces.iter().map(Bytes::len).sum();
+        let packed = blocking::if_large(bytes, || match self {
+            Coding::Gzip => {
+                let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+                pieces.iter().try_for_each(|piece| encoder.write_all(piece)).and_then(|()| encoder.finish())
+            }
+            Coding::Deflate => {
+                let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+                pieces.iter().try_for_each(|piece| encoder.write_all(piece)).and_then(|()| encoder.finish())
+            }
+        });
+        // Cannot fail: a `Vec` takes everything.
+        packed.unwrap_or_default().into()
+    }
+}
+
+/// All that `decoder` has, or one byte more than `limit`; and the decoder.
+fn unpack<D: Read>(mut decoder: D, limit: usize) -> io::Result<(Vec<u8>, D)> {
+    let most = limit as u64 + 1;
+    // A little can become a lot, so how long this takes is known only on the way.
+    let first = most.min(blocking::LARGE as u64);
+    let mut unpacked = Vec::new();
+    decoder.by_ref().take(first).read_to_end(&mut unpacked)?;
+    if unpacked.len() as u64 == first {
+        blocking::off_worker(|| decoder.by_ref().take(most - first).read_to_end(&mut unpacked))?;
+    }
+    Ok((unpacked, decoder))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn headers(name: HeaderName, values: &[&str]) -> HeaderMap {
+        values.iter().map(|value| (name.clone(), HeaderValue::from_str(value).unwrap())).collect()
+    }
+
+    #[test]
+    fn both_ways_for_every_length() {
+        for coding in [Coding::Gzip, Coding::Deflate] {
+            for length in [0, 1, blocking::LARGE - 1, blocking::LARGE, 3 * blocking::LARGE] {
+                let body: Bytes = (0..length).map(|i| (i / 7) as u8).collect();
+                let pieces = [body.slice(..length / 3), body.slice(length / 3..)];
+                let packed = coding.encode(&pieces);
+                assert_eq!(coding.decode(&packed, length).unwrap(), body, "{coding:?} {length}");
+                if length > 0 {
+                    let error = coding.decode(&packed, length - 1).unwrap_err();
+                    assert_eq!(error.code, Code::BodyTooLarge, "{coding:?} {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bomb_is_read_no_further_than_a_body_may_be_long() {
+        for coding in [Coding::Gzip, Coding::Deflate] {
+            let bomb = coding.encode(&[vec![0; 64 << 20].into()]);
+            assert!(bomb.len() < 1 << 20);
+            assert_eq!(coding.decode(&bomb, 1 << 20).unwrap_err().code, Code::BodyTooLarge);
+        }
+    }
+
+    #[test]
+    fn nonsense_is_the_callers_mistake() {
+        for coding in [Coding::Gzip, Coding::Deflate] {
+            let packed = coding.encode(&["body".into()]);
+            let longer = [&packed[..], b"more"].concat();
+            for body in [&b""[..], b"{}", &packed[..packed.len() - 1], &longer] {
+                let error = coding.decode(body, 100).unwrap_err();
+                assert_eq!(error.code, Code::InvalidInput, "{coding:?} {body:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn headers_say_how() {
+        for (values, expected) in [
+            (&[][..], Some(None)),
+            (&["identity"], Some(None)),
+            (&["gzip"], Some(Some(Coding::Gzip))),
+            (&["X-GZIP"], Some(Some(Coding::Gzip))),
+            (&["Deflate"], Some(Some(Coding::Deflate))),
+            (&["br"], None),
+            (&["gzip, gzip"], None),
+            (&["gzip", "deflate"], None),
+            (&[""], None),
+        ] {
+            assert_eq!(Coding::of_body(&headers(CONTENT_ENCODING, values)).ok(), expected, "{values:?}");
+        }
+        for (values, expected) in [
+            (&[][..], None),
+            (&["gzip"], Some(Coding::Gzip)),
+            (&["br, deflate, gzip"], Some(Coding::Deflate)),
+            (&["gzip;q=0, deflate;q=0.5"], Some(Coding::Deflate)),
+            (&["br", "gzip; q=1"], Some(Coding::Gzip)),
+            (&["*", "identity"], None),
+        ] {
+            assert_eq!(Coding::wanted(&headers(ACCEPT_ENCODING, values)), expected, "{values:?}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What Potassium's clients and its platform ask a server: is it warm, what is it doing.
+//!
+//! Place in the flow: beside it. Handlers are called by their endpoints' own paths, as everywhere.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::routing::{MethodRouter, get};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::server::Served;
+
+/// Paths and their methods.
+pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 3] {
+    let status = || get(status).with_state(served.clone());
+    [("/_k/warmup", get(warmup).post(warmup)), ("/_k/status", status()), ("/__status__", status())]
+}
+
+/// Who gets an answer finds everything loaded: there is nothing to warm up.
+async fn warmup() -> Json<Value> {
+    Json(json!({ "warm": true }))
+}
+
+#[derive(Serialize)]
+struct Status {
+    /// Whether a call would be served at once by some endpoint.
+    gpu_available: bool,
+    /// Calls since the start: `POST` on any path, answered, refused or in flight.
+    sequence_number: u64,
+    /// Milliseconds since the last call ended, or since the start; 0 while there is one.
+    idle_time: u128,
+    /// Milliseconds that the oldest call in flight has lasted; 0 if there is none.
+    inference_time: u128,
+}
+
+async fn status(State(served): State<Arc<Served>>) -> Json<Status> {
+    let look = served.activity.look();
+    Json(Status {
+        gpu_available: served.endpoints.iter().any(|endpoint| endpoint.free_places() > 0),
+        sequence_number: look.begun,
+        idle_time: if look.oldest.is_some() { 0 } else { look.quiet.as_millis() },
+        inference_time: look.oldest.map_or(0, |oldest| oldest.as_millis()),
+    })
+}

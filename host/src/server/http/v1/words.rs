@@ -1,0 +1,97 @@
+//! What is wrong with a request's inputs, in the words of Truss, whose models say what they take by pydantic's types.
+//!
+//! Place in the flow: a failed prediction's message, where the endpoint has an input schema and the request does not fit it.
+//! Clients show these texts to people, and some look for them.
+
+use std::fmt::Write as _;
+
+use crate::error::{Fault, FaultKind, Mistake, MistakeKind};
+use crate::tensor::Datatype;
+
+/// ``Input Parsing Error:\n  `prompt`: Field required.``
+pub(super) fn of(faults: &[Fault]) -> String {
+    let mut text = format!("Input Parsing Error{}:", if faults.len() == 1 { "" } else { "s" });
+    for fault in faults {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "\n  `{}`: {}.", fault.input, problem(&fault.kind));
+    }
+    text
+}
+
+fn problem(kind: &FaultKind) -> String {
+    match kind {
+        FaultKind::Missing { .. } => "Field required".to_owned(),
+        FaultKind::Unknown => "Extra inputs are not permitted".to_owned(),
+        FaultKind::Repeated => "Given twice".to_owned(),
+        FaultKind::Value { expected, mistake } => value(expected.datatype, mistake),
+        FaultKind::Misfit { expected, datatype, shape } => {
+            format!("Input should be {expected}, got {datatype} {shape:?}")
+        }
+    }
+}
+
+fn value(datatype: Datatype, mistake: &Mistake) -> String {
+    let is_text = mistake.value.starts_with('"');
+    let (valid, parsing) = match datatype {
+        Datatype::Bytes => ("a valid string", ""),
+        Datatype::Bool => ("a valid boolean", ", unable to interpret input"),
+        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
+            ("a valid number", ", unable to parse string as a number")
+        }
+        _ => ("a valid integer", ", unable to parse string as an integer"),
+    };
+    match mistake.kind {
+        MistakeKind::Type if is_text => format!("Input should be {valid}{parsing}"),
+        MistakeKind::Type => format!("Input should be {valid}"),
+        MistakeKind::Inexact => format!("Input should be {valid}, got a number with a fractional part"),
+        // Pydantic has no words for these.
+        MistakeKind::Range | MistakeKind::Lists | MistakeKind::Base64 => {
+            format!("Input should be {valid}: {}", mistake.text)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Input, Schema, check};
+
+    #[test]
+    fn faults_in_the_words_of_truss() {
+        let input = |name: &str, datatype, required| Input {
+            name: name.into(),
+            datatype,
+            shape: vec![1],
+            required,
+            example: None,
+            description: String::new(),
+        };
+        let inputs = vec![
+            input("prompt", Datatype::Bytes, true),
+            input("n", Datatype::Int64, false),
+            input("on", Datatype::Bool, false),
+            input("x", Datatype::Fp32, false),
+        ];
+        let schema = Schema { inputs };
+        // T17, then pydantic's other words.
+        for (body, expected) in [
+            ("{}", "Input Parsing Error:\n  `prompt`: Field required."),
+            (
+                r#"{"prompt":1,"n":"z"}"#,
+                "Input Parsing Errors:\n  `prompt`: Input should be a valid string.\n  `n`: Input should be a \
+                 valid integer, unable to parse string as an integer.",
+            ),
+            (
+                r#"{"prompt":"","n":1.5,"on":"x","x":[true]}"#,
+                "Input Parsing Errors:\n  `n`: Input should be a valid integer, got a number with a fractional \
+                 part.\n  `on`: Input should be a valid boolean, unable to interpret input.\n  `x`: Input should \
+                 be a valid number.",
+            ),
+        ] {
+            match check::body(&schema, body.as_bytes()) {
+                Err(check::Misfit::Inputs(faults)) => assert_eq!(of(&faults), expected, "{body}"),
+                _ => panic!("{body} fits"),
+            }
+        }
+    }
+}

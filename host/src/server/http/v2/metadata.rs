@@ -1,0 +1,143 @@
+//! What clients of the Open Inference Protocol can learn: of the server, of models, of what was asked of them.
+//!
+//! Place in the flow: beside it; reads, runs nothing.
+//! Out: JSON as the protocol and Triton's extensions have it.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::Asked;
+use crate::error::{Code, RequestError, Stage};
+use crate::server::models::{EXTENSIONS, Entry, Metadata, Statistics, TensorMetadata, Timing};
+use crate::tensor::Datatype;
+
+/// `GET /v2`.
+pub(super) async fn server() -> Json<Value> {
+    Json(json!({ "name": "modelhost", "version": env!("CARGO_PKG_VERSION"), "extensions": EXTENSIONS }))
+}
+
+/// `GET /v2/models/{model}`.
+pub(super) async fn model(asked: Asked) -> Response {
+    asked.answer(metadata(&asked).map(|model| {
+        let tensors = |tensors: &[TensorMetadata]| -> Vec<Value> {
+            let tensor = |tensor: &TensorMetadata| {
+                json!({ "name": tensor.name, "datatype": tensor.datatype.name(), "shape": tensor.shape })
+            };
+            tensors.iter().map(tensor).collect()
+        };
+        Json(json!({
+            "name": model.name,
+            "versions": model.versions,
+            "platform": model.platform,
+            "inputs": tensors(&model.inputs),
+            "outputs": tensors(&model.outputs),
+        }))
+        .into_response()
+    }))
+}
+
+/// `GET /v2/models/{model}/ready`.
+pub(super) async fn ready(asked: Asked) -> Response {
+    let serves = !asked.served.drain.has_begun();
+    asked.answer(asked.entry().map(|entry| {
+        let ready = serves && entry.is_ready();
+        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+        (status, Json(json!({ "name": entry.name, "ready": ready }))).into_response()
+    }))
+}
+
+/// `GET /v2/models/{model}/config`.
+pub(super) async fn config(asked: Asked) -> Response {
+    asked.answer(metadata(&asked).map(|model| Json(configuration(&model)).into_response()))
+}
+
+/// `GET /v2/models/{model}/stats`.
+pub(super) async fn statistics(asked: Asked) -> Response {
+    asked.answer(asked.entry().map(|entry| all([entry])))
+}
+
+/// `GET /v2/models/stats`.
+pub(super) async fn all_statistics(asked: Asked) -> Response {
+    asked.answer(Ok(all(asked.served.models())))
+}
+
+/// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
+fn metadata(asked: &Asked) -> Result<Metadata, RequestError> {
+    let entry = asked.entry()?;
+    if !entry.is_ready() {
+        let message = format!("model `{}` is not loaded", entry.name);
+        return Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message));
+    }
+    Ok(entry.metadata())
+}
+
+/// The model as Triton's `config.pbtxt` would describe it. Of a model that takes batches, `dims` leave the first extent out.
+fn configuration(model: &Metadata) -> Value {
+    let batched = model.max_batch > 0;
+    let tensors = |tensors: &[TensorMetadata]| -> Vec<Value> {
+        let tensor = |tensor: &TensorMetadata| {
+            let dims = tensor.shape.get(usize::from(batched)..).unwrap_or_default();
+            json!({ "name": tensor.name, "data_type": data_type(tensor.datatype), "dims": dims })
+        };
+        tensors.iter().map(tensor).collect()
+    };
+    let mut group = json!({ "name": model.name, "count": model.instances, "kind": "KIND_CPU" });
+    if let (Some(gpu), Some(group)) = (model.gpu, group.as_object_mut()) {
+        group.insert("kind".to_owned(), "KIND_GPU".into());
+        group.insert("gpus".to_owned(), json!([gpu]));
+    }
+    let mut config = json!({
+        "name": model.name,
+        "platform": model.platform,
+        "backend": model.platform.split('_').next(),
+        "version_policy": { "latest": { "num_versions": 1 } },
+        "max_batch_size": model.max_batch,
+        "input": tensors(&model.inputs),
+        "output": tensors(&model.outputs),
+        "instance_group": [group],
+        "model_transaction_policy": { "decoupled": false },
+    });
+    if let (true, Some(config)) = (batched, config.as_object_mut()) {
+        config.insert("dynamic_batching".to_owned(), json!({}));
+    }
+    config
+}
+
+/// A datatype's name in a model configuration.
+fn data_type(datatype: Datatype) -> String {
+    match datatype {
+        Datatype::Bytes => "TYPE_STRING".to_owned(),
+        other => format!("TYPE_{other}"),
+    }
+}
+
+fn all<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Response {
+    let entry = |entry: Entry<'_>| figures(&entry.name, &entry.version(), entry.statistics());
+    Json(json!({ "model_stats": entries.into_iter().map(entry).collect::<Vec<_>>() })).into_response()
+}
+
+fn figures(name: &str, version: &str, figures: Statistics) -> Value {
+    let timing = |timing: Timing| json!({ "count": timing.count, "ns": timing.ns });
+    json!({
+        "name": name,
+        "version": version,
+        "last_inference": figures.last_inference,
+        "inference_count": figures.inference_count,
+        "execution_count": figures.execution_count,
+        "inference_stats": {
+            "success": timing(figures.success),
+            "fail": timing(figures.fail),
+            "queue": timing(figures.queue),
+            "compute_input": timing(figures.compute_input),
+            "compute_infer": timing(figures.compute_infer),
+            "compute_output": timing(figures.compute_output),
+            // There is no cache, and clients expect its figures.
+            "cache_hit": timing(Timing::default()),
+            "cache_miss": timing(Timing::default()),
+        },
+        "batch_stats": [],
+        "memory_usage": [],
+    })
+}

@@ -1,0 +1,275 @@
+//! An inference request: JSON, and behind it the tensors that it does not hold itself.
+//!
+//! ```text
+//! {"inputs": [{"name", "shape", "datatype", "data" | "parameters": {"binary_data_size"}}, …], …}binary data, in the inputs' order
+//! └──────────────────────── Inference-Header-Content-Length ─────────────────────────────────┘
+//! ```
+//! In:   the body, whole. Out: tensors as long as their shapes say, the parameters, and what the caller wants back.
+//! Invariants: binary data is never copied, JSON becomes elements without a tree in between; every byte of the binary data
+//! belongs to exactly one input. Errors are for the caller and name the input.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+
+use crate::blocking;
+use crate::error::{RequestError, Stage};
+use crate::json::read;
+use crate::request::TensorInput;
+use crate::tensor::{Datatype, Extent, LARGEST_RANK, Signature, Tensor, element_count, push_bytes_element};
+
+/// How long the JSON is, where there is binary data behind it.
+pub(super) const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
+
+/// What the caller wants back.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Comes back as it is.
+    pub id: Option<String>,
+    /// In this order; empty for all, in the model's.
+    pub outputs: Vec<WantedOutput>,
+    /// Whether outputs are binary that nothing else is said of.
+    pub binary: bool,
+}
+
+/// One output.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct WantedOutput {
+    pub name: String,
+    pub binary: bool,
+}
+
+#[derive(Deserialize)]
+struct Request<'a> {
+    id: Option<String>,
+    #[serde(borrow)]
+    parameters: Option<&'a RawValue>,
+    #[serde(borrow)]
+    inputs: Vec<Input<'a>>,
+    #[serde(borrow)]
+    outputs: Option<Vec<Output<'a>>>,
+}
+
+/// Those that mean something here; the handler sees all of them.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters<'a> {
+    binary_data_output: bool,
+    #[serde(borrow)]
+    sequence_id: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Input<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    shape: Vec<u64>,
+    #[serde(borrow)]
+    datatype: Cow<'a, str>,
+    #[serde(default)]
+    parameters: InputParameters,
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct InputParameters {
+    binary_data_size: Option<u64>,
+    shared_memory_region: Option<IgnoredAny>,
+}
+
+#[derive(Deserialize)]
+struct Output<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(default)]
+    parameters: OutputParameters,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OutputParameters {
+    binary_data: Option<bool>,
+    classification: Option<IgnoredAny>,
+    shared_memory_region: Option<IgnoredAny>,
+}
+
+/// Reads a request. `signature` is asked only where the request names no input, see [`raw`].
+///
+/// # Errors
+/// `invalid_input` for everything.
+pub(super) fn read(
+    headers: &HeaderMap,
+    body: &Bytes,
+    signature: impl FnOnce() -> Arc<Signature>,
+) -> Result<(TensorInput, Wanted), RequestError> {
+    let invalid = |message| RequestError::invalid(Stage::Admit, message);
+    let (json, binary) = match header_length(headers, body).map_err(invalid)? {
+        Some(0) if !body.is_empty() => {
+            let tensor = raw(&signature(), body).map_err(invalid)?;
+            let wanted = Wanted { binary: true, ..Wanted::default() };
+            return Ok((TensorInput::new(vec![tensor], None), wanted));
+        }
+        Some(length) => (body.slice(..length), body.slice(length..)),
+        None => (body.clone(), Bytes::new()),
+    };
+    blocking::if_large(json.len(), || parse(&json, binary)).map_err(invalid)
+}
+
+/// What the header says, which is no more than there is.
+fn header_length(headers: &HeaderMap, body: &Bytes) -> Result<Option<usize>, String> {
+    let Some(value) = headers.get(HEADER_LENGTH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    // `parse` would take a sign.
+    let length = text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()));
+    match length {
+        Some(length) if length <= body.len() => Ok(Some(length)),
+        Some(length) => Err(format!("`{HEADER_LENGTH}` is {length}, and the body has {} bytes", body.len())),
+        None => Err(format!("`{HEADER_LENGTH}` is no number of bytes")),
+    }
+}
+
+fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, Wanted), String> {
+    let request: Request<'_> = serde_json::from_slice(json).map_err(|error| match error.classify() {
+        Category::Data => format!("no inference request: {error}"),
+        Category::Io | Category::Syntax | Category::Eof => format!("malformed json: {error}"),
+    })?;
+    let parameters = match request.parameters.map(RawValue::get) {
+        None => Parameters::default(),
+        Some(text) if text.starts_with('{') => {
+            serde_json::from_str(text).map_err(|error| format!("`parameters`: {error}"))?
+        }
+        Some(_) => return Err("`parameters`: expected an object".to_owned()),
+    };
+    if parameters.sequence_id.is_some_and(|id| !matches!(id.get(), "0" | "\"\"")) {
+        return Err("`sequence_id`: sequences are not served, each request is on its own".to_owned());
+    }
+
+    let mut names = HashSet::with_capacity(request.inputs.len());
+    let mut tensors = Vec::with_capacity(request.inputs.len());
+    for input in &request.inputs {
+        let name = &*input.name;
+        if !names.insert(name) {
+            return Err(format!("input `{name}`: given twice"));
+        }
+        tensors.push(tensor(input, &mut binary).map_err(|problem| format!("input `{name}`: {problem}"))?);
+    }
+    if !binary.is_empty() {
+        return Err(format!("{} bytes of binary data belong to no input", binary.len()));
+    }
+
+    let outputs = request.outputs.unwrap_or_default().into_iter();
+    let outputs = outputs.map(|output| wanted(output, parameters.binary_data_output));
+    let wanted = Wanted {
+        id: request.id,
+        outputs: outputs.collect::<Result<_, _>>()?,
+        binary: parameters.binary_data_output,
+    };
+    let parameters = request.parameters.map(|parameters| parameters.get().into());
+    Ok((TensorInput::new(tensors, parameters), wanted))
+}
+
+/// One input; its binary data is taken off the front of `binary`.
+fn tensor(input: &Input<'_>, binary: &mut Bytes) -> Result<Tensor, String> {
+    let Some(datatype) = Datatype::named(&input.datatype) else {
+        let names = Datatype::ALL.map(Datatype::name).join(", ");
+        return Err(format!("there is no datatype `{}`; there are {names}", input.datatype));
+    };
+    if input.parameters.shared_memory_region.is_some() {
+        return Err("shared memory is not served, send the data".to_owned());
+    }
+    let name: Arc<str> = (&*input.name).into();
+    match (input.data, input.parameters.binary_data_size) {
+        (Some(data), None) => from_json(data.get(), &name, datatype, &input.shape),
+        (None, Some(size)) => {
+            let left = binary.len();
+            let size = usize::try_from(size).ok().filter(|size| *size <= left);
+            let size = size.ok_or_else(|| {
+                format!("`binary_data_size` is more than the {left} bytes left behind `{HEADER_LENGTH}`")
+            })?;
+            let data = binary.split_to(size);
+            let new = || Tensor::new(name, datatype, input.shape.clone(), data);
+            // Of these each byte is looked at.
+            let looked_at = if matches!(datatype, Datatype::Bytes | Datatype::Bool) { size } else { 0 };
+            blocking::if_large(looked_at, new).map_err(|error| error.to_string())
+        }
+        (Some(_), Some(_)) => Err("has both `data` and `binary_data_size`".to_owned()),
+        (None, None) => Err("has neither `data` nor `binary_data_size`".to_owned()),
+    }
+}
+
+/// Flat or nested as it may be: the shape that counts is the one beside it.
+fn from_json(text: &str, name: &Arc<str>, datatype: Datatype, shape: &[u64]) -> Result<Tensor, String> {
+    if shape.len() > LARGEST_RANK {
+        return Err(format!("the shape has {} extents, more than {LARGEST_RANK}", shape.len()));
+    }
+    let tensor = read::tensor(text, name, datatype)?;
+    if element_count(shape) != Some(tensor.elements()) {
+        return Err(format!("shape {shape:?} does not have the {} elements of `data`", tensor.elements()));
+    }
+    Ok(Tensor { shape: shape.to_vec(), ..tensor })
+}
+
+fn wanted(output: Output<'_>, binary: bool) -> Result<WantedOutput, String> {
+    let OutputParameters { binary_data, classification, shared_memory_region } = output.parameters;
+    let refused = [
+        (classification, "classification is not served, take the scores"),
+        (shared_memory_region, "shared memory is not served, take the data"),
+    ];
+    match refused.into_iter().find(|(asked, _)| asked.is_some()) {
+        Some((_, why)) => Err(format!("output `{}`: {why}", output.name)),
+        None => Ok(WantedOutput { name: output.name.into_owned(), binary: binary_data.unwrap_or(binary) }),
+    }
+}
+
+/// A body without JSON: all of it is the data of the model's only input, BYTES as one element without its length.
+fn raw(signature: &Signature, body: &Bytes) -> Result<Tensor, String> {
+    let [spec] = signature.inputs.as_slice() else {
+        let inputs = signature.inputs.len();
+        return Err(format!("a body without JSON is for models of one input, and this one has {inputs}"));
+    };
+    let about = |problem: String| format!("input `{}`: {problem}", spec.name);
+    let (shape, data) = match spec.datatype.size() {
+        None => {
+            let mut data = Vec::with_capacity(4 + body.len());
+            if !push_bytes_element(&mut data, body) {
+                return Err(about("4 GiB and more are too much for one element".to_owned()));
+            }
+            (spec.smallest_shape(), data.into())
+        }
+        Some(size) => {
+            // The one extent that is free is as large as the data makes it.
+            let free = spec.shape.iter().filter(|extent| matches!(extent, Extent::Free(_))).count();
+            let one = element_count(&spec.smallest_shape()).and_then(|count| count.checked_mul(size));
+            let shape = match (free, one) {
+                (0, _) => spec.smallest_shape(),
+                (1, Some(one)) if one > 0 && body.len().is_multiple_of(one) => {
+                    let extent = |extent: &Extent| match extent {
+                        Extent::Fixed(fixed) => *fixed,
+                        Extent::Free(_) => (body.len() / one) as u64,
+                    };
+                    spec.shape.iter().map(extent).collect()
+                }
+                _ => {
+                    return Err(about(format!(
+                        "{} bytes do not say which shape of {spec} it is",
+                        body.len()
+                    )));
+                }
+            };
+            (shape, body.clone())
+        }
+    };
+    Tensor::new(Arc::clone(&spec.name), spec.datatype, shape, data).map_err(|error| about(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! The client of Inferless, unchanged, against an endpoint with an input schema.
+
+use e2e::{Host, clients, component};
+use serde_json::{Value, json};
+
+/// What `inferless.call` makes of the answer to `data`.
+fn call(host: &Host, data: &Value) -> Value {
+    let url = format!("{}/v2/models/it/infer", host.url);
+    serde_json::from_str(&clients::run("inferless_call", &[&url, &data.to_string()])).expect("a line of JSON")
+}
+
+/// Asserts that the call failed with a 400 that says all of this.
+fn assert_refused(answer: &Value, parts: &[&str]) {
+    let text = answer["error"].as_str().unwrap_or_else(|| panic!("not refused: {answer}"));
+    for part in [&["status code 400"], parts].concat() {
+        assert!(text.contains(part), "`{part}` in `{text}`");
+    }
+}
+
+#[test]
+fn a_handler_alone_answers_with_typed_outputs() {
+    let host = Host::with(Some(&component("tests/greet")), None, &["--name", "it"]);
+    assert_eq!(
+        call(&host, &json!({ "prompt": "hi" })),
+        json!({ "out": ["BYTES", [1], ["hi!"]], "once": ["BOOL", [1], [true]] })
+    );
+    assert_refused(&call(&host, &json!({})), &["input `prompt`: missing, expected BYTES [1]"]);
+    // Whole numbers are INT64 to this client, whatever is declared.
+    assert_refused(
+        &call(&host, &json!({ "prompt": ["a", "b"], "times": 2, "other": 1 })),
+        &[
+            "input `prompt`: expected BYTES [1], got BYTES [2]",
+            "input `times`: expected INT32 [1], got INT64 [1]",
+            "input `other`: unknown",
+        ],
+    );
+}
+
+#[test]
+fn every_datatype_that_the_client_sends_fits_its_declaration() {
+    let mut config =
+        format!("[[endpoint]]\nname = 'it'\nplugin = '{}'\n", component("tests/tensors").display());
+    for (name, datatype, shape, example) in [
+        ("prompt", "STRING", "[1]", "'x'"),
+        ("n", "INT64", "[1]", "3"),
+        ("f", "FP64", "[1]", "1.5"),
+        ("b", "BOOL", "[1]", "true"),
+        ("list", "INT64", "[-1]", "[1, 2, 3]"),
+        ("rows", "FP64", "[-1, 2]", "[[1, 2]]"),
+    ] {
+        config += &format!(
+            "[endpoint.input.{name}]\ndatatype = '{datatype}'\nshape = {shape}\nexample = {example}\n"
+        );
+        if ["list", "rows"].contains(&name) {
+            config += "required = false\n";
+        }
+    }
+    let host = Host::configured(&config);
+    let mut data = json!({ "prompt": "x", "n": 3, "f": 1.5, "b": true });
+    let mut expected = json!({
+        "prompt": ["BYTES", [1], ["X"]],
+        "n": ["INT64", [1], [3]],
+        "f": ["FP64", [1], [1.5]],
+        "b": ["BOOL", [1], [true]],
+        "parameters": ["BYTES", [1], ["{}"]],
+    });
+    assert_eq!(call(&host, &data), expected);
+    data["list"] = json!([1, 2, 3]);
+    expected["list"] = json!(["INT64", [3], [1, 2, 3]]);
+    assert_eq!(call(&host, &data), expected);
+    // Lists in lists carry their shape.
+    data["rows"] = json!([[1.5, 2.5], [3.5, 4.5]]);
+    expected["rows"] = json!(["FP64", [2, 2], [1.5, 2.5, 3.5, 4.5]]);
+    assert_eq!(call(&host, &data), expected);
+    data["rows"] = json!([1.5]);
+    assert_refused(&call(&host, &data), &["input `rows`: expected FP64 [-1, 2], got FP64 [1]"]);
+}

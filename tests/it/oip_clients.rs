@@ -1,0 +1,93 @@
+//! Clients that others wrote for the Open Inference Protocol over HTTP: Triton's Python client and its perf_analyzer.
+
+use std::process::Command;
+
+use e2e::{Host, clients, component, model};
+
+/// An endpoint for each of these models, under its name; more of its table after a `;`.
+fn serve(head: &str, models: &[&str]) -> Host {
+    let endpoint = |name: &&str| {
+        let (name, more) = name.split_once(';').unwrap_or((name, ""));
+        format!("[[endpoint]]\nname = '{name}'\nmodel = '{}'\n{more}\n", model(name).display())
+    };
+    Host::configured(&[head.to_owned(), models.iter().map(endpoint).collect()].concat())
+}
+
+fn address(host: &Host) -> &str {
+    host.url.trim_start_matches("http://")
+}
+
+#[test]
+fn tritonclient() {
+    let host = serve(
+        "[server]\nmodel_control = true\n",
+        &[
+            "identity_bool",
+            "identity_uint8",
+            "identity_uint16",
+            "identity_uint32",
+            "identity_uint64",
+            "identity_int8",
+            "identity_int16",
+            "identity_int32",
+            "identity_int64",
+            "identity_fp16",
+            "identity_bf16",
+            "identity_fp32",
+            "identity_fp64",
+            "identity_bytes",
+            "iris_dyn",
+            "rows",
+        ],
+    );
+    let said = clients::run("triton_http", &[address(&host)]);
+    for part in ["datatype BF16", "datatype BYTES", "iris", "several", "models", "repository", "errors"] {
+        assert!(said.lines().any(|line| line == part), "{part} is missing in\n{said}");
+    }
+}
+
+/// The number after `label` in what perf_analyzer says.
+fn number(said: &str, label: &str) -> f64 {
+    let after = said.split(label).nth(1).unwrap_or_else(|| panic!("no `{label}` in\n{said}"));
+    let digits: String = after.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
+    digits.parse().unwrap()
+}
+
+/// Runs perf_analyzer for a moment and gives what it says.
+fn perf_analyzer(host: &Host, model: &str, more: &[&str]) -> String {
+    let mut command = Command::new(clients::program("perf/perf_analyzer"));
+    command.env("LD_LIBRARY_PATH", clients::program("perf"));
+    command.args(["-u", address(host), "-m", model]);
+    // Three short windows, however much they differ: this is no measurement.
+    command.args(["--measurement-interval", "300", "--stability-percentage", "999", "--max-trials", "3"]);
+    clients::finished(command.args(more), "perf_analyzer")
+}
+
+#[test]
+fn perf_analyzer_measures_models() {
+    let host = serve("", &["iris_static", "iris_dyn;batching = { max_batch = 8, wait = 'always' }", "strid"]);
+    for (model, more) in [
+        ("iris_static", &["--concurrency-range", "4"][..]),
+        ("iris_static", &["--async"]),
+        ("iris_static", &["--input-tensor-format", "json", "--output-tensor-format", "json"]),
+        // A model that takes batches.
+        ("iris_dyn", &["-b", "2"]),
+        ("strid", &[]),
+    ] {
+        let said = perf_analyzer(&host, model, more);
+        assert!(number(&said, "Throughput:") > 0.0, "{said}");
+        // What it has from the statistics.
+        let answered = number(&said, "Successful request count:");
+        assert!(answered > 0.0 && number(&said, "Inference count:") >= answered, "{said}");
+        let runs = number(&said, "Execution count:");
+        assert!(runs > 0.0 && runs <= answered + 8.0, "{said}");
+        assert!(number(&said, "compute infer") > 0.0, "{said}");
+    }
+}
+
+#[test]
+fn perf_analyzer_measures_a_handler() {
+    let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_static")), &["--name", "iris"]);
+    let said = perf_analyzer(&host, "iris", &["--request-rate-range", "100"]);
+    assert!(number(&said, "Successful request count:") > 0.0, "{said}");
+}
