@@ -13,6 +13,25 @@ fn bearer(key: &str) -> Vec<(&'static str, String)> {
     vec![("authorization", format!("Bearer {key}"))]
 }
 
+/// Every way to the endpoint `locked`, by each protocol.
+const WAYS: [(&str, &str); 15] = [
+    ("POST", "/locked"),
+    ("GET", "/locked"),
+    ("HEAD", "/locked"),
+    ("GET", "/locked/signature"),
+    ("GET", "/v2/models/locked"),
+    ("GET", "/v2/models/locked/ready"),
+    ("GET", "/v2/models/locked/config"),
+    ("GET", "/v2/models/locked/versions/1/stats"),
+    ("POST", "/v2/models/locked/infer"),
+    ("POST", "/v2/models/%6cocked/infer"),
+    ("POST", "/v2/repository/models/locked/load"),
+    ("GET", "/v1/models/locked"),
+    ("GET", "/v1/models/locked/metadata"),
+    ("GET", "/v1/models/locked/loaded"),
+    ("POST", "/v1/models/locked:predict"),
+];
+
 fn call(host: &Host, method: &str, path: &str, headers: &[(&'static str, String)]) -> e2e::Reply {
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
     host.request(method, path, &headers, if method == "POST" { b"hello" } else { b"" })
@@ -25,7 +44,7 @@ fn every_way_to_an_endpoint_wants_its_key() {
     fs::write(&file, format!("# two of them\n{OTHER}\n{KEY}\n")).unwrap();
     let echo = component("tests/echo");
     let config = format!(
-        "[[endpoint]]\nname = 'locked'\nplugin = {echo:?}\nkeys = ['@{}']\n\
+        "[server]\nmodel_control = true\n[[endpoint]]\nname = 'locked'\nplugin = {echo:?}\nkeys = ['@{}']\n\
          [[endpoint]]\nname = 'open'\nplugin = {echo:?}\n\
          [log]\nlevel = 'trace'\n",
         file.display()
@@ -38,9 +57,7 @@ fn every_way_to_an_endpoint_wants_its_key() {
             vec![("x-banana-api-key", key.to_owned())],
         ]
     };
-    for (method, path) in
-        [("POST", "/locked"), ("GET", "/locked"), ("HEAD", "/locked"), ("GET", "/locked/signature")]
-    {
+    for (method, path) in WAYS {
         let mut wrong = vec![Vec::new(), vec![("authorization", KEY.to_owned())]];
         for key in ["k3y-of-the-endpoin", "k3y-of-the-endpoint2", "K3Y-OF-THE-ENDPOINT", "# two of them"] {
             wrong.extend(shown(key));
@@ -56,18 +73,24 @@ fn every_way_to_an_endpoint_wants_its_key() {
         }
         for headers in shown(KEY).into_iter().chain(shown(OTHER)) {
             let reply = call(&host, method, path, &headers);
-            assert_eq!(reply.status, 200, "{method} {path} {headers:?}: {}", reply.text());
+            // Let in, whatever the protocol then says to such a body.
+            assert!(matches!(reply.status, 200 | 400), "{method} {path} {headers:?}: {}", reply.text());
+            assert!(reply.status == 200 || path.starts_with("/v"), "{method} {path}: {}", reply.text());
         }
         // A neighbour without keys asks for none.
-        assert_eq!(call(&host, method, &path.replace("locked", "open"), &[]).status, 200);
+        assert_ne!(call(&host, method, &path.replace("ocked", "pen").replace("/l", "/o"), &[]).status, 401);
     }
     let refused = host.metric(r#"modelhost_requests_total{endpoint="locked",outcome="unauthorized"}"#);
-    assert_eq!(refused, 14.0, "calls that were refused, none of them in the handler");
+    assert_eq!(refused, (14 * WAYS.len()) as f64, "each that was refused is counted once");
     // What a browser asks first cannot show a key; health, metrics and lists need none.
     assert_eq!(call(&host, "OPTIONS", "/locked", &[]).status, 204);
-    for path in ["/healthz", "/v2/health/ready", "/metrics"] {
+    for path in ["/healthz", "/v2/health/ready", "/metrics", "/v2", "/v1/models"] {
         assert_eq!(host.get(path).status, 200, "{path}");
     }
+    assert_eq!(host.post("/v2/repository/index", "{}").status, 200);
+    // The operator needs no key of the endpoint's.
+    let url = format!("{}/v2/models/locked", host.admin);
+    assert_eq!(request("GET", &url, &[], b"").status, 200);
     // Nobody is told a key that was shown, right or wrong.
     wait_until("a refusal in the log", || host.log().contains("unauthorized"));
     for secret in [KEY, OTHER, "k3y-of-the-endpoin"] {
