@@ -23,7 +23,7 @@ use crate::server::front::Front;
 use crate::server::http::Site;
 use crate::server::listen::{Drain, Edge};
 use crate::server::tls::Tls;
-use crate::server::{self, Served, admin, listen};
+use crate::server::{self, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::{deploy, model, plugin, telemetry};
 
@@ -46,51 +46,48 @@ pub struct Config {
 pub struct App {
     served: Arc<Served>,
     watched: Vec<(Arc<Endpoint>, PathBuf, watch::FileStamp)>,
+    listeners: Listeners,
+}
+
+/// The listeners at work, and what stands at them.
+struct Listeners {
+    addresses: Addresses,
     tls: Option<Arc<Tls>>,
-    addresses: (SocketAddr, SocketAddr),
+    main: Arc<Front>,
+    grpc: Option<Arc<Front>>,
+    admin: Arc<Front>,
+    /// Ends with the last connection of `main` and `grpc`.
     serving: JoinHandle<()>,
-    admin: thread::JoinHandle<()>,
+    admin_thread: thread::JoinHandle<()>,
     /// Ends the admin listener when dropped.
     stop_admin: oneshot::Sender<()>,
 }
 
+/// Where it can be reached, with real port numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct Addresses {
+    /// Endpoints.
+    pub main: SocketAddr,
+    /// Administration.
+    pub admin: SocketAddr,
+    /// Endpoints over gRPC, if they are served so.
+    pub grpc: Option<SocketAddr>,
+}
+
 impl App {
-    /// Opens the sockets, loads everything, and serves it. Until all is loaded, both listeners say so.
+    /// Opens the sockets, loads everything, and serves it. Until all is loaded, the listeners say so.
     ///
     /// # Errors
     /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text is for the
     /// operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
-        let main = bind(config.server.listen, "--listen")?;
-        let admin = bind(config.server.admin_listen, "--admin-listen")?;
-        let tls = match &config.server.tls {
-            Some(files) => Some(Arc::new(Tls::load(files).await?)),
-            None => None,
-        };
-        let (main, admin) = (open(main, "--listen")?, open(admin, "--admin-listen")?);
-        let addresses = (main.local_addr()?, admin.local_addr()?);
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
-        let drain = Drain::default();
-        let activity = Arc::default();
+        let (drain, activity) = (Drain::default(), Arc::default());
         let served = |endpoints| {
             let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
             Arc::new(Served { activity: Arc::clone(&activity), endpoints, metrics, config, drain })
         };
-
-        let nothing = served(Vec::new());
-        let edge = Edge { limits: Arc::new(config.server.connections.affordable()), tls: tls.clone() };
-        let admin_tls = tls.clone().filter(|_| config.server.tls_admin);
-        let admin_edge = Edge { tls: admin_tls, ..edge.clone() };
-        let front = Arc::new(Front::new(nothing.clone(), Site::loading(&nothing)));
-        let admin_front = Arc::new(Front::new(nothing.clone(), admin::loading(&nothing)));
-        let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
-        let serving = tokio::spawn(listen::serve(main, front.clone(), drain.clone(), edge));
-        let (stop_admin, stopped) = oneshot::channel();
-        let admin = admin::spawn(admin, admin_front.clone(), admin_edge, stopped)
-            .context("cannot start the admin listener")?;
-
-        let (main, admin_address) = addresses;
-        tracing::info!(%main, admin = %admin_address, "loading; whoever asks is told so");
+        let listeners = Listeners::open(&served(Vec::new())).await?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
         let catalog = Arc::new(Catalog::new(config.model));
         let mut endpoints = Vec::with_capacity(config.endpoints.len());
@@ -108,21 +105,27 @@ impl App {
             endpoints.push(endpoint);
         }
         let served = served(endpoints);
-        front.open(Site::new(&served));
-        admin_front.open(admin::site(&served));
-        Ok(App { served, watched, tls, addresses, serving, admin, stop_admin })
+        listeners.take_over(&served)?;
+        Ok(App { served, watched, listeners })
     }
 
-    /// The addresses, with real port numbers: main, admin.
-    pub fn addresses(&self) -> (SocketAddr, SocketAddr) {
-        self.addresses
+    /// The addresses.
+    pub fn addresses(&self) -> Addresses {
+        self.listeners.addresses
     }
 
-    /// The URLs under which it serves, with real port numbers: main, admin.
-    pub fn urls(&self) -> [String; 2] {
-        let url = |tls: bool, address| format!("{}://{address}", if tls { "https" } else { "http" });
-        let (main, admin) = self.addresses;
-        [url(self.tls.is_some(), main), url(self.tls.is_some() && self.served.config.tls_admin, admin)]
+    /// What a user is told, line by line: where the server is.
+    pub fn announcement(&self) -> Vec<String> {
+        let Addresses { main, admin, grpc } = self.addresses();
+        let scheme = |tls| if tls { "https" } else { "http" };
+        let tls = self.listeners.tls.is_some();
+        let admin_tls = tls && self.served.config.tls_admin;
+        let mut lines = vec![
+            format!("listening on {}://{main}", scheme(tls)),
+            format!("admin on {}://{admin}", scheme(admin_tls)),
+        ];
+        lines.extend(grpc.map(|grpc| format!("grpc on {grpc}")));
+        lines
     }
 
     /// Serves until `stop` resolves, then answers what is in flight and returns.
@@ -130,7 +133,8 @@ impl App {
     /// # Errors
     /// Requests were still unanswered when the drain's time was over.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let App { served, watched, tls, serving, admin, stop_admin, .. } = self;
+        let App { served, watched, listeners } = self;
+        let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
         let mut watchers: Vec<_> = watched
             .into_iter()
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
@@ -163,7 +167,78 @@ impl App {
         tracing::info!("stopped: every request is answered");
         // The last holder of the endpoints: with it go their copies of project files.
         drop(stop_admin);
-        let _ = admin.join();
+        let _ = admin_thread.join();
+        Ok(())
+    }
+}
+
+impl Listeners {
+    /// Takes all addresses, then serves on all of them what is said while everything is loading.
+    ///
+    /// # Errors
+    /// An address is taken, or certificate and key cannot be served.
+    async fn open(loading: &Arc<Served>) -> anyhow::Result<Listeners> {
+        let config = &loading.config;
+        let main = bind(config.listen, "--listen")?;
+        let admin = bind(config.admin_listen, "--admin-listen")?;
+        let grpc = config.grpc_listen.map(|address| bind(address, "--grpc-listen")).transpose()?;
+        let tls = match &config.tls {
+            Some(files) => Some(Arc::new(Tls::load(files).await?)),
+            None => None,
+        };
+        let (main, admin) = (open(main, "--listen")?, open(admin, "--admin-listen")?);
+        let grpc = grpc.map(|socket| open(socket, "--grpc-listen")).transpose()?;
+        let addresses = Addresses {
+            main: main.local_addr()?,
+            admin: admin.local_addr()?,
+            grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
+        };
+
+        let limits = Arc::new(config.connections.affordable(1 + usize::from(grpc.is_some())));
+        let edge = Edge { limits, tls: tls.clone() };
+        let admin_edge = Edge { tls: tls.clone().filter(|_| config.tls_admin), ..edge.clone() };
+        let front = |site| Arc::new(Front::new(loading.clone(), site));
+        let serve = |listener, front| -> anyhow::Result<_> {
+            let listener = tokio::net::TcpListener::from_std(listener).context("cannot serve a listener")?;
+            Ok(listen::serve(listener, front, loading.drain.clone(), edge.clone()))
+        };
+        let main_front = front(Site::loading(loading));
+        let admin_front = front(admin::loading(loading));
+        let grpc_front = grpc.is_some().then(|| front(Site::loading(loading)));
+        let main = serve(main, main_front.clone())?;
+        let grpc = grpc.zip(grpc_front.clone()).map(|(grpc, front)| serve(grpc, front)).transpose()?;
+        let serving = tokio::spawn(async move {
+            match grpc {
+                Some(grpc) => drop(tokio::join!(main, grpc)),
+                None => main.await,
+            }
+        });
+        let (stop_admin, stopped) = oneshot::channel();
+        let admin_thread = admin::spawn(admin, admin_front.clone(), admin_edge, stopped)
+            .context("cannot start the admin listener")?;
+        tracing::info!(main = %addresses.main, admin = %addresses.admin, "loading; whoever asks is told so");
+        Ok(Listeners {
+            addresses,
+            tls,
+            main: main_front,
+            grpc: grpc_front,
+            admin: admin_front,
+            serving,
+            admin_thread,
+            stop_admin,
+        })
+    }
+
+    /// From now on everything is served.
+    ///
+    /// # Errors
+    /// gRPC's reflection cannot be set up: a defect of the build.
+    fn take_over(&self, served: &Arc<Served>) -> anyhow::Result<()> {
+        if let Some(front) = &self.grpc {
+            front.open(grpc::site(served).context("cannot serve gRPC")?);
+        }
+        self.main.open(Site::new(served));
+        self.admin.open(admin::site(served));
         Ok(())
     }
 }

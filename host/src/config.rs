@@ -157,6 +157,9 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
     let config = server::Config {
         listen: sources.read(&set::LISTEN, table, read::address).unwrap_or(defaults.listen),
         admin_listen: sources.read(&set::ADMIN_LISTEN, table, read::address).unwrap_or(defaults.admin_listen),
+        grpc_listen: sources
+            .read(&set::GRPC_LISTEN, table, read::address_or_none)
+            .unwrap_or(defaults.grpc_listen),
         model_control: sources
             .read(&set::MODEL_CONTROL, table, read::switch)
             .unwrap_or(defaults.model_control),
@@ -175,13 +178,19 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         admin_keys: edge::keys(sources, &set::ADMIN_KEY, table),
         connections: edge::connections(sources, table),
     };
-    if same_address(config.listen, config.admin_listen) {
-        let given = [&set::ADMIN_LISTEN, &set::LISTEN].map(|setting| sources.place(setting, table));
-        let complaint = Complaint::new(
-            format!("endpoints and administration would both listen on port {}", config.listen.port()),
-            "choose different ports with `--listen` and `--admin-listen`",
-        );
-        sources.complain(given.into_iter().flatten().next(), complaint);
+    let main = (config.listen, &set::LISTEN, "endpoints");
+    let admin = (config.admin_listen, &set::ADMIN_LISTEN, "administration");
+    let mut listeners = vec![main, admin];
+    listeners.extend(config.grpc_listen.map(|grpc| (grpc, &set::GRPC_LISTEN, "gRPC")));
+    for (index, later) in listeners.iter().enumerate() {
+        for earlier in listeners.iter().take(index).filter(|earlier| same_address(earlier.0, later.0)) {
+            let given = [later.1, earlier.1].map(|setting| sources.place(setting, table));
+            let complaint = Complaint::new(
+                format!("{} and {} would both listen on port {}", earlier.2, later.2, later.0.port()),
+                format!("choose different ports with `--{}` and `--{}`", earlier.1.flag, later.1.flag),
+            );
+            sources.complain(given.into_iter().flatten().next(), complaint);
+        }
     }
     config
 }

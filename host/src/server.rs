@@ -1,8 +1,9 @@
 //! Listeners: everything that speaks HTTP.
 //!
 //! Place in the flow: the edge. [`listen`] accepts connections, [`tls`] encrypts them if wanted; [`front`] says who answers:
-//! until everything is loaded a few lines, then [`http`], the table of contents of what is answered; [`admin`] is the
-//! operator's own listener, on its own thread; [`models`] is what protocols that know models share.
+//! until everything is loaded a few lines, then [`http`], the table of contents of what is answered, and [`grpc`], the same
+//! for the listener of that name; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
+//! know models share.
 //! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
@@ -10,6 +11,7 @@ pub mod tls;
 pub mod listen;
 pub mod front;
 pub mod http;
+pub mod grpc;
 pub mod admin;
 pub mod models;
 mod activity;
@@ -31,6 +33,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics, health and administration are served.
     pub admin_listen: SocketAddr,
+    /// Where endpoints are served over gRPC; `None`: nowhere.
+    pub grpc_listen: Option<SocketAddr>,
     /// Whether clients of the main listener may load and unload models.
     pub model_control: bool,
     /// Whether `GET /metrics` is answered on the main listener too.
@@ -56,6 +60,7 @@ impl Default for Config {
         Config {
             listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
             admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
+            grpc_listen: None,
             model_control: false,
             metrics_on_main: true,
             cors_allow_origin: Some("*".to_owned()),

@@ -15,6 +15,7 @@ mod cli;
 mod content_types;
 mod device;
 mod edge;
+mod grpc;
 mod hangup;
 mod inferless;
 mod instances;

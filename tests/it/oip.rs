@@ -283,7 +283,7 @@ fn statistics_say_where_the_time_went() {
     for (name, count) in [
         ("success", 3),
         ("fail", 1),
-        ("queue", 4),
+        ("queue", 3),
         ("compute_input", 3),
         ("compute_infer", 3),
         ("compute_output", 3),

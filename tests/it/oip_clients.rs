@@ -47,17 +47,17 @@ fn tritonclient() {
 }
 
 /// The number after `label` in what perf_analyzer says.
-fn number(said: &str, label: &str) -> f64 {
+pub(crate) fn number(said: &str, label: &str) -> f64 {
     let after = said.split(label).nth(1).unwrap_or_else(|| panic!("no `{label}` in\n{said}"));
     let digits: String = after.trim_start().chars().take_while(|c| c.is_ascii_digit() || *c == '.').collect();
     digits.parse().unwrap()
 }
 
 /// Runs perf_analyzer for a moment and gives what it says.
-fn perf_analyzer(host: &Host, model: &str, more: &[&str]) -> String {
+pub(crate) fn perf_analyzer(address: &str, model: &str, more: &[&str]) -> String {
     let mut command = Command::new(clients::program("perf/perf_analyzer"));
     command.env("LD_LIBRARY_PATH", clients::program("perf"));
-    command.args(["-u", address(host), "-m", model]);
+    command.args(["-u", address, "-m", model]);
     // Three short windows, however much they differ: this is no measurement.
     command.args(["--measurement-interval", "300", "--stability-percentage", "999", "--max-trials", "3"]);
     clients::finished(command.args(more), "perf_analyzer")
@@ -74,7 +74,7 @@ fn perf_analyzer_measures_models() {
         ("iris_dyn", &["-b", "2"]),
         ("strid", &[]),
     ] {
-        let said = perf_analyzer(&host, model, more);
+        let said = perf_analyzer(address(&host), model, more);
         assert!(number(&said, "Throughput:") > 0.0, "{said}");
         // What it has from the statistics.
         let answered = number(&said, "Successful request count:");
@@ -88,6 +88,6 @@ fn perf_analyzer_measures_models() {
 #[test]
 fn perf_analyzer_measures_a_handler() {
     let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_static")), &["--name", "iris"]);
-    let said = perf_analyzer(&host, "iris", &["--request-rate-range", "100"]);
+    let said = perf_analyzer(address(&host), "iris", &["--request-rate-range", "100"]);
     assert!(number(&said, "Successful request count:") > 0.0, "{said}");
 }

@@ -9,12 +9,16 @@ use e2e::root;
 const MOST_LINES: usize = 500;
 
 /// A dependency, and the only files of the host that name it: prefixes of paths under `host/src`.
-const QUARANTINES: [(&str, &[&str]); 18] = [
+const QUARANTINES: [(&str, &[&str]); 22] = [
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("ort", &["model/onnx"]),
     ("libloading", &["model/tensorflow"]),
     ("prost", &["model/tensorflow"]),
+    ("tonic", &["server/grpc", "server/status"]),
+    ("tonic_health", &["server/grpc"]),
+    ("tonic_prost", &["server/grpc"]),
+    ("tonic_reflection", &["server/grpc"]),
     ("axum", &["server"]),
     ("hyper", &["server"]),
     ("hyper_util", &["server"]),

@@ -96,6 +96,8 @@ pub struct Host {
     pub url: String,
     /// The same for the admin listener.
     pub admin: String,
+    /// `127.0.0.1:PORT`, if it was started with `--grpc-listen`.
+    pub grpc: Option<String>,
     log: Arc<Mutex<String>>,
 }
 
@@ -113,6 +115,7 @@ impl Host {
 
     /// Starts what [`serve_command`] made, after a test has changed its surroundings.
     pub fn try_start(mut command: Command) -> Result<Host, (ExitStatus, String)> {
+        let speaks_grpc = command.get_args().any(|argument| argument == "--grpc-listen");
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -135,13 +138,14 @@ impl Host {
             Some(line.strip_prefix(prefix).unwrap_or_else(|| panic!("unexpected line `{line}`")).to_owned())
         };
         let addresses = address("listening on ").zip(address("admin on "));
+        let grpc = if speaks_grpc && addresses.is_some() { address("grpc on ") } else { None };
         let Some((url, admin)) = addresses else {
             let status = child.wait().unwrap();
             reader.join().unwrap();
             let log = log.lock().unwrap().clone();
             return Err((status, log));
         };
-        Ok(Host { child, url, admin, log })
+        Ok(Host { child, url, admin, grpc, log })
     }
 
     /// A handler and a model, both by path, and further arguments.

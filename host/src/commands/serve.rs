@@ -1,6 +1,7 @@
 //! `host serve`: serves endpoints until SIGTERM or Ctrl-C.
 //!
-//! Out: `listening on http://HOST:PORT` (`https` with TLS) and the admin address on stdout, when everything is ready; logs on stderr.
+//! Out: `listening on http://HOST:PORT` (`https` with TLS), the admin address and, if there is one, gRPC's on stdout, when
+//! everything is ready; logs on stderr.
 
 use std::time::{Duration, Instant};
 
@@ -24,9 +25,9 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
             app = App::build(config) => app?,
             () = &mut stop => return Ok(()),
         };
-        let [main, admin] = app.urls();
-        say(&format!("listening on {main}"))?;
-        say(&format!("admin on {admin}"))?;
+        for line in app.announcement() {
+            say(&line)?;
+        }
         app.run(stop).await
     });
     // What is still running has had its time.

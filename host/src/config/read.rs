@@ -177,6 +177,11 @@ pub(super) fn address(given: &Given<'_>) -> Reading<SocketAddr> {
     })
 }
 
+/// An address, or `none`.
+pub(super) fn address_or_none(given: &Given<'_>) -> Reading<Option<SocketAddr>> {
+    if given.value.as_str() == Some("none") { Ok(None) } else { address(given).map(Some) }
+}
+
 /// An origin as in a browser's `origin` header, `*`, or `none`.
 pub(super) fn origin(given: &Given<'_>) -> Reading<Option<String>> {
     let typed = text(given)?;

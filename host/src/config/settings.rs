@@ -208,6 +208,8 @@ settings! {
         "Address of the endpoints. Port 0 picks a free one.";
     ADMIN_LISTEN: Server, "admin-listen", "server.admin_listen", Kind::Value("IP:PORT"), "127.0.0.1:8001",
         "Address of metrics, health and administration. Keep it private.";
+    GRPC_LISTEN: Server, "grpc-listen", "server.grpc_listen", Kind::Value("IP:PORT|none"), "none",
+        "Address of the endpoints over gRPC, for clients of the Open Inference Protocol.";
     MODEL_CONTROL: Server, "model-control", "server.model_control", Kind::Switch("no-model-control"), "false",
         "Load and unload models at the order of clients of the endpoints too, by the Open Inference Protocol.";
     METRICS_ON_MAIN: Server, "metrics-on-main", "server.metrics_on_main", Kind::Switch("no-metrics-on-main"), "true",

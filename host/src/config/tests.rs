@@ -126,6 +126,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("queue", "0", "0", "queue: 0,"),
     ("listen", "0.0.0.0:80", "\"0.0.0.0:80\"", "listen: 0.0.0.0:80,"),
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
+    ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),
     ("model-control", "true", "true", "model_control: true,"),
     ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),

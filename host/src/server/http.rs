@@ -34,7 +34,7 @@ use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
 pub(super) use self::call::{Operator, presented};
-pub(super) use self::error::{method_not_allowed, not_found, refuse};
+pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
 use super::{Activity, Served};
@@ -149,7 +149,7 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
 }
 
 /// Names the request, in both directions.
-const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The same, as the clients of one of the systems this host follows send it.
 const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
 /// SHA-256 of the handler that answered.

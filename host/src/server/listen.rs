@@ -66,9 +66,10 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// These, with no more connections than there can be files. Asks the system for as many files as it allows.
-    pub fn affordable(&self) -> Limits {
-        let files = most_files().saturating_sub(OTHER_FILES).max(1);
+    /// These, with no more connections than there can be files for so many listeners. Asks the system for as many files as it
+    /// allows.
+    pub fn affordable(&self, listeners: usize) -> Limits {
+        let files = (most_files().saturating_sub(OTHER_FILES) / listeners.max(1)).max(1);
         if files < self.max_connections {
             tracing::info!(
                 "at most {files} connections: the system allows this process no more files (`ulimit -Hn`)"

@@ -32,6 +32,24 @@ pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
     }
 }
 
+/// gRPC's status for what a handler answered by itself over HTTP. A success that is none here is `Unknown`.
+pub(super) fn of_http(status: u16) -> tonic::Code {
+    match status {
+        401 => tonic::Code::Unauthenticated,
+        403 => tonic::Code::PermissionDenied,
+        404 => tonic::Code::NotFound,
+        405 | 501 => tonic::Code::Unimplemented,
+        408 | 504 => tonic::Code::DeadlineExceeded,
+        409 => tonic::Code::Aborted,
+        412 => tonic::Code::FailedPrecondition,
+        413 | 429 => tonic::Code::ResourceExhausted,
+        502 | 503 => tonic::Code::Unavailable,
+        400..500 => tonic::Code::InvalidArgument,
+        500.. => tonic::Code::Internal,
+        ..400 => tonic::Code::Unknown,
+    }
+}
+
 /// Truss's code for a failure: 700 for the caller's, 600 for the model's or its handler's, 500 for the server's.
 pub(super) fn truss(code: Code) -> &'static str {
     match code {

@@ -39,16 +39,8 @@ pub(super) fn respond(
     arrived: Instant,
 ) -> Response {
     let (status, _) = status::of(error.code);
-    let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
     let (code, stage) = (error.code.name(), error.stage.name());
-    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE {
-        tracing::error!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
-            "request failed: {error}");
-    } else {
-        // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
-        tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
-            "request refused: {error}");
-    }
+    log_failure(&error, id, endpoint, arrived, false);
     let detail = error.detail.as_deref().filter(|_| served.config.debug);
     let body = serde_json::to_vec(&ErrorBody { error: &error.message, code, stage, request_id: id, detail })
         .unwrap_or_default();
@@ -63,6 +55,27 @@ pub(super) fn respond(
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
+}
+
+/// Logs a failed request, whatever its protocol. `by_caller`: the caller has made it fail, whatever its code says.
+pub(in crate::server) fn log_failure(
+    error: &RequestError,
+    id: &str,
+    endpoint: Option<&str>,
+    arrived: Instant,
+    by_caller: bool,
+) {
+    let (status, _) = status::of(error.code);
+    let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
+    let (code, stage) = (error.code.name(), error.stage.name());
+    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE && !by_caller {
+        tracing::error!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
+            "request failed: {error}");
+    } else {
+        // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
+        tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
+            "request refused: {error}");
+    }
 }
 
 /// No route has this path.

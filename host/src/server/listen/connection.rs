@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use axum::body::Body;
@@ -38,6 +39,11 @@ const BEYOND_THE_HEAD: usize = 64 << 10;
 const HYPERS_HEADERS: usize = 100;
 /// What a client of HTTP/2 may begin and take back at once, or do wrong, before it is sent away (rapid reset).
 const RESETS: (usize, usize) = (20, 1024);
+
+/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so: one that vanished
+/// without a word is found out while its requests are in flight, or its stream rests.
+const PING: Duration = Duration::from_secs(10);
+const PONG: Duration = Duration::from_secs(10);
 
 /// One connection: what its requests share, and what is known of its client.
 pub(super) struct Connection {
@@ -138,9 +144,8 @@ impl Connection {
             .max_concurrent_streams(limits.http2_streams)
             .max_pending_accept_reset_streams(resets)
             .max_local_error_reset_streams(errors)
-            // A client that vanished without a word is found out while its requests are in flight, too.
-            .keep_alive_interval(limits.idle_timeout)
-            .keep_alive_timeout(limits.header_timeout);
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PONG);
         builder
     }
 
@@ -169,14 +174,14 @@ impl Connection {
 async fn respond(
     in_flight: InFlight,
     request: hyper::Request<Incoming>,
-) -> Result<axum::response::Response, Infallible> {
+) -> Result<axum::http::Response<Leaving>, Infallible> {
     let connection = &in_flight.0;
     let arriving = |body| Body::new(Arriving { body, connection: connection.clone() });
     let mut response = connection.front.answer(request.map(arriving)).await;
     if connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response)
+    Ok(response.map(|body| Leaving { body, connection: connection.clone(), is_resting: false }))
 }
 
 /// A request between its head and its response; ends also if it is dropped.
@@ -226,5 +231,52 @@ impl HttpBody for Arriving {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+/// A response's body. While it has nothing to say, as a stream between two messages, its request is in flight: its client is
+/// not silent, the host is.
+struct Leaving {
+    body: Body,
+    connection: Arc<Connection>,
+    is_resting: bool,
+}
+
+impl Leaving {
+    fn rest(&mut self, is_resting: bool) {
+        match (std::mem::replace(&mut self.is_resting, is_resting), is_resting) {
+            (false, true) => self.connection.in_flight.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.connection.in_flight.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
+        self.connection.signs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl HttpBody for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        self.rest(frame.is_pending());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.rest(false);
     }
 }

@@ -82,6 +82,8 @@ pub struct Statistics {
     pub success: Timing,
     /// Requests that failed. Those that were refused at once have no duration.
     pub fail: Timing,
+    /// This and the ones below: counted are the requests that were answered, because clients take them to be as many of each,
+    /// also of requests that are just being counted. The time is that of all requests.
     /// Until the request had arrived and had its turn, and in the model's line.
     pub queue: Timing,
     /// The stage `pre_inference`.
@@ -220,18 +222,17 @@ impl Tally {
 
     pub(super) fn statistics(&self) -> Statistics {
         let sum = self.sum();
-        let timing = |stage: Stage| sum.stages.get(stage as usize).map(Durations::timing).unwrap_or_default();
         let (ok, failed) = (read(&sum.ok), read(&sum.failed));
+        let ns =
+            |stage: Stage| sum.stages.get(stage as usize).map(|stage| stage.timing().ns).unwrap_or_default();
+        let timing = |stage: Stage| Timing { count: ok, ns: ns(stage) };
         Statistics {
             inference_count: ok,
             execution_count: sum.batches.buckets.iter().map(read).sum(),
             last_inference: self.last_inference(),
             success: Timing { count: ok, ns: sum.duration.timing().ns.saturating_sub(failed) },
             fail: Timing { count: sum.errors.iter().map(read).sum(), ns: failed },
-            queue: Timing {
-                count: timing(Stage::Admit).count,
-                ns: timing(Stage::Admit).ns + timing(Stage::Queue).ns,
-            },
+            queue: Timing { count: ok, ns: ns(Stage::Admit) + ns(Stage::Queue) },
             compute_input: timing(Stage::PreInference),
             compute_infer: timing(Stage::Infer),
             compute_output: timing(Stage::PostInference),
@@ -471,8 +472,8 @@ mod tests {
             last_inference: found.last_inference,
             success: timing(2, 150_000),
             fail: timing(2, 7_000),
-            queue: timing(3, 9_000),
-            compute_input: timing(3, 6_000),
+            queue: timing(2, 9_000),
+            compute_input: timing(2, 6_000),
             compute_infer: timing(2, 8_000),
             compute_output: timing(2, 10_000),
         };

@@ -1,0 +1,232 @@
+//! The gRPC listener's table of contents.
+//!
+//! | service | answered by |
+//! |---|---|
+//! | `inference.GRPCInferenceService`: Open Inference Protocol version 2, `host/proto/open_inference.proto` | here; requests by [`infer`] and [`stream`], questions about models by [`describe`] |
+//! | `grpc.health.v1.Health` | [`health`] |
+//! | `grpc.reflection.v1.ServerReflection`, the same as `v1alpha` | tonic |
+//!
+//! Place in the flow: between a connection and an endpoint, as [`super::http`] for the other listener. Messages come in by way
+//! of [`intake`] and [`codec`], which keep them within bounds; every failure leaves through [`failure`].
+//! Invariants: a message's bytes are copied once on their way in, tensors are parts of it; nothing answers a method that is
+//! not listed but with UNIMPLEMENTED.
+
+mod call;
+mod codec;
+mod contents;
+mod describe;
+mod failure;
+mod health;
+mod infer;
+mod intake;
+mod stream;
+
+use std::sync::Arc;
+
+use axum::middleware;
+use tonic::codec::CompressionEncoding::{Deflate, Gzip};
+use tonic::server::NamedService as _;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status};
+use tonic_health::pb::health_server::HealthServer;
+
+use self::call::Call;
+use self::health::Health;
+use self::intake::Intake;
+use self::pb::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
+use self::stream::Answers;
+use super::Served;
+use super::http::Site;
+use super::models::Metadata;
+use crate::error::{Code, RequestError, Stage};
+
+/// What `build.rs` made of the protocol's messages.
+#[allow(missing_docs, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
+mod pb {
+    tonic::include_proto!("inference");
+}
+
+/// The descriptors of the same, for reflection.
+const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/open_inference.bin"));
+
+type Inference = GrpcInferenceServiceServer<Service>;
+
+/// Everything the gRPC listener answers.
+///
+/// # Errors
+/// Reflection cannot read the descriptors: a defect of the build.
+pub fn site(served: &Arc<Served>) -> anyhow::Result<Site> {
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let intake = Arc::new(Intake::of(served));
+    let inference = Inference::new(Service { served: served.clone() })
+        .max_decoding_message_size(intake.longest())
+        .accept_compressed(Gzip)
+        .accept_compressed(Deflate)
+        .send_compressed(Gzip)
+        .send_compressed(Deflate);
+    let routes = Routes::new(inference)
+        .add_service(HealthServer::new(Health::of(&[Inference::NAME], &served.drain)))
+        .add_service(reflection().build_v1()?)
+        .add_service(reflection().build_v1alpha()?);
+    let router = routes.into_axum_router();
+    Ok(Site::of(router.layer(middleware::from_fn_with_state(intake, intake::admit))))
+}
+
+struct Service {
+    served: Arc<Served>,
+}
+
+type Reply<T> = Result<Response<T>, Status>;
+
+#[tonic::async_trait]
+impl GrpcInferenceService for Service {
+    async fn server_live(&self, _: Request<pb::ServerLiveRequest>) -> Reply<pb::ServerLiveResponse> {
+        Ok(Response::new(pb::ServerLiveResponse { live: true }))
+    }
+
+    async fn server_ready(&self, _: Request<pb::ServerReadyRequest>) -> Reply<pb::ServerReadyResponse> {
+        Ok(Response::new(pb::ServerReadyResponse { ready: !self.served.drain.has_begun() }))
+    }
+
+    /// A model that does not exist is not ready, which is no failure: as Triton answers.
+    async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Reply<pb::ModelReadyResponse> {
+        let (call, pb::ModelReadyRequest { name, version }) = Call::of(request);
+        let ready = match self.served.model(&name, Some(&version), call.presented()) {
+            Err(error) if error.code == Code::Unauthorized => return Err(self.refusal(error, &call)),
+            entry => entry.is_ok_and(|entry| entry.is_ready()) && !self.served.drain.has_begun(),
+        };
+        Ok(Response::new(pb::ModelReadyResponse { ready }))
+    }
+
+    async fn server_metadata(
+        &self,
+        _: Request<pb::ServerMetadataRequest>,
+    ) -> Reply<pb::ServerMetadataResponse> {
+        Ok(Response::new(describe::server()))
+    }
+
+    async fn model_metadata(
+        &self,
+        request: Request<pb::ModelMetadataRequest>,
+    ) -> Reply<pb::ModelMetadataResponse> {
+        let (call, pb::ModelMetadataRequest { name, version }) = Call::of(request);
+        let metadata = self.metadata(&name, &version, &call).map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(describe::metadata(metadata)))
+    }
+
+    async fn model_config(&self, request: Request<pb::ModelConfigRequest>) -> Reply<pb::ModelConfigResponse> {
+        let (call, pb::ModelConfigRequest { name, version }) = Call::of(request);
+        let metadata = self.metadata(&name, &version, &call).map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(pb::ModelConfigResponse { config: Some(describe::config(metadata)) }))
+    }
+
+    async fn model_statistics(
+        &self,
+        request: Request<pb::ModelStatisticsRequest>,
+    ) -> Reply<pb::ModelStatisticsResponse> {
+        let (call, pb::ModelStatisticsRequest { name, version }) = Call::of(request);
+        let entries = match name.is_empty() {
+            true => Ok(self.served.models().collect()),
+            false => self.served.model(&name, Some(&version), call.presented()).map(|entry| vec![entry]),
+        };
+        let entries = entries.map_err(|error| self.refusal(error, &call))?;
+        let model_stats = entries.iter().map(describe::statistics).collect();
+        Ok(Response::new(pb::ModelStatisticsResponse { model_stats }))
+    }
+
+    async fn model_infer(&self, request: Request<pb::ModelInferRequest>) -> Reply<pb::ModelInferResponse> {
+        let (call, message) = Call::of(request);
+        infer::infer(&self.served, &call, message).await
+    }
+
+    type ModelStreamInferStream = Answers;
+
+    async fn model_stream_infer(
+        &self,
+        request: Request<tonic::Streaming<pb::ModelInferRequest>>,
+    ) -> Reply<Answers> {
+        let (call, requests) = Call::of(request);
+        Ok(Response::new(Answers::to(requests, self.served.clone(), call)))
+    }
+
+    async fn repository_index(
+        &self,
+        request: Request<pb::RepositoryIndexRequest>,
+    ) -> Reply<pb::RepositoryIndexResponse> {
+        let (call, pb::RepositoryIndexRequest { repository_name, ready }) = Call::of(request);
+        only_repository(&repository_name).map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(describe::index(self.served.index(), ready)))
+    }
+
+    async fn repository_model_load(
+        &self,
+        request: Request<pb::RepositoryModelLoadRequest>,
+    ) -> Reply<pb::RepositoryModelLoadResponse> {
+        let (call, message) = Call::of(request);
+        let pb::RepositoryModelLoadRequest { repository_name, model_name, parameters } = message;
+        let ordered = async {
+            self.may_order(&repository_name)?;
+            let entry = self.served.model(&model_name, None, call.presented())?;
+            if parameters.keys().any(|name| name == "config" || name.starts_with("file:")) {
+                let message =
+                    "models and their configuration are files of the server; they are not taken from clients";
+                return Err(RequestError::invalid(Stage::Admit, message));
+            }
+            entry.load().await
+        };
+        ordered.await.map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(pb::RepositoryModelLoadResponse {}))
+    }
+
+    async fn repository_model_unload(
+        &self,
+        request: Request<pb::RepositoryModelUnloadRequest>,
+    ) -> Reply<pb::RepositoryModelUnloadResponse> {
+        let (call, message) = Call::of(request);
+        let ordered = async {
+            self.may_order(&message.repository_name)?;
+            self.served.model(&message.model_name, None, call.presented())?.unload().await
+        };
+        ordered.await.map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(pb::RepositoryModelUnloadResponse {}))
+    }
+}
+
+impl Service {
+    fn refusal(&self, error: RequestError, call: &Call) -> Status {
+        failure::status(error, call, &self.served, None)
+    }
+
+    /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
+    fn metadata(&self, name: &str, version: &str, call: &Call) -> Result<Metadata, RequestError> {
+        let entry = self.served.model(name, Some(version), call.presented())?;
+        if entry.is_ready() {
+            return Ok(entry.metadata());
+        }
+        let message = format!("model `{name}` is not loaded");
+        Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message))
+    }
+
+    /// Whether clients of this listener load and unload models.
+    fn may_order(&self, repository: &str) -> Result<(), RequestError> {
+        only_repository(repository)?;
+        if self.served.config.model_control {
+            return Ok(());
+        }
+        let message = "models are not loaded and unloaded by clients of this address; use the admin address, or start the \
+                       server with `--model-control`";
+        Err(RequestError::invalid(Stage::Admit, message))
+    }
+}
+
+/// There is one repository, and it has no name.
+fn only_repository(name: &str) -> Result<(), RequestError> {
+    if name.is_empty() {
+        return Ok(());
+    }
+    Err(RequestError::new(Code::NotFound, Stage::Admit, format!("there is no repository `{name}`")))
+}

@@ -1,0 +1,122 @@
+//! What is around a message: who asks, since when, for how long.
+//!
+//! Place in the flow: made of a gRPC request's metadata by every method; [`infer`](super::infer) makes a
+//! [`Head`] and a deadline of it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::HeaderMap;
+use tonic::Request;
+
+use super::intake::Arrived;
+use crate::keys::Presented;
+use crate::request::Head;
+use crate::server::http::{X_REQUEST_ID, presented};
+
+/// One call.
+#[derive(Clone)]
+pub(super) struct Call {
+    /// Stands in every log line of it.
+    pub id: Arc<str>,
+    /// When its head arrived; of a request in a stream, when the request did.
+    pub arrived: Instant,
+    /// When the client gives up, if it says so.
+    pub patience: Option<Instant>,
+    headers: Arc<HeaderMap>,
+}
+
+impl Call {
+    /// Splits a request of tonic's into what is around it and the message.
+    pub(super) fn of<T>(request: Request<T>) -> (Call, T) {
+        let (metadata, extensions, message) = request.into_parts();
+        let headers = metadata.into_headers();
+        let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
+        // `Site` has seen to it that there is one that is fit to be returned.
+        let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
+        let timeout = headers.get("grpc-timeout").and_then(|timeout| parse_timeout(timeout.to_str().ok()?));
+        let patience = timeout.and_then(|timeout| arrived.checked_add(timeout));
+        (Call { id, arrived, patience, headers: Arc::new(headers) }, message)
+    }
+
+    /// A request in a stream, the `number`th, that arrived just now.
+    pub(super) fn part(&self, number: u64) -> Call {
+        let id = format!("{}-{number}", self.id).into();
+        Call { id, arrived: Instant::now(), patience: self.patience, headers: self.headers.clone() }
+    }
+
+    /// When the request's time is up: after `limit`, or when the client gives up.
+    pub(super) fn deadline(&self, limit: Duration) -> Instant {
+        let limit = self.arrived + limit;
+        self.patience.map_or(limit, |patience| patience.min(limit))
+    }
+
+    /// What it shows to be let in.
+    pub(super) fn presented(&self) -> Presented<'_> {
+        presented(&self.headers)
+    }
+
+    /// What a handler may ask for, `path` being the method's.
+    pub(super) fn head(&self, path: &'static str) -> Box<dyn Head> {
+        Box::new(GrpcHead { path, headers: self.headers.clone() })
+    }
+}
+
+struct GrpcHead {
+    path: &'static str,
+    headers: Arc<HeaderMap>,
+}
+
+impl Head for GrpcHead {
+    /// Every gRPC call is one of these to HTTP.
+    fn method(&self) -> &str {
+        "POST"
+    }
+
+    fn path(&self) -> &str {
+        self.path
+    }
+
+    fn query(&self) -> &str {
+        ""
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+}
+
+/// `grpc-timeout`: at most eight digits and a unit (gRPC over HTTP2, "Requests").
+fn parse_timeout(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let plausible = (1..=8).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit());
+    let number: u64 = if plausible { number.parse().ok()? } else { return None };
+    Some(match unit {
+        "H" => Duration::from_secs(number * 3600),
+        "M" => Duration::from_secs(number * 60),
+        "S" => Duration::from_secs(number),
+        "m" => Duration::from_millis(number),
+        "u" => Duration::from_micros(number),
+        "n" => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_read() {
+        let milliseconds = |text| parse_timeout(text).map(|timeout| timeout.as_millis());
+        assert_eq!(milliseconds("2S"), Some(2_000));
+        assert_eq!(milliseconds("1500m"), Some(1_500));
+        assert_eq!(milliseconds("7000u"), Some(7));
+        assert_eq!(milliseconds("8000000n"), Some(8));
+        assert_eq!(milliseconds("1M"), Some(60_000));
+        assert_eq!(milliseconds("99999999H"), Some(99_999_999 * 3_600_000));
+        for nonsense in ["", "S", "1", "1s", "-1S", "+1S", "123456789S", "1 S", "é", "1é"] {
+            assert_eq!(parse_timeout(nonsense), None, "{nonsense}");
+        }
+    }
+}

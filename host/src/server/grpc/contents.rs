@@ -1,0 +1,263 @@
+//! Messages as tensors, and tensors as messages.
+//!
+//! Place in the flow: `message → [input] → pipeline → [response] → message`.
+//! In:   a `ModelInferRequest`, hostile. Out: tensors whose bytes are as many as their shapes say.
+//! Invariants: raw contents are not copied in either direction; all tensors of a request together have at most `limits.body`
+//! bytes, which is known before any typed contents are converted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytemuck::NoUninit;
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+use super::pb::infer_parameter::ParameterChoice;
+use super::pb::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
+use super::pb::model_infer_response::InferOutputTensor;
+use super::pb::{InferParameter, InferTensorContents, ModelInferRequest};
+use crate::blocking;
+use crate::error::{Code, RequestError, Stage};
+use crate::json::typed;
+use crate::request::{Input, Response, TensorInput};
+use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
+
+type Parameters = BTreeMap<String, InferParameter>;
+
+/// Parameters of a request, an input or an output that ask for what is not here, and what that is.
+const REFUSED: [(&str, &str); 6] = [
+    ("sequence_id", "sequences of requests"),
+    ("sequence_start", "sequences of requests"),
+    ("sequence_end", "sequences of requests"),
+    ("shared_memory_region", "shared memory"),
+    ("shared_memory_byte_size", "shared memory"),
+    ("classification", "classification of outputs"),
+];
+/// For this host, not for the handler: every answer in a stream is the last one of its request and says so.
+const FINAL_RESPONSE: &str = "triton_enable_empty_final_response";
+/// The name of an output that has none.
+const ONLY: &str = "output";
+
+/// What a request brings. `limit`: most bytes of all its tensors together.
+///
+/// # Errors
+/// `invalid_input` that names the input, `body_too_large`.
+pub(super) fn input(
+    message: ModelInferRequest,
+    wanted: &[InferRequestedOutputTensor],
+    limit: usize,
+) -> Result<Input, RequestError> {
+    let invalid = |text: String| RequestError::invalid(Stage::Admit, text);
+    let ModelInferRequest { parameters, inputs, raw_input_contents, .. } = message;
+    let unset = |parameter: &InferParameter| match &parameter.parameter_choice {
+        None => true,
+        Some(ParameterChoice::BoolParam(set)) => !set,
+        Some(ParameterChoice::Int64Param(number)) => *number == 0,
+        Some(ParameterChoice::Uint64Param(number)) => *number == 0,
+        Some(ParameterChoice::StringParam(text)) => text.is_empty(),
+        Some(ParameterChoice::DoubleParam(_)) => false,
+    };
+    let all =
+        inputs.iter().map(|input| &input.parameters).chain(wanted.iter().map(|output| &output.parameters));
+    for (name, what) in REFUSED {
+        let mut all = all.clone().chain([&parameters]);
+        if all.any(|parameters| parameters.get(name).is_some_and(|value| !unset(value))) {
+            return Err(invalid(format!("parameter `{name}`: this server has no {what}")));
+        }
+    }
+    let parameters = json_object(parameters);
+    let raw = !raw_input_contents.is_empty();
+    if raw && raw_input_contents.len() != inputs.len() {
+        let (expected, got) = (inputs.len(), raw_input_contents.len());
+        return Err(invalid(format!(
+            "expected {expected} `raw_input_contents`, one for each input, got {got}"
+        )));
+    }
+    if raw && let Some(both) = inputs.iter().find(|input| input.contents.is_some()) {
+        return Err(invalid(format!("input `{}` has both `contents` and `raw_input_contents`", both.name)));
+    }
+    let bytes = raw_input_contents
+        .iter()
+        .map(Bytes::len)
+        .chain(inputs.iter().map(|input| typed_length(input).unwrap_or(usize::MAX)))
+        .fold(0, usize::saturating_add);
+    if bytes > limit {
+        let message = format!("the inputs are longer than {limit} bytes");
+        return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
+    }
+    let mut raw_contents = raw_input_contents.into_iter();
+    let tensors = inputs.into_iter().map(|input| {
+        let name = input.name.clone();
+        tensor(input, raw_contents.next()).map_err(|text| invalid(format!("input `{name}`: {text}")))
+    });
+    // Raw contents are taken as they are, but BYTES and BOOL are looked through.
+    let tensors = blocking::if_large(bytes, || tensors.collect::<Result<_, _>>())?;
+    Ok(Input::Tensors(TensorInput::new(tensors, parameters)))
+}
+
+/// Parameters as the text of a JSON object, `None` for none.
+fn json_object(mut parameters: Parameters) -> Option<Box<str>> {
+    parameters.remove(FINAL_RESPONSE);
+    if parameters.is_empty() {
+        return None;
+    }
+    let value = |parameter: InferParameter| match parameter.parameter_choice {
+        Some(ParameterChoice::BoolParam(value)) => value.into(),
+        Some(ParameterChoice::Int64Param(value)) => value.into(),
+        Some(ParameterChoice::StringParam(value)) => value.into(),
+        Some(ParameterChoice::DoubleParam(value)) => value.into(),
+        Some(ParameterChoice::Uint64Param(value)) => value.into(),
+        None => Value::Null,
+    };
+    let object: Map<String, Value> = parameters.into_iter().map(|(name, it)| (name, value(it))).collect();
+    Some(Value::Object(object).to_string().into())
+}
+
+/// One input.
+fn tensor(input: InferInputTensor, raw: Option<Bytes>) -> Result<Tensor, String> {
+    let InferInputTensor { name, datatype, shape, contents, .. } = input;
+    let datatype = Datatype::named(&datatype).ok_or_else(|| format!("`{datatype}` is no datatype"))?;
+    let shape: Vec<u64> = shape
+        .into_iter()
+        .map(|extent| u64::try_from(extent).map_err(|_| format!("an extent of a shape cannot be {extent}")))
+        .collect::<Result<_, _>>()?;
+    let data = match raw {
+        Some(raw) => raw,
+        None => typed_data(datatype, &shape, &contents.unwrap_or_default())?.into(),
+    };
+    Tensor::new(name.into(), datatype, shape, data).map_err(|error| error.to_string())
+}
+
+/// The fields of typed contents, and how many elements each has.
+fn fields(contents: &InferTensorContents) -> [(&'static str, usize); 8] {
+    [
+        ("bool_contents", contents.bool_contents.len()),
+        ("int_contents", contents.int_contents.len()),
+        ("int64_contents", contents.int64_contents.len()),
+        ("uint_contents", contents.uint_contents.len()),
+        ("uint64_contents", contents.uint64_contents.len()),
+        ("fp32_contents", contents.fp32_contents.len()),
+        ("fp64_contents", contents.fp64_contents.len()),
+        ("bytes_contents", contents.bytes_contents.len()),
+    ]
+}
+
+/// The field that elements of a datatype come in.
+fn field(datatype: Datatype) -> Option<&'static str> {
+    Some(match datatype {
+        Datatype::Bool => "bool_contents",
+        Datatype::Int8 | Datatype::Int16 | Datatype::Int32 => "int_contents",
+        Datatype::Int64 => "int64_contents",
+        Datatype::Uint8 | Datatype::Uint16 | Datatype::Uint32 => "uint_contents",
+        Datatype::Uint64 => "uint64_contents",
+        Datatype::Fp32 => "fp32_contents",
+        Datatype::Fp64 => "fp64_contents",
+        Datatype::Bytes => "bytes_contents",
+        Datatype::Fp16 | Datatype::Bf16 => return None,
+    })
+}
+
+/// Bytes that typed contents will take as a tensor; `None` if they are more than can be counted.
+fn typed_length(input: &InferInputTensor) -> Option<usize> {
+    let Some(contents) = &input.contents else { return Some(0) };
+    let elements: usize = fields(contents).iter().map(|(_, elements)| elements).sum();
+    let texts: usize = contents.bytes_contents.iter().map(Bytes::len).sum();
+    // A datatype that is none is refused later, by name.
+    let size = Datatype::named(&input.datatype).and_then(Datatype::size).unwrap_or(4);
+    elements.checked_mul(size)?.checked_add(texts)
+}
+
+/// Little-endian elements of typed contents.
+fn typed_data(datatype: Datatype, shape: &[u64], contents: &InferTensorContents) -> Result<Vec<u8>, String> {
+    let Some(wanted) = field(datatype) else {
+        return Err(format!("{datatype} comes in `raw_input_contents` only"));
+    };
+    let fields = fields(contents);
+    if let Some((got, _)) = fields.iter().find(|(name, elements)| *elements > 0 && *name != wanted) {
+        return Err(format!("{datatype} comes in `{wanted}`, got `{got}`"));
+    }
+    let got: usize = fields.iter().map(|(_, elements)| elements).sum();
+    if let Some(expected) = element_count(shape).filter(|expected| *expected != got) {
+        return Err(format!("{datatype} of shape {shape:?} takes {expected} elements, got {got}"));
+    }
+    // As everywhere in this host the machine's own order of bytes is taken to be little-endian.
+    fn plain<T: NoUninit>(values: &[T]) -> Vec<u8> {
+        bytemuck::cast_slice(values).to_vec()
+    }
+    Ok(match datatype {
+        Datatype::Bool => contents.bool_contents.iter().map(|value| u8::from(*value)).collect(),
+        Datatype::Int8 => narrowed::<_, i8>(&contents.int_contents, datatype)?,
+        Datatype::Int16 => narrowed::<_, i16>(&contents.int_contents, datatype)?,
+        Datatype::Int32 => plain(&contents.int_contents),
+        Datatype::Int64 => plain(&contents.int64_contents),
+        Datatype::Uint8 => narrowed::<_, u8>(&contents.uint_contents, datatype)?,
+        Datatype::Uint16 => narrowed::<_, u16>(&contents.uint_contents, datatype)?,
+        Datatype::Uint32 => plain(&contents.uint_contents),
+        Datatype::Uint64 => plain(&contents.uint64_contents),
+        Datatype::Fp32 => plain(&contents.fp32_contents),
+        Datatype::Fp64 => plain(&contents.fp64_contents),
+        Datatype::Bytes | Datatype::Fp16 | Datatype::Bf16 => {
+            let mut data = Vec::new();
+            for element in &contents.bytes_contents {
+                if !push_bytes_element(&mut data, element) {
+                    return Err("an element of 4 GiB or more".to_owned());
+                }
+            }
+            data
+        }
+    })
+}
+
+/// Elements in fewer bytes than the message has them in.
+fn narrowed<Wide, Narrow>(values: &[Wide], datatype: Datatype) -> Result<Vec<u8>, String>
+where
+    Wide: Copy + std::fmt::Display,
+    Narrow: TryFrom<Wide> + NoUninit,
+{
+    let mut data = Vec::with_capacity(size_of_val(values));
+    for (index, value) in values.iter().enumerate() {
+        let narrow = Narrow::try_from(*value)
+            .map_err(|_| format!("element {index}: {value} is out of range for {datatype}"))?;
+        data.extend_from_slice(bytemuck::bytes_of(&narrow));
+    }
+    Ok(data)
+}
+
+/// A handler's own answer, which says that it is a success, as tensors: those of its JSON, or else the one output of text.
+///
+/// # Errors
+/// `plugin_bad_output`: no tensors can be made of the JSON.
+pub(super) fn of_response(response: Response) -> Result<Vec<Tensor>, RequestError> {
+    let Response { content_type, body, .. } = response;
+    let bad = |problem: String| {
+        let message = format!("no tensors can be made of the handler's response: {problem}");
+        RequestError::new(Code::PluginBadOutput, Stage::PostInference, message)
+    };
+    if body.is_empty() {
+        return Ok(Vec::new());
+    }
+    blocking::if_large(body.len(), || {
+        if content_type.split(';').next().unwrap_or_default().trim() == "application/json" {
+            return typed::tensors(&body).map_err(bad);
+        }
+        let mut data = Vec::with_capacity(body.len() + 4);
+        if !push_bytes_element(&mut data, &body) {
+            return Err(bad("4 GiB or more".to_owned()));
+        }
+        let tensor = Tensor::new(Arc::from(ONLY), Datatype::Bytes, vec![1], data.into());
+        tensor.map(|tensor| vec![tensor]).map_err(|error| bad(error.to_string()))
+    })
+}
+
+/// Outputs as the message has them: what they are, and their bytes.
+pub(super) fn outputs(tensors: Vec<Tensor>) -> (Vec<InferOutputTensor>, Vec<Bytes>) {
+    let output = |tensor: Tensor| {
+        let output = InferOutputTensor {
+            name: tensor.name.to_string(),
+            datatype: tensor.datatype.name().to_owned(),
+            shape: tensor.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect(),
+        };
+        (output, tensor.data)
+    };
+    tensors.into_iter().map(output).unzip()
+}

@@ -1,0 +1,70 @@
+//! Failures as gRPC statuses.
+//!
+//! Place in the flow: every failure of every method leaves through [`status`], but those of [`intake`](super::intake) and
+//! [`codec`](super::codec), which know no more of a request than that it is [refused].
+//! Out: a status of the table in `server/status.rs`, with `modelhost-code` and `modelhost-stage` as metadata. `x-request-id` is
+//! on every response, see `Site`.
+
+use tonic::metadata::{AsciiMetadataValue, MetadataValue};
+use tonic::{Code as Grpc, Status};
+
+use super::call::Call;
+use crate::error::{Code, RequestError};
+use crate::request::Response;
+use crate::server::http::log_failure;
+use crate::server::{Served, status as table};
+
+/// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of those.
+const LONGEST: usize = 2048;
+
+/// The code's name.
+pub(super) const CODE: &str = "modelhost-code";
+/// The stage's name.
+pub(super) const STAGE: &str = "modelhost-stage";
+
+/// Logs a failed request and makes its status.
+pub(super) fn status(error: RequestError, call: &Call, served: &Served, endpoint: Option<&str>) -> Status {
+    // How long a caller is willing to wait is up to the caller: no failure of the server's.
+    let gave_up = error.code == Code::RequestTimeout
+        && call.patience.is_some_and(|patience| patience <= std::time::Instant::now());
+    log_failure(&error, &call.id, endpoint, call.arrived, gave_up);
+    match &error.detail {
+        Some(detail) if served.config.debug => {
+            let message = format!("{}\n{detail}", error.message);
+            refused(&RequestError { message, ..error })
+        }
+        _ => refused(&error),
+    }
+}
+
+/// A failure's status.
+pub(super) fn refused(error: &RequestError) -> Status {
+    let (_, code) = table::of(error.code);
+    let mut status = Status::new(code, shortened(&error.message));
+    let metadata = status.metadata_mut();
+    metadata.insert(CODE, name(error.code.name()));
+    metadata.insert(STAGE, name(error.stage.name()));
+    status
+}
+
+/// What a handler answered by itself, if that is not a success: the status that means the same, its text as message.
+pub(super) fn answered(response: &Response) -> Status {
+    Status::new(table::of_http(response.status), shortened(&String::from_utf8_lossy(&response.body)))
+}
+
+fn name(name: &'static str) -> AsciiMetadataValue {
+    MetadataValue::from_static(name)
+}
+
+fn shortened(text: &str) -> &str {
+    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or(text)
+}
+
+/// What is left of a failure in the middle of a stream: all but the status.
+pub(super) fn message(status: &Status) -> String {
+    match status.message() {
+        // Empty would mean that there was no failure.
+        "" => Grpc::description(&status.code()).to_owned(),
+        message => message.to_owned(),
+    }
+}

@@ -1,0 +1,86 @@
+//! `grpc.health.v1.Health`: what load balancers and orchestrators ask.
+//!
+//! Place in the flow: beside it. Like the health calls over HTTP: serving from the first answer until the process is asked to
+//! stop.
+//! Invariant: whoever watches is told when the drain begins, and then let go, or it would hold the drain up.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use tonic::codegen::tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+use tonic_health::pb;
+use tonic_health::pb::health_check_response::ServingStatus;
+
+use crate::server::listen::Drain;
+
+/// The health of a server and all its services: they have the same.
+pub(super) struct Health {
+    services: Vec<&'static str>,
+    drain: Drain,
+}
+
+impl Health {
+    /// The empty name, which is the server's, is one of the services.
+    pub(super) fn of(services: &[&'static str], drain: &Drain) -> Health {
+        Health { services: [&[""], services].concat(), drain: drain.clone() }
+    }
+
+    fn status(&self) -> ServingStatus {
+        if self.drain.has_begun() { ServingStatus::NotServing } else { ServingStatus::Serving }
+    }
+}
+
+#[tonic::async_trait]
+impl pb::health_server::Health for Health {
+    async fn check(
+        &self,
+        request: Request<pb::HealthCheckRequest>,
+    ) -> Result<Response<pb::HealthCheckResponse>, Status> {
+        let service = &*request.get_ref().service;
+        if !self.services.contains(&service) {
+            return Err(Status::not_found("there is no such service"));
+        }
+        Ok(Response::new(answer(self.status())))
+    }
+
+    type WatchStream = Watch;
+
+    async fn watch(&self, request: Request<pb::HealthCheckRequest>) -> Result<Response<Watch>, Status> {
+        let known = self.services.contains(&&*request.get_ref().service);
+        let drain = self.drain.clone();
+        Ok(Response::new(Watch {
+            now: Some(if known { self.status() } else { ServingStatus::ServiceUnknown }),
+            last: known.then_some(ServingStatus::NotServing),
+            end: Some(Box::pin(async move { drain.begun().await })),
+        }))
+    }
+}
+
+fn answer(status: ServingStatus) -> pb::HealthCheckResponse {
+    pb::HealthCheckResponse { status: status.into() }
+}
+
+/// The status now; when the drain begins, the last one.
+pub(super) struct Watch {
+    now: Option<ServingStatus>,
+    last: Option<ServingStatus>,
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+impl Stream for Watch {
+    type Item = Result<pb::HealthCheckResponse, Status>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Some(now) = self.now.take() {
+            // Whoever comes during the drain has been told.
+            self.last.take_if(|last| *last == now);
+            return Poll::Ready(Some(Ok(answer(now))));
+        }
+        if let Some(end) = &mut self.end {
+            ready!(end.as_mut().poll(context));
+            self.end = None;
+        }
+        Poll::Ready(self.last.take().map(|last| Ok(answer(last))))
+    }
+}

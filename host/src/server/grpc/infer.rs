@@ -1,0 +1,99 @@
+//! `ModelInfer`: message → [`Request`] → pipeline → message.
+//!
+//! Place in the flow: as `http/call.rs` for the other listener. The message is there already when this begins; nothing of it
+//! is converted before the request has a place at its endpoint.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tonic::metadata::AsciiMetadataValue;
+use tonic::{Response, Status};
+
+use super::call::Call;
+use super::{contents, failure, pb};
+use crate::deploy::Answer;
+use crate::error::{Code, RequestError, Stage};
+use crate::request::{Output, Request};
+use crate::server::Served;
+use crate::tensor::Tensor;
+
+/// What a handler sees as the path.
+const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
+/// SHA-256 of the handler that answered.
+const HANDLER_DIGEST: &str = "x-handler-digest";
+
+/// Serves one request.
+///
+/// # Errors
+/// Its failure, logged already; or what its handler answered, if that was no success.
+pub(super) async fn infer(
+    served: &Served,
+    call: &Call,
+    mut message: pb::ModelInferRequest,
+) -> Result<Response<pb::ModelInferResponse>, Status> {
+    let entry = served
+        .model(&message.model_name, Some(&message.model_version), call.presented())
+        .map_err(|error| failure::status(error, call, served, None))?;
+    let endpoint = entry.endpoint;
+    let failed = |error| failure::status(error, call, served, Some(&endpoint.config.name));
+    let limits = &endpoint.config.limits;
+    let visit = endpoint.knock(call.presented()).map_err(failed)?;
+    let wanted = std::mem::take(&mut message.outputs);
+    let id = std::mem::take(&mut message.id);
+    let input = match contents::input(message, &wanted, limits.body) {
+        Ok(input) => input,
+        Err(error) => {
+            visit.refuse(&error);
+            return Err(failed(error));
+        }
+    };
+    let request = Request {
+        id: call.id.clone(),
+        head: call.head(PATH),
+        input,
+        model: entry.model.clone(),
+        arrived: call.arrived,
+        deadline: call.deadline(limits.request_timeout),
+        debug: false,
+    };
+    let Answer { outcome, generation } = visit.serve(Arc::new(request)).await;
+    let digest = generation.digest.clone();
+    let model_version = entry.version_in(&generation);
+    drop(generation);
+    let tensors = match outcome.map_err(failed)? {
+        Output::Tensors(tensors) => tensors,
+        Output::Response(response) if !(200..300).contains(&response.status) => {
+            return Err(failure::answered(&response));
+        }
+        Output::Response(response) => contents::of_response(response).map_err(failed)?,
+    };
+    let tensors = selected(tensors, &wanted).map_err(failed)?;
+    let (outputs, raw_output_contents) = contents::outputs(tensors);
+    let model_name = entry.name;
+    let parameters = BTreeMap::new();
+    let response =
+        pb::ModelInferResponse { model_name, model_version, id, parameters, outputs, raw_output_contents };
+    let mut response = Response::new(response);
+    if let Some(digest) = digest.and_then(|digest| AsciiMetadataValue::try_from(&*digest).ok()) {
+        response.metadata_mut().insert(HANDLER_DIGEST, digest);
+    }
+    Ok(response)
+}
+
+/// The outputs that are wanted, in the order in which they are; all of them if none is named.
+fn selected(
+    tensors: Vec<Tensor>,
+    wanted: &[pb::model_infer_request::InferRequestedOutputTensor],
+) -> Result<Vec<Tensor>, RequestError> {
+    if wanted.is_empty() {
+        return Ok(tensors);
+    }
+    let find = |name: &str| {
+        tensors.iter().find(|tensor| *tensor.name == *name).cloned().ok_or_else(|| {
+            let names: Vec<String> = tensors.iter().map(|tensor| format!("`{}`", tensor.name)).collect();
+            let message = format!("there is no output `{name}`, but {}", names.join(", "));
+            RequestError::new(Code::InvalidInput, Stage::PostInference, message)
+        })
+    };
+    wanted.iter().map(|output| find(&output.name)).collect()
+}
