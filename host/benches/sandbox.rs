@@ -142,6 +142,7 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
         hidden: Vec::new(),
         limits: Limits::default(),
         isolation,
+        hides_credentials: false,
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     };

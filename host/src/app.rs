@@ -2,21 +2,27 @@
 //!
 //! Place in the flow: the only file that names every subsystem; builds them in the order they need each other, runs
 //! them, and stops them in reverse.
-//! Invariant: the sockets are bound first and opened last. A port that is taken is found out before a model is loaded,
-//! and nobody can connect before everything is ready.
+//! Invariant: the sockets are opened first and tell whoever asks that everything is loading; a port that is taken is found
+//! out before a model is loaded. The site takes over when the last endpoint is ready.
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 use crate::deploy::{Endpoint, watch};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::server::front::Front;
 use crate::server::http::Site;
+use crate::server::listen::{Drain, Edge};
+use crate::server::tls::Tls;
 use crate::server::{self, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::{deploy, model, plugin, telemetry};
@@ -36,13 +42,25 @@ pub struct Config {
     pub logs: telemetry::logs::Config,
 }
 
-/// A server that is ready to open its sockets.
+/// A server that serves.
 pub struct App {
     served: Arc<Served>,
-    watched: Vec<(Arc<Endpoint>, std::path::PathBuf, watch::FileStamp)>,
-    main: TcpListener,
-    admin: TcpListener,
-    grpc: Option<TcpListener>,
+    watched: Vec<(Arc<Endpoint>, PathBuf, watch::FileStamp)>,
+    listeners: Listeners,
+}
+
+/// The listeners at work, and what stands at them.
+struct Listeners {
+    addresses: Addresses,
+    tls: Option<Arc<Tls>>,
+    main: Arc<Front>,
+    grpc: Option<Arc<Front>>,
+    admin: Arc<Front>,
+    /// Ends with the last connection of `main` and `grpc`.
+    serving: JoinHandle<()>,
+    admin_thread: thread::JoinHandle<()>,
+    /// Ends the admin listener when dropped.
+    stop_admin: oneshot::Sender<()>,
 }
 
 /// Where it can be reached, with real port numbers.
@@ -57,15 +75,19 @@ pub struct Addresses {
 }
 
 impl App {
-    /// Loads everything. Nothing is served yet.
+    /// Opens the sockets, loads everything, and serves it. Until all is loaded, the listeners say so.
     ///
     /// # Errors
-    /// The first thing that cannot be had: a port, the sandbox, a model, a handler. The text is for the operator.
+    /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text is for the
+    /// operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
-        let main = bind(config.server.listen, "--listen")?;
-        let admin = bind(config.server.admin_listen, "--admin-listen")?;
-        let grpc = config.server.grpc_listen.map(|address| bind(address, "--grpc-listen")).transpose()?;
-        let metrics = Metrics::new().context("cannot set up the metrics")?;
+        let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
+        let (drain, activity) = (Drain::default(), Arc::default());
+        let served = |endpoints| {
+            let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
+            Arc::new(Served { activity: Arc::clone(&activity), endpoints, metrics, config, drain })
+        };
+        let listeners = Listeners::open(&served(Vec::new())).await?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
         let catalog = Arc::new(Catalog::new(config.model));
         let mut endpoints = Vec::with_capacity(config.endpoints.len());
@@ -82,51 +104,46 @@ impl App {
             watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
             endpoints.push(endpoint);
         }
-        let (main, admin) = (listen(main, "--listen")?, listen(admin, "--admin-listen")?);
-        let grpc = grpc.map(|socket| listen(socket, "--grpc-listen")).transpose()?;
-        let drain = listen::Drain::default();
-        let served =
-            Arc::new(Served { activity: Arc::default(), endpoints, metrics, config: config.server, drain });
-        Ok(App { served, watched, main, admin, grpc })
+        let served = served(endpoints);
+        listeners.take_over(&served)?;
+        Ok(App { served, watched, listeners })
     }
 
     /// The addresses.
-    ///
-    /// # Errors
-    /// The operating system cannot say.
-    pub fn addresses(&self) -> std::io::Result<Addresses> {
-        let grpc = self.grpc.as_ref().map(TcpListener::local_addr).transpose()?;
-        Ok(Addresses { main: self.main.local_addr()?, admin: self.admin.local_addr()?, grpc })
+    pub fn addresses(&self) -> Addresses {
+        self.listeners.addresses
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns. Connections made before the call are
-    /// waiting in the sockets and are served as well.
+    /// What a user is told, line by line: where the server is.
+    pub fn announcement(&self) -> Vec<String> {
+        let Addresses { main, admin, grpc } = self.addresses();
+        let scheme = |tls| if tls { "https" } else { "http" };
+        let tls = self.listeners.tls.is_some();
+        let admin_tls = tls && self.served.config.tls_admin;
+        let mut lines = vec![
+            format!("listening on {}://{main}", scheme(tls)),
+            format!("admin on {}://{admin}", scheme(admin_tls)),
+        ];
+        lines.extend(grpc.map(|grpc| format!("grpc on {grpc}")));
+        lines
+    }
+
+    /// Serves until `stop` resolves, then answers what is in flight and returns.
     ///
     /// # Errors
-    /// A listener cannot be started, or requests were still unanswered when the drain's time was over.
+    /// Requests were still unanswered when the drain's time was over.
     pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
-        let App { served, watched, main, admin, grpc } = self;
-        let drain = served.drain.clone();
-        let watchers: Vec<_> = watched
+        let App { served, watched, listeners } = self;
+        let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
+        let mut watchers: Vec<_> = watched
             .into_iter()
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
             .collect();
-        let (stop_admin, stopped) = oneshot::channel();
-        let admin =
-            admin::spawn(admin, served.clone(), stopped).context("cannot start the admin listener")?;
-        let main = tokio::net::TcpListener::from_std(main).context("cannot serve the main listener")?;
-        let main = listen::serve(main, Arc::new(Site::new(&served)), drain.clone());
-        let grpc = grpc.map(|grpc| serve_grpc(grpc, &served)).transpose().context("cannot serve gRPC")?;
-        let serving = tokio::spawn(async move {
-            match grpc {
-                Some(grpc) => drop(tokio::join!(main, grpc)),
-                None => main.await,
-            }
-        });
+        watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
 
         stop.await;
         tracing::info!("stopping: requests in flight are answered first");
-        drain.begin();
+        served.drain.begin();
         // A new handler version has nobody left to serve.
         for watcher in watchers {
             watcher.abort();
@@ -150,7 +167,78 @@ impl App {
         tracing::info!("stopped: every request is answered");
         // The last holder of the endpoints: with it go their copies of project files.
         drop(stop_admin);
-        let _ = admin.join();
+        let _ = admin_thread.join();
+        Ok(())
+    }
+}
+
+impl Listeners {
+    /// Takes all addresses, then serves on all of them what is said while everything is loading.
+    ///
+    /// # Errors
+    /// An address is taken, or certificate and key cannot be served.
+    async fn open(loading: &Arc<Served>) -> anyhow::Result<Listeners> {
+        let config = &loading.config;
+        let main = bind(config.listen, "--listen")?;
+        let admin = bind(config.admin_listen, "--admin-listen")?;
+        let grpc = config.grpc_listen.map(|address| bind(address, "--grpc-listen")).transpose()?;
+        let tls = match &config.tls {
+            Some(files) => Some(Arc::new(Tls::load(files).await?)),
+            None => None,
+        };
+        let (main, admin) = (open(main, "--listen")?, open(admin, "--admin-listen")?);
+        let grpc = grpc.map(|socket| open(socket, "--grpc-listen")).transpose()?;
+        let addresses = Addresses {
+            main: main.local_addr()?,
+            admin: admin.local_addr()?,
+            grpc: grpc.as_ref().map(TcpListener::local_addr).transpose()?,
+        };
+
+        let limits = Arc::new(config.connections.affordable(1 + usize::from(grpc.is_some())));
+        let edge = Edge { limits, tls: tls.clone() };
+        let admin_edge = Edge { tls: tls.clone().filter(|_| config.tls_admin), ..edge.clone() };
+        let front = |site| Arc::new(Front::new(loading.clone(), site));
+        let serve = |listener, front| -> anyhow::Result<_> {
+            let listener = tokio::net::TcpListener::from_std(listener).context("cannot serve a listener")?;
+            Ok(listen::serve(listener, front, loading.drain.clone(), edge.clone()))
+        };
+        let main_front = front(Site::loading(loading));
+        let admin_front = front(admin::loading(loading));
+        let grpc_front = grpc.is_some().then(|| front(Site::loading(loading)));
+        let main = serve(main, main_front.clone())?;
+        let grpc = grpc.zip(grpc_front.clone()).map(|(grpc, front)| serve(grpc, front)).transpose()?;
+        let serving = tokio::spawn(async move {
+            match grpc {
+                Some(grpc) => drop(tokio::join!(main, grpc)),
+                None => main.await,
+            }
+        });
+        let (stop_admin, stopped) = oneshot::channel();
+        let admin_thread = admin::spawn(admin, admin_front.clone(), admin_edge, stopped)
+            .context("cannot start the admin listener")?;
+        tracing::info!(main = %addresses.main, admin = %addresses.admin, "loading; whoever asks is told so");
+        Ok(Listeners {
+            addresses,
+            tls,
+            main: main_front,
+            grpc: grpc_front,
+            admin: admin_front,
+            serving,
+            admin_thread,
+            stop_admin,
+        })
+    }
+
+    /// From now on everything is served.
+    ///
+    /// # Errors
+    /// gRPC's reflection cannot be set up: a defect of the build.
+    fn take_over(&self, served: &Arc<Served>) -> anyhow::Result<()> {
+        if let Some(front) = &self.grpc {
+            front.open(grpc::site(served).context("cannot serve gRPC")?);
+        }
+        self.main.open(Site::new(served));
+        self.admin.open(admin::site(served));
         Ok(())
     }
 }
@@ -165,21 +253,9 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) ->
     Ok(Sandbox::new(config, instances)?)
 }
 
-/// Serves gRPC until the drain has begun and the last connection has ended.
-///
-/// # Errors
-/// The socket cannot be used, or reflection not be set up.
-fn serve_grpc(
-    listener: TcpListener,
-    served: &Arc<Served>,
-) -> anyhow::Result<impl Future<Output = ()> + use<>> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
-    Ok(listen::serve(listener, Arc::new(grpc::site(served)?), served.drain.clone()))
-}
-
 /// After the drain's time is over: how long writing the last answers may take.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// Connections the kernel may hold for a process that is busy, or not ready yet.
+/// Connections the kernel may hold for a process that is busy, or that has as many as it may.
 const BACKLOG: u32 = 1024;
 
 /// Takes the address. Nobody can connect yet.
@@ -195,7 +271,7 @@ fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpSocket> {
 }
 
 /// Opens a socket. From here on the kernel takes connections.
-fn listen(socket: TcpSocket, flag: &str) -> anyhow::Result<TcpListener> {
+fn open(socket: TcpSocket, flag: &str) -> anyhow::Result<TcpListener> {
     let address = socket.local_addr()?;
     let listener = socket.listen(BACKLOG).and_then(tokio::net::TcpListener::into_std);
     listener.with_context(|| cannot_listen(&address.to_string(), flag))

@@ -7,9 +7,10 @@
 //! variable counts as unset. Relative paths of the file start from its folder, all others from the current
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
-//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`
-//! and [`serve`] put the values together; `problem` is the report.
+//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`,
+//! `edge` and [`serve`] put the values together; `problem` is the report.
 
+mod edge;
 mod endpoint;
 mod file;
 mod inputs;
@@ -70,7 +71,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         None => (File { complete: true, ..File::default() }, Vec::new()),
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut sources = Sources { typed, env, base, problems };
+    let mut sources = Sources { typed, env, base, problems, secret: Vec::new() };
     let config = app::Config {
         server: server_config(&mut sources, &file.process),
         endpoints: endpoints(&mut sources, &file),
@@ -137,11 +138,12 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         }
         endpoints.push(endpoint);
     }
-    // One endpoint's project may hold another's model, and the config file the secrets of all.
+    // One endpoint's project may hold another's model or keys, and the config file the secrets of all.
     let models = endpoints.iter().flat_map(|endpoint| &endpoint.models);
     let models = models.flat_map(|(_, model)| model::location::onnx_files(&model.path));
     let hidden: Vec<PathBuf> = std::iter::once(file.path.clone())
         .chain(models)
+        .chain(std::mem::take(&mut sources.secret))
         .filter_map(|path| std::fs::canonicalize(path).ok())
         .collect();
     for endpoint in &mut endpoints {
@@ -172,6 +174,10 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         drain_timeout: sources
             .read(&set::DRAIN_TIMEOUT, table, read::duration(Duration::ZERO..=endpoint::DAY))
             .unwrap_or(defaults.drain_timeout),
+        tls: edge::tls(sources, table),
+        tls_admin: edge::tls_admin(sources, table),
+        admin_keys: edge::keys(sources, &set::ADMIN_KEY, table),
+        connections: edge::connections(sources, table),
     };
     let main = (config.listen, &set::LISTEN, "endpoints");
     let admin = (config.admin_listen, &set::ADMIN_LISTEN, "administration");
@@ -275,6 +281,8 @@ struct Sources<'a> {
     /// The config file's folder.
     base: PathBuf,
     problems: Vec<Problem>,
+    /// Files that hold keys.
+    secret: Vec<PathBuf>,
 }
 
 impl Sources<'_> {

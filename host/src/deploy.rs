@@ -17,7 +17,8 @@ use std::time::SystemTime;
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use self::swap::LastSwap;
-use crate::error::RequestError;
+use crate::error::{Code, RequestError, Stage};
+use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
 use crate::pipeline::admit::{Door, Guest};
 use crate::pipeline::models::Models;
@@ -39,7 +40,8 @@ pub struct EndpointConfig {
     pub plugin: Option<PathBuf>,
     /// Folder the handler sees, read-only, at `/mnt/project`; `None` mounts nothing.
     pub project: Option<PathBuf>,
-    /// Canonical paths of what no handler may see of its project: the config file and every endpoint's model.
+    /// Canonical paths of what no handler may see of its project: the config file, every endpoint's model, files
+    /// with keys.
     pub hidden: Vec<PathBuf>,
     /// The models by name; without any, the handler runs alone. The first is the one that requests go to by themselves.
     pub models: Vec<(String, ModelConfig)>,
@@ -55,6 +57,8 @@ pub struct EndpointConfig {
     pub isolation: plugin::Isolation,
     /// Whether a changed handler file is swapped in.
     pub watch: bool,
+    /// Who may call it; without keys, everybody.
+    pub keys: Keys,
     /// What it takes, if that was configured; it wins over what the handler says.
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
@@ -147,11 +151,26 @@ impl Endpoint {
         self.current.load_full()
     }
 
+    /// Whether a request may know of this endpoint more than that it is there. Whatever a protocol tells of it or does with
+    /// it asks here first; [`Endpoint::knock`] asks by itself.
+    ///
+    /// # Errors
+    /// `unauthorized`, counted already.
+    pub fn admit(&self, presented: Presented<'_>) -> Result<(), RequestError> {
+        if self.config.keys.admit(presented) {
+            return Ok(());
+        }
+        self.metrics.error(Code::Unauthorized);
+        let message = format!("`{}` wants a key: send `authorization: Bearer KEY`", self.config.name);
+        Err(RequestError::new(Code::Unauthorized, Stage::Admit, message))
+    }
+
     /// Takes a request on, before anything of its body is read.
     ///
     /// # Errors
-    /// `overloaded`, counted already.
-    pub fn knock(&self) -> Result<Visit<'_>, RequestError> {
+    /// `unauthorized` or `overloaded`, counted already.
+    pub fn knock(&self, presented: Presented<'_>) -> Result<Visit<'_>, RequestError> {
+        self.admit(presented)?;
         let guest = self.door.knock().inspect_err(|refusal| self.metrics.error(refusal.code))?;
         Ok(Visit { endpoint: self, counted: false, _guest: guest })
     }

@@ -63,6 +63,8 @@ pub enum Code {
     MethodNotAllowed,
     /// The body is longer than `limits.body`.
     BodyTooLarge,
+    /// The head is longer than the server takes, or has more headers.
+    HeadTooLarge,
     /// The built-in conversion reads JSON only, and this is something else; or the body is packed as nobody here unpacks it.
     UnsupportedMediaType,
     /// As many requests are waiting as may wait.
@@ -93,12 +95,13 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of the documents.
-    pub const ALL: [Code; 18] = [
+    pub const ALL: [Code; 19] = [
         Code::InvalidInput,
         Code::Unauthorized,
         Code::NotFound,
         Code::MethodNotAllowed,
         Code::BodyTooLarge,
+        Code::HeadTooLarge,
         Code::UnsupportedMediaType,
         Code::Overloaded,
         Code::ShuttingDown,
@@ -122,6 +125,7 @@ impl Code {
             Code::NotFound => "not_found",
             Code::MethodNotAllowed => "method_not_allowed",
             Code::BodyTooLarge => "body_too_large",
+            Code::HeadTooLarge => "head_too_large",
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Overloaded => "overloaded",
             Code::ShuttingDown => "shutting_down",

@@ -20,6 +20,7 @@ pub mod model;
 pub mod telemetry;
 pub mod request;
 pub mod schema;
+pub mod keys;
 pub mod json;
 pub mod blocking;
 pub mod shard;

@@ -120,6 +120,8 @@ pub struct Facts {
     pub limits: Limits,
     /// How long an instance lives.
     pub isolation: Isolation,
+    /// Whether the headers that carry keys are kept from it.
+    pub hides_credentials: bool,
     /// What the endpoint takes, as configured; without it the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.

@@ -1,12 +1,15 @@
 //! Listeners: everything that speaks HTTP.
 //!
-//! Place in the flow: the edge. [`listen`] accepts connections and ends them well; [`http`] is the table of contents
-//! of what is answered, [`grpc`] the same for the listener of that name; [`admin`] is the operator's own listener, on its
-//! own thread; [`models`] is what protocols that know models share.
+//! Place in the flow: the edge. [`listen`] accepts connections, [`tls`] encrypts them if wanted; [`front`] says who answers:
+//! until everything is loaded a few lines, then [`http`], the table of contents of what is answered, and [`grpc`], the same
+//! for the listener of that name; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
+//! know models share.
 //! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
+pub mod tls;
 pub mod listen;
+pub mod front;
 pub mod http;
 pub mod grpc;
 pub mod admin;
@@ -20,6 +23,7 @@ use std::time::Duration;
 
 pub use self::activity::Activity;
 use crate::deploy::Endpoint;
+use crate::keys::Keys;
 use crate::telemetry::metrics::Metrics;
 
 /// What the listeners need to know.
@@ -43,6 +47,14 @@ pub struct Config {
     pub debug: bool,
     /// After SIGTERM: how long requests in flight may take.
     pub drain_timeout: Duration,
+    /// Certificate and key of the main listener; `None` speaks plain HTTP.
+    pub tls: Option<tls::Files>,
+    /// Whether the admin listener speaks TLS too.
+    pub tls_admin: bool,
+    /// Who may use the admin listener; without keys, everybody who reaches it.
+    pub admin_keys: Keys,
+    /// What a connection may cost.
+    pub connections: listen::Limits,
 }
 
 impl Default for Config {
@@ -57,6 +69,10 @@ impl Default for Config {
             cors_allow_origin: Some("*".to_owned()),
             debug: false,
             drain_timeout: Duration::from_secs(30),
+            tls: None,
+            tls_admin: false,
+            admin_keys: Keys::default(),
+            connections: listen::Limits::default(),
         }
     }
 }
@@ -65,10 +81,10 @@ impl Default for Config {
 pub struct Served {
     /// What requests there are and have been.
     pub activity: Arc<Activity>,
-    /// Every endpoint, in the order of the configuration.
+    /// Every endpoint, in the order of the configuration; none until all are loaded.
     pub endpoints: Vec<Arc<Endpoint>>,
     /// The process's metrics.
-    pub metrics: Metrics,
+    pub metrics: Arc<Metrics>,
     /// How to serve them.
     pub config: Config,
     /// Whether the process is going away.

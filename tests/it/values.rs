@@ -169,7 +169,7 @@ fn a_handler_can_learn_everything_of_its_request() {
     let reply = host.request("POST", "/a/b?x=1&y=%20", &headers, "1,2,é".as_bytes());
     let expected = json!({
         "request_id": "r-1", "method": "POST", "path": "/a/b", "query": "x=1&y=%20", "header": "42",
-        "content_type": "text/csv; charset=latin-1", "body": "1,2,é",
+        "content_type": "text/csv; charset=latin-1", "body": "1,2,é", "credentials": [null, null],
     });
     assert_eq!(reply.json(), expected);
     let reply = host.request("POST", "/", &[], b"").json();

@@ -15,8 +15,10 @@
 
 pub mod browser;
 pub mod clients;
+pub mod frames;
 pub mod load;
 pub mod oip;
+pub mod tls;
 pub mod wire;
 
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -2,14 +2,20 @@
 //!
 //! In: bytes to send. Out: one [`Reply`] a response, whose length the host always announces.
 
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
 
 use crate::{PATIENCE, Reply};
 
+/// Where the bytes go: the socket itself, or TLS over it.
+pub trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
 /// One connection.
 pub struct Wire {
-    stream: TcpStream,
+    socket: TcpStream,
+    stream: Box<dyn Stream>,
     /// Received, but not yet part of a reply.
     unread: Vec<u8>,
 }
@@ -35,11 +41,40 @@ impl Wire {
     /// # Errors
     /// The connection's, such as `ConnectionRefused`.
     pub fn connect(url: &str) -> io::Result<Wire> {
-        let stream = TcpStream::connect(url.trim_start_matches("http://"))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Wire { stream, unread: Vec::new() })
+        Wire::over(url, |socket| Ok(Box::new(socket)))
+    }
+
+    /// Connects to `http://HOST:PORT` or `https://HOST:PORT`, and speaks over what `wrap` makes of the socket.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn over(url: &str, wrap: impl FnOnce(TcpStream) -> io::Result<Box<dyn Stream>>) -> io::Result<Wire> {
+        let address = url.split_once("://").map_or(url, |(_, address)| address);
+        let socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        let stream = wrap(socket.try_clone()?)?;
+        Ok(Wire { socket, stream, unread: Vec::new() })
+    }
+
+    /// Says that nothing more will be sent, and goes on reading.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub fn finish(&self) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Write)
+    }
+
+    /// What was received and is no reply yet.
+    pub fn unread(&self) -> &[u8] {
+        &self.unread
+    }
+
+    /// Waits until the host has closed the connection, and gives all that came before.
+    pub fn until_closed(mut self) -> Vec<u8> {
+        while self.receive().is_ok() {}
+        self.unread
     }
 
     /// Sends bytes: a whole request, or any part of one.

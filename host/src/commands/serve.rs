@@ -1,7 +1,7 @@
 //! `host serve`: serves endpoints until SIGTERM or Ctrl-C.
 //!
-//! Out: `listening on http://HOST:PORT`, the admin address and, if there is one, gRPC's on stdout, when everything is ready;
-//! logs on stderr.
+//! Out: `listening on http://HOST:PORT` (`https` with TLS), the admin address and, if there is one, gRPC's on stdout, when
+//! everything is ready; logs on stderr.
 
 use std::time::{Duration, Instant};
 
@@ -25,11 +25,8 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
             app = App::build(config) => app?,
             () = &mut stop => return Ok(()),
         };
-        let addresses = app.addresses().map_err(anyhow::Error::from)?;
-        say(&format!("listening on http://{}", addresses.main))?;
-        say(&format!("admin on http://{}", addresses.admin))?;
-        if let Some(grpc) = addresses.grpc {
-            say(&format!("grpc on {grpc}"))?;
+        for line in app.announcement() {
+            say(&line)?;
         }
         app.run(stop).await
     });

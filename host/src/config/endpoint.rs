@@ -82,6 +82,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .read(&set::NETWORK, table, read::choice(&[("none", Network::None), ("stub", Network::Stub)]))
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
+        keys: super::edge::keys(sources, &set::KEY, table),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
         schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),

@@ -59,19 +59,25 @@ pub enum Group {
     RequestLimits,
     /// Listeners and shutdown.
     Server,
+    /// Who is let in, and how bytes travel.
+    Security,
+    /// What a connection may cost.
+    ConnectionLimits,
     /// Logs and caches.
     Process,
 }
 
 impl Group {
     /// Every group, in the order of `--help` and of the reference.
-    pub const ALL: [Group; 7] = [
+    pub const ALL: [Group; 9] = [
         Group::Endpoint,
         Group::Handler,
         Group::Model,
         Group::HandlerLimits,
         Group::RequestLimits,
         Group::Server,
+        Group::Security,
+        Group::ConnectionLimits,
         Group::Process,
     ];
 
@@ -84,6 +90,8 @@ impl Group {
             Group::HandlerLimits => "Limits of a handler",
             Group::RequestLimits => "Limits of requests",
             Group::Server => "Server",
+            Group::Security => "TLS and keys",
+            Group::ConnectionLimits => "Limits of connections",
             Group::Process => "Logs and cache",
         }
     }
@@ -214,6 +222,30 @@ settings! {
         "Send callers the detail of server errors, such as a handler's own words. Not for production.";
     DRAIN_TIMEOUT: Server, "drain-timeout", "server.drain_timeout", Kind::Value("DURATION"), "30s",
         "How long requests in flight may take after SIGTERM.";
+
+    TLS_CERT: Security, "tls-cert", "server.tls_cert", Kind::Value("FILE"), "",
+        "Certificate chain in PEM, the server's own first: the endpoints are then served over TLS only.";
+    TLS_KEY: Security, "tls-key", "server.tls_key", Kind::Value("FILE"), "",
+        "The certificate's private key in PEM, not encrypted.";
+    TLS_ADMIN: Security, "tls-admin", "server.tls_admin", Kind::Switch("no-tls-admin"), "false",
+        "Serve the admin address over TLS too, with the same certificate.";
+    KEY: Security, "key", "endpoint.keys", Kind::List("@FILE|env:NAME"), "",
+        "Where keys are that open the endpoint: a file with one a line, or a variable. Without any, it is open to all.";
+    ADMIN_KEY: Security, "admin-key", "server.admin_key", Kind::Value("@FILE|env:NAME"), "",
+        "Where the keys are that open the admin address; health needs none.";
+
+    HEADER_SIZE: ConnectionLimits, "header-size", "server.header_size", Kind::Value("SIZE"), "64KiB",
+        "Longest head of a request: request line and headers; beyond it the answer is 431.";
+    HEADERS: ConnectionLimits, "headers", "server.headers", Kind::Value("N"), "64",
+        "Most headers of a request; beyond it the answer is 431.";
+    HEADER_TIMEOUT: ConnectionLimits, "header-timeout", "server.header_timeout", Kind::Value("DURATION"), "10s",
+        "How long a client may take to send a head, the first one from the moment it connects; then it is cut off.";
+    IDLE_TIMEOUT: ConnectionLimits, "idle-timeout", "server.idle_timeout", Kind::Value("DURATION"), "60s",
+        "How long a connection may be without a request, or a client may take nothing of its response.";
+    MAX_CONNECTIONS: ConnectionLimits, "max-connections", "server.max_connections", Kind::Value("N"), "10000",
+        "Open connections to the endpoints; more wait until one ends.";
+    HTTP2_STREAMS: ConnectionLimits, "http2-streams", "server.http2_streams", Kind::Value("N"), "200",
+        "Requests in flight on one connection of HTTP/2; more wait.";
 
     LOG_FORMAT: Process, "log-format", "log.format", Kind::Value("text|json"), "text",
         "How a line of the log looks. Logs go to stderr.";

@@ -1,11 +1,13 @@
 //! Config files, flags and variables in; the configuration, or the exact report, out.
 
+mod edge;
 mod reports;
 
 use std::fs;
 use std::sync::Arc;
 
 use super::*;
+use crate::keys::Keys;
 use crate::plugin::Isolation;
 use crate::schema::{Input, Schema};
 use crate::tensor::Datatype;
@@ -19,6 +21,7 @@ impl Folder {
         for file in ["m.onnx", "h.wasm", "other.wasm", "lib.so", "project/note.txt"] {
             folder.write(file, "");
         }
+        folder.write("keys", "# ours\nfirst\nsecond\n");
         folder.write("meta.json", " {\"from\": \"file\"}\n");
         folder
     }
@@ -130,6 +133,14 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
     ("debug", "true", "true", "debug: true,"),
     ("drain-timeout", "0s", "\"0s\"", "drain_timeout: 0ns,"),
+    ("key", "@DIR/keys", "['@keys']", "keys: Keys(2),"),
+    ("admin-key", "env:HOME", "\"env:HOME\"", "admin_keys: Keys(1),"),
+    ("header-size", "8KiB", "8192", "header_size: 8192,"),
+    ("headers", "100", "100", "headers: 100,"),
+    ("header-timeout", "1s", "\"1s\"", "header_timeout: 1s,"),
+    ("idle-timeout", "1h", "\"1h\"", "idle_timeout: 3600s,"),
+    ("max-connections", "1", "1", "max_connections: 1,"),
+    ("http2-streams", "10", "10", "http2_streams: 10,"),
     ("log-format", "json", "\"json\"", "format: Json,"),
     ("log-level", "warn,host=debug", "\"warn,host=debug\"", r#"filter: "warn,host=debug","#),
     ("cache-dir", "DIR/cache", "\"cache\"", r#""DIR/cache","#),
@@ -160,10 +171,10 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    // The first names the file; the others mean something only together with `max_batch`.
+    // The first names the file; the next mean something only together with `max_batch`, the last with each other.
     assert_eq!(
         missing,
-        ["config", "max-delay", "batch-wait", "trust-rows"],
+        ["config", "max-delay", "batch-wait", "trust-rows", "tls-cert", "tls-key", "tls-admin"],
         "a setting without a line in SPELLINGS"
     );
     for (alone, key) in
@@ -309,6 +320,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         network: plugin::Network::None,
         isolation: Isolation::Request,
         watch: false,
+        keys: Keys::default(),
         schema: Some(Arc::new(schema)),
         smoke: true,
         limits: crate::pipeline::Limits {
@@ -341,6 +353,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         network: plugin::Network::None,
         isolation: Isolation::Worker,
         watch: true,
+        keys: Keys::default(),
         schema: None,
         smoke: false,
         limits,

@@ -214,6 +214,7 @@ async fn load(
         hidden: config.hidden.clone(),
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
+        hides_credentials: !config.keys.is_empty(),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };

@@ -97,7 +97,7 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
 }
 
 /// A file's state at some moment, to be compared with a later one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp(Option<Stamp>);
 
 impl FileStamp {

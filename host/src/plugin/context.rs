@@ -11,6 +11,7 @@ use wasmtime::component::Resource;
 use super::bindings::modelhost::handler::types;
 use super::convert;
 use super::instance::State;
+use crate::keys;
 use crate::request::Request;
 use crate::tensor::Signature;
 
@@ -51,6 +52,10 @@ impl types::HostContext for State {
     }
 
     fn header(&mut self, _context: Resource<Context>, name: String) -> Option<String> {
+        // Whoever may call the endpoint trusts the host with the key, not the handler.
+        if self.shared.facts.hides_credentials && keys::is_credential(&name) {
+            return None;
+        }
         current(self).and_then(|request| request.head.header(&name)).map(str::to_owned)
     }
 

@@ -1,4 +1,4 @@
-//! The operator's listener: health, metrics, what is deployed.
+//! The operator's listener: health, metrics, what is deployed; behind a key of its own, if there is one.
 //!
 //! Place in the flow: beside it, on a thread and runtime of its own, so that it answers while every worker is busy.
 //!
@@ -15,9 +15,10 @@ use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, Query, Request, State};
 use axum::http::header::ORIGIN;
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
@@ -25,23 +26,31 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::http::{Site, health, method_not_allowed, not_found, v2};
-use super::{Served, listen};
+use super::Served;
+use super::front::Front;
+use super::http::{Operator, Site, health, loading, method_not_allowed, not_found, presented, refuse, v2};
+use super::listen::{self, Edge, Limits};
 use crate::deploy::Endpoint;
 use crate::deploy::swap::DeployError;
+use crate::error::Code;
 use crate::pipeline::models::Named;
 
-/// Serves the admin listener on its own thread until `stop` is dropped or sent: whoever asks during the drain gets an
-/// answer.
+/// Connections of operators and their tools: enough for all, and few beside those of the endpoints.
+const MAX_CONNECTIONS: usize = 256;
+
+/// Serves the admin listener on its own thread until `stop` is dropped or sent: whoever asks during the start or the drain
+/// gets an answer.
 ///
 /// # Errors
 /// The operating system refuses a thread, a runtime or the socket.
 pub fn spawn(
     listener: std::net::TcpListener,
-    served: Arc<Served>,
+    front: Arc<Front>,
+    edge: Edge,
     stop: oneshot::Receiver<()>,
 ) -> std::io::Result<JoinHandle<()>> {
-    let site = Arc::new(Site::of(router(&served)));
+    let limits = Limits { max_connections: MAX_CONNECTIONS, ..(*edge.limits).clone() };
+    let edge = Edge { limits: Arc::new(limits), ..edge };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
@@ -50,7 +59,7 @@ pub fn spawn(
                 Err(error) => return tracing::error!("cannot serve the admin listener: {error}"),
             };
             tokio::select! {
-                () = listen::serve(listener, site, listen::Drain::default()) => {}
+                () = listen::serve(listener, front, listen::Drain::default(), edge) => {}
                 // Sent or dropped: both mean stop.
                 _ = stop => {}
             }
@@ -58,7 +67,33 @@ pub fn spawn(
     })
 }
 
-fn router(served: &Arc<Served>) -> Router {
+/// What it answers while everything is loading.
+pub fn loading(served: &Arc<Served>) -> Site {
+    guarded(loading::router(Router::new(), served, true), served)
+}
+
+/// What it answers from then on.
+pub fn site(served: &Arc<Served>) -> Site {
+    guarded(router(served), served)
+}
+
+/// The site, behind the operator's key. Whoever watches the process needs none to see that it is alive and ready.
+fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
+    let guard = async |State(served): State<Arc<Served>>, mut request: Request, next: Next| {
+        let path = request.uri().path();
+        let is_open = path == health::READY || health::LIVE.contains(&path);
+        if is_open || served.config.admin_keys.admit(presented(request.headers())) {
+            request.extensions_mut().insert(Operator);
+            return next.run(request).await;
+        }
+        let message = "the administration wants a key: send `authorization: Bearer KEY`";
+        refuse(Code::Unauthorized, message.to_owned(), &served, &request)
+    };
+    let router = router.layer(middleware::from_fn_with_state(served.clone(), guard));
+    Site::of(router.with_state(served.clone()))
+}
+
+fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
     let mut router = Router::new();
     for (path, methods) in health::methods(served, true) {
         router = router.route(path, methods.with_state(()));
@@ -70,7 +105,6 @@ fn router(served: &Arc<Served>) -> Router {
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
-        .with_state(served.clone())
 }
 
 async fn endpoints(State(served): State<Arc<Served>>) -> impl IntoResponse {

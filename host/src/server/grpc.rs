@@ -94,9 +94,11 @@ impl GrpcInferenceService for Service {
 
     /// A model that does not exist is not ready, which is no failure: as Triton answers.
     async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Reply<pb::ModelReadyResponse> {
-        let pb::ModelReadyRequest { name, version } = request.into_inner();
-        let entry = self.served.model(&name, Some(&version));
-        let ready = entry.is_ok_and(|entry| entry.is_ready()) && !self.served.drain.has_begun();
+        let (call, pb::ModelReadyRequest { name, version }) = Call::of(request);
+        let ready = match self.served.model(&name, Some(&version), call.presented()) {
+            Err(error) if error.code == Code::Unauthorized => return Err(self.refusal(error, &call)),
+            entry => entry.is_ok_and(|entry| entry.is_ready()) && !self.served.drain.has_begun(),
+        };
         Ok(Response::new(pb::ModelReadyResponse { ready }))
     }
 
@@ -112,13 +114,13 @@ impl GrpcInferenceService for Service {
         request: Request<pb::ModelMetadataRequest>,
     ) -> Reply<pb::ModelMetadataResponse> {
         let (call, pb::ModelMetadataRequest { name, version }) = Call::of(request);
-        let metadata = self.metadata(&name, &version).map_err(|error| self.refusal(error, &call))?;
+        let metadata = self.metadata(&name, &version, &call).map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(describe::metadata(metadata)))
     }
 
     async fn model_config(&self, request: Request<pb::ModelConfigRequest>) -> Reply<pb::ModelConfigResponse> {
         let (call, pb::ModelConfigRequest { name, version }) = Call::of(request);
-        let metadata = self.metadata(&name, &version).map_err(|error| self.refusal(error, &call))?;
+        let metadata = self.metadata(&name, &version, &call).map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::ModelConfigResponse { config: Some(describe::config(metadata)) }))
     }
 
@@ -129,7 +131,7 @@ impl GrpcInferenceService for Service {
         let (call, pb::ModelStatisticsRequest { name, version }) = Call::of(request);
         let entries = match name.is_empty() {
             true => Ok(self.served.models().collect()),
-            false => self.served.model(&name, Some(&version)).map(|entry| vec![entry]),
+            false => self.served.model(&name, Some(&version), call.presented()).map(|entry| vec![entry]),
         };
         let entries = entries.map_err(|error| self.refusal(error, &call))?;
         let model_stats = entries.iter().map(describe::statistics).collect();
@@ -168,7 +170,7 @@ impl GrpcInferenceService for Service {
         let pb::RepositoryModelLoadRequest { repository_name, model_name, parameters } = message;
         let ordered = async {
             self.may_order(&repository_name)?;
-            let entry = self.served.model(&model_name, None)?;
+            let entry = self.served.model(&model_name, None, call.presented())?;
             if parameters.keys().any(|name| name == "config" || name.starts_with("file:")) {
                 let message =
                     "models and their configuration are files of the server; they are not taken from clients";
@@ -187,7 +189,7 @@ impl GrpcInferenceService for Service {
         let (call, message) = Call::of(request);
         let ordered = async {
             self.may_order(&message.repository_name)?;
-            self.served.model(&message.model_name, None)?.unload().await
+            self.served.model(&message.model_name, None, call.presented())?.unload().await
         };
         ordered.await.map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::RepositoryModelUnloadResponse {}))
@@ -200,8 +202,8 @@ impl Service {
     }
 
     /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
-    fn metadata(&self, name: &str, version: &str) -> Result<Metadata, RequestError> {
-        let entry = self.served.model(name, Some(version))?;
+    fn metadata(&self, name: &str, version: &str, call: &Call) -> Result<Metadata, RequestError> {
+        let entry = self.served.model(name, Some(version), call.presented())?;
         if entry.is_ready() {
             return Ok(entry.metadata());
         }

@@ -20,6 +20,7 @@ mod describe;
 mod docs;
 mod error;
 pub(super) mod health;
+pub(super) mod loading;
 mod openapi;
 mod potassium;
 mod v1;
@@ -35,7 +36,8 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::error::{log_failure, method_not_allowed, not_found};
+pub(super) use self::call::{Operator, presented};
+pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
 use super::{Activity, Served};

@@ -5,42 +5,97 @@
 //! accepted for it, and closes the socket → every response from now on says `connection: close`, so clients on
 //! kept-alive connections leave by themselves, with an answer → after [`LINGER`] connections without a request are
 //! closed → the last response ends the drain.
-//! Invariant: a connection is never closed between a request and the end of its response, unless the client has stopped to
-//! take it or the drain itself times out.
+//! Invariants: a connection is never closed between a request and the end of its response, unless the client has stopped to
+//! take it or the drain itself times out; at most [`Limits::max_connections`] are open, the others wait in the kernel.
+
+mod connection;
+mod socket;
 
 use std::convert::Infallible;
-use std::io::{self, IoSlice};
-use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use atomic_waker::AtomicWaker;
-use axum::body::Body;
-use axum::http::header::{CONNECTION, HeaderValue};
-use hyper::body::Incoming;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use super::http::Site;
+use self::connection::{CUT, Connection, FINISH};
+use super::front::Front;
+use super::tls::Tls;
 
 /// How long a kept-alive connection may stay silent once the process is stopping.
 pub const LINGER: Duration = Duration::from_secs(1);
-/// How long a connection may be without a request, or with a response of which the client takes nothing, before it is
-/// closed; up to twice that, for it is looked at only this often.
-const SILENCE: Duration = Duration::from_secs(60);
-/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so. A stream may rest
-/// for hours between two messages; by this its connection is never silent, and one whose client is gone is closed.
-const PING: Duration = Duration::from_secs(10);
-const PONG: Duration = Duration::from_secs(10);
 /// What a handshake that has begun may take to come to its end.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// Files that are no connection of the endpoints: the operator's connections, models, handlers, their projects.
+const OTHER_FILES: usize = 512;
+/// At least and at most this long passes until all connections are looked at again; within that, a quarter of the shortest
+/// timeout.
+const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+
+/// What a connection may cost. docs/reference.md lists the defaults.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest head of a request in bytes.
+    pub header_size: usize,
+    /// Most headers of a request.
+    pub headers: usize,
+    /// How long a client may take for a head, the TLS handshake before the first one likewise.
+    pub header_timeout: Duration,
+    /// How long a connection may be without a request, or with a response of which the client takes nothing.
+    pub idle_timeout: Duration,
+    /// Connections of one listener at the same time; more wait until one ends.
+    pub max_connections: usize,
+    /// Requests in flight on one connection of HTTP/2.
+    pub http2_streams: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            header_size: 64 << 10,
+            headers: 64,
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            max_connections: 10_000,
+            http2_streams: 200,
+        }
+    }
+}
+
+impl Limits {
+    /// These, with no more connections than there can be files for so many listeners. Asks the system for as many files as it
+    /// allows.
+    pub fn affordable(&self, listeners: usize) -> Limits {
+        let files = (most_files().saturating_sub(OTHER_FILES) / listeners.max(1)).max(1);
+        if files < self.max_connections {
+            tracing::info!(
+                "at most {files} connections: the system allows this process no more files (`ulimit -Hn`)"
+            );
+        }
+        Limits { max_connections: self.max_connections.min(files), ..self.clone() }
+    }
+}
+
+/// How many files the process may have open, sockets among them.
+fn most_files() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    let allowed = if raised.is_ok() { maximum } else { current };
+    allowed.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
+}
+
+/// How a listener treats its connections.
+#[derive(Clone)]
+pub struct Edge {
+    /// What each may cost.
+    pub limits: Arc<Limits>,
+    /// Certificate and key; `None` for plain HTTP.
+    pub tls: Option<Arc<Tls>>,
+}
 
 /// Tells everybody that the process is going away. Cheap to clone, cheap to ask.
 #[derive(Debug, Clone)]
@@ -74,30 +129,43 @@ impl Drain {
     }
 }
 
-/// Serves `site` on `listener` until the drain has begun and the last connection has ended.
-pub async fn serve(listener: TcpListener, site: Arc<Site>, drain: Drain) {
-    let open = Arc::new(Open::default());
+/// Serves what stands at `front` on `listener` until the drain has begun and the last connection has ended.
+pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge: Edge) {
+    let open = Open::new(&edge.limits);
+    let places = Arc::new(Semaphore::new(edge.limits.max_connections));
     // Every connection holds a sender; when all are gone the receiver says so.
     let (alive, mut ended) = mpsc::channel::<Infallible>(1);
-    let spawn = |stream| {
-        let connection = Arc::new(Connection::new(site.clone(), drain.clone()));
+    let spawn = |open: &Open, stream, place: Option<OwnedSemaphorePermit>| {
+        let connection = Arc::new(Connection::new(front.clone(), drain.clone(), edge.clone()));
         open.add(&connection);
         let alive = alive.clone();
         tokio::spawn(async move {
             connection.serve(stream).await;
-            drop(alive);
+            drop((alive, place));
         });
+    };
+    let accept = async || {
+        let place = places.clone().acquire_owned().await.ok();
+        listener.accept().await.map(|(stream, _)| (stream, place))
     };
     let begun = drain.begun();
     tokio::pin!(begun);
-    let mut sweep = tokio::time::interval(SILENCE);
+    let mut look = tokio::time::interval(open.interval());
+    let mut was_full = false;
     loop {
         tokio::select! {
             biased;
             () = &mut begun => break,
-            _ = sweep.tick() => open.close_silent(),
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => spawn(stream),
+            _ = look.tick() => {
+                let is_full = places.available_permits() == 0;
+                if is_full && !was_full {
+                    tracing::warn!("{} connections are open, as many as may be: more wait", edge.limits.max_connections);
+                }
+                was_full = is_full;
+                open.look(is_full);
+            }
+            accepted = accept() => match accepted {
+                Ok((stream, place)) => spawn(&open, stream, place),
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -105,7 +173,7 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, drain: Drain) {
             },
         }
     }
-    if let Err(error) = last_connections(listener, spawn).await {
+    if let Err(error) = last_connections(listener, |stream| spawn(&open, stream, None)).await {
         tracing::warn!("cannot close the listener in order, the latest connections may be reset: {error}");
     }
     drop(alive);
@@ -114,7 +182,6 @@ pub async fn serve(listener: TcpListener, site: Arc<Site>, drain: Drain) {
         ended.recv().await;
     }
 }
-
 /// Takes the connections that the kernel holds for a listener, then closes it. Their clients already see a connection, and
 /// perhaps have sent a request; closing the listener over them would reset it.
 async fn last_connections(listener: TcpListener, spawn: impl Fn(TcpStream)) -> std::io::Result<()> {
@@ -154,197 +221,70 @@ fn refuse_handshakes(_: &TcpListener) -> std::io::Result<()> {
     Ok(())
 }
 
-/// One connection: what its requests share, so that they touch nothing that requests on other connections touch.
-struct Connection {
-    site: Arc<Site>,
-    drain: Drain,
-    /// Responses that were made and writes that the client's side took, and how many there were at the last look: no change
-    /// means that the client is silent.
-    signs: AtomicU64,
-    seen: AtomicU64,
-    in_flight: AtomicU64,
-    /// One of [`GO_ON`], [`FINISH`], [`CUT`].
-    wish: AtomicU8,
-    /// Wakes the connection's task to look at the wish. Costs a request an atomic operation, where a channel would
-    /// cost a lock that all connections share.
-    woken: AtomicWaker,
-}
-
-/// Serve requests as they come.
-const GO_ON: u8 = 0;
-/// Answer what is in flight, then close.
-const FINISH: u8 = 1;
-/// Close at once; nothing is in flight.
-const CUT: u8 = 2;
-
-impl Connection {
-    fn new(site: Arc<Site>, drain: Drain) -> Connection {
-        Connection {
-            site,
-            drain,
-            signs: AtomicU64::new(0),
-            seen: AtomicU64::new(u64::MAX),
-            in_flight: AtomicU64::new(0),
-            wish: AtomicU8::new(GO_ON),
-            woken: AtomicWaker::new(),
-        }
-    }
-
-    async fn serve(self: Arc<Self>, stream: TcpStream) {
-        // Responses are written whole; waiting for more to send would only delay them.
-        let _ = stream.set_nodelay(true);
-        let this = self.clone();
-        let service = hyper::service::service_fn(move |request| respond(this.clone(), request));
-        let mut builder = auto::Builder::new(TokioExecutor::new());
-        builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING).keep_alive_timeout(PONG);
-        let connection =
-            builder.serve_connection(TokioIo::new(Socket { stream, connection: self.clone() }), service);
-        tokio::pin!(connection);
-        // How a connection ends is its client's business; a broken one is no event worth a log line.
-        tokio::select! {
-            biased;
-            _ = connection.as_mut() => return,
-            wish = self.wished() => if wish == CUT { return },
-        }
-        connection.as_mut().graceful_shutdown();
-        let _ = connection.await;
-    }
-
-    fn wish(&self, wish: u8) {
-        self.wish.store(wish, Ordering::Release);
-        self.woken.wake();
-    }
-
-    async fn wished(&self) -> u8 {
-        std::future::poll_fn(|context| {
-            self.woken.register(context.waker());
-            match self.wish.load(Ordering::Acquire) {
-                GO_ON => Poll::Pending,
-                wish => Poll::Ready(wish),
-            }
-        })
-        .await
-    }
-
-    /// Whether nothing was sent since this was last asked, and no request is in flight: the client keeps an idle connection,
-    /// never comes to the end of a request's head, or takes nothing of its response.
-    fn is_silent(&self) -> bool {
-        let signs = self.signs.load(Ordering::Relaxed);
-        self.seen.swap(signs, Ordering::Relaxed) == signs && self.in_flight.load(Ordering::Relaxed) == 0
-    }
-}
-
-/// One request, and what every response carries.
-async fn respond(
-    connection: Arc<Connection>,
-    request: hyper::Request<Incoming>,
-) -> Result<axum::response::Response, Infallible> {
-    let _in_flight = InFlight::begin(&connection);
-    let mut response = connection.site.answer(request.map(Body::new)).await;
-    if connection.drain.has_begun() {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    Ok(response)
-}
-
-/// A request between its head and its response; ends also if it is dropped.
-struct InFlight<'a>(&'a Connection);
-
-impl InFlight<'_> {
-    fn begin(connection: &Connection) -> InFlight<'_> {
-        connection.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(connection)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.signs.fetch_add(1, Ordering::Relaxed);
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A connection's socket; notes what the client takes.
-struct Socket {
-    stream: TcpStream,
-    connection: Arc<Connection>,
-}
-
-impl Socket {
-    fn noted(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(_)) = written {
-            self.connection.signs.fetch_add(1, Ordering::Relaxed);
-        }
-        written
-    }
-}
-
-impl AsyncRead for Socket {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Socket {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.noted(written)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
-        self.noted(written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 /// The open connections of one listener. Touched when one is accepted and when all are looked at, never by a request.
-#[derive(Default)]
-struct Open(Mutex<Vec<Weak<Connection>>>);
+struct Open {
+    header_timeout: Duration,
+    idle_timeout: Duration,
+    watched: Mutex<Vec<Watched>>,
+}
+
+/// A connection, and since when nothing was heard of its client.
+struct Watched {
+    connection: Weak<Connection>,
+    signs: u64,
+    silent_since: Instant,
+}
 
 impl Open {
+    fn new(limits: &Limits) -> Open {
+        let Limits { header_timeout, idle_timeout, .. } = *limits;
+        Open { header_timeout, idle_timeout, watched: Mutex::default() }
+    }
+
+    /// How often to look.
+    fn interval(&self) -> Duration {
+        let (least, most) = LOOK;
+        (self.header_timeout.min(self.idle_timeout) / 4).clamp(least, most)
+    }
+
     fn add(&self, connection: &Arc<Connection>) {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         // Ended ones are forgotten when the list would have to grow, so it stays as long as the most that were open.
-        if open.len() == open.capacity() {
-            open.retain(|connection| connection.strong_count() > 0);
+        if watched.len() == watched.capacity() {
+            watched.retain(|watched| watched.connection.strong_count() > 0);
         }
-        open.push(Arc::downgrade(connection));
+        let connection = Arc::downgrade(connection);
+        watched.push(Watched { connection, signs: 0, silent_since: Instant::now() });
     }
 
-    fn all(&self) -> Vec<Arc<Connection>> {
-        let open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        open.iter().filter_map(Weak::upgrade).collect()
-    }
-
-    fn close_silent(&self) {
-        self.all().iter().filter(|connection| connection.is_silent()).for_each(|silent| silent.wish(CUT));
+    /// Ends connections that are silent for too long: a client that keeps an idle one, never comes to the end of a request's
+    /// head, or takes nothing of its response. When no more may be open, an idle one is not kept for long.
+    fn look(&self, is_full: bool) {
+        let now = Instant::now();
+        let patience = if is_full { self.interval() } else { self.idle_timeout };
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        for watched in &mut *watched {
+            let Some(connection) = watched.connection.upgrade() else { continue };
+            let signs = connection.signs.load(Ordering::Relaxed);
+            if signs != watched.signs || connection.in_flight.load(Ordering::Relaxed) > 0 {
+                (watched.signs, watched.silent_since) = (signs, now);
+                continue;
+            }
+            let silent = now.duration_since(watched.silent_since);
+            let in_head = connection.in_head.load(Ordering::Relaxed);
+            let was_told = connection.is_ending();
+            if (in_head && silent >= self.header_timeout) || (was_told && silent >= self.idle_timeout) {
+                connection.wish(CUT);
+            } else if !in_head && silent >= patience {
+                // In order, if its client lets it.
+                connection.wish(FINISH);
+            }
+        }
     }
 
     fn finish_all(&self) {
-        self.all().iter().for_each(|connection| connection.wish(FINISH));
+        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = watched.iter().filter_map(|watched| watched.connection.upgrade());
+        open.for_each(|connection| connection.wish(FINISH));
     }
 }

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use crate::deploy::swap::DeployError;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
+use crate::keys::Presented;
 use crate::model::location::Format;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::Named;
@@ -82,15 +83,21 @@ pub struct IndexEntry {
 }
 
 impl Served {
-    /// The model of this name, and of this version if one is given.
+    /// The model of this name, and of this version if one is given, for a request that shows this.
     ///
     /// # Errors
-    /// `not_found` that names what there is instead.
-    pub fn model(&self, name: &str, version: Option<&str>) -> Result<Entry<'_>, RequestError> {
+    /// `not_found` that names what there is instead; `unauthorized`.
+    pub fn model(
+        &self,
+        name: &str,
+        version: Option<&str>,
+        presented: Presented<'_>,
+    ) -> Result<Entry<'_>, RequestError> {
         let Some(entry) = self.endpoints.iter().find_map(|endpoint| Entry::of(endpoint, name)) else {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
+        entry.endpoint.admit(presented)?;
         if let Some(wanted) = version.filter(|wanted| !wanted.is_empty()) {
             let served = entry.version();
             if wanted != served {

@@ -15,6 +15,7 @@ pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
         Code::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
         Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
         Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::ResourceExhausted),
+        Code::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, tonic::Code::ResourceExhausted),
         Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, tonic::Code::InvalidArgument),
         Code::Overloaded | Code::ShuttingDown | Code::ModelUnloaded | Code::NotReady => {
             (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable)
@@ -57,6 +58,7 @@ pub(super) fn truss(code: Code) -> &'static str {
         | Code::NotFound
         | Code::MethodNotAllowed
         | Code::BodyTooLarge
+        | Code::HeadTooLarge
         | Code::UnsupportedMediaType => "700",
         Code::NotReady
         | Code::ModelUnloaded

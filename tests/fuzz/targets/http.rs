@@ -38,7 +38,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async move {
             let app = app::App::build(config).await.expect("a server");
-            sender.send(app.addresses().expect("addresses").0).expect("somebody waits");
+            sender.send(app.addresses().main).expect("somebody waits");
             app.run(std::future::pending()).await.expect("it serves");
         });
     });

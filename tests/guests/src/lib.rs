@@ -33,6 +33,8 @@ struct Echo<'a> {
     query: String,
     /// The header `x-test`.
     header: Option<String>,
+    /// The headers that may carry a key.
+    credentials: [Option<String>; 2],
     content_type: String,
     body: &'a str,
 }
@@ -45,6 +47,7 @@ pub fn echo(body: &str, context: &Context) -> Result<Response> {
         path: context.path(),
         query: context.query(),
         header: context.header("x-test"),
+        credentials: ["Authorization", "x-banana-api-key"].map(|name| context.header(name)),
         content_type: context.sample().content_type,
         body,
     })

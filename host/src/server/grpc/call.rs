@@ -10,8 +10,9 @@ use axum::http::HeaderMap;
 use tonic::Request;
 
 use super::intake::Arrived;
+use crate::keys::Presented;
 use crate::request::Head;
-use crate::server::http::X_REQUEST_ID;
+use crate::server::http::{X_REQUEST_ID, presented};
 
 /// One call.
 #[derive(Clone)]
@@ -48,6 +49,11 @@ impl Call {
     pub(super) fn deadline(&self, limit: Duration) -> Instant {
         let limit = self.arrived + limit;
         self.patience.map_or(limit, |patience| patience.min(limit))
+    }
+
+    /// What it shows to be let in.
+    pub(super) fn presented(&self) -> Presented<'_> {
+        presented(&self.headers)
     }
 
     /// What a handler may ask for, `path` being the method's.

@@ -26,6 +26,7 @@ use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_DIGEST, X_REQUEST_ID, error};
 use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
+use crate::keys::Presented;
 use crate::pipeline::respond;
 use crate::request::{Form, Head, Input, Output, Request, Response, until};
 
@@ -88,7 +89,7 @@ pub(super) async fn serve(
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    let visit = match endpoint.knock() {
+    let visit = match endpoint.knock(presented(&parts.headers)) {
         Ok(visit) => visit,
         Err(refusal) => {
             pour_away(&parts, body).await;
@@ -115,6 +116,15 @@ pub(super) async fn serve(
     let head = Box::new(HttpHead(parts));
     let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug };
     Ok(visit.serve(Arc::new(request)).await)
+}
+
+/// Marks a request of the operator's listener.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Operator;
+
+/// What a request shows to be let in.
+pub(in crate::server) fn presented(headers: &HeaderMap) -> Presented<'_> {
+    Presented::of(|name| headers.get(name)?.to_str().ok())
 }
 
 /// The caller's own id if it is fit to be logged and returned, else a new one.

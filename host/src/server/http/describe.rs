@@ -3,18 +3,24 @@
 //! Place in the flow: beside it; reads the model's signature, runs nothing.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::Target;
+use super::{Target, call, error};
 use crate::tensor::{Extent, TensorSpec};
 
 const MESSAGE: &str = "make a prediction by sending a post request to this endpoint with a json sample";
 
 /// `GET <endpoint>`.
-pub(super) async fn describe(State(target): State<Arc<Target>>) -> Json<Value> {
+pub(super) async fn describe(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
+    if let Some(refusal) = refusal(&target, &headers) {
+        return refusal;
+    }
     let current = target.endpoint.current();
     let models = &current.models().0;
     let first = models.first().map(|model| &*model.signature);
@@ -31,14 +37,24 @@ pub(super) async fn describe(State(target): State<Arc<Target>>) -> Json<Value> {
         });
         answer.insert("models".to_owned(), Value::Object(each.collect()));
     }
-    Json(answer)
+    Json(answer).into_response()
 }
 
 /// `GET <endpoint>/signature`.
-pub(super) async fn signature(State(target): State<Arc<Target>>) -> Json<Value> {
+pub(super) async fn signature(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
+    if let Some(refusal) = refusal(&target, &headers) {
+        return refusal;
+    }
     let current = target.endpoint.current();
     let inputs = current.models().0.first().map(|model| model.signature.inputs.as_slice());
-    Json(json!({ "signature": specs(inputs) }))
+    Json(json!({ "signature": specs(inputs) })).into_response()
+}
+
+/// What is answered to who may not know.
+fn refusal(target: &Target, headers: &HeaderMap) -> Option<Response> {
+    let error = target.endpoint.admit(call::presented(headers)).err()?;
+    let name = Some(target.endpoint.config.name.as_str());
+    Some(error::respond(error, &call::request_id(headers), &target.served, name, Instant::now()))
 }
 
 /// `{"input": {"shape": ["N", 4], "type": "float32"}}`; a free extent without a name is -1.

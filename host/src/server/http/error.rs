@@ -9,11 +9,11 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::Response;
 use serde::Serialize;
 
-use super::call;
+use super::{X_REQUEST_ID, call};
 use crate::error::{Code, RequestError, Stage};
 use crate::server::{Served, status};
 
@@ -50,6 +50,9 @@ pub(super) fn respond(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::SERVICE_UNAVAILABLE {
         headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+    }
+    if status == StatusCode::UNAUTHORIZED {
+        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response
 }
@@ -93,7 +96,11 @@ pub(in crate::server) async fn method_not_allowed(
     refuse(Code::MethodNotAllowed, message, &served, &request)
 }
 
-fn refuse(code: Code, message: String, served: &Served, request: &Request) -> Response {
+/// Refuses a request before any endpoint is asked. The answer names the request, whoever passes it on.
+pub(in crate::server) fn refuse(code: Code, message: String, served: &Served, request: &Request) -> Response {
     let id = call::request_id(request.headers());
-    respond(RequestError::new(code, Stage::Admit, message), &id, served, None, Instant::now())
+    let error = RequestError::new(code, Stage::Admit, message);
+    let mut response = respond(error, &id, served, None, Instant::now());
+    call::insert(response.headers_mut(), X_REQUEST_ID, &id);
+    response
 }

@@ -1,7 +1,7 @@
 //! Liveness, readiness, metrics: the same on both listeners.
 //!
-//! Place in the flow: beside it. A process that answers here at all is alive; it is ready from its first answer,
-//! because it answers nothing before everything is loaded, until it is asked to stop.
+//! Place in the flow: beside it. A process that answers here at all is alive; it is ready once everything is loaded (until
+//! then `loading` answers), until it is asked to stop.
 
 use std::sync::Arc;
 
@@ -14,16 +14,18 @@ use serde_json::json;
 
 use crate::server::Served;
 
+/// Whether requests are served.
+pub(in crate::server) const READY: &str = "/v2/health/ready";
+/// Whether the process is alive.
+pub(in crate::server) const LIVE: [&str; 2] = ["/healthz", "/v2/health/live"];
+
 /// Paths and their methods.
 pub(in crate::server) fn methods(
     served: &Arc<Served>,
     with_metrics: bool,
 ) -> Vec<(&'static str, MethodRouter)> {
-    let mut methods = vec![
-        ("/healthz", get(live).with_state(served.clone())),
-        ("/v2/health/live", get(live).with_state(served.clone())),
-        ("/v2/health/ready", get(ready).with_state(served.clone())),
-    ];
+    let mut methods = vec![(READY, get(ready).with_state(served.clone()))];
+    methods.extend(LIVE.map(|path| (path, get(live).with_state(served.clone()))));
     if with_metrics {
         methods.push(("/metrics", get(metrics).with_state(served.clone())));
     }

@@ -5,6 +5,7 @@
 //! Invariants: an operation's answers are all that its path gives; its request schema accepts what the path accepts, as far as JSON
 //! Schema can say it. `tests/it/schemathesis.rs` holds both against a running host.
 //!
+//! What an endpoint with keys adds to each of its operations is added here, so that no protocol can forget it.
 //! Each protocol is a function in [`PROTOCOLS`] that gives its paths; [`answers`] and [`values`] are what they share.
 
 mod answers;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::routing::{MethodRouter, get};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::server::Served;
 
@@ -44,7 +45,19 @@ async fn serve(State(served): State<Arc<Served>>) -> Json<Value> {
 
 fn document(served: &Served) -> Value {
     let mut paths = BTreeMap::new();
-    for (path, item) in PROTOCOLS.iter().flat_map(|protocol| protocol(served)) {
+    let locked: Vec<&str> = served
+        .endpoints
+        .iter()
+        .filter(|endpoint| !endpoint.config.keys.is_empty())
+        .map(|endpoint| &*endpoint.config.name)
+        .collect();
+    for (path, mut item) in PROTOCOLS.iter().flat_map(|protocol| protocol(served)) {
+        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
+            let names = operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            if names.into_iter().any(|name| locked.contains(&name)) {
+                answers::lock(operation);
+            }
+        }
         paths.entry(path).or_insert(item);
     }
     let endpoints = served.endpoints.iter().map(|endpoint| endpoint::tag(endpoint));
@@ -59,6 +72,6 @@ fn document(served: &Served) -> Value {
         "servers": [{ "url": "/" }],
         "tags": tags,
         "paths": paths,
-        "components": answers::components(),
+        "components": answers::components(!locked.is_empty()),
     })
 }

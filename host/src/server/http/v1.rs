@@ -25,6 +25,7 @@ use serde_json::{Map, Value, json};
 
 use super::{call, cors, error};
 use crate::error::{Code, RequestError, Stage};
+use crate::keys::Presented;
 use crate::server::models::{Entry, TensorMetadata};
 use crate::server::{Served, status};
 use crate::tensor::Datatype;
@@ -95,9 +96,10 @@ impl Route<'_> {
     }
 
     /// The model it names.
-    fn find<'s>(&self, served: &'s Served) -> Result<Entry<'s>, RequestError> {
-        served.model(self.model, self.version).or_else(|unknown| match served.endpoints.as_slice() {
-            [only] if self.model == ANY => served.model(&only.config.name, self.version),
+    fn find<'s>(&self, served: &'s Served, presented: Presented<'_>) -> Result<Entry<'s>, RequestError> {
+        let found = served.model(self.model, self.version, presented);
+        found.or_else(|unknown| match served.endpoints.as_slice() {
+            [only] if self.model == ANY => served.model(&only.config.name, self.version, presented),
             _ => Err(unknown),
         })
     }
@@ -111,14 +113,14 @@ async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
 
 /// `GET` on everything below.
 async fn read(State(served): State<Arc<Served>>, request: Request) -> Response {
-    answer(&served, request.uri().path())
+    answer(&served, request.uri().path(), call::presented(request.headers()))
         .map(|answer| Json(answer).into_response())
         .unwrap_or_else(|error| refuse(error, &served, &request))
 }
 
-fn answer(served: &Served, path: &str) -> Result<Value, RequestError> {
+fn answer(served: &Served, path: &str, presented: Presented<'_>) -> Result<Value, RequestError> {
     let route = Route::of(path).ok_or_else(|| no_route(path))?;
-    let entry = route.find(served)?;
+    let entry = route.find(served, presented)?;
     let name = &entry.name;
     if route.wanted == Wanted::Prediction {
         return Err(wrong_method(path, "GET"));

@@ -22,6 +22,7 @@ use axum::Router;
 use axum::extract::path::Path;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Request};
+use axum::http::HeaderValue;
 use axum::http::request::Parts;
 use axum::response::Response;
 use axum::routing::{get, options, post};
@@ -32,6 +33,7 @@ use super::compression::Coding;
 use super::{call, cors, error};
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
+use crate::keys::{self, Presented};
 use crate::request::Input;
 use crate::server::Served;
 use crate::server::models::Entry;
@@ -94,7 +96,7 @@ fn target(path: &str) -> Option<(&str, Option<&str>)> {
 pub(super) async fn infer(served: &Served, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let entry = match target(parts.uri.path()) {
-        Some((model, version)) => served.model(model, version),
+        Some((model, version)) => served.model(model, version, call::presented(&parts.headers)),
         None => Err(RequestError::new(Code::NotFound, Stage::Admit, "no model is named")),
     };
     run(served, entry, parts, body).await
@@ -153,6 +155,9 @@ struct Asked {
     id: Arc<str>,
     arrived: Instant,
     named: Named,
+    /// What it shows to be let in: [`keys::HEADERS`], in their order.
+    credentials: [Option<HeaderValue>; 2],
+    is_operator: bool,
 }
 
 /// The parts of its path; empty where the path has none.
@@ -169,8 +174,14 @@ impl FromRequestParts<Arc<Served>> for Asked {
     async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Asked, Response> {
         let path = Path::<Named>::from_request_parts(parts, served).await;
         let id = call::request_id(&parts.headers);
-        let mut asked =
-            Asked { served: served.clone(), id, arrived: Instant::now(), named: Named::default() };
+        let mut asked = Asked {
+            served: served.clone(),
+            id,
+            arrived: Instant::now(),
+            named: Named::default(),
+            credentials: keys::HEADERS.map(|name| parts.headers.get(name).cloned()),
+            is_operator: parts.extensions.get::<call::Operator>().is_some(),
+        };
         match path {
             Ok(Path(named)) => asked.named = named,
             // A path without parts.
@@ -186,7 +197,12 @@ impl FromRequestParts<Arc<Served>> for Asked {
 
 impl Asked {
     fn entry(&self) -> Result<Entry<'_>, RequestError> {
-        self.served.model(&self.named.model, self.named.version.as_deref())
+        let header = |name| {
+            let mut pairs = keys::HEADERS.into_iter().zip(&self.credentials);
+            pairs.find(|(header, _)| *header == name)?.1.as_ref()?.to_str().ok()
+        };
+        let presented = if self.is_operator { Presented::operator() } else { Presented::of(header) };
+        self.served.model(&self.named.model, self.named.version.as_deref(), presented)
     }
 
     /// The answer, or the error as every other.

@@ -53,6 +53,7 @@ fn error(status: u16, codes: &[Code]) -> Value {
         codes.iter().map(|code| format!("- `{}`: {}", code.name(), meaning(*code))).collect();
     let mut headers = vec!["x-request-id"];
     match status {
+        401 => headers.push("www-authenticate"),
         405 => headers.push("allow"),
         503 => headers.push("retry-after"),
         _ => {}
@@ -69,14 +70,28 @@ fn error(status: u16, codes: &[Code]) -> Value {
     })
 }
 
+/// The name of the one way to present a key.
+const BEARER: &str = "bearer";
+
+/// Says of an operation that it wants a key.
+pub(super) fn lock(operation: &mut Value) {
+    let Value::Object(operation) = operation else { return };
+    operation.insert("security".to_owned(), json!([{ BEARER: [] }]));
+    if let Some(Value::Object(answers)) = operation.get_mut("responses") {
+        let (status, _) = status::of(Code::Unauthorized);
+        let status = status.as_u16();
+        answers.insert(status.to_string(), error(status, &[Code::Unauthorized]));
+    }
+}
+
 fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
-/// What operations refer to.
-pub(super) fn components() -> Value {
+/// What operations refer to; `locked`: keys are among it.
+pub(super) fn components(locked: bool) -> Value {
     let text = json!({ "type": "string" });
-    json!({
+    let mut components = json!({
         "schemas": {
             "Error": {
                 "type": "object",
@@ -106,8 +121,14 @@ pub(super) fn components() -> Value {
                 "schema": { "type": "integer", "minimum": 0 },
             },
             "allow": { "description": "The methods that the path does answer.", "required": true, "schema": text },
+            "www-authenticate": { "description": "How to present a key.", "required": true, "schema": text },
         },
-    })
+    });
+    if let (Value::Object(components), true) = (&mut components, locked) {
+        let scheme = json!({ "type": "http", "scheme": "bearer", "description": "One of the endpoint's keys." });
+        components.insert("securitySchemes".to_owned(), json!({ BEARER: scheme }));
+    }
+    components
 }
 
 /// What a code means to a caller.
@@ -117,6 +138,7 @@ fn meaning(code: Code) -> &'static str {
         Code::Unauthorized => "a key is wanted, and the request has none or a wrong one",
         Code::NotFound => "there is no such model",
         Code::MethodNotAllowed => "the path answers other methods",
+        Code::HeadTooLarge => "the request's head is longer than the server takes",
         Code::BodyTooLarge => "the body is longer than this endpoint takes",
         Code::UnsupportedMediaType => "the body is of a media type or content encoding that is not read here",
         Code::Overloaded => "too many requests are here already",

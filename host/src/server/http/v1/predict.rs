@@ -40,7 +40,9 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
     };
     let path = parts.uri.path();
     let found = match Route::of(path) {
-        Some(route) if route.wanted == Wanted::Prediction => route.find(&served),
+        Some(route) if route.wanted == Wanted::Prediction => {
+            route.find(&served, call::presented(&parts.headers))
+        }
         Some(_) => {
             let mut response = refuse(wrong_method(path, "POST"), None);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));

@@ -1,0 +1,170 @@
+//! Keys: who may call an endpoint, or the administration.
+//!
+//! Place in the flow: `config` reads keys from files and variables, an endpoint and the admin listener ask
+//! [`Keys::admit`], `plugin` keeps from handlers what [`is_credential`] names. No protocol's types: HTTP's headers and gRPC's
+//! metadata say the same things by the same names.
+//! Invariants: a key is kept as its SHA-256 only, so nothing that prints a configuration can print a key; comparing takes
+//! the same time whatever differs, and every key is compared.
+
+use std::fmt;
+use std::sync::Arc;
+
+use sha2::{Digest as _, Sha256};
+use subtle::{Choice, ConstantTimeEq as _};
+
+/// The headers that may carry a key, in lower case.
+pub const HEADERS: [&str; 2] = ["authorization", "x-banana-api-key"];
+/// What a key may follow in `authorization`: the standard's word (RFC 6750), and that of clients of Truss.
+const SCHEMES: [&str; 2] = ["bearer", "api-key"];
+/// Longest key in bytes; nothing longer that a caller shows is looked at.
+const LONGEST: usize = 1024;
+
+/// Whether a header of this name may carry a key.
+pub fn is_credential(name: &str) -> bool {
+    HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
+}
+
+/// What a request shows to be let in: the values of [`HEADERS`], or that it is the operator's.
+#[derive(Clone, Copy, Default)]
+pub struct Presented<'a> {
+    authorization: Option<&'a str>,
+    api_key: Option<&'a str>,
+    is_operator: bool,
+}
+
+impl<'a> Presented<'a> {
+    /// What the first header of each name says; `header` gives its value.
+    pub fn of(header: impl Fn(&'static str) -> Option<&'a str>) -> Presented<'a> {
+        let [authorization, api_key] = HEADERS;
+        Presented { authorization: header(authorization), api_key: header(api_key), is_operator: false }
+    }
+
+    /// A request of the operator, who was let in at the admin listener and needs no other key.
+    pub fn operator() -> Presented<'a> {
+        Presented { is_operator: true, ..Presented::default() }
+    }
+
+    fn keys(self) -> impl Iterator<Item = &'a str> {
+        let of_scheme = |value: &'a str| {
+            let (scheme, key) = value.trim().split_once(' ')?;
+            SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme)).then(|| key.trim())
+        };
+        let keys = [self.authorization.and_then(of_scheme), self.api_key.map(str::trim)];
+        keys.into_iter().flatten().filter(|key| key.len() <= LONGEST)
+    }
+}
+
+/// Keys, each of which opens the same door. Without any, the door stands open.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Keys(Arc<[[u8; 32]]>);
+
+impl Keys {
+    /// Reads one key a line; empty lines and those that begin with `#` are none.
+    ///
+    /// # Errors
+    /// The number of the first line, from 1, that cannot be a key: it has spaces, anything but visible ASCII, or is too long.
+    pub fn parse(text: &str) -> Result<Keys, usize> {
+        let mut keys = Vec::new();
+        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            if line.len() > LONGEST || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(number);
+            }
+            keys.push(digest(line));
+        }
+        Ok(Keys(keys.into()))
+    }
+
+    /// These and those of `other`.
+    pub fn and(&self, other: &Keys) -> Keys {
+        Keys(self.0.iter().chain(&*other.0).copied().collect())
+    }
+
+    /// Whether there are none, so that everybody is let in.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether what a request shows opens the door.
+    pub fn admit(&self, presented: Presented<'_>) -> bool {
+        self.is_empty() || presented.is_operator || presented.keys().any(|key| self.contain(key))
+    }
+
+    fn contain(&self, key: &str) -> bool {
+        let digest = digest(key);
+        let found = self.0.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
+        found.into()
+    }
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys({})", self.0.len())
+    }
+}
+
+fn digest(key: &str) -> [u8; 32] {
+    Sha256::digest(key).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether keys from `text` let in who sends these headers (`NAME: VALUE`).
+    fn admits(text: &str, headers: &[&str]) -> bool {
+        let header = |name: &str| {
+            headers.iter().find_map(|header| {
+                let (found, value) = header.split_once(": ")?;
+                (found == name).then_some(value)
+            })
+        };
+        Keys::parse(text).unwrap().admit(Presented::of(header))
+    }
+
+    #[test]
+    fn every_form_of_a_right_key_is_let_in_and_nothing_else() {
+        let keys = "# comment\n\n  first-key \nsecond\r\n";
+        for (headers, expected) in [
+            (&["authorization: Bearer first-key"][..], true),
+            (&["authorization: bearer  second"], true),
+            (&["authorization: Api-Key second"], true),
+            (&["x-banana-api-key: first-key"], true),
+            (&["authorization: Basic xyz", "x-banana-api-key: second"], true),
+            (&[], false),
+            (&["authorization: first-key"], false),
+            (&["authorization: Basic first-key"], false),
+            (&["authorization: Bearer first-ke"], false),
+            (&["authorization: Bearer first-keyy"], false),
+            (&["authorization: Bearer # comment"], false),
+            (&["authorization: Bearer "], false),
+            (&["x-banana-api-key: "], false),
+            (&["x-banana-api-key: Bearer second"], false),
+        ] {
+            assert_eq!(admits(keys, headers), expected, "{headers:?}");
+        }
+        assert!(admits("# none\n", &[]), "without keys everybody is let in");
+        assert!(Keys::parse(keys).unwrap().admit(Presented::operator()));
+        let longest = "k".repeat(LONGEST);
+        assert!(admits(&longest, &[&format!("authorization: Bearer {longest}")]));
+    }
+
+    #[test]
+    fn what_cannot_be_a_key_is_named_by_its_line() {
+        let too_long = "k".repeat(LONGEST + 1);
+        for (text, line) in [("a\nb c", 2), ("\u{e9}", 1), ("# x\n\na\tb", 3), (too_long.as_str(), 1)] {
+            assert_eq!(Keys::parse(text), Err(line), "{text:.20}");
+        }
+        let both = Keys::parse("a").unwrap().and(&Keys::parse("b\nc").unwrap());
+        assert_eq!(format!("{both:?}"), "Keys(3)");
+        assert!(both.contain("a") && both.contain("c") && !both.contain("d"));
+    }
+
+    #[test]
+    fn credentials_are_known_in_any_case() {
+        assert!(is_credential("Authorization") && is_credential("X-BANANA-API-KEY"));
+        assert!(!is_credential("x-request-id"));
+    }
+}

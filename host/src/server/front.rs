@@ -1,0 +1,52 @@
+//! Who answers a listener's requests: a few lines while everything is loading, then the whole site.
+//!
+//! Place in the flow: between a connection and a [`Site`].
+//! Invariants: the site takes over once and for all, by one atomic store; a request sees the one or the other, never both;
+//! connections made before stay. No head beyond the limits is answered by anything but 431.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::Request;
+use axum::response::Response;
+
+use super::Served;
+use super::http::{Site, refuse};
+use crate::error::Code;
+
+/// What stands at a listener.
+pub struct Front {
+    served: Arc<Served>,
+    loading: Site,
+    loaded: OnceLock<Site>,
+}
+
+impl Front {
+    /// A front behind which everything is still loading. `served` has no endpoints yet.
+    pub fn new(served: Arc<Served>, loading: Site) -> Front {
+        Front { served, loading, loaded: OnceLock::new() }
+    }
+
+    /// Lets the site answer from now on. The first one stays.
+    pub fn open(&self, site: Site) {
+        let _ = self.loaded.set(site);
+    }
+
+    /// Answers one request.
+    pub async fn answer(&self, request: Request) -> Response {
+        let limits = &self.served.config.connections;
+        let headers = request.headers();
+        if headers.len() > limits.headers {
+            let message = format!("the head has {} headers, of at most {}", headers.len(), limits.headers);
+            return refuse(Code::HeadTooLarge, message, &self.served, &request);
+        }
+        // What the request line and each header's line have besides.
+        let length = headers.iter().fold(request.uri().path().len(), |length, (name, value)| {
+            length + name.as_str().len() + value.len() + ": \r\n".len()
+        }) + request.uri().query().map_or(0, str::len);
+        if length > limits.header_size {
+            let message = format!("the head is longer than {} bytes", limits.header_size);
+            return refuse(Code::HeadTooLarge, message, &self.served, &request);
+        }
+        self.loaded.get().unwrap_or(&self.loading).answer(request).await
+    }
+}

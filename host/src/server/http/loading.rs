@@ -1,0 +1,62 @@
+//! What is answered while models and handlers are loading.
+//!
+//! Place in the flow: behind `front` until the whole site takes over. Both listeners have it from the process's first moment.
+//!
+//! | method and path | answer |
+//! |---|---|
+//! | `GET /healthz`, `/v2/health/live`, `/metrics` | as later |
+//! | `GET /` on the main listener | 200 `true`: the server is there |
+//! | `GET /v2/health/ready` | 503 `{"ready": false}` |
+//! | everything else | 503 `not_ready`; on `/v1/models/…` in the words of Truss |
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde_json::json;
+
+use super::{Site, cors, health, refuse};
+use crate::error::Code;
+use crate::server::Served;
+
+impl Site {
+    /// The main listener's, until everything is loaded.
+    pub fn loading(served: &Arc<Served>) -> Site {
+        let root = Router::new().route("/", get(async || Json(true)));
+        let router = router(root, served, served.config.metrics_on_main).with_state(served.clone());
+        Site { headers: cors::headers(served.config.cors_allow_origin.as_deref()), ..Site::of(router) }
+    }
+}
+
+/// What both listeners answer, and `router` besides.
+pub(in crate::server) fn router(
+    mut router: Router<Arc<Served>>,
+    served: &Arc<Served>,
+    with_metrics: bool,
+) -> Router<Arc<Served>> {
+    for (path, methods) in health::methods(served, with_metrics) {
+        let methods = if path == health::READY { get(unready).with_state(()) } else { methods };
+        router = router.route(path, methods.with_state(()));
+    }
+    // A method that is not answered now may be later.
+    router.method_not_allowed_fallback(not_ready).fallback(not_ready)
+}
+
+async fn unready() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, Json(json!({ "ready": false }))).into_response()
+}
+
+async fn not_ready(State(served): State<Arc<Served>>, request: Request) -> Response {
+    let message = match request.uri().path().strip_prefix("/v1/models/") {
+        Some(rest) if rest.ends_with("/schema") => "Schema not available, please try again later.".to_owned(),
+        Some(rest) => {
+            let name = rest.split(['/', ':']).next().unwrap_or_default();
+            format!("Model with name {name} is not ready.")
+        }
+        None => "the server is still loading models and handlers".to_owned(),
+    };
+    refuse(Code::NotReady, message, &served, &request)
+}

@@ -1,0 +1,282 @@
+//! One connection, from its handshake to its end.
+//!
+//! Place in the flow: `listen` accepts it, hyper reads requests from its [`Socket`], [`Front`] answers them.
+//! Invariant: what requests share of their connection they touch with atomics of its own, so requests on different connections
+//! touch nothing in common.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use atomic_waker::AtomicWaker;
+use axum::body::Body;
+use axum::http::Version;
+use axum::http::header::{CONNECTION, HeaderValue};
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use tokio::net::TcpStream;
+
+use super::socket::{Socket, Stream};
+use super::{Drain, Edge};
+use crate::server::front::Front;
+
+/// Serve requests as they come.
+pub(super) const GO_ON: u8 = 0;
+/// Answer what is in flight, then close.
+pub(super) const FINISH: u8 = 1;
+/// Close at once; nothing is in flight.
+pub(super) const CUT: u8 = 2;
+
+/// What hyper may read beyond the longest head before it gives up by itself: heads up to there get an answer that says what
+/// is wrong.
+const BEYOND_THE_HEAD: usize = 64 << 10;
+/// Headers that hyper reads without an allocation.
+const HYPERS_HEADERS: usize = 100;
+/// What a client of HTTP/2 may begin and take back at once, or do wrong, before it is sent away (rapid reset).
+const RESETS: (usize, usize) = (20, 1024);
+
+/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so: one that vanished
+/// without a word is found out while its requests are in flight, or its stream rests.
+const PING: Duration = Duration::from_secs(10);
+const PONG: Duration = Duration::from_secs(10);
+
+/// One connection: what its requests share, and what is known of its client.
+pub(super) struct Connection {
+    front: Arc<Front>,
+    drain: Drain,
+    edge: Edge,
+    /// Responses that were made and writes that the client's side took: no change means that the client is silent.
+    pub(super) signs: AtomicU64,
+    pub(super) in_flight: AtomicU64,
+    /// Whether a request's head is awaited, or has begun and not come to its end.
+    pub(super) in_head: AtomicBool,
+    pub(super) is_http2: AtomicBool,
+    /// Whether the latest request is of HTTP/1.1.
+    pub(super) is_http11: AtomicBool,
+    /// Whether its body has not come to its end.
+    pub(super) in_body: AtomicBool,
+    /// Whether the client will send nothing more.
+    pub(super) is_half_closed: AtomicBool,
+    /// One of [`GO_ON`], [`FINISH`], [`CUT`].
+    wish: AtomicU8,
+    /// Wakes the connection's task to look at the wish. Costs a request an atomic operation, where a channel would
+    /// cost a lock that all connections share.
+    woken: AtomicWaker,
+}
+
+impl Connection {
+    pub(super) fn new(front: Arc<Front>, drain: Drain, edge: Edge) -> Connection {
+        Connection {
+            front,
+            drain,
+            edge,
+            signs: AtomicU64::new(0),
+            in_flight: AtomicU64::new(0),
+            in_head: AtomicBool::new(true),
+            is_http2: AtomicBool::new(false),
+            is_http11: AtomicBool::new(false),
+            in_body: AtomicBool::new(false),
+            is_half_closed: AtomicBool::new(false),
+            wish: AtomicU8::new(GO_ON),
+            woken: AtomicWaker::new(),
+        }
+    }
+
+    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream) {
+        // Responses are written whole; waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let stream = match &self.edge.tls {
+            None => Stream::Plain(stream),
+            Some(tls) => {
+                let handshake = tokio::time::timeout(self.edge.limits.header_timeout, tls.accept(stream));
+                tokio::select! {
+                    accepted = handshake => match accepted {
+                        Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
+                        // As with a broken connection below.
+                        Ok(Err(_)) | Err(_) => return,
+                    },
+                    _ = self.wish_beyond(GO_ON) => return,
+                }
+            }
+        };
+        let this = self.clone();
+        let service = hyper::service::service_fn(move |request| {
+            // Begun here and not when the future is first polled: what is read from now on is no head.
+            let in_flight = InFlight::begin(this.clone(), &request);
+            respond(in_flight, request)
+        });
+        let builder = self.protocols();
+        let connection = builder.serve_connection(TokioIo::new(Socket::new(stream, self.clone())), service);
+        tokio::pin!(connection);
+        // How a connection ends is its client's business; a broken one is no event worth a log line.
+        tokio::select! {
+            biased;
+            _ = connection.as_mut() => return,
+            wish = self.wish_beyond(GO_ON) => if wish == CUT { return },
+        }
+        connection.as_mut().graceful_shutdown();
+        tokio::select! {
+            biased;
+            _ = connection => {}
+            _ = self.wish_beyond(FINISH) => {}
+        }
+    }
+
+    /// HTTP/1.1 and HTTP/2, within the limits.
+    fn protocols(&self) -> auto::Builder<TokioExecutor> {
+        let limits = &self.edge.limits;
+        let longest = limits.header_size + BEYOND_THE_HEAD;
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        builder.http1().max_buf_size(longest);
+        if limits.headers > HYPERS_HEADERS {
+            builder.http1().max_headers(limits.headers);
+        }
+        let (resets, errors) = RESETS;
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(longest).unwrap_or(u32::MAX))
+            .max_concurrent_streams(limits.http2_streams)
+            .max_pending_accept_reset_streams(resets)
+            .max_local_error_reset_streams(errors)
+            .keep_alive_interval(PING)
+            .keep_alive_timeout(PONG);
+        builder
+    }
+
+    pub(super) fn wish(&self, wish: u8) {
+        self.wish.store(wish, Ordering::Release);
+        self.woken.wake();
+    }
+
+    /// Waits until more is wished than this.
+    async fn wish_beyond(&self, known: u8) -> u8 {
+        std::future::poll_fn(|context| {
+            self.woken.register(context.waker());
+            let wish = self.wish.load(Ordering::Acquire);
+            if wish > known { Poll::Ready(wish) } else { Poll::Pending }
+        })
+        .await
+    }
+
+    /// Whether it has been told to end.
+    pub(super) fn is_ending(&self) -> bool {
+        self.wish.load(Ordering::Acquire) != GO_ON
+    }
+}
+
+/// One request, and what every response carries.
+async fn respond(
+    in_flight: InFlight,
+    request: hyper::Request<Incoming>,
+) -> Result<axum::http::Response<Leaving>, Infallible> {
+    let connection = &in_flight.0;
+    let arriving = |body| Body::new(Arriving { body, connection: connection.clone() });
+    let mut response = connection.front.answer(request.map(arriving)).await;
+    if connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response.map(|body| Leaving { body, connection: connection.clone(), is_resting: false }))
+}
+
+/// A request between its head and its response; ends also if it is dropped.
+struct InFlight(Arc<Connection>);
+
+impl InFlight {
+    fn begin(connection: Arc<Connection>, request: &hyper::Request<Incoming>) -> InFlight {
+        connection.in_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
+        connection.is_http11.store(request.version() == Version::HTTP_11, Ordering::Relaxed);
+        connection.in_flight.fetch_add(1, Ordering::Relaxed);
+        connection.in_head.store(false, Ordering::Relaxed);
+        InFlight(connection)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.signs.fetch_add(1, Ordering::Relaxed);
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request's body, which tells its connection when all of it is there.
+struct Arriving {
+    body: Incoming,
+    connection: Arc<Connection>,
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.connection.in_body.store(false, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A response's body. While it has nothing to say, as a stream between two messages, its request is in flight: its client is
+/// not silent, the host is.
+struct Leaving {
+    body: Body,
+    connection: Arc<Connection>,
+    is_resting: bool,
+}
+
+impl Leaving {
+    fn rest(&mut self, is_resting: bool) {
+        match (std::mem::replace(&mut self.is_resting, is_resting), is_resting) {
+            (false, true) => self.connection.in_flight.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.connection.in_flight.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
+        self.connection.signs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl HttpBody for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(context);
+        self.rest(frame.is_pending());
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.rest(false);
+    }
+}

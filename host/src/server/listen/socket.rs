@@ -1,0 +1,182 @@
+//! A connection's bytes, with TLS or without, and what they tell of its client.
+//!
+//! Place in the flow: under hyper, which reads and writes here.
+//! A client that will send nothing more has gone, or waits for its answer: TCP says the same of both. HTTP/1.1 lets a server
+//! send `100 Continue` at any time before the answer, and a client that has gone returns it, so that its request need not
+//! be served (see [`Socket::ended`]). Of TLS, HTTP/2 and HTTP/1.0 nobody expects that: there it means gone.
+//! Invariant: a plain connection pays for TLS with one predictable branch a call.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+use tokio_rustls::server::TlsStream;
+
+use super::connection::Connection;
+
+/// Shorter writes are no sign of life: pings and window updates, which a connection without requests may carry for ever.
+/// The head alone of a response is longer.
+const SHORTEST_SIGN: usize = 64;
+/// What an HTTP/2 client sends first begins with this (RFC 9113, section 3.4), and no request of HTTP/1 does.
+const PREFACE: &[u8] = b"PRI";
+
+/// What a client that has gone returns, and one that waits passes over (RFC 9110, section 15.2).
+const ARE_YOU_THERE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+/// Between asking whether a client is there and looking for the answer, at first and at most; doubled each time.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
+
+/// Where bytes go.
+pub(super) enum Stream {
+    Plain(TcpStream),
+    /// Boxed: its state is large, and most hosts stand behind something that speaks TLS for them.
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+/// A connection's socket.
+pub(super) struct Socket {
+    stream: Stream,
+    connection: Arc<Connection>,
+    is_fresh: bool,
+    /// Whether the client has not taken all that was written.
+    is_stuck: bool,
+    /// When to look whether a client is there that will send nothing more, and the pause before that.
+    next_look: Option<(Pin<Box<Sleep>>, Duration)>,
+}
+
+impl Socket {
+    pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Socket {
+        Socket { stream, connection, is_fresh: true, is_stuck: false, next_look: None }
+    }
+
+    /// The client will send nothing more. Ready if it has gone, or if nothing is owed to it.
+    fn ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let connection = &self.connection;
+        let Stream::Plain(stream) = &self.stream else { return Poll::Ready(()) };
+        let is_asked = connection.in_flight.load(Ordering::Relaxed) > 0
+            // Half a request is none.
+            && !connection.in_body.load(Ordering::Relaxed);
+        let is_owed = self.is_stuck || is_asked;
+        if !is_owed || !connection.is_http11.load(Ordering::Relaxed) {
+            return Poll::Ready(());
+        }
+        connection.is_half_closed.store(true, Ordering::Relaxed);
+        loop {
+            let (least, most) = PAUSE;
+            let pause = match &mut self.next_look {
+                None => least,
+                Some((timer, pause)) => {
+                    ready!(timer.as_mut().poll(context));
+                    (*pause * 2).min(most)
+                }
+            };
+            // An answer that the client has not taken yet is not to be broken.
+            let asked = if self.is_stuck { Ok(ARE_YOU_THERE.len()) } else { stream.try_write(ARE_YOU_THERE) };
+            let is_there = matches!(asked, Ok(length) if length == ARE_YOU_THERE.len());
+            if !is_there || !matches!(stream.take_error(), Ok(None)) {
+                return Poll::Ready(());
+            }
+            self.next_look = Some((Box::pin(tokio::time::sleep(pause)), pause));
+        }
+    }
+
+    /// Notes what the client sent.
+    fn received(&mut self, bytes: &[u8]) {
+        let connection = &self.connection;
+        if std::mem::take(&mut self.is_fresh) {
+            if bytes.starts_with(PREFACE) {
+                connection.is_http2.store(true, Ordering::Relaxed);
+                // Its client has said who it is, and may wait with its first request.
+                connection.in_head.store(false, Ordering::Relaxed);
+            }
+        } else if !connection.is_http2.load(Ordering::Relaxed)
+            && connection.in_flight.load(Ordering::Relaxed) == 0
+        {
+            // Of HTTP/2 it may be anything.
+            connection.in_head.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes what the client took.
+    fn sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        self.is_stuck = written.is_pending();
+        if let Poll::Ready(Ok(length)) = written
+            && length >= SHORTEST_SIGN
+        {
+            self.connection.signs.fetch_add(1, Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        };
+        match buffer.filled().get(before..) {
+            Some(bytes @ [_, ..]) => self.received(bytes),
+            _ if matches!(read, Poll::Ready(Ok(()))) => return self.ended(context).map(Ok),
+            _ => {}
+        }
+        read
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        };
+        self.sent(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        };
+        self.sent(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match &self.stream {
+            Stream::Plain(stream) => stream.is_write_vectored(),
+            Stream::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.stream {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

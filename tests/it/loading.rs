@@ -1,0 +1,170 @@
+//! A host that is still loading: it answers whoever asks, and then serves them on the same connections.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use e2e::wire::{self, Wire};
+use e2e::{Reply, component, model, request, serve_command, wait_until};
+use serde_json::json;
+
+/// A host whose start takes as long as the test likes. The model of its first endpoint takes seconds, in which the handler of
+/// the second becomes a pipe; reading that takes until something is written there.
+struct Slow {
+    child: Child,
+    log: Arc<Mutex<String>>,
+    urls: [String; 2],
+    pipe: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Slow {
+    fn start() -> Slow {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("handler.wasm");
+        fs::copy(component("tests/echo"), &pipe).unwrap();
+        let config = folder.path().join("modelhost.toml");
+        let text = format!(
+            "[[endpoint]]\nname = 'slow'\nmodel = {:?}\n\
+             [[endpoint]]\nname = 'model'\nplugin = {pipe:?}\nwatch = false\n",
+            model("seconds")
+        );
+        fs::write(&config, text).unwrap();
+        let mut command = serve_command(&["--config", config.to_str().unwrap(), "--log-format", "json"]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let log = Arc::new(Mutex::new(String::new()));
+        let (sink, stderr) = (log.clone(), child.stderr.take().unwrap());
+        thread::spawn(move || {
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                sink.lock().unwrap().push_str(&format!("{line}\n"));
+            }
+        });
+        let mut urls = None;
+        wait_until("the addresses in the log", || {
+            let log = log.lock().unwrap();
+            let line = log.lines().find(|line| line.contains("loading; "));
+            let line: Option<serde_json::Value> = line.and_then(|line| serde_json::from_str(line).ok());
+            urls = line
+                .map(|line| ["main", "admin"].map(|name| format!("http://{}", line[name].as_str().unwrap())));
+            urls.is_some()
+        });
+        fs::remove_file(&pipe).unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let log_now = log.lock().unwrap().clone();
+        assert!(!log_now.contains("endpoint is ready"), "the model was loaded too soon:\n{log_now}");
+        Slow { child, log, urls: urls.unwrap(), pipe, _folder: folder }
+    }
+
+    /// Lets the second endpoint's handler be these bytes.
+    fn finish(&self, bytes: &[u8]) {
+        fs::write(&self.pipe, bytes).unwrap();
+    }
+
+    fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_listeners_answer_while_everything_is_loading() {
+    let mut slow = Slow::start();
+    let [main, admin] = slow.urls.clone();
+    let ask = |method: &str, url: &str, path: &str| request(method, &format!("{url}{path}"), &[], b"");
+    let not_ready = |reply: &Reply, text: &str| {
+        assert_eq!(reply.error(503, "not_ready", "admit"), text);
+        assert_eq!(reply.header("retry-after"), Some("1"));
+    };
+    for url in [&main, &admin] {
+        for path in ["/healthz", "/v2/health/live"] {
+            let reply = ask("GET", url, path);
+            assert_eq!((reply.status, reply.json()), (200, json!({ "ok": true })), "{url}{path}");
+        }
+        let reply = ask("GET", url, "/v2/health/ready");
+        assert_eq!((reply.status, reply.json()), (503, json!({ "ready": false })), "{url}");
+        assert!(ask("GET", url, "/metrics").text().contains("modelhost_build_info"), "{url}");
+    }
+    // In the words that the clients of Truss know.
+    let reply = ask("GET", &main, "/");
+    assert_eq!((reply.status, reply.text().as_str()), (200, "true"));
+    for (method, path) in [
+        ("GET", "/v1/models/model"),
+        ("GET", "/v1/models/model/loaded"),
+        ("POST", "/v1/models/model:predict"),
+        ("POST", "/v1/models/model:predict_binary"),
+    ] {
+        not_ready(&ask(method, &main, path), "Model with name model is not ready.");
+    }
+    not_ready(&ask("GET", &main, "/v1/models/model/schema"), "Schema not available, please try again later.");
+    for (method, url, path) in [
+        ("POST", &main, "/model"),
+        ("POST", &main, "/"),
+        ("GET", &main, "/model"),
+        ("OPTIONS", &main, "/model"),
+        ("POST", &main, "/v2/models/model/infer"),
+        ("GET", &main, "/nothing"),
+        ("GET", &admin, "/admin/v1/endpoints"),
+        ("GET", &admin, "/"),
+    ] {
+        let reply = ask(method, url, path);
+        not_ready(&reply, "the server is still loading models and handlers");
+        let allowed = reply.header("access-control-allow-origin");
+        assert_eq!(allowed, (url == &main).then_some("*"), "a page in a browser may read the answer");
+    }
+    // Connections from now on are served by the site that takes over.
+    let mut early: Vec<Wire> = (0..3).map(|_| Wire::connect(&main).unwrap()).collect();
+    let hello = wire::post("/model", &[], "hello");
+    for wire in &mut early {
+        wire.send(&hello).unwrap();
+        assert_eq!(wire.read().unwrap().status, 503);
+    }
+    let mut early_admin = Wire::connect(&admin).unwrap();
+    // Nothing is printed before everything is ready.
+    slow.finish(&fs::read(component("tests/echo")).unwrap());
+    let mut lines = BufReader::new(slow.child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), format!("listening on {main}"));
+    assert_eq!(lines.next().unwrap().unwrap(), format!("admin on {admin}"));
+    for wire in &mut early {
+        wire.send(&hello).unwrap();
+        let reply = wire.read().unwrap();
+        assert_eq!((reply.status, reply.json()["body"].as_str()), (200, Some("hello")));
+        wire.send(&wire::get("/v2/health/ready")).unwrap();
+        assert_eq!(wire.read().unwrap().status, 200);
+    }
+    early_admin.send(&wire::get("/admin/v1/endpoints")).unwrap();
+    assert_eq!(early_admin.read().unwrap().json()["endpoints"].as_array().unwrap().len(), 2);
+    request("GET", &format!("{main}/"), &[], b"").error(404, "not_found", "admit");
+}
+
+#[test]
+fn a_load_that_fails_ends_the_process_though_clients_are_connected() {
+    let mut slow = Slow::start();
+    let mut early = Wire::connect(&slow.urls[0]).unwrap();
+    early.send(&wire::get("/healthz")).unwrap();
+    assert_eq!(early.read().unwrap().status, 200);
+    slow.finish(b"nonsense");
+    let mut text = String::new();
+    slow.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "", "it never said that it listens");
+    assert_eq!(slow.child.wait().unwrap().code(), Some(1));
+    wait_until("the reason", || slow.log().contains("error: endpoint `model`"));
+    assert_eq!(early.until_closed(), b"");
+}
+
+#[test]
+fn a_host_that_is_loading_can_be_stopped() {
+    let mut slow = Slow::start();
+    let pid = slow.child.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(slow.child.wait().unwrap().code(), Some(0), "{}", slow.log());
+}
