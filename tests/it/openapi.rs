@@ -66,6 +66,36 @@ fn it_is_valid_and_complete() {
 }
 
 #[test]
+fn what_wants_a_key_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys");
+    std::fs::write(&file, "s3cret\n").unwrap();
+    let endpoint = |name: &str, keys: &str| {
+        format!("[[endpoint]]\nname = '{name}'\nplugin = {:?}\n{keys}", component("tests/echo"))
+    };
+    let keys = format!("keys = ['@{}']\n", file.display());
+    let host = Host::configured(&(endpoint("locked", &keys) + &endpoint("open", "")));
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
+    let mut seen = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let is_locked = operation["tags"] == json!(["locked"]);
+            assert_eq!(operation.get("security").is_some(), is_locked, "{method} {path}");
+            assert_eq!(operation["responses"].get("401").is_some(), is_locked, "{method} {path}");
+            // And it is so.
+            let reply = host.request(&method.to_uppercase(), path, &[], b"");
+            assert_eq!(reply.status == 401, is_locked, "{method} {path}: {}", reply.text());
+            if is_locked {
+                seen.insert(path.as_str());
+            }
+        }
+    }
+    assert!(seen.contains("/locked") && seen.contains("/v2/models/locked/infer"), "{seen:?}");
+}
+
+#[test]
 fn without_a_handler_the_model_says_what_is_taken_and_returned() {
     let names = ["iris_dyn", "add", "strid", "scalar", "identity_bool"];
     let endpoint =

@@ -125,7 +125,8 @@ pub(super) fn components(locked: bool) -> Value {
         },
     });
     if let (Value::Object(components), true) = (&mut components, locked) {
-        let scheme = json!({ "type": "http", "scheme": "bearer", "description": "One of the endpoint's keys." });
+        let scheme =
+            json!({ "type": "http", "scheme": "bearer", "description": "One of the endpoint's keys." });
         components.insert("securitySchemes".to_owned(), json!({ BEARER: scheme }));
     }
     components
