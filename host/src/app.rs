@@ -216,7 +216,8 @@ impl Listeners {
         let (stop_admin, stopped) = oneshot::channel();
         let admin_thread = admin::spawn(admin, admin_front.clone(), admin_edge, stopped)
             .context("cannot start the admin listener")?;
-        tracing::info!(main = %addresses.main, admin = %addresses.admin, "loading; whoever asks is told so");
+        tracing::info!(main = %addresses.main, admin = %addresses.admin,
+            grpc = addresses.grpc.map(tracing::field::display), "loading; whoever asks is told so");
         Ok(Listeners {
             addresses,
             tls,

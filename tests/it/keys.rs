@@ -3,7 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use e2e::{Host, component, host, model, request, serve_command, wait_until};
+use e2e::tls::Pair;
+use e2e::{Host, clients, component, host, model, request, serve_command, wait_until};
 
 const KEY: &str = "k3y-of-the-endpoint";
 const OTHER: &str = "the-other-0ne";
@@ -190,4 +191,21 @@ fn a_key_that_is_written_out_is_refused_and_not_repeated() {
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
     assert!(text.contains("MODELHOST_KEY: says where") && !text.contains(KEY), "{text}");
+}
+
+#[test]
+fn grpc_wants_the_key_too_over_tls() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Pair::in_folder(folder.path());
+    let file = folder.path().join("keys");
+    fs::write(&file, KEY).unwrap();
+    let (plugin, keys) = (component("tests/orders"), format!("@{}", file.display()));
+    let mut arguments = vec!["--plugin", plugin.to_str().unwrap(), "--key", &keys, "--model-control"];
+    arguments.extend(["--grpc-listen", "127.0.0.1:0", "--idle-timeout", "500ms"]);
+    arguments.extend(pair.flags());
+    let host = Host::serve(&arguments);
+    let address = host.grpc.clone().unwrap();
+    let (_, port) = address.rsplit_once(':').unwrap();
+    clients::run("grpc_keys", &[port, pair.certificate.to_str().unwrap(), KEY]);
+    assert!(!host.log().contains(KEY), "{}", host.log());
 }

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use e2e::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, is_ok, post};
 use e2e::wire::{self, Wire};
 use e2e::{Reply, component, model, request, serve_command, wait_until};
 use serde_json::json;
@@ -17,6 +18,7 @@ struct Slow {
     child: Child,
     log: Arc<Mutex<String>>,
     urls: [String; 2],
+    grpc: String,
     pipe: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -33,7 +35,14 @@ impl Slow {
             model("seconds")
         );
         fs::write(&config, text).unwrap();
-        let mut command = serve_command(&["--config", config.to_str().unwrap(), "--log-format", "json"]);
+        let mut command = serve_command(&[
+            "--config",
+            config.to_str().unwrap(),
+            "--log-format",
+            "json",
+            "--grpc-listen",
+            "127.0.0.1:0",
+        ]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -48,15 +57,19 @@ impl Slow {
             let log = log.lock().unwrap();
             let line = log.lines().find(|line| line.contains("loading; "));
             let line: Option<serde_json::Value> = line.and_then(|line| serde_json::from_str(line).ok());
-            urls = line
-                .map(|line| ["main", "admin"].map(|name| format!("http://{}", line[name].as_str().unwrap())));
+            let addresses = |line: serde_json::Value| {
+                ["main", "admin", "grpc"].map(|name| line[name].as_str().unwrap().to_owned())
+            };
+            urls = line.map(addresses);
             urls.is_some()
         });
         fs::remove_file(&pipe).unwrap();
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let log_now = log.lock().unwrap().clone();
         assert!(!log_now.contains("endpoint is ready"), "the model was loaded too soon:\n{log_now}");
-        Slow { child, log, urls: urls.unwrap(), pipe, _folder: folder }
+        let [main, admin, grpc] = urls.unwrap();
+        let urls = [main, admin].map(|address| format!("http://{address}"));
+        Slow { child, log, urls, grpc, pipe, _folder: folder }
     }
 
     /// Lets the second endpoint's handler be these bytes.
@@ -129,6 +142,15 @@ fn the_listeners_answer_while_everything_is_loading() {
         assert_eq!(wire.read().unwrap().status, 503);
     }
     let mut early_admin = Wire::connect(&admin).unwrap();
+    let mut early_grpc = Http2::begin(Wire::connect(&slow.grpc).unwrap()).unwrap();
+    let live = |grpc: &mut Http2, stream: u32| {
+        let headers = [("content-type", "application/grpc"), ("te", "trailers")];
+        let block = post("/inference.GRPCInferenceService/ServerLive", &headers);
+        grpc.send(HEADERS, END_HEADERS, stream, &block).unwrap();
+        grpc.send(DATA, END_STREAM, stream, &[0; 5]).unwrap();
+        is_ok(&grpc.receive_kind(HEADERS).unwrap())
+    };
+    assert!(!live(&mut early_grpc, 1));
     // Nothing is printed before everything is ready.
     slow.finish(&fs::read(component("tests/echo")).unwrap());
     let mut lines = BufReader::new(slow.child.stdout.take().unwrap()).lines();
@@ -141,6 +163,8 @@ fn the_listeners_answer_while_everything_is_loading() {
         wire.send(&wire::get("/v2/health/ready")).unwrap();
         assert_eq!(wire.read().unwrap().status, 200);
     }
+    assert_eq!(lines.next().unwrap().unwrap(), format!("grpc on {}", slow.grpc));
+    assert!(live(&mut early_grpc, 3));
     early_admin.send(&wire::get("/admin/v1/endpoints")).unwrap();
     assert_eq!(early_admin.read().unwrap().json()["endpoints"].as_array().unwrap().len(), 2);
     request("GET", &format!("{main}/"), &[], b"").error(404, "not_found", "admit");

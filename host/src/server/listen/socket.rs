@@ -31,6 +31,9 @@ const ARE_YOU_THERE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Between asking whether a client is there and looking for the answer, at first and at most; doubled each time.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
+/// After a pause of this length what has come of a body has been read, too: the rest will not come.
+const LONGEST_IN_BODY: Duration = Duration::from_millis(160);
+
 /// Where bytes go.
 pub(super) enum Stream {
     Plain(TcpStream),
@@ -58,10 +61,7 @@ impl Socket {
     fn ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let connection = &self.connection;
         let Stream::Plain(stream) = &self.stream else { return Poll::Ready(()) };
-        let is_asked = connection.in_flight.load(Ordering::Relaxed) > 0
-            // Half a request is none.
-            && !connection.in_body.load(Ordering::Relaxed);
-        let is_owed = self.is_stuck || is_asked;
+        let is_owed = self.is_stuck || connection.in_flight.load(Ordering::Relaxed) > 0;
         if !is_owed || !connection.is_http11.load(Ordering::Relaxed) {
             return Poll::Ready(());
         }
@@ -72,6 +72,10 @@ impl Socket {
                 None => least,
                 Some((timer, pause)) => {
                     ready!(timer.as_mut().poll(context));
+                    // Half a request is none.
+                    if connection.in_body.load(Ordering::Relaxed) && *pause >= LONGEST_IN_BODY {
+                        return Poll::Ready(());
+                    }
                     (*pause * 2).min(most)
                 }
             };

@@ -48,13 +48,14 @@ pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Result<Bytes, B
         return refusal;
     }
     let outcome = async {
+        let entry = asked.entry()?;
         let order: Order = read(body)?;
         if order.parameters.keys().any(|key| key == "config" || key.starts_with("file:")) {
             let message =
                 "models and their configuration are files of the server; they are not taken from clients";
             return Err(RequestError::invalid(Stage::Admit, message));
         }
-        asked.entry()?.load().await
+        entry.load().await
     };
     asked.answer(outcome.await.map(done))
 }
@@ -69,8 +70,9 @@ pub(super) async fn unload(
         return refusal;
     }
     let outcome = async {
+        let entry = asked.entry()?;
         read::<Order>(body)?;
-        asked.entry()?.unload().await
+        entry.unload().await
     };
     asked.answer(outcome.await.map(done))
 }
