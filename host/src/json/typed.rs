@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `true`, 3, 1.5, `"text"` | BOOL, INT64, FP64, BYTES | `[1]` |
 //! | lists of them | the same; FP64 if any number has a fraction or exponent | that of the lists |
-//! | an object, or a list with one inside | BYTES, its JSON text | `[1]` |
+//! | an object, or a list with one or a `null` inside | BYTES, its JSON text | `[1]` |
 //! | `null` | none: the output is left out | |
 //!
 //! Integers beyond INT64 are UINT64. What is no object at all becomes the one output `output`.
@@ -90,13 +90,13 @@ fn tensor(name: &str, text: &str) -> Result<Option<Tensor>, String> {
     Ok(Some(tensor))
 }
 
-/// The datatype of the values in `text`, which is known to be JSON; `None` if it holds an object.
+/// The datatype of the values in `text`, which is known to be JSON; `None` if it holds an object or a `null`.
 fn datatype(text: &str) -> Result<Option<Datatype>, String> {
     let mut found = None;
     let mut rest = text;
     while let Some(first) = rest.bytes().next() {
         let (datatype, length) = match first {
-            b'{' => return Ok(None),
+            b'{' | b'n' => return Ok(None),
             b'[' | b']' | b',' | b' ' | b'\t' | b'\n' | b'\r' => (None, 1),
             _ => {
                 let length = read::scalar_length(rest);
@@ -124,7 +124,6 @@ fn scalar(token: &str) -> Datatype {
         Some(b'-' | b'0'..=b'9') if token.parse::<i64>().is_ok() => Datatype::Int64,
         Some(b'0'..=b'9') if token.parse::<u64>().is_ok() => Datatype::Uint64,
         Some(b'-' | b'0'..=b'9') => Datatype::Fp64,
-        // Strings; `null` among other values is refused where it is read.
         _ => Datatype::Bytes,
     }
 }
@@ -161,6 +160,7 @@ mod tests {
         check(r#"{"x":1e400}"#, "output `x`: 1e400 is out of range for FP64");
         check(r#"{"x":{"a":[1]}}"#, r#"x BYTES [1] ["{\"a\":[1]}"]"#);
         check(r#"{"x":[{"a":1}]}"#, r#"x BYTES [1] ["[{\"a\":1}]"]"#);
+        check(r#"{"x":[1,null]}"#, r#"x BYTES [1] ["[1,null]"]"#);
         check(r#"{"x":null,"y":1,"y":2}"#, "y INT64 [1] [2]");
         check(r#""setosa""#, r#"output BYTES [1] ["setosa"]"#);
         check("[[0],[1]]", "output INT64 [2, 1] [[0],[1]]");
@@ -172,7 +172,6 @@ mod tests {
     fn what_is_no_tensor_is_named() {
         check(r#"{"x":[]}"#, "output `x`: an empty list has no datatype");
         check(r#"{"x":[1,"a"]}"#, r#"output `x`: element 1: cannot convert "a" to INT64"#);
-        check(r#"{"x":[1,null]}"#, "output `x`: element 1: cannot convert null to INT64");
         check(r#"{"x":[[1],[2,3]]}"#, "output `x`: element 1: a list of 2 where the ones before have 1");
         check("{", "malformed json: EOF while parsing an object at line 1 column 1");
         check("", "malformed json: EOF while parsing a value at line 1 column 0");
