@@ -1,6 +1,6 @@
 //! `ModelStreamInfer`: requests of a stream, an answer to each, in their order.
 //!
-//! Place in the flow: around [`infer`](super::infer).
+//! Place in the flow: around [`infer`].
 //! Invariants: at most [`MOST`] requests of a stream are being served; beyond that nothing more is read of it, so its client
 //! feels it. A request that fails is answered by its failure and the stream goes on. What was read is answered, whatever
 //! ends the stream; only a client that goes away cancels.
