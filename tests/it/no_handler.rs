@@ -190,7 +190,9 @@ fn only_json_is_converted() {
     }
     for refused in ["text/plain", "application/x-www-form-urlencoded", "application/octet-stream"] {
         let text = send(Some(refused), good).error(415, "unsupported_media_type", "pre_inference");
-        assert_eq!(text, format!("expected `application/json`, got `{refused}`"));
+        let expected =
+            format!("expected `application/json`, got `{refused}`; say it in the header `content-type`");
+        assert_eq!(text, expected);
     }
     let malformed: [&[u8]; 7] =
         [b"{bad", b"", b"[1,2,3,4", b"[1,2,3,NaN]", b"[1] 2", b"\xff\xfe", b"{\"input\":[1,]}"];

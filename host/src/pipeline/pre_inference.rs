@@ -156,7 +156,10 @@ fn json_only(request: &Request) -> Result<(), RequestError> {
     if request.is_json() {
         return Ok(());
     }
-    let message = format!("expected `application/json`, got `{}`", request.content_type());
+    let message = format!(
+        "expected `application/json`, got `{}`; say it in the header `content-type`",
+        request.content_type()
+    );
     Err(RequestError::new(Code::UnsupportedMediaType, STAGE, message))
 }
 
