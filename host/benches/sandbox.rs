@@ -194,6 +194,7 @@ fn request(body: &[u8]) -> Arc<Request> {
         arrived: Instant::now(),
         deadline: Instant::now() + Duration::from_secs(3600),
         debug: false,
+        body_limit: body.len(),
     })
 }
 

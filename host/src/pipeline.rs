@@ -92,7 +92,10 @@ impl Pipeline {
         let mut lease = self.lend(request, model).await?;
         let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
             Ok(Outcome::Next(inputs)) => inputs,
-            Ok(Outcome::Respond(response)) => return finish(lease, Ok(Output::Response(response))),
+            Ok(Outcome::Respond(response)) => {
+                trace.end(Stage::PreInference);
+                return finish(lease, Ok(Output::Response(response)));
+            }
             Err(error) => return finish(lease, Err(error)),
         };
         trace.end(Stage::PreInference);
@@ -158,7 +161,11 @@ async fn infer(
 fn finish(lease: Option<Lease<'_>>, outcome: Result<Output, RequestError>) -> Result<Output, RequestError> {
     let at_rest = match &outcome {
         Ok(_) => true,
-        Err(error) => matches!(error.code, Code::InvalidInput | Code::PluginError),
+        Err(error) => matches!(
+            error.code,
+            // Of the last two no handler knows.
+            Code::InvalidInput | Code::PluginError | Code::UnsupportedMediaType | Code::BodyTooLarge
+        ),
     };
     if let Some(lease) = lease
         && at_rest

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use crate::blocking;
 use crate::json::serving::Serving;
 use crate::json::write;
 use crate::tensor::Tensor;
@@ -43,6 +44,8 @@ pub struct Request {
     pub deadline: Instant,
     /// Whether every stage's objects go to the log (`?debug=true`).
     pub debug: bool,
+    /// The endpoint's `limits.body`, which also holds for tensors as JSON.
+    pub body_limit: usize,
 }
 
 /// What a request brings. At most `limits.body` bytes.
@@ -70,7 +73,8 @@ pub struct TensorInput {
     pub tensors: Vec<Tensor>,
     /// The protocol's parameters: the text of a JSON object.
     pub parameters: Option<Box<str>>,
-    sample: OnceLock<Bytes>,
+    /// The same as a JSON object; `None` if that is too long.
+    sample: OnceLock<Option<Bytes>>,
 }
 
 impl TensorInput {
@@ -81,12 +85,29 @@ impl TensorInput {
 }
 
 impl Request {
-    /// The body, for a handler that reads bytes. Of tensors it is the JSON object of them, made when first asked for.
-    pub fn body(&self) -> &Bytes {
+    /// The body, for a handler that reads bytes. Of tensors it is the JSON object of them, made when first asked for; empty if
+    /// that [does not fit](Request::body_fits).
+    pub fn body(&self) -> &[u8] {
         match &self.input {
             Input::Body(body, _) => body,
-            Input::Tensors(input) => input.sample.get_or_init(|| write::object(&input.tensors).into()),
+            Input::Tensors(input) => self.sample(input).map_or(&[], |sample| sample),
         }
+    }
+
+    /// Whether there is a body within `limits.body`: of tensors, their JSON may be several times as long as they are.
+    pub fn body_fits(&self) -> bool {
+        match &self.input {
+            Input::Body(..) => true,
+            Input::Tensors(input) => {
+                let bytes = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
+                blocking::if_large(bytes, || self.sample(input).is_some())
+            }
+        }
+    }
+
+    fn sample<'a>(&self, input: &'a TensorInput) -> Option<&'a Bytes> {
+        let write = || write::object_within(&input.tensors, self.body_limit).map(Bytes::from);
+        input.sample.get_or_init(write).as_ref()
     }
 
     /// What [`Request::body`] is: the `content-type` header, or JSON where there was no body.

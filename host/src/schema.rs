@@ -110,12 +110,15 @@ impl fmt::Display for Flaw {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Flaw::Inputs(count) => write!(f, "{count} inputs, more than {MOST_INPUTS}"),
-            Flaw::Twice(name) => write!(f, "input `{name}`: declared twice"),
+            Flaw::Twice(name) => write!(f, "input `{}`: declared twice", check::shown(name)),
             Flaw::Name(name) => write!(f, "`{}` cannot be an input's name", check::shown(name)),
             Flaw::Shape(name) => {
+                let name = check::shown(name);
                 write!(f, "input `{name}`: a shape is at most {LARGEST_RANK} extents of 0 and more, or -1")
             }
-            Flaw::NoExample(name) => write!(f, "example not specified for input --> {name}"),
+            Flaw::NoExample(name) => {
+                write!(f, "example not specified for input --> {}", check::shown(name))
+            }
             Flaw::Example(fault) => write!(f, "the example does not fit: {fault}"),
         }
     }

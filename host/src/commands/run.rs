@@ -75,6 +75,7 @@ async fn send(
         arrived,
         deadline: arrived + endpoint.config.limits.request_timeout,
         debug: true,
+        body_limit: endpoint.config.limits.body,
     });
     let mut trace = Trace::start(arrived, true);
     let outcome = endpoint.current().handle(&request, &mut trace).await;

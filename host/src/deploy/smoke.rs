@@ -92,6 +92,7 @@ async fn send(
         arrived,
         deadline: arrived + config.limits.request_timeout,
         debug: false,
+        body_limit: config.limits.body,
     });
     let mut trace = Trace::start(arrived, false);
     let outcome = pipeline.handle(&request, &mut trace).await;

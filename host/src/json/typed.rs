@@ -18,11 +18,13 @@ use std::sync::Arc;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::read;
+use super::read::{self, Mode};
 use crate::tensor::{Datatype, Tensor, push_bytes_element};
 
 /// The only output's name where the JSON has no keys.
 const ONLY: &str = "output";
+/// Most keys an answer may have: they are looked for one by one, and each becomes a tensor.
+const MOST: usize = 1000;
 
 /// Makes tensors of `json`, in the order of its keys.
 ///
@@ -39,6 +41,9 @@ pub fn tensors(json: &[u8]) -> Result<Vec<Tensor>, String> {
         let value = serde_json::from_str::<&RawValue>(text).map_err(|error| malformed(&error))?;
         vec![(ONLY.to_owned(), value)]
     };
+    if outputs.len() > MOST {
+        return Err(format!("more than {MOST} outputs"));
+    }
     let tensor = |(name, value): (String, &RawValue)| {
         let tensor = tensor(&name, value.get()).transpose()?;
         Some(tensor.map_err(|error| format!("output `{name}`: {error}")))
@@ -59,6 +64,9 @@ impl<'de> Visitor<'de> for Entries {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut entries: Self::Value = Vec::new();
         while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+            if entries.len() > MOST {
+                continue;
+            }
             // Of a key that comes twice the last value counts, as in most parsers.
             match entries.iter_mut().find(|(known, _)| *known == key) {
                 Some((_, known)) => *known = value,
@@ -83,11 +91,12 @@ fn tensor(name: &str, text: &str) -> Result<Option<Tensor>, String> {
             .map(Some)
             .map_err(|error| error.to_string());
     };
-    let mut tensor = read::tensor(text, &name, datatype)?;
-    if tensor.shape.is_empty() {
-        tensor.shape = vec![1];
+    let read = read::elements(text, datatype, Mode::Strict);
+    let (mut shape, data) = read.map_err(|mistake| mistake.text)?;
+    if shape.is_empty() {
+        shape = vec![1];
     }
-    Ok(Some(tensor))
+    Tensor::new(name, datatype, shape, data.into()).map(Some).map_err(|error| error.to_string())
 }
 
 /// The datatype of the values in `text`, which is known to be JSON; `None` if it holds an object or a `null`.
@@ -173,6 +182,9 @@ mod tests {
         check(r#"{"x":[]}"#, "output `x`: an empty list has no datatype");
         check(r#"{"x":[1,"a"]}"#, r#"output `x`: element 1: cannot convert "a" to INT64"#);
         check(r#"{"x":[[1],[2,3]]}"#, "output `x`: element 1: a list of 2 where the ones before have 1");
+        let many: Vec<String> = (0..=MOST).map(|n| format!("\"{n}\":1")).collect();
+        check(&format!("{{{}}}", many.join(",")), "more than 1000 outputs");
+        check(r#"{"x":["a",1]}"#, "output `x`: element 1: cannot convert 1 to BYTES");
         check("{", "malformed json: EOF while parsing an object at line 1 column 1");
         check("", "malformed json: EOF while parsing a value at line 1 column 0");
     }

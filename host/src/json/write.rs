@@ -13,6 +13,8 @@
 //! Invariant: the result is valid JSON, of a length in proportion to the tensors' data. It is written straight
 //! from their bytes into one buffer.
 
+use std::io;
+
 use half::{bf16, f16};
 use serde::ser::{Error, Serialize, SerializeMap, Serializer};
 
@@ -29,6 +31,31 @@ pub fn outputs(outputs: &[Tensor]) -> Vec<u8> {
 pub fn object(tensors: &[Tensor]) -> Vec<u8> {
     // Cannot fail, as above.
     serde_json::to_vec(&Object(tensors)).unwrap_or_default()
+}
+
+/// [`object`], if it is no longer than `limit`. A byte of BOOL takes six in JSON.
+pub fn object_within(tensors: &[Tensor], limit: usize) -> Option<Vec<u8>> {
+    let mut limited = Limited { json: Vec::new(), left: limit };
+    serde_json::to_writer(&mut limited, &Object(tensors)).ok()?;
+    Some(limited.json)
+}
+
+/// Takes so many bytes and no more.
+struct Limited {
+    json: Vec<u8>,
+    left: usize,
+}
+
+impl io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.left = self.left.checked_sub(bytes.len()).ok_or(io::ErrorKind::FileTooLarge)?;
+        self.json.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 struct Object<'a>(&'a [Tensor]);
@@ -188,6 +215,8 @@ mod tests {
         };
         let tensors = [tensor("n", &[1], vec![3]), tensor("m", &[2, 1], vec![1, 2])];
         assert_eq!(str::from_utf8(&object(&tensors)).unwrap(), r#"{"n":3,"m":[[1],[2]]}"#);
+        assert_eq!(object_within(&tensors, 21).as_deref(), Some(&object(&tensors)[..]));
+        assert_eq!(object_within(&tensors, 20), None);
         let flat = |tensor: &Tensor| serde_json::to_string(&Flat(tensor)).unwrap();
         assert_eq!(flat(&tensors[1]), "[1,2]");
         assert_eq!(flat(&tensor("s", &[], vec![3])), "[3]");

@@ -114,6 +114,10 @@ async fn made(
     };
     let (signature, key) = of(model);
     let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);
+    if takes_body && !request.body_fits() {
+        let message = format!("as JSON the inputs are longer than {} bytes", request.body_limit);
+        return Err(RequestError::new(Code::BodyTooLarge, STAGE, message));
+    }
     if let Some(lease) = lease {
         if takes_body && let Some(outcome) = lease.pre_inference(request).await {
             return Ok((outcome?, HANDLER));

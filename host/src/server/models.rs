@@ -213,12 +213,14 @@ impl Entry<'_> {
             None => "wasm_handler",
         };
         let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
-        let batching = lane.map_or(1, |lane| lane.batching().max_batch);
+        // A declared shape is one request's, whatever the model behind it does.
+        let declared = current.schema_of_tensors();
+        let batching = if declared.is_some() { 1 } else { lane.map_or(1, |lane| lane.batching().max_batch) };
         Metadata {
             name: self.name.clone(),
             versions: vec![self.version()],
             platform,
-            inputs: match (current.schema_of_tensors(), &named) {
+            inputs: match (declared, &named) {
                 (Some(schema), _) => specs(&schema.signature().inputs),
                 (None, Some(named)) => specs(&named.signature.inputs),
                 (None, None) => Vec::new(),

@@ -3,7 +3,7 @@
 //! Place in the flow: as `http/call.rs` for the other listener. The message is there already when this begins; nothing of it
 //! is converted before the request has a place at its endpoint.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use tonic::metadata::AsciiMetadataValue;
@@ -55,6 +55,7 @@ pub(super) async fn infer(
         arrived: call.arrived,
         deadline: call.deadline(limits.request_timeout),
         debug: false,
+        body_limit: limits.body,
     };
     let Answer { outcome, generation } = visit.serve(Arc::new(request)).await;
     let digest = generation.digest.clone();
@@ -87,6 +88,11 @@ fn selected(
 ) -> Result<Vec<Tensor>, RequestError> {
     if wanted.is_empty() {
         return Ok(tensors);
+    }
+    let mut names = HashSet::with_capacity(wanted.len());
+    if let Some(twice) = wanted.iter().find(|output| !names.insert(&*output.name)) {
+        let message = format!("output `{}` is asked for twice", twice.name);
+        return Err(RequestError::new(Code::InvalidInput, Stage::PostInference, message));
     }
     let find = |name: &str| {
         tensors.iter().find(|tensor| *tensor.name == *name).cloned().ok_or_else(|| {

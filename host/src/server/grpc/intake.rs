@@ -148,9 +148,13 @@ impl Watched {
                 self.prefix_length += read;
                 if self.prefix_length == PREFIX {
                     self.prefix_length = 0;
-                    let [_, length @ ..] = self.prefix;
+                    let [is_packed, length @ ..] = self.prefix;
                     self.left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
                     self.longest()?;
+                    // Unpacked it is long however short it comes, and it is held until the call's body ends.
+                    if is_packed != 0 && self.place.is_none() {
+                        self.take_place()?;
+                    }
                 }
             }
             if self.is_stream && self.between_messages() {

@@ -114,7 +114,8 @@ pub(super) async fn serve(
         }
     };
     let head = Box::new(HttpHead(parts));
-    let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug };
+    let body_limit = limits.body;
+    let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug, body_limit };
     Ok(visit.serve(Arc::new(request)).await)
 }
 
