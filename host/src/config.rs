@@ -138,6 +138,16 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         }
         endpoints.push(endpoint);
     }
+    // Clients call a model of several `ENDPOINT.MODEL`, which another endpoint may be called as well.
+    for endpoint in &endpoints {
+        let models = if endpoint.models.len() > 1 { endpoint.models.as_slice() } else { &[] };
+        for name in models.iter().map(|(model, _)| format!("{}.{model}", endpoint.name)) {
+            if endpoints.iter().any(|other| other.name == name) {
+                let message = format!("endpoint `{name}` and model `{name}` could not be told apart");
+                sources.complain(file.place(), Complaint::new(message, "give one of them another name"));
+            }
+        }
+    }
     // One endpoint's project may hold another's model or keys, and the config file the secrets of all.
     let models = endpoints.iter().flat_map(|endpoint| &endpoint.models);
     let models = models.flat_map(|(_, model)| model::location::onnx_files(&model.path));

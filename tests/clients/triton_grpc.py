@@ -142,6 +142,7 @@ def infer(client):
 
     for outputs, parameters, text in [
         ([triton.InferRequestedOutput("nothing")], None, "there is no output `nothing`, but `label`, `probabilities`"),
+        ([triton.InferRequestedOutput("label")] * 2, None, "output `label` is asked for twice"),
         ([triton.InferRequestedOutput("label", class_count=2)], None,
          "parameter `classification`: this server has no classification of outputs"),
     ]:

@@ -100,6 +100,17 @@ fn idle_connections_do_not_hold_the_end_up() {
     assert!(started.elapsed() < Duration::from_secs(5), "took {:?}", started.elapsed());
 }
 
+#[test]
+fn a_head_that_never_ends_does_not_hold_the_end_up() {
+    let host = serve(&["--header-timeout", "1s"]);
+    let mut half = Wire::connect(&host.url).unwrap();
+    half.send(b"GET / HT").unwrap();
+    host.signal("TERM");
+    let (status, log) = host.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert!(log.contains("every request is answered"), "{log}");
+}
+
 /// Whatever holds a request up, the drain ends in time, and says that it lost something: by its log and its status.
 #[test]
 fn the_drain_timeout_is_kept() {

@@ -179,7 +179,14 @@ pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge:
     drop(alive);
     if tokio::time::timeout(LINGER, ended.recv()).await.is_err() {
         open.finish_all();
-        ended.recv().await;
+        // A head that never comes to its end, a response that nobody takes: they are still looked for.
+        loop {
+            tokio::select! {
+                biased;
+                _ = ended.recv() => break,
+                _ = look.tick() => open.look(false),
+            }
+        }
     }
 }
 /// Takes the connections that the kernel holds for a listener, then closes it. Their clients already see a connection, and

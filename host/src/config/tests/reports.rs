@@ -73,6 +73,15 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "[[endpoint]]\nname = 'a'\nmodels = { b = { path = 'm.onnx' }, c = { path = 'm.onnx' } }\n[[endpoint]]\nname = \
+         'a.b'\nmodel = 'm.onnx'",
+        &[],
+        &[
+            "modelhost.toml: endpoint `a.b` and model `a.b` could not be told apart; hint: give one of them another \
+           name",
+        ],
+    ),
+    (
         "[[endpoint]]\nmodel = 'no.onnx'\nplugin = 'project'\nproject = 'h.wasm'\nmetadata = '@no.json'\n\
          onnxruntime = 'lib.so'",
         &["onnxruntime-lib DIR/no.so"],

@@ -168,7 +168,11 @@ async fn receive(
 }
 
 /// The whole body as it comes; `None` if the client went away before its end.
-async fn read_body(body: Body, limit: usize, deadline: Instant) -> Result<Option<Bytes>, RequestError> {
+pub(super) async fn read_body(
+    body: Body,
+    limit: usize,
+    deadline: Instant,
+) -> Result<Option<Bytes>, RequestError> {
     until(deadline, collect(body, limit)).await.unwrap_or_else(|| {
         Err(RequestError::new(Code::RequestTimeout, Stage::Admit, "the body took longer than a request may"))
     })

@@ -4,7 +4,8 @@
 //! call; [`Coding::wanted`] and [`Coding::encode`] between an answer and the wire, for protocols whose clients ask for it.
 //! Invariant: a body that is unpacked is as long as a body may be, however small it came.
 
-use std::io::{self, Read, Write};
+use std::cell::Cell;
+use std::io::{self, BufRead, Read, Write};
 
 use axum::http::HeaderMap;
 use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
@@ -15,6 +16,11 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
+
+/// What is read and written between two looks at how far it has come.
+const PIECE: usize = 16 << 10;
+/// How much more may go into a decoder than has come out of it. The formats add a thousandth at most.
+const SLACK: usize = 256 << 10;
 
 /// How bytes are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,9 +83,12 @@ impl Coding {
     /// `body_too_large`; `invalid_input` for what is not packed like this, cut short or goes on after its end.
     pub(super) fn decode(self, body: &[u8], limit: usize) -> Result<Bytes, RequestError> {
         let unpacked = match self {
-            Coding::Gzip => unpack(MultiGzDecoder::new(body), limit).map(|(unpacked, _)| unpacked),
-            Coding::Deflate => unpack(ZlibDecoder::new(body), limit).and_then(|(unpacked, decoder)| {
-                let left = decoder.into_inner().len();
+            Coding::Gzip => {
+                let made = Cell::new(0);
+                let decoder = MultiGzDecoder::new(Metered { rest: body, fed: 0, made: &made });
+                unpack(decoder, &made, body.len(), limit).map(|(unpacked, _)| unpacked)
+            }
+            Coding::Deflate => Coding::inflate(body, limit).and_then(|(unpacked, left)| {
                 // Of what is too long the end was never looked for.
                 if left > 0 && unpacked.len() <= limit {
                     Err(io::ErrorKind::InvalidData.into())
@@ -101,6 +110,14 @@ impl Coding {
         }
     }
 
+    /// What is unpacked, and how many bytes came after its end.
+    fn inflate(body: &[u8], limit: usize) -> io::Result<(Vec<u8>, usize)> {
+        let made = Cell::new(0);
+        let decoder = ZlibDecoder::new(Metered { rest: body, fed: 0, made: &made });
+        let (unpacked, decoder) = unpack(decoder, &made, body.len(), limit)?;
+        Ok((unpacked, decoder.into_inner().rest.len()))
+    }
+
     /// Packs pieces, one after the other.
     pub(super) fn encode(self, pieces: &[Bytes]) -> Bytes {
         let bytes = pieces.iter().map(Bytes::len).sum();
@@ -119,17 +136,61 @@ impl Coding {
     }
 }
 
-/// All that `decoder` has, or one byte more than `limit`; and the decoder.
-fn unpack<D: Read>(mut decoder: D, limit: usize) -> io::Result<(Vec<u8>, D)> {
-    let most = limit as u64 + 1;
-    // A little can become a lot, so how long this takes is known only on the way.
-    let first = most.min(blocking::LARGE as u64);
-    let mut unpacked = Vec::new();
-    decoder.by_ref().take(first).read_to_end(&mut unpacked)?;
-    if unpacked.len() as u64 == first {
-        blocking::off_worker(|| decoder.by_ref().take(most - first).read_to_end(&mut unpacked))?;
+/// What a decoder reads from, a little at a time. Fails once far more went in than came out: that is not how anything is
+/// packed, but a megabyte of blocks that hold nothing keeps a decoder busy for seconds.
+struct Metered<'a> {
+    rest: &'a [u8],
+    fed: usize,
+    made: &'a Cell<usize>,
+}
+
+impl Read for Metered<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let length = self.fill_buf()?.read(buffer)?;
+        self.consume(length);
+        Ok(length)
     }
-    Ok((unpacked, decoder))
+}
+
+impl BufRead for Metered<'_> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.fed > self.made.get().saturating_add(SLACK) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds next to nothing"));
+        }
+        Ok(self.rest.get(..PIECE).unwrap_or(self.rest))
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.fed += length;
+        self.rest = self.rest.get(length..).unwrap_or_default();
+    }
+}
+
+/// All that `decoder` has, or one byte more than `limit`; and the decoder. `made` is how much that is so far.
+fn unpack<D: Read>(
+    mut decoder: D,
+    made: &Cell<usize>,
+    packed: usize,
+    limit: usize,
+) -> io::Result<(Vec<u8>, D)> {
+    let mut unpacked = Vec::new();
+    let mut piece = |unpacked: &mut Vec<u8>| -> io::Result<bool> {
+        let most = PIECE.min((limit + 1).saturating_sub(unpacked.len()));
+        let length = decoder.by_ref().take(most as u64).read_to_end(unpacked)?;
+        made.set(unpacked.len());
+        Ok(length > 0)
+    };
+    // A little can become a lot, so how long this takes is known only on the way.
+    while packed < blocking::LARGE && unpacked.len() < blocking::LARGE {
+        if !piece(&mut unpacked)? {
+            return Ok((unpacked, decoder));
+        }
+    }
+    blocking::off_worker(|| {
+        while piece(&mut unpacked)? {}
+        Ok(())
+    })
+    .map(|()| (unpacked, decoder))
 }
 
 #[cfg(test)]
@@ -164,6 +225,19 @@ mod tests {
             let bomb = coding.encode(&[vec![0; 64 << 20].into()]);
             assert!(bomb.len() < 1 << 20);
             assert_eq!(coding.decode(&bomb, 1 << 20).unwrap_err().code, Code::BodyTooLarge);
+        }
+    }
+
+    #[test]
+    fn what_holds_nothing_is_soon_given_up() {
+        let empty = Coding::Gzip.encode(&[]);
+        let members = empty.repeat((32 << 20) / empty.len());
+        // Blocks of the fixed code that end at once, ten bits each.
+        let blocks = [&[0x78, 0x9c][..], &[0x02, 0x08, 0x20, 0x80, 0x00].repeat(6 << 20)].concat();
+        for (coding, body) in [(Coding::Gzip, &members), (Coding::Deflate, &blocks)] {
+            let error = coding.decode(body, 32 << 20).unwrap_err();
+            assert_eq!(error.code, Code::InvalidInput, "{coding:?}");
+            assert_eq!(error.detail.as_deref(), Some("it holds next to nothing"), "{coding:?}");
         }
     }
 

@@ -27,7 +27,8 @@ impl Site {
     pub fn loading(served: &Arc<Served>) -> Site {
         let root = Router::new().route("/", get(async || Json(true)));
         let router = router(root, served, served.config.metrics_on_main).with_state(served.clone());
-        Site { headers: cors::headers(served.config.cors_allow_origin.as_deref()), ..Site::of(router) }
+        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
+        Site { headers, activity: served.activity.clone(), ..Site::of(router) }
     }
 }
 

@@ -3,18 +3,24 @@
 //! Place in the flow: beside it; the orders themselves are `deploy/models.rs`.
 //! Invariant: no order of a web page is taken, and none at all on a listener that was not told to.
 
+use std::time::Duration;
+
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
+use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::super::call;
 use super::Asked;
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{RequestError, Stage};
 use crate::server::admin;
+
+/// What a body may be long, and how long it may take: a line of JSON, if anything.
+const LONGEST: usize = 64 << 10;
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What `POST /v2/repository/index` may ask for.
 #[derive(Default, Deserialize)]
@@ -31,8 +37,9 @@ struct Order {
 }
 
 /// `POST /v2/repository/index`.
-pub(super) async fn index(asked: Asked, body: Result<Bytes, BytesRejection>) -> Response {
-    asked.answer(read::<IndexRequest>(body).map(|request| {
+pub(super) async fn index(asked: Asked, body: Body) -> Response {
+    let request = read::<IndexRequest>(&asked, body).await;
+    asked.answer(request.map(|request| {
         let index = asked.served.index().into_iter().filter(|entry| entry.ready || !request.ready);
         let entries = index.map(|entry| {
             let (state, reason) = if entry.ready { ("READY", "") } else { ("UNAVAILABLE", "unloaded") };
@@ -43,13 +50,13 @@ pub(super) async fn index(asked: Asked, body: Result<Bytes, BytesRejection>) -> 
 }
 
 /// `POST /v2/repository/models/{model}/load`.
-pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Result<Bytes, BytesRejection>) -> Response {
+pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Body) -> Response {
     if let Some(refusal) = admin::from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {
         let entry = asked.entry()?;
-        let order: Order = read(body)?;
+        let order: Order = read(&asked, body).await?;
         if order.parameters.keys().any(|key| key == "config" || key.starts_with("file:")) {
             let message =
                 "models and their configuration are files of the server; they are not taken from clients";
@@ -61,17 +68,13 @@ pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Result<Bytes, B
 }
 
 /// `POST /v2/repository/models/{model}/unload`.
-pub(super) async fn unload(
-    asked: Asked,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
+pub(super) async fn unload(asked: Asked, headers: HeaderMap, body: Body) -> Response {
     if let Some(refusal) = admin::from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {
         let entry = asked.entry()?;
-        read::<Order>(body)?;
+        read::<Order>(&asked, body).await?;
         entry.unload().await
     };
     asked.answer(outcome.await.map(done))
@@ -89,12 +92,8 @@ fn done((): ()) -> Response {
 }
 
 /// A body of JSON; without one, as if it said nothing.
-fn read<T: Default + DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, RequestError> {
-    let body = body.map_err(|rejection| {
-        let too_large = rejection.status() == StatusCode::PAYLOAD_TOO_LARGE;
-        let code = if too_large { Code::BodyTooLarge } else { Code::InvalidInput };
-        RequestError::new(code, Stage::Admit, rejection.body_text())
-    })?;
+async fn read<T: Default + DeserializeOwned>(asked: &Asked, body: Body) -> Result<T, RequestError> {
+    let body = call::read_body(body, LONGEST, asked.arrived + TIMEOUT).await?.unwrap_or_default();
     if body.is_empty() {
         return Ok(T::default());
     }
