@@ -9,7 +9,6 @@ pub mod run;
 pub mod serve;
 
 use std::io::Write as _;
-use std::process::ExitCode;
 
 use crate::config::Problems;
 use crate::telemetry::logs;
@@ -26,13 +25,13 @@ pub enum Failure {
 }
 
 /// Reports a failure on stderr and turns the outcome into an exit code.
-pub fn exit(outcome: Result<(), Failure>) -> ExitCode {
-    let Err(failure) = outcome else { return ExitCode::SUCCESS };
+pub fn exit(outcome: Result<(), Failure>) -> i32 {
+    let Err(failure) = outcome else { return 0 };
     // Nothing sensible is left to do if stderr is closed.
     let _ = writeln!(std::io::stderr(), "error: {failure}");
     match failure {
-        Failure::Usage(_) => ExitCode::from(2),
-        Failure::Failed(_) => ExitCode::FAILURE,
+        Failure::Usage(_) => 2,
+        Failure::Failed(_) => 1,
     }
 }
 

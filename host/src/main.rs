@@ -1,6 +1,6 @@
 //! The `host` binary: parse, run, exit code. Nothing else.
 
-use std::process::ExitCode;
+use std::io::Write as _;
 
 use host::cli::{self, Command};
 use host::commands::{self, check, inspect, run, serve};
@@ -9,7 +9,7 @@ use host::commands::{self, check, inspect, run, serve};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-fn main() -> ExitCode {
+fn main() {
     quiet_tensorflow();
     let outcome = match cli::parse() {
         Command::Serve(arguments) => serve::serve(&arguments.0),
@@ -17,7 +17,17 @@ fn main() -> ExitCode {
         Command::Inspect(arguments) => inspect::inspect(&arguments),
         Command::Run(arguments) => run::run(&arguments),
     };
-    commands::exit(outcome)
+    end(commands::exit(outcome))
+}
+
+/// Ends the process without tearing down the engines' libraries: a thread may be in the middle of loading a model into one of
+/// them, and would crash. What has to be put in order was, when its owner was dropped.
+#[allow(unsafe_code, reason = "the standard library ends a process in order only")]
+fn end(code: i32) -> ! {
+    // Nothing sensible is left to do if stdout is closed.
+    let _ = std::io::stdout().flush();
+    // SAFETY: it does not return, and touches no memory of this process.
+    unsafe { libc::_exit(code) }
 }
 
 /// TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as errors and is logged.

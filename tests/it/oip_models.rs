@@ -1,6 +1,7 @@
 //! What clients of the Open Inference Protocol learn of server and models, and how they load and unload them.
 
 use e2e::oip::{infer, input};
+use e2e::wire::Wire;
 use e2e::{Host, Reply, component, model, request, root, wait_until};
 use serde_json::{Value, json};
 
@@ -166,8 +167,10 @@ fn orders_of_clients() {
         );
         assert!(text.contains("files of the server"), "{text}");
     }
-    let long = format!(r#"{{"parameters":{{"x":"{}"}}}}"#, "x".repeat(2 << 20));
-    give("iris/load", &long).error(413, "body_too_large", "admit");
+    let mut long = Wire::connect(&host.url).unwrap();
+    let head = "POST /v2/repository/models/iris/load HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n";
+    long.send(head.as_bytes()).unwrap();
+    assert_eq!(long.read().unwrap().status, 413);
     order(&host.url, "index", &[], "nonsense").error(400, "invalid_input", "admit");
     assert!(is_ready(&host, "iris"));
 }

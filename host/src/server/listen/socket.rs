@@ -93,7 +93,7 @@ impl Socket {
     fn received(&mut self, bytes: &[u8]) {
         let connection = &self.connection;
         if std::mem::take(&mut self.is_fresh) {
-            if !bytes.is_empty() && PREFACE.starts_with(bytes.get(..PREFACE.len()).unwrap_or(bytes)) {
+            if bytes.starts_with(PREFACE) {
                 connection.is_http2.store(true, Ordering::Relaxed);
                 // Its client has said who it is, and may wait with its first request.
                 connection.in_head.store(false, Ordering::Relaxed);
