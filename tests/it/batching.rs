@@ -166,7 +166,8 @@ fn who_hangs_up_leaves_the_line_before_it_costs_model_time() {
     drop(gone);
     let started = Instant::now();
     assert_eq!(host.post("/m", body).status, 200);
-    assert!(started.elapsed() < 5 * run, "{:?}, and a run takes {run:?}", started.elapsed());
+    // Two runs; ten, had nobody left. The machine may be busier now than for the first.
+    assert!(started.elapsed() < 8 * run, "{:?}, and a run takes {run:?}", started.elapsed());
     assert_eq!(first.read().unwrap().status, 200);
     assert_eq!(host.metric(r#"modelhost_requests_total{endpoint="m",outcome="cancelled"}"#), 8.0);
 }
