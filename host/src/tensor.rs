@@ -254,6 +254,16 @@ pub enum Extent {
     Free(Option<Arc<str>>),
 }
 
+impl Extent {
+    /// As protocols and handlers write it: -1 for a free one.
+    pub fn as_i64(&self) -> i64 {
+        match self {
+            Extent::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
+            Extent::Free(_) => -1,
+        }
+    }
+}
+
 /// What a model expects or returns under one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {

@@ -116,14 +116,7 @@ pub(super) fn signature(signature: &Signature) -> types::Signature {
             .map(|spec| types::TensorSpec {
                 name: spec.name.to_string(),
                 datatype: datatype_to_guest(spec.datatype),
-                shape: spec
-                    .shape
-                    .iter()
-                    .map(|extent| match extent {
-                        Extent::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
-                        Extent::Free(_) => -1,
-                    })
-                    .collect(),
+                shape: spec.shape.iter().map(Extent::as_i64).collect(),
             })
             .collect()
     };

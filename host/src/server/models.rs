@@ -259,14 +259,10 @@ impl Entry<'_> {
 
 impl TensorMetadata {
     fn of(spec: &TensorSpec) -> TensorMetadata {
-        let extent = |extent: &Extent| match extent {
-            Extent::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
-            Extent::Free(_) => -1,
-        };
         TensorMetadata {
             name: spec.name.to_string(),
             datatype: spec.datatype,
-            shape: spec.shape.iter().map(extent).collect(),
+            shape: spec.shape.iter().map(Extent::as_i64).collect(),
         }
     }
 }

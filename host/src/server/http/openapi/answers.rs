@@ -29,6 +29,19 @@ pub(super) fn error_free(description: &str, content: &Value) -> Value {
     json!({ "description": description, "headers": { "x-request-id": header("x-request-id") }, "content": content })
 }
 
+/// A path that is read: its one operation, which ends in `ok` or one of `codes`.
+pub(super) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code]) -> Value {
+    let codes = [codes, &[Code::MethodNotAllowed]].concat();
+    json!({
+        "get": {
+            "operationId": id,
+            "tags": [tag],
+            "summary": summary,
+            "responses": with_errors(ok, &codes, false),
+        },
+    })
+}
+
 /// `ok` and an error for each status among `codes`; `from_handler`: the handler's digest may stand on them, for it had its say.
 pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Value {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();

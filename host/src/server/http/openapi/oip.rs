@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{HANDLER_CODES, error_free, json_ok, with_errors};
+use super::answers::{HANDLER_CODES, error_free, get, json_ok, with_errors};
 use super::values::{self, one_of};
 use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
@@ -31,14 +31,13 @@ pub(super) fn paths(served: &Served) -> Paths {
                 "v2.server",
                 PROCESS_TAG,
                 "Open Inference Protocol: the server",
-                "What it speaks.",
-                &server,
+                json_ok("What it speaks.", &server),
                 &[],
             ),
         ),
         (
             "/v2/models/stats".to_owned(),
-            get("v2.stats", PROCESS_TAG, "Statistics of all models", STATISTICS, &statistics(), &[]),
+            get("v2.stats", PROCESS_TAG, "Statistics of all models", json_ok(STATISTICS, &statistics()), &[]),
         ),
         ("/v2/repository/index".to_owned(), {
             let request = json!({ "type": "object", "properties": { "ready": { "type": "boolean" } } });
@@ -55,7 +54,7 @@ fn model(entry: &Entry<'_>, served: &Served) -> Paths {
     let base = format!("/v2/models/{name}");
     let unloaded = [Code::ModelUnloaded];
     let told = |what: &str, summary: &str, ok: &str, schema: Value, codes: &[Code]| {
-        get(&format!("{name}.v2.{what}"), tag, &format!("{name}: {summary}"), ok, &schema, codes)
+        get(&format!("{name}.v2.{what}"), tag, &format!("{name}: {summary}"), json_ok(ok, &schema), codes)
     };
     let readiness = object(&[("name", json!({ "const": name })), ("ready", json!({ "type": "boolean" }))]);
     let mut ready = told("ready", "whether it is ready", "It is.", readiness.clone(), &[]);
@@ -97,18 +96,6 @@ fn model(entry: &Entry<'_>, served: &Served) -> Paths {
         }
     }
     paths
-}
-
-fn get(id: &str, tag: &str, summary: &str, ok: &str, schema: &Value, codes: &[Code]) -> Value {
-    let codes = [codes, &[Code::MethodNotAllowed]].concat();
-    json!({
-        "get": {
-            "operationId": id,
-            "tags": [tag],
-            "summary": summary,
-            "responses": with_errors(json_ok(ok, schema), &codes, false),
-        },
-    })
 }
 
 fn order(id: &str, tag: &str, summary: &str, request: &Value, answer: &Value) -> Value {

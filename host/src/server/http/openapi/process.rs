@@ -4,9 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{error_free, json_ok, with_errors};
+use super::answers::{self, error_free, json_ok};
 use super::{PROCESS_TAG, Paths};
-use crate::error::Code;
 use crate::server::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
@@ -57,12 +56,5 @@ pub(super) fn paths(served: &Served) -> Paths {
 }
 
 fn get(id: &str, summary: &str, ok: &Value) -> Value {
-    json!({
-        "get": {
-            "operationId": id,
-            "tags": [PROCESS_TAG],
-            "summary": summary,
-            "responses": with_errors(ok.clone(), &[Code::MethodNotAllowed], false),
-        },
-    })
+    answers::get(id, PROCESS_TAG, summary, ok.clone(), &[])
 }

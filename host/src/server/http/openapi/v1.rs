@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{error_free, json_ok, with_errors};
+use super::answers::{error_free, get, json_ok, with_errors};
 use super::endpoint::codes;
 use super::values;
 use super::{PROCESS_TAG, Paths};
@@ -19,7 +19,7 @@ pub(super) fn paths(served: &Served) -> Paths {
         "properties": { "models": { "type": "array", "items": { "type": "string" } } },
         "required": ["models"],
     });
-    let list = get("v1.models", PROCESS_TAG, "Names of all models", &json_ok("All of them.", &names), &[]);
+    let list = get("v1.models", PROCESS_TAG, "Names of all models", json_ok("All of them.", &names), &[]);
     let all = [("/v1/models".to_owned(), list)];
     all.into_iter().chain(served.entries().flat_map(|entry| model(&entry))).collect()
 }
@@ -30,7 +30,7 @@ fn model(entry: &Entry<'_>) -> Paths {
     let object = |properties: &[&str]| json!({ "type": "object", "required": properties });
     let told = |what: &str, ok: &str, schema: &Value, codes: &[Code]| {
         let summary = format!("{name}: {what} (TensorFlow Serving, Truss)");
-        get(&format!("{name}.v1.{what}"), tag, &summary, &json_ok(ok, schema), codes)
+        get(&format!("{name}.v1.{what}"), tag, &summary, json_ok(ok, schema), codes)
     };
     let status = object(&["name", "ready", "model_version_status"]);
     let unloaded = [Code::ModelUnloaded];
@@ -49,18 +49,6 @@ fn model(entry: &Entry<'_>) -> Paths {
         paths.push((format!("{base}/schema"), told("schema", "What it takes.", &schema, &[])));
     }
     paths
-}
-
-fn get(id: &str, tag: &str, summary: &str, ok: &Value, codes: &[Code]) -> Value {
-    let codes = [codes, &[Code::MethodNotAllowed]].concat();
-    json!({
-        "get": {
-            "operationId": id,
-            "tags": [tag],
-            "summary": summary,
-            "responses": with_errors(ok.clone(), &codes, false),
-        },
-    })
 }
 
 /// `:predict`, in JSON, and `:predict_binary`, in MessagePack.

@@ -14,7 +14,7 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::super::{X_HANDLER_DIGEST, call, error};
+use super::super::{call, error};
 use super::{Route, Wanted, marked, no_route, words, wrong_method};
 use crate::blocking;
 use crate::deploy::Answer;
@@ -88,9 +88,7 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
             refuse(failure, Some(&entry.endpoint.config.name))
         }
     };
-    if let Some(digest) = generation.as_ref().and_then(|generation| generation.digest.as_deref()) {
-        call::insert(response.headers_mut(), X_HANDLER_DIGEST, digest);
-    }
+    call::sign(response.headers_mut(), &id, generation.as_deref());
     response
 }
 
