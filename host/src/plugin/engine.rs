@@ -8,12 +8,11 @@ use std::fs::{self, DirBuilder};
 use std::io;
 use std::num::NonZeroUsize;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use wasmtime::{
-    Cache, CacheConfig, Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy,
-    PoolingAllocationConfig,
+    Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
 use super::grants::Linkers;
@@ -69,13 +68,10 @@ impl Sandbox {
     /// [`SandboxError`]; all of them are for the operator.
     pub fn new(config: &Config, instances: usize) -> Result<Sandbox, SandboxError> {
         project::remove_leftovers();
-        let mut engine_config = engine_config(instances);
         if let Some(folder) = &config.cache_dir {
-            let cache = open_cache(folder)
-                .map_err(|error| SandboxError::Cache(folder.display().to_string(), error))?;
-            engine_config.cache(Some(cache));
+            open_cache(folder).map_err(|error| SandboxError::Cache(folder.display().to_string(), error))?;
         }
-        let engine = Engine::new(&engine_config).map_err(SandboxError::Engine)?;
+        let engine = Engine::new(&engine_config(instances)).map_err(SandboxError::Engine)?;
         let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
         deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
         Ok(Sandbox { engine, linkers: Arc::new(linkers) })
@@ -121,7 +117,7 @@ fn engine_config(instances: usize) -> EngineConfig {
     config
 }
 
-fn open_cache(folder: &Path) -> wasmtime::Result<Cache> {
+fn open_cache(folder: &Path) -> wasmtime::Result<PathBuf> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -139,9 +135,7 @@ fn open_cache(folder: &Path) -> wasmtime::Result<Cache> {
     if metadata.uid() != tempfile::tempfile_in(&folder)?.metadata()?.uid() {
         wasmtime::bail!("it belongs to another user");
     }
-    let mut config = CacheConfig::new();
-    config.with_directory(folder);
-    Cache::new(config)
+    Ok(folder)
 }
 
 #[cfg(test)]
