@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::deploy::{Endpoint, watch};
@@ -85,7 +85,8 @@ impl App {
         let (drain, activity) = (Drain::default(), Arc::default());
         let served = |endpoints| {
             let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
-            Arc::new(Served { activity: Arc::clone(&activity), endpoints, metrics, config, drain })
+            let runtime = tokio::runtime::Handle::current();
+            Arc::new(Served { activity: Arc::clone(&activity), endpoints, metrics, config, drain, runtime })
         };
         let listeners = Listeners::open(&served(Vec::new())).await?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
@@ -128,17 +129,19 @@ impl App {
         lines
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns.
+    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields, every endpoint takes
+    /// its handler and models as their files are then.
     ///
     /// # Errors
     /// Requests were still unanswered when the drain's time was over.
-    pub async fn run(self, stop: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub async fn run(self, stop: impl Future<Output = ()>, reload: mpsc::Receiver<()>) -> anyhow::Result<()> {
         let App { served, watched, listeners } = self;
         let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
         let mut watchers: Vec<_> = watched
             .into_iter()
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
             .collect();
+        watchers.push(tokio::spawn(watch::reload(served.endpoints.clone(), reload)));
         watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
 
         stop.await;

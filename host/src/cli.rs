@@ -49,6 +49,12 @@ const RUN_EXAMPLE: &str = "\
 Example:
   echo '{\"input\": [5.2, 3.6, 1.4, 0.3]}' | host run --plugin handler.wasm --model model.onnx -";
 
+const SWAP_EXAMPLE: &str = "\
+Examples:
+  host swap iris --plugin handler.wasm
+  host swap digits --plugin handler.wasm --model digits:3
+  host swap iris --rollback";
+
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
 #[command(name = "host", version, after_help = EXAMPLE, after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE]))]
@@ -88,6 +94,12 @@ pub enum Command {
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, RUN_EXAMPLE]),
     )]
     Run(Run),
+    /// Replace what an endpoint of a running server serves: its handler, models, or both together.
+    ///
+    /// The new handler is loaded, checked and tried beside the old one, which goes on serving until then, and altogether if the new
+    /// one is refused. Prints what is served now.
+    #[command(after_help = SWAP_EXAMPLE)]
+    Swap(Swap),
 }
 
 /// Arguments of `host inspect`.
@@ -122,6 +134,45 @@ pub struct Run {
     /// The endpoint.
     #[command(flatten)]
     pub settings: Settings<false>,
+}
+
+/// Arguments of `host swap`.
+#[derive(Debug, PartialEq, Eq, Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
+pub struct Swap {
+    /// The endpoint's name.
+    #[arg(value_name = "ENDPOINT")]
+    pub endpoint: String,
+    /// The handler to serve from now on.
+    #[arg(long, value_name = "FILE", group = "what")]
+    pub plugin: Option<PathBuf>,
+    /// Load this model as its files are now, together with the handler if there is one; may be repeated.
+    #[arg(long = "model", value_name = "NAME[:VERSION]", group = "what")]
+    pub models: Vec<String>,
+    /// Go back to the generation before.
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload"])]
+    pub rollback: bool,
+    /// Take handler and models as their files are now.
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models"])]
+    pub reload: bool,
+    /// Write the handler to the endpoint's file too, so that it serves after a restart.
+    #[arg(long, requires = "plugin")]
+    pub persist: bool,
+    /// Only if the current handler has this SHA-256.
+    #[arg(long, value_name = "DIGEST")]
+    pub if_match: Option<String>,
+    /// Why; stands in the endpoint's history.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// The server's admin address.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8001")]
+    pub admin: String,
+    /// Where the key is that opens it; else where MODELHOST_ADMIN_KEY says.
+    #[arg(long, value_name = "@FILE|env:NAME")]
+    pub key: Option<String>,
+    /// Certificate in PEM to trust the admin address by, in place of the public ones.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
 }
 
 /// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of `host run`.
@@ -311,6 +362,10 @@ mod tests {
             ("host serve --model a --model b", ErrorKind::ArgumentConflict),
             ("host run --plugin h.wasm", ErrorKind::MissingRequiredArgument),
             ("host run s.json --listen 127.0.0.1:0", ErrorKind::UnknownArgument),
+            ("host swap", ErrorKind::MissingRequiredArgument),
+            ("host swap iris", ErrorKind::MissingRequiredArgument),
+            ("host swap iris --rollback --plugin h.wasm", ErrorKind::ArgumentConflict),
+            ("host swap iris --rollback --persist", ErrorKind::MissingRequiredArgument),
             ("host run s.json --repeat 0", ErrorKind::ValueValidation),
             ("host run s.json --header nonsense", ErrorKind::ValueValidation),
             ("host --version", ErrorKind::DisplayVersion),

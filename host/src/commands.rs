@@ -7,6 +7,7 @@ pub mod check;
 pub mod inspect;
 pub mod run;
 pub mod serve;
+pub mod swap;
 
 use std::io::Write as _;
 

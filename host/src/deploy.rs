@@ -3,9 +3,11 @@
 //! Place in the flow: `server` finds the [`Endpoint`] of a path, knocks with a request's head, and with its body calls
 //! [`Visit::serve`], which pins the current generation and runs its pipeline.
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
-//! ([`swap`] for handlers, [`models`] for models); a request that began on a generation ends on it.
+//! ([`swap`]), handler and models together; a request that began on a generation ends on it.
 
-pub mod models;
+pub mod error;
+pub mod history;
+mod models;
 pub mod smoke;
 pub mod swap;
 pub mod watch;
@@ -16,7 +18,7 @@ use std::time::SystemTime;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
-use self::swap::LastSwap;
+use self::history::History;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
@@ -57,6 +59,8 @@ pub struct EndpointConfig {
     pub isolation: plugin::Isolation,
     /// Whether a changed handler file is swapped in.
     pub watch: bool,
+    /// Whether the models of the generation before stay loaded for a rollback.
+    pub keep_model: bool,
     /// Who may call it; without keys, everybody.
     pub keys: Keys,
     /// What it takes, if that was configured; it wins over what the handler says.
@@ -123,10 +127,12 @@ pub struct Endpoint {
     sandbox: Sandbox,
     catalog: Arc<Catalog>,
     current: ArcSwap<Generation>,
+    /// The generation before, kept for a rollback.
+    previous: ArcSwapOption<Generation>,
     /// Held while a new generation is made, so that two never race.
     swapping: tokio::sync::Mutex<()>,
-    /// How the last attempt ended.
-    last_swap: ArcSwapOption<LastSwap>,
+    /// What became of every attempt to publish another.
+    pub history: History,
 }
 
 /// A request at an endpoint, from its head to its answer. Counted once: by what becomes of it, or as `cancelled` if it is

@@ -57,6 +57,16 @@ pub enum Isolation {
     Request,
 }
 
+/// What becomes of the instance that served a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// What [`Isolation`] says.
+    #[default]
+    ByIsolation,
+    /// It is a fresh one, and nobody gets it after.
+    No,
+}
+
 /// What a handler sees of the network. Nothing, in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
@@ -258,7 +268,7 @@ impl Plugin {
     }
 
     /// Lends an instance to a request that goes to a model of this `signature`, if it goes to one: an idle one under
-    /// [`Isolation::Worker`] if there is one, else a fresh one.
+    /// [`Isolation::Worker`] if there is one and it may be kept, else a fresh one.
     ///
     /// # Errors
     /// `overloaded` if the process has no sandbox left, `plugin_trap` if the component fails to start.
@@ -266,9 +276,11 @@ impl Plugin {
         &self,
         request: &Arc<Request>,
         signature: Option<&Arc<Signature>>,
+        keep: Keep,
     ) -> Result<Lease<'_>, RequestError> {
         // Nothing is ever idle under `isolation = request`.
-        let idle = if self.shared.facts.isolation == Isolation::Worker { self.idle.pop() } else { None };
+        let kept = keep == Keep::ByIsolation && self.shared.facts.isolation == Isolation::Worker;
+        let idle = if kept { self.idle.pop() } else { None };
         let mut instance = match idle {
             Some(instance) => instance,
             None => {
@@ -277,7 +289,7 @@ impl Plugin {
             }
         };
         instance.begin(request, signature);
-        Ok(Lease { plugin: self, instance: Some(instance) })
+        Ok(Lease { plugin: self, instance: Some(instance), kept })
     }
 
     async fn fresh(&self, deadline: Instant) -> Result<Instance, StartError> {
@@ -289,6 +301,17 @@ impl Plugin {
     pub fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
         self.idle.clear();
+    }
+
+    /// It takes over again: starts a first instance, by `deadline`.
+    ///
+    /// # Errors
+    /// [`LoadError::Start`]: it stays retired.
+    pub async fn revive(&self, deadline: Instant) -> Result<(), LoadError> {
+        let first = self.fresh(deadline).await.map_err(|error| LoadError::Start(error.to_string()))?;
+        self.retired.store(false, Ordering::SeqCst);
+        self.give_back(first);
+        Ok(())
     }
 
     /// Keeps an instance for the next request, or drops it.
@@ -308,6 +331,7 @@ impl Plugin {
 pub struct Lease<'a> {
     plugin: &'a Plugin,
     instance: Option<Instance>,
+    kept: bool,
 }
 
 impl Lease<'_> {
@@ -368,7 +392,9 @@ impl Lease<'_> {
     pub fn finish(mut self) {
         if let Some(mut instance) = self.instance.take() {
             instance.end();
-            self.plugin.give_back(instance);
+            if self.kept {
+                self.plugin.give_back(instance);
+            }
         }
     }
 }

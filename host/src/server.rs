@@ -89,6 +89,8 @@ pub struct Served {
     pub config: Config,
     /// Whether the process is going away.
     pub drain: listen::Drain,
+    /// What requests run on, and the orders of the operator.
+    pub runtime: tokio::runtime::Handle,
 }
 
 impl Served {

@@ -114,7 +114,7 @@ impl fmt::Display for Datatype {
 /// A dense tensor: row-major, little-endian.
 ///
 /// `data` is shared, not owned, so a model's output can reach the handler without a copy.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     /// The model input or output it belongs to.
     pub name: Arc<str>,

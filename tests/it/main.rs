@@ -32,6 +32,7 @@ mod oip_binary;
 mod oip_clients;
 mod oip_models;
 mod openapi;
+mod orders;
 mod overload;
 mod potassium;
 mod protocol;

@@ -5,6 +5,9 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+
 use crate::app::App;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides};
@@ -21,6 +24,7 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
     let outcome = runtime.block_on(async {
         // Listened for from here on: a signal during start ends the process in order, too.
         let mut stop = std::pin::pin!(signals()?);
+        let reload = hangups()?;
         let app = tokio::select! {
             app = App::build(config) => app?,
             () = &mut stop => return Ok(()),
@@ -28,11 +32,32 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
         for line in app.announcement() {
             say(&line)?;
         }
-        app.run(stop).await
+        app.run(stop, reload).await
     });
     // What is still running has had its time.
     runtime.shutdown_background();
     Ok(outcome?)
+}
+
+/// Yields at every SIGHUP. One that comes because the terminal is gone means what Ctrl-C means there.
+fn hangups() -> anyhow::Result<mpsc::Receiver<()>> {
+    use std::io::{IsTerminal as _, stdin};
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangup = signal(SignalKind::hangup())?;
+    let had_terminal = stdin().is_terminal();
+    // Whoever asks while a reload is under way gets one after it, and only one.
+    let (ask, asked) = mpsc::channel(1);
+    tokio::spawn(async move {
+        while hangup.recv().await.is_some() {
+            if had_terminal && !stdin().is_terminal() {
+                rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
+                    .unwrap_or_default();
+            } else if let Err(TrySendError::Closed(())) = ask.try_send(()) {
+                break;
+            }
+        }
+    });
+    Ok(asked)
 }
 
 /// How soon after the first signal another one means the same: whoever stops a process group often signals it twice.

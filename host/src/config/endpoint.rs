@@ -83,6 +83,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
         keys: super::edge::keys(sources, &set::KEY, table),
+        keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
         schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),

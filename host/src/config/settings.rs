@@ -144,6 +144,9 @@ settings! {
     SMOKE: Endpoint, "smoke", "endpoint.smoke", Kind::Switch("no-smoke"), "true",
         "Try the input schema's examples at the start, and before a new handler or model is published.";
 
+    KEEP_MODEL: Endpoint, "keep-model", "endpoint.keep_model", Kind::Switch("no-keep-model"), "false",
+        "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
+
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
     PROJECT: Handler, "project", "endpoint.project", Kind::Value("DIR"), "",

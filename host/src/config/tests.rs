@@ -98,6 +98,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("name", "iris", "\"iris\"", r#"name: "iris", path: "/iris","#),
     ("path", "/a/b", "\"/a/b\"", r#"path: "/a/b","#),
     ("watch", "false", "false", "watch: false,"),
+    ("keep-model", "true", "true", "keep_model: true,"),
     ("smoke", "false", "false", "smoke: false,"),
     ("plugin", "DIR/h.wasm", "\"h.wasm\"", r#"name: "h", path: "/h", plugin: Some( "DIR/h.wasm", ),"#),
     ("project", "DIR/project", "\"project\"", r#"project: Some( "DIR/project", ),"#),
@@ -322,6 +323,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         watch: false,
         keys: Keys::default(),
         schema: Some(Arc::new(schema)),
+        keep_model: false,
         smoke: true,
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
@@ -355,6 +357,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         watch: true,
         keys: Keys::default(),
         schema: None,
+        keep_model: false,
         smoke: false,
         limits,
     };

@@ -1,17 +1,18 @@
-//! Loads and unloads the models of an endpoint while it serves.
+//! The models of an endpoint: loaded at start and for a swap, unloaded while it serves.
 //!
 //! ```text
-//! find → load beside the old one → check against the handler → warm up → try the example → publish → old one drains
+//! find → load beside the old one → check against the handler → warm up → … → publish → the old one drains
 //! ```
-//! In:   an order from the admin listener. Out: a new generation, or the reason why the old one goes on.
-//! Invariants: the new model is ready before the old one gets its last request; the old one is freed by its last
-//! request; a request never meets the models of two generations.
+//! In:   names, from the configuration or from an [`Order`]. Out: models for the next generation.
+//! Invariants: a new model is ready before the old one gets its last request; a request never meets the models of two
+//! generations; an endpoint holds at most two generations' models in memory.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::swap::{self, DeployError};
-use super::{Endpoint, EndpointConfig};
+use super::error::DeployError;
+use super::swap::{self, Change, Order, Swapped};
+use super::{Endpoint, EndpointConfig, Generation};
 use crate::model::{Batching, Catalog, Lane, Model, ModelConfig, ModelError};
 use crate::pipeline::models::{Models, Named};
 
@@ -37,70 +38,100 @@ async fn open(model: Arc<Model>, batching: Batching) -> Result<Arc<Lane>, ModelE
 
 impl Endpoint {
     /// Loads a model as its files are now, and publishes it; `version` picks one of a folder of versions, until another
-    /// order. Returns `false` if that very model is loaded already.
+    /// order.
     ///
     /// # Errors
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
-    pub async fn load_model(&self, name: &str, version: Option<u64>) -> Result<bool, DeployError> {
-        let started = Instant::now();
-        let turn = self.swapping.lock().await;
-        let old = self.current();
-        let place = self.place(name).ok_or_else(|| self.no_such_model(name))?;
-        let (Some(before), Some((name, config))) = (old.models().0.get(place), self.config.models.get(place))
-        else {
-            return Err(self.no_such_model(name));
-        };
-        let config = ModelConfig { version: version.or(config.version), ..config.clone() };
-        let failed = |cause| DeployError::Model { endpoint: self.config.name.clone(), cause };
-        let model = self.catalog.load(&config).await.map_err(failed)?;
-        if before.lane.as_ref().is_some_and(|before| Arc::ptr_eq(before.model(), &model)) {
-            return Ok(false);
-        }
-        // A handler was written for a signature; without one, any will do.
-        if old.pipeline.plugin.is_some()
-            && let Some(mismatch) = before.signature.mismatch(model.signature())
-        {
-            let (endpoint, model) = (self.config.name.clone(), name.clone());
-            return Err(DeployError::Mismatch { endpoint, model, mismatch });
-        }
-        let lane = open(model, self.config.batching).await.map_err(failed)?;
-        let version = lane.model().location().version;
-        let mut models = old.models().clone();
-        if let Some(named) = models.0.get_mut(place) {
-            named.signature = lane.signature().clone();
-            named.lane = Some(lane);
-        }
-        let new = self.publish(&turn, self.tried(old.pipeline.plugin.clone(), models).await?);
-        tracing::info!(endpoint = %self.config.name, generation = new.number, model = name, model.version = version,
-            duration_ms = started.elapsed().as_millis(), "model loaded");
-        Ok(true)
+    pub async fn load_model(
+        &self,
+        name: &str,
+        version: Option<u64>,
+        order: &Order,
+    ) -> Result<Swapped, DeployError> {
+        self.swap(Change { plugin: None, models: vec![(name.to_owned(), version)] }, order).await
     }
 
     /// Takes a model out of service: requests for it are refused from now on, those in flight are answered, then its memory
-    /// goes back. Returns `false` if it is not loaded.
+    /// goes back.
     ///
     /// # Errors
     /// [`DeployError::NoSuchModel`].
-    pub async fn unload_model(&self, name: &str) -> Result<bool, DeployError> {
+    pub async fn unload_model(&self, name: &str, order: &Order) -> Result<Swapped, DeployError> {
+        let started = Instant::now();
         let turn = self.swapping.lock().await;
         let old = self.current();
-        let place = self.place(name).ok_or_else(|| self.no_such_model(name))?;
+        let place = self.place(name)?;
         let mut models = old.models().clone();
         if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {
-            return Ok(false);
+            return Ok(Swapped::unchanged(&old));
         }
         let pipeline = swap::pipeline(&self.config, &self.door, old.pipeline.plugin.clone(), models);
-        let new = self.publish(&turn, pipeline);
-        tracing::info!(endpoint = %self.config.name, generation = new.number, model = name, "model unloaded");
-        Ok(true)
+        let swapped = self.publish(&turn, pipeline, order, started);
+        // Its memory is what is wanted.
+        self.previous.store(None);
+        Ok(swapped)
+    }
+
+    /// The models of `old` with those of `names` loaded anew; `None` if they are the same.
+    pub(super) async fn loaded(
+        &self,
+        old: &Generation,
+        names: &[(String, Option<u64>)],
+    ) -> Result<Option<Models>, DeployError> {
+        let mut models = old.models().clone();
+        let mut is_new = false;
+        for (name, version) in names {
+            let place = self.place(name)?;
+            let (Some(named), Some((_, config))) = (models.0.get_mut(place), self.config.models.get(place))
+            else {
+                continue;
+            };
+            let config = ModelConfig { version: version.or(config.version), ..config.clone() };
+            let failed = |cause| DeployError::Model { endpoint: self.config.name.clone(), cause };
+            let model = self.catalog.load(&config).await.map_err(failed)?;
+            if named.lane.as_ref().is_some_and(|lane| Arc::ptr_eq(lane.model(), &model)) {
+                continue;
+            }
+            let lane = open(model, self.config.batching).await.map_err(failed)?;
+            named.signature = lane.signature().clone();
+            named.lane = Some(lane);
+            is_new = true;
+        }
+        Ok(is_new.then_some(models))
+    }
+
+    /// A handler was written for a signature, and stays with models of that one. Without a handler, any will do.
+    pub(super) fn fits(&self, old: &Generation, models: &Models) -> Result<(), DeployError> {
+        if old.pipeline.plugin.is_none() {
+            return Ok(());
+        }
+        for (before, after) in old.models().0.iter().zip(&models.0) {
+            if let Some(mismatch) = before.signature.mismatch(&after.signature) {
+                let (endpoint, model) = (self.config.name.clone(), after.name.to_string());
+                return Err(DeployError::Mismatch { endpoint, model, mismatch });
+            }
+        }
+        Ok(())
     }
 
     /// Where a model stands, in the configuration and in every generation.
-    fn place(&self, name: &str) -> Option<usize> {
-        self.config.models.iter().position(|(known, _)| known == name)
+    fn place(&self, name: &str) -> Result<usize, DeployError> {
+        let place = self.config.models.iter().position(|(known, _)| known == name);
+        place.ok_or_else(|| DeployError::NoSuchModel {
+            endpoint: self.config.name.clone(),
+            model: name.to_owned(),
+        })
     }
+}
 
-    fn no_such_model(&self, name: &str) -> DeployError {
-        DeployError::NoSuchModel { endpoint: self.config.name.clone(), model: name.to_owned() }
+impl Models {
+    /// Whether a model is loaded here that is not loaded there.
+    pub(super) fn holds_others_than(&self, there: &Models) -> bool {
+        let pairs = self.0.iter().zip(&there.0);
+        pairs.into_iter().any(|(here, there)| match (&here.lane, &there.lane) {
+            (Some(here), Some(there)) => !Arc::ptr_eq(here.model(), there.model()),
+            (Some(_), None) => true,
+            (None, _) => false,
+        })
     }
 }

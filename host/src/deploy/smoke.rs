@@ -5,17 +5,16 @@
 //!
 //! The example is sent as a JSON body, and as tensors too if the handler takes those. A response of status 400 and above is
 //! a failure. Without an example, and while the model that requests go to by themselves is not loaded, nothing is sent.
-//! Invariant: it is nobody's request. It has a door of its own, so it neither waits for requests nor keeps any waiting, and no
-//! metric of requests counts it; in the log its id is [`ID`].
+//! Invariant: it is nobody's request. It goes [aside](Pipeline::aside) of all others, on an instance that nobody gets after,
+//! and no metric of requests counts it; in the log its id is [`ID`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::swap::DeployError;
+use super::error::DeployError;
 use super::{Endpoint, EndpointConfig};
 use crate::error::{RequestError, Stage};
 use crate::pipeline::Pipeline;
-use crate::pipeline::admit::Door;
 use crate::pipeline::debug;
 use crate::pipeline::trace::Trace;
 use crate::request::{Form, Head, Input, Output, Request, TensorInput};
@@ -58,12 +57,7 @@ pub(super) async fn run(config: &EndpointConfig, pipeline: &Pipeline) -> Result<
     {
         inputs.push(("tensors", Input::Tensors(TensorInput::new(tensors, None))));
     }
-    let aside = Pipeline {
-        door: Arc::new(Door::new(1, 0)),
-        plugin: pipeline.plugin.clone(),
-        models: pipeline.models.clone(),
-        schema: pipeline.schema.clone(),
-    };
+    let aside = pipeline.aside();
     let mut passed = Vec::new();
     for (form, input) in inputs {
         let one = send(config, &aside, form, input).await.map_err(|reason| DeployError::Smoke {

@@ -1,63 +1,86 @@
-//! Makes generations: the first at start, later ones when a handler is swapped.
+//! Makes generations: the first at start, later ones when a handler, a model, or both together are replaced.
 //!
 //! ```text
-//! read → compile → check (contract version, imports, types) → start an instance → try the example → publish → old one drains
+//! load → verify (contract, imports, types, signature) → init → smoke → publish → the old one drains → and is kept for a rollback
 //! ```
-//! Invariants: nothing is published that has not passed every check; until the one atomic store that publishes it,
-//! a new handler serves nobody and the old one serves everybody; the old one is freed by its last request.
+//! In: a [`Change`] and who asked for it, an [`Order`]. Out: the next [`Generation`], or the step that refused it.
+//! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes it,
+//! a new generation serves nobody and the old one serves everybody; handler and models change together or not at all;
+//! what an attempt came to stands in the [`History`](super::history::History).
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
+use super::error::DeployError;
+use super::history::{Attempt, Origin, unix_seconds};
 use super::{Endpoint, EndpointConfig, Generation, models, smoke};
-use crate::model::{Catalog, ModelError};
+use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
 use crate::pipeline::models::Models;
-use crate::plugin::{self, Facts, LoadError, Plugin, Sandbox};
+use crate::plugin::{self, Facts, Keep, Plugin, Sandbox};
 use crate::telemetry::metrics::{EndpointMetrics, Metrics};
 
-/// Why a handler or a model could not be loaded. The text is for the operator and names the file.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message names its fields")]
-pub enum DeployError {
-    #[error("endpoint `{endpoint}`: cannot read handler `{path}`: {cause}")]
-    Read { endpoint: String, path: String, cause: std::io::Error },
-    #[error("endpoint `{endpoint}`: handler `{path}` {cause}")]
-    Load { endpoint: String, path: String, cause: LoadError },
-    #[error("endpoint `{endpoint}`: {cause}")]
-    Model { endpoint: String, cause: ModelError },
-    #[error("endpoint `{endpoint}`: there is no model `{model}`")]
-    NoSuchModel { endpoint: String, model: String },
-    #[error(
-        "endpoint `{endpoint}`: model `{model}` does not fit the handler: {mismatch}\n  hint: load it together with a \
-         handler for it, by a restart"
-    )]
-    Mismatch { endpoint: String, model: String, mismatch: String },
-    #[error(
-        "endpoint `{endpoint}`: the example of its input schema fails, {reason}\n  hint: mend handler or example; \
-         `--no-smoke` serves without trying it"
-    )]
-    Smoke { endpoint: String, reason: String },
+/// How long the first instance of a generation that takes over again may take to start.
+const WARM_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What is to be another than it is. Empty: nothing.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// A handler component; `None` keeps the handler there is.
+    pub plugin: Option<Bytes>,
+    /// Models to load as their files are now, by name; a number picks one of a folder of versions.
+    pub models: Vec<(String, Option<u64>)>,
 }
 
-/// How the last attempt to swap a handler ended, for the admin listener.
-#[derive(Debug, Clone, Serialize)]
-pub struct LastSwap {
-    /// Unix time in seconds.
-    pub at: u64,
-    /// What asked for it: `watch`.
-    pub origin: &'static str,
-    /// `published` or `refused`.
+/// Who wants it.
+#[derive(Debug, Clone)]
+pub struct Order {
+    /// What asked.
+    pub origin: Origin,
+    /// Why, in the words of whoever asked.
+    pub note: Option<Arc<str>>,
+    /// Only if this is the digest of the current handler.
+    pub expected: Option<String>,
+}
+
+impl Order {
+    /// An order without conditions.
+    pub fn by(origin: Origin) -> Order {
+        Order { origin, note: None, expected: None }
+    }
+}
+
+/// What became of an order that was not refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Swapped {
+    /// `published`, or `unchanged` if this very handler and these very models are current already.
     pub outcome: &'static str,
-    /// Why it was refused.
-    pub error: Option<String>,
+    /// The current generation.
+    pub generation: u64,
+    /// SHA-256 of its handler.
+    pub digest: Option<Arc<str>>,
+}
+
+impl Swapped {
+    fn published(new: &Generation) -> Swapped {
+        Swapped { outcome: "published", generation: new.number, digest: new.digest.clone() }
+    }
+
+    pub(super) fn unchanged(current: &Generation) -> Swapped {
+        Swapped { outcome: "unchanged", ..Swapped::published(current) }
+    }
+
+    /// Whether there is a new generation.
+    pub fn is_new(&self) -> bool {
+        self.outcome == "published"
+    }
 }
 
 impl Endpoint {
@@ -71,13 +94,14 @@ impl Endpoint {
         sandbox: &Sandbox,
         metrics: &Metrics,
     ) -> Result<Endpoint, DeployError> {
+        let started = Instant::now();
         let door = Arc::new(Door::new(config.limits.concurrency, config.limits.queue));
         let metrics = metrics.endpoint(&config.name);
         let models = models::load_all(&config, catalog).await?;
         let plugin = match &config.plugin {
             Some(path) => {
                 let bytes = read(&config, path).await?;
-                Some(load(&config, sandbox, &metrics, bytes).await?)
+                Some(load(&config, sandbox, &metrics, bytes, Origin::Start).await?)
             }
             None => None,
         };
@@ -87,86 +111,184 @@ impl Endpoint {
         }
         let generation = Generation::new(1, pipeline);
         metrics.generation.set(1);
-        Ok(Endpoint {
+        let endpoint = Endpoint {
             metrics,
             door,
             sandbox: sandbox.clone(),
             catalog: catalog.clone(),
             current: ArcSwap::from_pointee(generation),
+            previous: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
-            last_swap: ArcSwapOption::empty(),
+            history: Default::default(),
             config,
-        })
+        };
+        endpoint.note(&Order::by(Origin::Start), started, None, Ok(&endpoint.current()));
+        Ok(endpoint)
     }
 
-    /// Loads a new version of the handler and publishes it; models and requests in flight are not touched.
-    /// Returns `false` if this very version is current already.
+    /// Makes and publishes another generation; requests in flight are not touched.
     ///
     /// # Errors
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
-    pub async fn swap(&self, bytes: Bytes, origin: &'static str) -> Result<bool, DeployError> {
+    pub async fn swap(&self, change: Change, order: &Order) -> Result<Swapped, DeployError> {
         let started = Instant::now();
         let turn = self.swapping.lock().await;
         let old = self.current();
-        if old.digest.as_deref() == Some(&*plugin::digest(&bytes)) {
-            return Ok(false);
-        }
-        let candidate = match self.candidate(bytes, old.models().clone()).await {
-            Ok(candidate) => candidate,
+        self.expect(order, &old)?;
+        match self.make(&change, order, &old).await {
+            Ok(None) => Ok(Swapped::unchanged(&old)),
+            Ok(Some(pipeline)) => Ok(self.publish(&turn, pipeline, order, started)),
             Err(error) => {
-                self.metrics.swaps_refused.inc();
-                self.note_swap(origin, "refused", Some(error.to_string()));
-                return Err(error);
+                let digest = change.plugin.as_deref().map(plugin::digest).map(Arc::from);
+                self.note(order, started, digest.or_else(|| old.digest.clone()), Err(&error));
+                Err(error)
+            }
+        }
+    }
+
+    /// Reads the handler's file and loads the models there are, all as the files are now, and makes one generation of them.
+    ///
+    /// # Errors
+    /// [`DeployError`]: the current generation goes on as if nothing had been asked.
+    pub async fn reload(&self, order: &Order) -> Result<Swapped, DeployError> {
+        let plugin = match &self.config.plugin {
+            Some(path) => Some(read(&self.config, path).await?),
+            None => None,
+        };
+        let current = self.current();
+        let loaded = current.models().0.iter().filter(|named| named.lane.is_some());
+        let models = loaded.map(|named| (named.name.to_string(), None)).collect();
+        self.swap(Change { plugin, models }, order).await
+    }
+
+    /// Goes back to the generation before, which has been kept: nothing is compiled, read or loaded.
+    ///
+    /// # Errors
+    /// [`DeployError`]: there is none, or its handler does not start any more.
+    pub async fn rollback(&self, order: &Order) -> Result<Swapped, DeployError> {
+        let started = Instant::now();
+        let turn = self.swapping.lock().await;
+        let old = self.current();
+        self.expect(order, &old)?;
+        let Some(previous) = self.previous.load_full() else {
+            return Err(DeployError::NoPrevious { endpoint: self.config.name.clone() });
+        };
+        if let Some(plugin) = &previous.pipeline.plugin
+            && let Err(error) = plugin.revive(Instant::now() + WARM_TIMEOUT).await
+        {
+            let error = self.config.refused_plugin(order.origin, error);
+            self.note(order, started, previous.digest.clone(), Err(&error));
+            return Err(error);
+        }
+        let swapped = self.publish(&turn, previous.pipeline.clone(), order, started);
+        if order.origin == Origin::Breaker {
+            // What failed is nothing to go back to.
+            self.previous.store(None);
+        }
+        Ok(swapped)
+    }
+
+    /// The generation that a rollback goes back to.
+    pub fn previous(&self) -> Option<Arc<Generation>> {
+        self.previous.load_full()
+    }
+
+    fn expect(&self, order: &Order, current: &Generation) -> Result<(), DeployError> {
+        let found = current.digest.as_deref().unwrap_or_default();
+        match &order.expected {
+            Some(expected) if expected != found => Err(DeployError::Expected {
+                endpoint: self.config.name.clone(),
+                expected: expected.clone(),
+                found: found.to_owned(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// The steps before publishing; `None` if nothing would be another than it is.
+    async fn make(
+        &self,
+        change: &Change,
+        order: &Order,
+        old: &Generation,
+    ) -> Result<Option<Pipeline>, DeployError> {
+        let is_new = |bytes: &&Bytes| old.digest.as_deref() != Some(&*plugin::digest(bytes));
+        let bytes = change.plugin.as_ref().filter(is_new);
+        let models = self.loaded(old, &change.models).await?;
+        if bytes.is_none() && models.is_none() {
+            return Ok(None);
+        }
+        let models = models.unwrap_or_else(|| old.models().clone());
+        let plugin = match bytes {
+            Some(bytes) => {
+                let (config, sandbox, metrics) = (&self.config, &self.sandbox, &self.metrics);
+                Some(load(config, sandbox, metrics, bytes.clone(), order.origin).await?)
+            }
+            None => {
+                self.fits(old, &models)?;
+                old.pipeline.plugin.clone()
             }
         };
-        let new = self.publish(&turn, candidate);
-        // Nothing is kept for requests to come.
-        if let Some(plugin) = &old.pipeline.plugin {
-            plugin.retire();
-        }
-        self.metrics.swaps_published.inc();
-        self.note_swap(origin, "published", None);
-        tracing::info!(endpoint = %self.config.name, generation = new.number, plugin.digest = new.digest.as_deref(),
-            origin, duration_ms = started.elapsed().as_millis(), "handler swapped");
-        Ok(true)
-    }
-
-    /// A new version of the handler with the models there are, which has answered the example.
-    async fn candidate(&self, bytes: Bytes, models: Models) -> Result<Pipeline, DeployError> {
-        let plugin = load(&self.config, &self.sandbox, &self.metrics, bytes).await?;
-        self.tried(Some(plugin), models).await
-    }
-
-    /// A pipeline of the endpoint that has answered the example.
-    pub(super) async fn tried(
-        &self,
-        plugin: Option<Arc<Plugin>>,
-        models: Models,
-    ) -> Result<Pipeline, DeployError> {
         let pipeline = pipeline(&self.config, &self.door, plugin, models);
         if self.config.smoke {
             smoke::run(&self.config, &pipeline).await?;
         }
-        Ok(pipeline)
+        Ok(Some(pipeline))
     }
 
-    /// Makes the next generation and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.
-    pub(super) fn publish(&self, _turn: &MutexGuard<'_, ()>, pipeline: Pipeline) -> Arc<Generation> {
-        let number = self.current().number + 1;
-        let new = Arc::new(Generation::new(number, pipeline));
+    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.
+    pub(super) fn publish(
+        &self,
+        _turn: &MutexGuard<'_, ()>,
+        pipeline: Pipeline,
+        order: &Order,
+        started: Instant,
+    ) -> Swapped {
+        let old = self.current();
+        let new = Arc::new(Generation::new(old.number + 1, pipeline));
         self.current.store(new.clone());
-        self.metrics.generation.set(i64::try_from(number).unwrap_or(i64::MAX));
-        new
+        // Nothing is kept for requests to come.
+        if let Some(plugin) = &old.pipeline.plugin
+            && !new.pipeline.plugin.as_ref().is_some_and(|new| Arc::ptr_eq(new, plugin))
+        {
+            plugin.retire();
+        }
+        let kept = self.config.keep_model || !old.models().holds_others_than(new.models());
+        self.previous.store(kept.then_some(old));
+        self.metrics.generation.set(i64::try_from(new.number).unwrap_or(i64::MAX));
+        self.note(order, started, None, Ok(&new));
+        tracing::info!(endpoint = %self.config.name, generation = new.number, plugin.digest = new.digest.as_deref(),
+            origin = order.origin.name(), note = order.note.as_deref(), duration_ms = started.elapsed().as_millis(),
+            "new generation published");
+        Swapped::published(&new)
     }
 
-    /// How the last attempt to swap ended; `None` if there was none.
-    pub fn last_swap(&self) -> Option<Arc<LastSwap>> {
-        self.last_swap.load_full()
-    }
-
-    fn note_swap(&self, origin: &'static str, outcome: &'static str, error: Option<String>) {
-        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        self.last_swap.store(Some(Arc::new(LastSwap { at, origin, outcome, error })));
+    /// Writes down what an attempt came to.
+    pub(super) fn note(
+        &self,
+        order: &Order,
+        started: Instant,
+        digest: Option<Arc<str>>,
+        outcome: Result<&Generation, &DeployError>,
+    ) {
+        match (&outcome, order.origin) {
+            (_, Origin::Start) => {}
+            (Ok(_), _) => self.metrics.swaps_published.inc(),
+            (Err(_), _) => self.metrics.swaps_refused.inc(),
+        }
+        let new = outcome.ok();
+        let error = outcome.err();
+        self.history.add(Attempt {
+            at: unix_seconds(SystemTime::now()),
+            origin: order.origin,
+            note: order.note.clone(),
+            outcome: if new.is_some() { "published" } else { "refused" },
+            generation: new.map(|new| new.number),
+            digest: new.map_or(digest, |new| new.digest.clone()),
+            step: error.map(DeployError::step),
+            error: error.map(ToString::to_string),
+            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
     }
 }
 
@@ -188,7 +310,7 @@ pub(super) fn pipeline(
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Pipeline { door: door.clone(), plugin, models, schema }
+    Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation }
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError> {
@@ -199,11 +321,13 @@ async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError
     })
 }
 
-async fn load(
+/// Compiles, checks and starts a handler.
+pub(super) async fn load(
     config: &EndpointConfig,
     sandbox: &Sandbox,
     metrics: &EndpointMetrics,
     bytes: Bytes,
+    origin: Origin,
 ) -> Result<Arc<Plugin>, DeployError> {
     let facts = Facts {
         endpoint: config.name.as_str().into(),
@@ -218,9 +342,6 @@ async fn load(
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
-    Plugin::load(sandbox, bytes, facts).await.map(Arc::new).map_err(|cause| DeployError::Load {
-        endpoint: config.name.clone(),
-        path: config.plugin.as_deref().unwrap_or(Path::new("-")).display().to_string(),
-        cause,
-    })
+    let loaded = Plugin::load(sandbox, bytes, facts).await;
+    loaded.map(Arc::new).map_err(|cause| config.refused_plugin(origin, cause))
 }

@@ -1,4 +1,4 @@
-//! Sees that a handler's file has changed, waits until it is complete, and swaps it in.
+//! Sees that a handler's file has changed, waits until it is complete, and swaps it in; reloads everything when told to.
 //!
 //! Place in the flow: one task an endpoint, beside the request path.
 //! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
@@ -14,7 +14,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::mpsc;
+
 use super::Endpoint;
+use super::history::Origin;
+use super::swap::{Change, Order};
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -85,13 +89,27 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
         served = FileStamp(now);
         let outcome = match read {
             Ok(bytes) => {
-                endpoint.swap(bytes.into(), "watch").await.map(drop).map_err(|error| error.to_string())
+                let change = Change { plugin: Some(bytes.into()), models: Vec::new() };
+                let swapped = endpoint.swap(change, &Order::by(Origin::Watch)).await;
+                swapped.map(drop).map_err(|error| error.to_string())
             }
             Err(error) => Err(error.to_string()),
         };
         if let Err(error) = outcome {
             tracing::error!(endpoint = %endpoint.config.name, path = %path.display(),
                 "new handler refused, the old one goes on serving: {error}");
+        }
+    }
+}
+
+/// Whenever `asked` yields, reloads every endpoint, one after the other; drop the future to stop.
+pub async fn reload(endpoints: Vec<Arc<Endpoint>>, mut asked: mpsc::Receiver<()>) {
+    while asked.recv().await.is_some() {
+        tracing::info!("reloading: handlers and models as their files are now");
+        for endpoint in &endpoints {
+            if let Err(error) = endpoint.reload(&Order::by(Origin::Signal)).await {
+                tracing::error!(endpoint = %endpoint.config.name, "not reloaded, what there was goes on serving: {error}");
+            }
         }
     }
 }

@@ -1,10 +1,22 @@
 //! Where one request's time went, and, if somebody asked, what each stage made.
 //!
-//! Place in the flow: carried beside the request; read by the metrics, by `?debug=true` and by `host run`.
+//! Place in the flow: carried beside the request; read by the metrics, by `?debug=true`, by `host run`, and by whoever
+//! compares two handlers on one answer of the model.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Stage;
+use crate::tensor::Tensor;
+
+/// What crossed between handler and model. Their data are counted references: keeping them copies none.
+#[derive(Debug, Clone, Default)]
+pub struct Crossing {
+    /// What the model got, bound to its inputs; without a model, what `pre-inference` made.
+    pub inputs: Vec<Tensor>,
+    /// What `post-inference` got.
+    pub outputs: Vec<Tensor>,
+}
 
 /// A record of one request's stages.
 #[derive(Debug)]
@@ -14,6 +26,11 @@ pub struct Trace {
     durations: [Option<Duration>; Stage::ALL.len()],
     batch: Option<usize>,
     objects: Option<Vec<(&'static str, String)>>,
+    keeps_crossing: bool,
+    crossing: Option<Crossing>,
+    /// The model's answer is known for these inputs.
+    known: Option<Arc<Crossing>>,
+    assumed: bool,
 }
 
 impl Trace {
@@ -25,7 +42,52 @@ impl Trace {
             durations: [None; Stage::ALL.len()],
             batch: None,
             objects: objects.then(Vec::new),
+            keeps_crossing: false,
+            crossing: None,
+            known: None,
+            assumed: false,
         }
+    }
+
+    /// The same, that keeps what crosses between handler and model.
+    #[must_use]
+    pub fn keeping_crossing(mut self) -> Trace {
+        self.keeps_crossing = true;
+        self
+    }
+
+    /// The same, which takes for granted what the model answers to the inputs of `known`: to those it is not asked again.
+    #[must_use]
+    pub fn assuming(mut self, known: Arc<Crossing>) -> Trace {
+        self.known = Some(known);
+        self
+    }
+
+    /// What crossed between handler and model, if it is kept and the request got as far.
+    pub fn crossing(&self) -> Option<&Crossing> {
+        self.crossing.as_ref()
+    }
+
+    /// Whether the model's answer was taken for granted.
+    pub fn assumed(&self) -> bool {
+        self.assumed
+    }
+
+    /// The model's answer to `inputs`, if it is known.
+    pub(super) fn known(&mut self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
+        let outputs = self.known.as_ref().filter(|known| known.inputs == inputs)?.outputs.clone();
+        self.assumed = true;
+        Some(outputs)
+    }
+
+    /// What the model will get, if that is to be kept.
+    pub(super) fn sent(&self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
+        self.keeps_crossing.then(|| inputs.to_vec())
+    }
+
+    /// The model has answered what was [`Trace::sent`].
+    pub(super) fn crossed(&mut self, inputs: Option<Vec<Tensor>>, outputs: &[Tensor]) {
+        self.crossing = inputs.map(|inputs| Crossing { inputs, outputs: outputs.to_vec() });
     }
 
     /// Time since the request's arrival.

@@ -9,7 +9,9 @@
 
 use std::sync::Arc;
 
-use crate::deploy::swap::DeployError;
+use crate::deploy::error::DeployError;
+use crate::deploy::history::Origin;
+use crate::deploy::swap::Order;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Presented;
@@ -241,7 +243,11 @@ impl Entry<'_> {
     /// `invalid_input` with the reason; what was served before is served on.
     pub async fn load(&self) -> Result<(), RequestError> {
         let Some(model) = &self.model else { return Ok(()) };
-        self.endpoint.load_model(model, None).await.map(drop).map_err(|error| refused(&error))
+        self.endpoint
+            .load_model(model, None, &Order::by(Origin::Client))
+            .await
+            .map(drop)
+            .map_err(|error| refused(&error))
     }
 
     /// Takes it out of service.
@@ -253,7 +259,11 @@ impl Entry<'_> {
             let message = format!("`{}` has no model that could be unloaded", self.name);
             return Err(RequestError::invalid(Stage::Admit, message));
         };
-        self.endpoint.unload_model(model).await.map(drop).map_err(|error| refused(&error))
+        self.endpoint
+            .unload_model(model, &Order::by(Origin::Client))
+            .await
+            .map(drop)
+            .map_err(|error| refused(&error))
     }
 }
 

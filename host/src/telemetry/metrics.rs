@@ -40,7 +40,7 @@ pub const METRICS: [(&str, &str); 11] = [
     ),
     (
         "modelhost_plugin_swaps_total",
-        "Attempts to swap a handler, by endpoint and outcome: `published`, `refused`.",
+        "Attempts to publish another generation, by endpoint and outcome: `published`, `refused`.",
     ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];

@@ -39,7 +39,9 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
         runtime.block_on(async move {
             let app = app::App::build(config).await.expect("a server");
             sender.send(app.addresses().main).expect("somebody waits");
-            app.run(std::future::pending()).await.expect("it serves");
+            // Nobody asks for a reload.
+            let (_ask, reload) = tokio::sync::mpsc::channel(1);
+            app.run(std::future::pending(), reload).await.expect("it serves");
         });
     });
     receiver.recv().expect("an address")

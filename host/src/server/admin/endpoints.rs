@@ -1,0 +1,396 @@
+//! Orders about endpoints: what is deployed, and what is to be deployed instead.
+//!
+//! Place in the flow: routes of the admin listener. In: an order of the operator. Out: what it did, or why nothing was done.
+//! Invariants: an order runs on the runtime of the requests, not on this listener's, which answers meanwhile; one that was
+//! taken is carried out even if whoever gave it hangs up; no order is taken from a web page.
+
+use std::io::Write as _;
+use std::path::Path as FsPath;
+use std::sync::Arc;
+
+use axum::body::to_bytes;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, Request, State};
+use axum::http::header::{ETAG, IF_MATCH, ORIGIN};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::deploy::error::DeployError;
+use crate::deploy::history::{Origin, unix_seconds};
+use crate::deploy::swap::{Change, Order, Swapped};
+use crate::deploy::{Endpoint, Generation};
+use crate::pipeline::models::Named;
+use crate::server::Served;
+
+/// Longest component that is taken. Interpreters with their libraries have tens of megabytes.
+const LARGEST_COMPONENT: usize = 256 << 20;
+/// Longest note, in bytes.
+const LONGEST_NOTE: usize = 200;
+
+pub(super) fn router() -> Router<Arc<Served>> {
+    Router::new()
+        .route("/admin/v1/endpoints", get(list))
+        .route("/admin/v1/endpoints/{endpoint}", get(show))
+        .route("/admin/v1/endpoints/{endpoint}/plugin", put(swap))
+        .route("/admin/v1/endpoints/{endpoint}/reload", post(reload))
+        .route("/admin/v1/endpoints/{endpoint}/rollback", post(rollback))
+        .route("/admin/v1/endpoints/{endpoint}/models/{model}/load", post(load_model))
+        .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
+}
+
+async fn list(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    let endpoints: Vec<Value> = served.endpoints.iter().map(|endpoint| describe(endpoint)).collect();
+    Json(json!({ "endpoints": endpoints }))
+}
+
+async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Response {
+    let Some(endpoint) = find(&served, &name) else { return no_such_endpoint(&name) };
+    let mut answer = describe(&endpoint);
+    if let Some(answer) = answer.as_object_mut() {
+        answer.insert("history".to_owned(), json!(endpoint.history.attempts()));
+    }
+    with_etag(Json(answer).into_response(), endpoint.current().digest.as_deref())
+}
+
+fn describe(endpoint: &Endpoint) -> Value {
+    let current = endpoint.current();
+    json!({
+        "name": endpoint.config.name,
+        "path": endpoint.config.path,
+        "generation": current.number,
+        "digest": current.digest,
+        "published": unix_seconds(current.published),
+        "models": models(&current),
+        "previous": endpoint.previous().map(|previous| json!({
+            "generation": previous.number,
+            "digest": previous.digest,
+            "models": models(&previous),
+        })),
+        "last_swap": endpoint.history.last_swap(),
+    })
+}
+
+fn models(generation: &Generation) -> Vec<Value> {
+    generation.models().0.iter().map(model).collect()
+}
+
+fn model(named: &Named) -> Value {
+    let loaded = named.lane.as_ref().map(|lane| lane.model());
+    json!({
+        "name": named.name,
+        "loaded": loaded.is_some(),
+        "version": loaded.and_then(|model| model.location().version),
+        "device": loaded.map(|model| model.device().to_string()),
+        "instances": loaded.map(|model| model.instances()),
+        "max_batch": named.lane.as_ref().map(|lane| lane.batching().max_batch),
+    })
+}
+
+/// What an order may say beside its path.
+#[derive(Debug, Default)]
+struct Wish {
+    models: Vec<(String, Option<u64>)>,
+    note: Option<Arc<str>>,
+    persist: bool,
+}
+
+impl Wish {
+    /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`.
+    fn parse(pairs: Vec<(String, String)>) -> Result<Wish, String> {
+        let mut wish = Wish::default();
+        for (name, value) in pairs {
+            match (name.as_str(), value.as_str()) {
+                ("model", value) => wish.models.push(match value.split_once(':') {
+                    None => (value.to_owned(), None),
+                    Some((name, version)) => {
+                        let version = version.parse();
+                        let text = |_| format!("`{value}`: expected NAME or NAME:VERSION");
+                        (name.to_owned(), Some(version.map_err(text)?))
+                    }
+                }),
+                ("note", note) if note.len() <= LONGEST_NOTE && !note.contains(char::is_control) => {
+                    wish.note = Some(note.into());
+                }
+                ("note", _) => return Err(format!("the note is more than a line of {LONGEST_NOTE} bytes")),
+                ("persist", "true") => wish.persist = true,
+                ("persist", "false") => wish.persist = false,
+                _ => {
+                    return Err(format!(
+                        "unknown parameter `{name}={value}`: there are `model=NAME[:VERSION]`, `note=TEXT` and `persist=true|false`"
+                    ));
+                }
+            }
+        }
+        Ok(wish)
+    }
+}
+
+/// What the routes for swaps have in common: is it an order, whom is it for, what does it say?
+struct Taken {
+    endpoint: Arc<Endpoint>,
+    wish: Wish,
+    order: Order,
+}
+
+type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+
+impl Taken {
+    fn take(
+        served: &Served,
+        name: &str,
+        query: Pairs,
+        headers: &HeaderMap,
+        origin: Origin,
+    ) -> Result<Taken, Response> {
+        if let Some(refusal) = from_a_page(headers) {
+            return Err(refusal);
+        }
+        let invalid = |text| refused(StatusCode::BAD_REQUEST, "invalid_input", text);
+        let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
+        let wish = Wish::parse(pairs).map_err(invalid)?;
+        let endpoint = find(served, name).ok_or_else(|| no_such_endpoint(name))?;
+        let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok()).map(str::trim);
+        let expected = expected.filter(|tag| *tag != "*").map(|tag| tag.trim_matches('"').to_owned());
+        let order = Order { origin, note: wish.note.clone(), expected };
+        Ok(Taken { endpoint, wish, order })
+    }
+}
+
+async fn swap(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+    query: Pairs,
+    request: Request,
+) -> Response {
+    let taken = Taken::take(&served, &name, query, request.headers(), Origin::Admin);
+    let Taken { endpoint, wish, order } = match taken {
+        Ok(taken) => taken,
+        Err(refusal) => return refusal,
+    };
+    let file = endpoint.config.plugin.clone().filter(|_| wish.persist);
+    if wish.persist && file.is_none() {
+        let text = format!(
+            "endpoint `{name}` is configured without a handler's file, so nothing can be written to it"
+        );
+        return refused(StatusCode::CONFLICT, "refused", text);
+    }
+    let plugin = match to_bytes(request.into_body(), LARGEST_COMPONENT).await {
+        Ok(plugin) => plugin,
+        Err(error) => {
+            let text =
+                format!("the component cannot be read, or is longer than {LARGEST_COMPONENT} bytes: {error}");
+            return refused(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text);
+        }
+    };
+    let change = Change { plugin: Some(plugin.clone()), models: wish.models };
+    carry_out(&served, async move {
+        let swapped = endpoint.swap(change, &order).await?;
+        match file {
+            Some(file) => persist(plugin, file).await.map(|()| swapped),
+            None => Ok(swapped),
+        }
+    })
+    .await
+}
+
+async fn reload(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+    query: Pairs,
+    headers: HeaderMap,
+) -> Response {
+    let Taken { endpoint, wish, order } = match Taken::take(&served, &name, query, &headers, Origin::Admin) {
+        Ok(taken) => taken,
+        Err(refusal) => return refusal,
+    };
+    carry_out(&served, async move {
+        match wish.models.is_empty() {
+            true => endpoint.reload(&order).await,
+            false => endpoint.swap(Change { plugin: None, models: wish.models }, &order).await,
+        }
+    })
+    .await
+}
+
+async fn rollback(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+    query: Pairs,
+    headers: HeaderMap,
+) -> Response {
+    match Taken::take(&served, &name, query, &headers, Origin::Rollback) {
+        Ok(Taken { endpoint, order, .. }) => {
+            carry_out(&served, async move { endpoint.rollback(&order).await }).await
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+/// What an order to load may say beside its path.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LoadQuery {
+    version: Option<u64>,
+}
+
+async fn load_model(
+    State(served): State<Arc<Served>>,
+    Path((endpoint, model)): Path<(String, String)>,
+    query: Result<Query<LoadQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refusal) = from_a_page(&headers) {
+        return refusal;
+    }
+    let Query(LoadQuery { version }) = match query {
+        Ok(query) => query,
+        Err(error) => return refused(StatusCode::BAD_REQUEST, "invalid_input", error.body_text()),
+    };
+    let Some(endpoint) = find(&served, &endpoint) else { return no_such_endpoint(&endpoint) };
+    let order = Order::by(Origin::Admin);
+    let loading = async move { endpoint.load_model(&model, version, &order).await };
+    named(carry_out_raw(&served, loading).await, "loaded")
+}
+
+async fn unload_model(
+    State(served): State<Arc<Served>>,
+    Path((endpoint, model)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    if let Some(refusal) = from_a_page(&headers) {
+        return refusal;
+    }
+    let Some(endpoint) = find(&served, &endpoint) else { return no_such_endpoint(&endpoint) };
+    let order = Order::by(Origin::Admin);
+    let unloading = async move { endpoint.unload_model(&model, &order).await };
+    named(carry_out_raw(&served, unloading).await, "unloaded")
+}
+
+/// Why an order was not carried out.
+enum Refusal {
+    Deploy(DeployError),
+    /// It was published, and its file could not be written.
+    Persist(String),
+    /// A defect of this host.
+    Lost,
+}
+
+impl From<DeployError> for Refusal {
+    fn from(error: DeployError) -> Refusal {
+        Refusal::Deploy(error)
+    }
+}
+
+/// Carries an order out to its end, whatever becomes of this request.
+async fn carry_out_raw<E: Into<Refusal> + Send + 'static>(
+    served: &Served,
+    order: impl Future<Output = Result<Swapped, E>> + Send + 'static,
+) -> Result<Swapped, Refusal> {
+    match served.runtime.spawn(order).await {
+        Ok(outcome) => outcome.map_err(Into::into),
+        Err(_) => Err(Refusal::Lost),
+    }
+}
+
+async fn carry_out<E: Into<Refusal> + Send + 'static>(
+    served: &Served,
+    order: impl Future<Output = Result<Swapped, E>> + Send + 'static,
+) -> Response {
+    match carry_out_raw(served, order).await {
+        Ok(swapped) => {
+            let digest = swapped.digest.clone();
+            with_etag(Json(swapped).into_response(), digest.as_deref())
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+/// The answer to an order that has a word of its own for what it did.
+fn named(outcome: Result<Swapped, Refusal>, done: &str) -> Response {
+    match outcome {
+        Ok(swapped) => {
+            let outcome = if swapped.is_new() { done } else { swapped.outcome };
+            Json(json!({ "outcome": outcome, "generation": swapped.generation })).into_response()
+        }
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let error = match self {
+            Refusal::Deploy(error) => error,
+            Refusal::Persist(text) => {
+                return refused(StatusCode::INTERNAL_SERVER_ERROR, "not_persisted", text);
+            }
+            Refusal::Lost => {
+                let text = "the order came to no end; the log says why".to_owned();
+                return refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", text);
+            }
+        };
+        let (status, code) = match &error {
+            DeployError::NoSuchModel { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            DeployError::Expected { .. } => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
+            _ => (StatusCode::CONFLICT, "refused"),
+        };
+        tracing::error!("order of the operator refused: {error}");
+        let body = json!({ "error": error.to_string(), "code": code, "step": error.step() });
+        (status, Json(body)).into_response()
+    }
+}
+
+/// Writes the handler that was published to the endpoint's file: the whole of it or nothing, whenever the process ends.
+async fn persist(plugin: Bytes, file: std::path::PathBuf) -> Result<(), Refusal> {
+    let write = move || -> std::io::Result<()> {
+        let folder =
+            file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(FsPath::new("."));
+        let mut beside = tempfile::Builder::new().prefix(".modelhost-").tempfile_in(folder)?;
+        beside.write_all(&plugin)?;
+        if let Ok(metadata) = std::fs::metadata(&file) {
+            beside.as_file().set_permissions(metadata.permissions())?;
+        }
+        beside.as_file().sync_all()?;
+        beside.persist(&file)?;
+        // The name is on disk when its folder is.
+        std::fs::File::open(folder)?.sync_all()
+    };
+    let written = tokio::task::spawn_blocking(write).await;
+    let written = written.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+    written.map_err(|error| {
+        Refusal::Persist(format!(
+            "the handler serves, but its file could not be written: {error}; after a restart the old one would serve"
+        ))
+    })
+}
+
+/// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
+/// and says with every one where the page came from; the operator's tools do not.
+pub(in crate::server) fn from_a_page(headers: &HeaderMap) -> Option<Response> {
+    let text = "orders from web pages are not taken".to_owned();
+    headers.contains_key(ORIGIN).then(|| refused(StatusCode::FORBIDDEN, "forbidden", text))
+}
+
+fn find(served: &Served, name: &str) -> Option<Arc<Endpoint>> {
+    served.endpoints.iter().find(|endpoint| endpoint.config.name == name).cloned()
+}
+
+fn no_such_endpoint(name: &str) -> Response {
+    refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`"))
+}
+
+fn refused(status: StatusCode, code: &str, error: String) -> Response {
+    (status, Json(json!({ "error": error, "code": code }))).into_response()
+}
+
+/// Names the current handler, for an order on the condition that it is still that one.
+fn with_etag(mut response: Response, digest: Option<&str>) -> Response {
+    if let Some(tag) = digest.and_then(|digest| HeaderValue::try_from(format!("\"{digest}\"")).ok()) {
+        response.headers_mut().insert(ETAG, tag);
+    }
+    response
+}
