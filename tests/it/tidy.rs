@@ -9,7 +9,7 @@ use e2e::root;
 const MOST_LINES: usize = 500;
 
 /// A dependency, and the only files of the host that name it: prefixes of paths under `host/src`.
-const QUARANTINES: [(&str, &[&str]); 23] = [
+const QUARANTINES: [(&str, &[&str]); 26] = [
     ("wasmtime", &["plugin"]),
     ("wasmtime_wasi", &["plugin"]),
     ("ort", &["model/onnx"]),
