@@ -94,6 +94,16 @@ pub struct Served {
 }
 
 impl Served {
+    /// The keys that open one endpoint at least; none if one of them stands open to all.
+    fn every_key(&self) -> Keys {
+        match self.endpoints.iter().any(|endpoint| endpoint.config.keys.is_empty()) {
+            true => Keys::default(),
+            false => {
+                self.endpoints.iter().fold(Keys::default(), |all, endpoint| all.and(&endpoint.config.keys))
+            }
+        }
+    }
+
     /// All metrics in Prometheus' text format, up to date.
     fn render_metrics(&self) -> String {
         for endpoint in &self.endpoints {

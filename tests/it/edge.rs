@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use e2e::frames::{
-    END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, Http2, RST_STREAM, SETTINGS, is_ok, post,
+    DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, Http2, RST_STREAM, SETTINGS, is_ok, post,
 };
 use e2e::load::{Load, Pattern, assert_echoed};
 use e2e::wire::{self, Wire};
@@ -263,6 +263,46 @@ fn streams_are_limited_and_taking_them_back_fast_ends_the_connection() {
     };
     reset().unwrap_err();
     unharmed(neighbour);
+}
+
+/// Whatever else its client does on the connection, a response that nobody takes is not held for ever.
+#[test]
+fn a_stream_that_nobody_reads_ends_a_connection_that_is_alive() {
+    let host = serve("idle_timeout = '1s'");
+    let neighbour = neighbour(&host);
+    let mut frames = Http2::begin(connect(&host)).unwrap();
+    // A window of 100 bytes a stream: a setting's number, its value.
+    let window = |bytes: u32| [&[0, 4], bytes.to_be_bytes().as_slice()].concat();
+    frames.send(SETTINGS, 0, 0, &window(100)).unwrap();
+    let body = vec![b'x'; 10_000];
+    frames.send(HEADERS, END_HEADERS, 1, &post("/echo", &[])).unwrap();
+    frames.send(DATA, END_STREAM, 1, &body).unwrap();
+    assert!(is_ok(&frames.receive_kind(HEADERS).unwrap()));
+    let mut busy = || -> std::io::Result<()> {
+        for id in (3..).step_by(2) {
+            // Refused at once, in fewer bytes than the window: a sign of life.
+            frames.send(HEADERS, END_HEADERS | END_STREAM, id, &post("/none", &[]))?;
+            while frames.receive()?.stream != id {}
+        }
+        Ok(())
+    };
+    busy().unwrap_err();
+    unharmed(neighbour);
+}
+
+/// A refusal is read on a connection that goes on, though nobody wanted the body.
+#[test]
+fn small_bodies_that_nobody_wants_do_not_cost_the_connection() {
+    let host = serve("");
+    for (address, path, status) in
+        [(&host.url, "/none", 404), (&host.url, "/v1/models/none:predict", 404), (&host.admin, "/none", 404)]
+    {
+        let mut wire = Wire::connect(address).unwrap();
+        for _ in 0..3 {
+            wire.send(&wire::post(path, &[], &"x".repeat(30_000))).unwrap();
+            assert_eq!(wire.read().unwrap().status, status, "{path}");
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! Invariants: a connection is never closed between a request and the end of its response, unless the client has stopped to
 //! take it or the drain itself times out; at most [`Limits::max_connections`] are open, the others wait in the kernel.
 
+mod bodies;
 mod connection;
 mod socket;
 
@@ -272,6 +273,11 @@ impl Open {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for watched in &mut *watched {
             let Some(connection) = watched.connection.upgrade() else { continue };
+            if connection.untaken.longest() >= self.idle_timeout {
+                // Whatever else it does: what it does not take is held for it.
+                connection.wish(CUT);
+                continue;
+            }
             let signs = connection.signs.load(Ordering::Relaxed);
             if signs != watched.signs || connection.in_flight.load(Ordering::Relaxed) > 0 {
                 (watched.signs, watched.silent_since) = (signs, now);

@@ -3,7 +3,8 @@
 //! Place in the flow: `connection → [intake] → codec → method`. A message names its model, so no endpoint's door can be
 //! knocked at before the message is there; this is the door until then.
 //! Invariants: at most as many messages are arriving in pieces, on all connections together, as all endpoints together take
-//! requests, so what has arrived of them is bounded like the bodies of requests over HTTP. A message that is longer than any
+//! requests, so what has arrived of them is bounded like the bodies of requests over HTTP; whoever no endpoint lets in takes none of
+//! their places. A message that is longer than any
 //! endpoint takes is refused by its announced length. A message that stops to arrive ends its call, a stream between two
 //! messages may rest for ever; when the drain begins it is given as long as an idle connection.
 
@@ -23,7 +24,9 @@ use tokio::time::Sleep;
 
 use super::failure;
 use crate::error::{Code, RequestError, Stage};
+use crate::keys::Keys;
 use crate::server::Served;
+use crate::server::http::presented;
 use crate::server::listen::{Drain, LINGER};
 
 /// What a message may have beside its tensors: names, shapes, parameters.
@@ -48,6 +51,8 @@ pub(super) struct Intake {
     most: usize,
     arriving: AtomicUsize,
     drain: Drain,
+    /// The keys of all endpoints; none if one of them stands open.
+    keys: Keys,
 }
 
 impl Intake {
@@ -60,6 +65,7 @@ impl Intake {
             most: limits().map(|limits| limits.concurrency + limits.queue).sum(),
             arriving: AtomicUsize::new(0),
             drain: served.drain.clone(),
+            keys: served.every_key(),
         }
     }
 
@@ -80,7 +86,9 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
         headers.remove("grpc-accept-encoding");
     }
     let is_stream = STREAMS.contains(&request.uri().path());
-    next.run(request.map(|body| Body::new(Watched::new(body, intake, arrived, is_stream)))).await
+    let is_known = intake.keys.admit(presented(request.headers()));
+    let watched = |body| Body::new(Watched { is_stream, is_known, ..Watched::new(body, intake, arrived) });
+    next.run(request.map(watched)).await
 }
 
 /// The body of a call.
@@ -89,6 +97,8 @@ struct Watched {
     intake: Arc<Intake>,
     arrived: Instant,
     is_stream: bool,
+    /// Whether an endpoint may let it in.
+    is_known: bool,
     /// What has come of the prefix of the next message.
     prefix: [u8; PREFIX],
     prefix_length: usize,
@@ -114,12 +124,13 @@ impl Drop for Place {
 }
 
 impl Watched {
-    fn new(body: Body, intake: Arc<Intake>, arrived: Instant, is_stream: bool) -> Watched {
+    fn new(body: Body, intake: Arc<Intake>, arrived: Instant) -> Watched {
         Watched {
             body,
             intake,
             arrived,
-            is_stream,
+            is_stream: false,
+            is_known: false,
             prefix: [0; PREFIX],
             prefix_length: 0,
             left: 0,
@@ -175,6 +186,10 @@ impl Watched {
     }
 
     fn take_place(&mut self) -> Result<(), RequestError> {
+        if !self.is_known {
+            let message = "every endpoint wants a key: send `authorization: Bearer KEY`";
+            return Err(RequestError::new(Code::Unauthorized, Stage::Admit, message));
+        }
         let most = self.intake.most;
         let more = |arriving| (arriving < most).then_some(arriving + 1);
         match self.intake.arriving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {

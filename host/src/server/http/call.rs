@@ -9,11 +9,11 @@
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as HttpResponse;
@@ -32,8 +32,6 @@ use crate::request::{Form, Head, Input, Output, Request, Response, until};
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
-/// A body up to this length is let in even if nobody wants it, if it comes within that time.
-const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
 /// Most that is set aside for a body on the strength of its announced length; a longer one has to come first.
 const SET_ASIDE: usize = 1 << 20;
 
@@ -89,13 +87,7 @@ pub(super) async fn serve(
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    let visit = match endpoint.knock(presented(&parts.headers)) {
-        Ok(visit) => visit,
-        Err(refusal) => {
-            pour_away(&parts, body).await;
-            return Err(refusal);
-        }
-    };
+    let visit = endpoint.knock(presented(&parts.headers))?;
     let body = match receive(&mut parts, body, limits.body, deadline).await {
         Ok(Some(body)) => body,
         // The client is gone. `visit`, dropped here, counts it as such, and nobody will read this.
@@ -152,13 +144,7 @@ async fn receive(
     limit: usize,
     deadline: Instant,
 ) -> Result<Option<Bytes>, RequestError> {
-    let coding = match Coding::of_body(&parts.headers) {
-        Ok(coding) => coding,
-        Err(refusal) => {
-            pour_away(parts, body).await;
-            return Err(refusal);
-        }
-    };
+    let coding = Coding::of_body(&parts.headers)?;
     let body = read_body(body, limit, deadline).await?;
     let (Some(coding), Some(packed)) = (coding, &body) else { return Ok(body) };
     // Whoever reads them reads the body as it is now.
@@ -220,15 +206,6 @@ fn is_malformed(error: &(dyn Error + 'static)) -> bool {
     std::iter::successors(Some(error), |&error| error.source())
         .filter_map(|error| error.downcast_ref::<io::Error>())
         .any(|error| matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
-}
-
-/// Lets a small body arrive that nobody wants: a connection with a body half read would have to be closed, and its client
-/// might never see the answer. A client that asks first has not sent its body, and is not to be told to.
-pub(super) async fn pour_away(parts: &Parts, mut body: Body) {
-    let (length, time) = SMALL;
-    if !parts.headers.contains_key(EXPECT) && body.size_hint().upper().is_some_and(|upper| upper <= length) {
-        let _ = until(Instant::now() + time, async { while let Some(Ok(_)) = body.frame().await {} }).await;
-    }
 }
 
 pub(super) fn into_http(response: Response) -> HttpResponse {

@@ -120,7 +120,6 @@ async fn run(
     let entry = match entry {
         Ok(entry) => entry,
         Err(failure) => {
-            call::pour_away(&parts, body).await;
             let mut response = error::respond(failure, &id, served, None, arrived);
             call::sign(response.headers_mut(), &id, None);
             return response;

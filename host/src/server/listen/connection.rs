@@ -5,22 +5,21 @@
 //! touch nothing in common.
 
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
 use axum::body::Body;
 use axum::http::Version;
-use axum::http::header::{CONNECTION, HeaderValue};
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use axum::http::header::{CONNECTION, EXPECT, HeaderValue};
+use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
+use super::bodies::{Arriving, Leaving, Untaken};
 use super::socket::{Socket, Stream};
 use super::{Drain, Edge};
 use crate::server::front::Front;
@@ -62,6 +61,8 @@ pub(super) struct Connection {
     pub(super) in_body: AtomicBool,
     /// Whether the client will send nothing more.
     pub(super) is_half_closed: AtomicBool,
+    /// Responses over HTTP/2 that its client has not taken.
+    pub(super) untaken: Untaken,
     /// One of [`GO_ON`], [`FINISH`], [`CUT`].
     wish: AtomicU8,
     /// Wakes the connection's task to look at the wish. Costs a request an atomic operation, where a channel would
@@ -82,6 +83,7 @@ impl Connection {
             is_http11: AtomicBool::new(false),
             in_body: AtomicBool::new(false),
             is_half_closed: AtomicBool::new(false),
+            untaken: Untaken::new(),
             wish: AtomicU8::new(GO_ON),
             woken: AtomicWaker::new(),
         }
@@ -176,12 +178,13 @@ async fn respond(
     request: hyper::Request<Incoming>,
 ) -> Result<axum::http::Response<Leaving>, Infallible> {
     let connection = &in_flight.0;
-    let arriving = |body| Body::new(Arriving { body, connection: connection.clone() });
+    let is_awaited = request.headers().contains_key(EXPECT);
+    let arriving = |body| Body::new(Arriving::new(body, connection.clone(), is_awaited));
     let mut response = connection.front.answer(request.map(arriving)).await;
     if connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Leaving { body, connection: connection.clone(), is_resting: false }))
+    Ok(response.map(|body| Leaving::new(body, connection.clone())))
 }
 
 /// A request between its head and its response; ends also if it is dropped.
@@ -201,82 +204,5 @@ impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.signs.fetch_add(1, Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A request's body, which tells its connection when all of it is there.
-struct Arriving {
-    body: Incoming,
-    connection: Arc<Connection>,
-}
-
-impl HttpBody for Arriving {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
-        if frame.is_none() || self.body.is_end_stream() {
-            self.connection.in_body.store(false, Ordering::Relaxed);
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// A response's body. While it has nothing to say, as a stream between two messages, its request is in flight: its client is
-/// not silent, the host is.
-struct Leaving {
-    body: Body,
-    connection: Arc<Connection>,
-    is_resting: bool,
-}
-
-impl Leaving {
-    fn rest(&mut self, is_resting: bool) {
-        match (std::mem::replace(&mut self.is_resting, is_resting), is_resting) {
-            (false, true) => self.connection.in_flight.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.connection.in_flight.fetch_sub(1, Ordering::Relaxed),
-            _ => return,
-        };
-        self.connection.signs.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl HttpBody for Leaving {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        let frame = Pin::new(&mut self.body).poll_frame(context);
-        self.rest(frame.is_pending());
-        frame
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for Leaving {
-    fn drop(&mut self) {
-        self.rest(false);
     }
 }

@@ -28,7 +28,8 @@ const PREFACE: &[u8] = b"PRI";
 
 /// What a client that has gone returns, and one that waits passes over (RFC 9110, section 15.2).
 const ARE_YOU_THERE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// Between asking whether a client is there and looking for the answer, at first and at most; doubled each time.
+/// Before asking whether a client is there, and before looking for the answer, at first and at most; doubled each time.
+/// Most have their answer before they are asked.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
 /// After a pause of this length what has come of a body has been read, too: the rest will not come.
@@ -69,14 +70,17 @@ impl Socket {
         loop {
             let (least, most) = PAUSE;
             let pause = match &mut self.next_look {
-                None => least,
+                None => {
+                    self.next_look = Some((Box::pin(tokio::time::sleep(least)), Duration::ZERO));
+                    continue;
+                }
                 Some((timer, pause)) => {
                     ready!(timer.as_mut().poll(context));
                     // Half a request is none.
                     if connection.in_body.load(Ordering::Relaxed) && *pause >= LONGEST_IN_BODY {
                         return Poll::Ready(());
                     }
-                    (*pause * 2).min(most)
+                    (*pause * 2).clamp(least, most)
                 }
             };
             // An answer that the client has not taken yet is not to be broken.

@@ -1,0 +1,224 @@
+//! The bodies of a connection's requests and responses, and what they tell of its client.
+//!
+//! Place in the flow: between hyper and the site, around every body.
+//! In: a request's body. Out: the same, which tells its connection when all of it is there; one that nobody wanted is let in
+//! nevertheless if it is small, for a connection with half a body unread would have to be closed, and its client might never
+//! see the answer.
+//! In: a response's body. Out: the same, which tells its connection while it has nothing to say, and over HTTP/2, where one
+//! connection carries many, since when its client has taken nothing of it.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
+use tokio::runtime::Handle;
+
+use super::connection::Connection;
+
+/// A body up to this length is let in even if nobody wants it, if it comes within that time.
+const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
+/// Most of a response that HTTP/2 gets at a time: what it got it holds, whether or not the client takes it.
+const PIECE: usize = 16 << 10;
+/// In place of a time: the host has nothing to say, so there is nothing to take.
+const RESTING: u64 = u64::MAX;
+
+/// A request's body.
+pub(super) struct Arriving {
+    /// `None` once it is let in for nobody.
+    body: Option<Incoming>,
+    connection: Arc<Connection>,
+    /// Whether its client sends it only when told to.
+    is_awaited: bool,
+}
+
+impl Arriving {
+    pub(super) fn new(body: Incoming, connection: Arc<Connection>, is_awaited: bool) -> Arriving {
+        Arriving { body: Some(body), connection, is_awaited }
+    }
+}
+
+impl HttpBody for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(None) };
+        let frame = ready!(Pin::new(&mut *body).poll_frame(context));
+        if frame.is_none() || body.is_end_stream() {
+            self.connection.in_body.store(false, Ordering::Relaxed);
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.as_ref().map_or_else(SizeHint::default, HttpBody::size_hint)
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        let (length, time) = SMALL;
+        // Streams of HTTP/2 end without harm to each other.
+        let is_wanted = |body: &Incoming| {
+            !body.is_end_stream()
+                && !self.is_awaited
+                && !self.connection.is_http2.load(Ordering::Relaxed)
+                && body.size_hint().upper().is_some_and(|upper| upper <= length)
+        };
+        if let Some(body) = self.body.take_if(|body| is_wanted(body))
+            && let Ok(runtime) = Handle::try_current()
+        {
+            // Dropped again after this, it is let go.
+            let mut rest = Arriving::new(body, self.connection.clone(), true);
+            runtime.spawn(async move {
+                let all = async {
+                    while let Some(Ok(_)) =
+                        std::future::poll_fn(|context| Pin::new(&mut rest).poll_frame(context)).await
+                    {
+                    }
+                };
+                // What has not come by then is not waited for.
+                let _ = tokio::time::timeout(time, all).await;
+            });
+        }
+    }
+}
+
+/// A response's body. While it has nothing to say, as a stream between two messages, its request is in flight: its client is
+/// not silent, the host is.
+pub(super) struct Leaving {
+    body: Body,
+    connection: Arc<Connection>,
+    is_resting: bool,
+    /// Over HTTP/2.
+    pieces: Option<Pieces>,
+}
+
+/// A response in pieces.
+struct Pieces {
+    /// Of a frame, what has not been handed on.
+    rest: Bytes,
+    asked: Arc<AtomicU64>,
+}
+
+impl Leaving {
+    pub(super) fn new(body: Body, connection: Arc<Connection>) -> Leaving {
+        let is_whole = body.is_end_stream() || !connection.is_http2.load(Ordering::Relaxed);
+        let pieces = (!is_whole).then(|| Pieces { rest: Bytes::new(), asked: connection.untaken.add() });
+        Leaving { body, connection, is_resting: false, pieces }
+    }
+
+    fn rest(&mut self, is_resting: bool) {
+        if let Some(pieces) = &self.pieces {
+            let now = if is_resting { RESTING } else { self.connection.untaken.now() };
+            pieces.asked.store(now, Ordering::Relaxed);
+        }
+        match (std::mem::replace(&mut self.is_resting, is_resting), is_resting) {
+            (false, true) => self.connection.in_flight.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.connection.in_flight.fetch_sub(1, Ordering::Relaxed),
+            _ => return,
+        };
+        self.connection.signs.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl HttpBody for Leaving {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = &mut *self;
+        let has_rest = this.pieces.as_ref().is_some_and(|pieces| !pieces.rest.is_empty());
+        let mut frame = match has_rest {
+            true => Poll::Ready(Some(Ok(Frame::data(Bytes::new())))),
+            false => Pin::new(&mut this.body).poll_frame(context),
+        };
+        this.rest(frame.is_pending());
+        if let (Some(pieces), Poll::Ready(Some(Ok(frame)))) = (&mut this.pieces, &mut frame)
+            && let Some(data) = frame.data_mut()
+        {
+            if has_rest {
+                std::mem::swap(data, &mut pieces.rest);
+            }
+            if data.len() > PIECE {
+                pieces.rest = data.split_off(PIECE);
+            }
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.pieces.as_ref().is_none_or(|pieces| pieces.rest.is_empty()) && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = self.pieces.as_ref().map_or(0, |pieces| pieces.rest.len() as u64);
+        let mut hint = self.body.size_hint();
+        if rest > 0 {
+            let upper = hint.upper().map(|upper| upper.saturating_add(rest));
+            hint.set_lower(hint.lower().saturating_add(rest).min(upper.unwrap_or(u64::MAX)));
+            if let Some(upper) = upper {
+                hint.set_upper(upper);
+            }
+        }
+        hint
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.rest(false);
+    }
+}
+
+/// The responses of one connection of HTTP/2 that are not wholly handed on, and when each was last asked for more. The lock is
+/// the connection's own, taken once a response.
+pub(super) struct Untaken {
+    since: Instant,
+    responses: Mutex<Vec<Weak<AtomicU64>>>,
+}
+
+impl Untaken {
+    pub(super) fn new() -> Untaken {
+        Untaken { since: Instant::now(), responses: Mutex::default() }
+    }
+
+    /// Milliseconds since the connection began.
+    fn now(&self) -> u64 {
+        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(RESTING - 1)
+    }
+
+    fn add(&self) -> Arc<AtomicU64> {
+        let asked = Arc::new(AtomicU64::new(self.now()));
+        let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
+        // Ended ones are forgotten when the list would have to grow.
+        if responses.len() == responses.capacity() {
+            responses.retain(|response| response.strong_count() > 0);
+        }
+        responses.push(Arc::downgrade(&asked));
+        asked
+    }
+
+    /// For how long the client has taken nothing of the response that it has left alone for the longest.
+    pub(super) fn longest(&self) -> Duration {
+        let now = self.now();
+        let responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
+        let asked = responses.iter().filter_map(Weak::upgrade).map(|asked| asked.load(Ordering::Relaxed));
+        Duration::from_millis(asked.map(|asked| now.saturating_sub(asked)).max().unwrap_or_default())
+    }
+}
