@@ -16,7 +16,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist host examples guests demo test bench gpu-check fuzz ci fmt lint doc supply-chain tensorflow clean
+.PHONY: help setup build dist host examples guests demo test bench gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,11 @@ bench: build ## measure the host against a native server without WebAssembly
 
 gpu-check: ## everything that needs a GPU: tests and measurements, see docs/gpu.md
 	@scripts/gpu-check.sh $(GPU_CHECK)
+
+soak: build ## minutes of swaps, shadows and hostile handlers under full load; wants a machine of its own
+	@scripts/onnxruntime.sh
+	@echo "==> soaking"
+	cargo test --release --workspace --test it -- --ignored --nocapture --test-threads 1 soak::
 
 fuzz: ## fuzz what reads bytes of strangers, see tests/fuzz/README.md
 	@scripts/fuzz.sh $(FUZZ)

@@ -41,6 +41,7 @@ mod sandbox;
 mod schema;
 mod schemathesis;
 mod shutdown;
+mod soak;
 mod start;
 mod swap;
 mod tensorflow;
