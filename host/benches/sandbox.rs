@@ -36,7 +36,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new(&Config { cache_dir: None }, 8)?;
+    let sandbox = Sandbox::new(&Config::default(), 8)?;
     let iris = load(&sandbox, "iris-wasm", Isolation::Worker).await?;
     let fresh = load(&sandbox, "iris-wasm", Isolation::Request).await?;
     let echo = load(&sandbox, "tests/echo", Isolation::Worker).await?;

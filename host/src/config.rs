@@ -75,7 +75,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     let config = app::Config {
         server: server_config(&mut sources, &file.process),
         endpoints: endpoints(&mut sources, &file),
-        plugin: plugin::Config { cache_dir: cache_dir(&mut sources, &file.process) },
+        plugin: plugin_config(&mut sources, &file.process),
         model: model::Config {
             onnxruntime: onnxruntime(&mut sources, &file.process),
             tensorflow: tensorflow(&mut sources, &file.process),
@@ -210,6 +210,14 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
 fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && covers
+}
+
+fn plugin_config(sources: &mut Sources<'_>, table: &Table) -> plugin::Config {
+    let size = sources.read(&set::CACHE_SIZE, table, read::size(1 << 20..=1 << 40));
+    plugin::Config {
+        cache_dir: cache_dir(sources, table),
+        cache_size: size.unwrap_or(plugin::Config::default().cache_size),
+    }
 }
 
 fn cache_dir(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {

@@ -7,6 +7,7 @@
 //! passed; a [`Lease`] that is not finished takes its instance with it.
 
 mod bindings;
+mod cache;
 mod context;
 mod convert;
 mod deadline;
@@ -105,10 +106,18 @@ impl Default for Limits {
 }
 
 /// What all handlers of a process share.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where compiled components are kept; `None` switches the cache off.
     pub cache_dir: Option<PathBuf>,
+    /// Most bytes they may take there.
+    pub cache_size: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config { cache_dir: None, cache_size: 1 << 30 }
+    }
 }
 
 /// What a handler may know of its endpoint, and what it may use.
@@ -415,8 +424,7 @@ fn compile(sandbox: &Sandbox, bytes: &[u8]) -> Result<Component, LoadError> {
     match bytes.strip_prefix(MAGIC) {
         None => Err(LoadError::NotWasm),
         Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
-        Some(_) => Component::from_binary(&sandbox.engine, bytes)
-            .map_err(|error| LoadError::Compile(format!("{error:#}"))),
+        Some(_) => sandbox.component(bytes).map_err(|error| LoadError::Compile(format!("{error:#}"))),
     }
 }
 

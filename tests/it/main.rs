@@ -10,6 +10,7 @@
 )]
 
 mod batching;
+mod cache;
 mod check;
 mod cli;
 mod content_types;

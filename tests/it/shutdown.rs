@@ -207,7 +207,7 @@ fn a_killed_host_leaves_nothing_that_hinders_the_next() {
         for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
             if path.is_dir() {
                 folders.push(path);
-            } else {
+            } else if path.extension().is_some_and(|extension| extension == "code") {
                 let file = File::options().write(true).open(&path).unwrap();
                 file.set_len(file.metadata().unwrap().len() / 2).unwrap();
                 cut += 1;

@@ -38,6 +38,9 @@ const QUARANTINES: [(&str, &[&str]); 26] = [
     ("tracing_subscriber", &["telemetry/logs"]),
 ];
 
+/// The only files of the host with unsafe code: prefixes of paths under `host/src`.
+const UNSAFE: [&str; 4] = ["plugin/cache.rs", "model/onnx/pinned.rs", "model/tensorflow/api", "main.rs"];
+
 /// Every file under `folder` of the repository that a person wrote, in order.
 fn files(folder: &str) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -232,6 +235,31 @@ fn each_big_dependency_stays_in_its_place() {
         assert!(used, "nothing uses `{name}`: take it out of the list");
     }
     assert_none("a dependency is named only in its place", wrong);
+}
+
+#[test]
+fn unsafe_code_stays_in_its_places() {
+    let source = root().join("host/src");
+    let mut wrong = Vec::new();
+    for place in UNSAFE {
+        let inside =
+            |path: &&PathBuf| path.strip_prefix(&source).unwrap().to_str().unwrap().starts_with(place);
+        let has = rust_files("host/src").iter().filter(inside).any(|path| is_unsafe(path));
+        assert!(has, "`{place}` has no unsafe code: take it out of the list");
+    }
+    for path in rust_files("host/src") {
+        let inner = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        if is_unsafe(&path) && !UNSAFE.iter().any(|place| inner.starts_with(place)) {
+            wrong.push(short(&path));
+        }
+    }
+    assert_none("unsafe code is only where ARCHITECTURE.md says", wrong);
+}
+
+fn is_unsafe(path: &Path) -> bool {
+    let word =
+        |line: &String| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
+    code(path).iter().any(word)
 }
 
 #[test]

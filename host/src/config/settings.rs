@@ -256,6 +256,8 @@ settings! {
         "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in `info,host::deploy=debug`.";
     CACHE_DIR: Process, "cache-dir", "plugin.cache_dir", Kind::Value("DIR|none"), "${XDG_CACHE_HOME:-~/.cache}/modelhost",
         "Where compiled handlers are kept for the next start; nobody else may be able to write there. `none` keeps none.";
+    CACHE_SIZE: Process, "cache-size", "plugin.cache_size", Kind::Value("SIZE"), "1GiB",
+        "Most bytes that compiled handlers take there; beyond it those go that were not used for longest.";
 }
 
 #[cfg(test)]

@@ -145,6 +145,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("log-format", "json", "\"json\"", "format: Json,"),
     ("log-level", "warn,host=debug", "\"warn,host=debug\"", r#"filter: "warn,host=debug","#),
     ("cache-dir", "DIR/cache", "\"cache\"", r#""DIR/cache","#),
+    ("cache-size", "2MiB", "\"2MiB\"", "cache_size: 2097152,"),
 ];
 
 #[test]
@@ -366,7 +367,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         app::Config {
             server: server::Config::default(),
             endpoints: vec![iris, other],
-            plugin: plugin::Config { cache_dir: None },
+            plugin: plugin::Config::default(),
             model: model::Config::default(),
             logs: logs::Config::default(),
         }

@@ -1,20 +1,18 @@
-//! The one wasm engine of the process: compiler settings, instance pool, compile cache, epoch ticker.
+//! The one wasm engine of the process: compiler settings, instance pool, epoch ticker.
 //!
 //! Place in the flow: built once at start; every handler is compiled by it and every instance comes from its pool.
-//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from a cache folder that
-//! this user owns and nobody else can write to, never from a caller.
+//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from its cache (`cache.rs`), never from a
+//! caller.
 
-use std::fs::{self, DirBuilder};
-use std::io;
 use std::num::NonZeroUsize;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use wasmtime::component::Component;
 use wasmtime::{
     Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
+use super::cache::{Cache, CacheError};
 use super::grants::Linkers;
 use super::{Config, deadline, project};
 
@@ -41,6 +39,7 @@ const KEEP_RESIDENT_BLIND: usize = 1 << 20;
 pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) linkers: Arc<Linkers>,
+    cache: Option<Arc<Cache>>,
 }
 
 /// Why the sandbox could not be set up.
@@ -53,9 +52,9 @@ pub enum SandboxError {
     Engine(wasmtime::Error),
     /// The compile cache's folder cannot be used.
     #[error(
-        "cannot use the compile cache in `{0}`: {1:#}\n  hint: compiled code runs as it is found; with `--cache-dir`, choose a folder that only this user can write to, or `none`"
+        "cannot use the compile cache in `{0}`: {1}\n  hint: compiled code runs as it is found; with `--cache-dir`, choose a folder that only this user can write to, or `none`"
     )]
-    Cache(String, wasmtime::Error),
+    Cache(String, String),
     /// No thread for the ticker.
     #[error("cannot start the epoch ticker: {0}")]
     Ticker(std::io::Error),
@@ -68,13 +67,36 @@ impl Sandbox {
     /// [`SandboxError`]; all of them are for the operator.
     pub fn new(config: &Config, instances: usize) -> Result<Sandbox, SandboxError> {
         project::remove_leftovers();
-        if let Some(folder) = &config.cache_dir {
-            open_cache(folder).map_err(|error| SandboxError::Cache(folder.display().to_string(), error))?;
-        }
         let engine = Engine::new(&engine_config(instances)).map_err(SandboxError::Engine)?;
         let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
         deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
-        Ok(Sandbox { engine, linkers: Arc::new(linkers) })
+        let cache = open_cache(config, &engine)?.map(Arc::new);
+        Ok(Sandbox { engine, linkers: Arc::new(linkers), cache })
+    }
+
+    /// Compiles a component, or takes it from the cache. Takes up to seconds of this thread.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub(super) fn component(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
+        match &self.cache {
+            Some(cache) => cache.component(&self.engine, bytes),
+            None => Component::from_binary(&self.engine, bytes),
+        }
+    }
+}
+
+/// The cache that is asked for, unless its folder cannot be had: what it saves is time only.
+fn open_cache(config: &Config, engine: &Engine) -> Result<Option<Cache>, SandboxError> {
+    let Some(folder) = &config.cache_dir else { return Ok(None) };
+    match Cache::open(folder, config.cache_size, engine) {
+        Ok(cache) => Ok(Some(cache)),
+        Err(CacheError::NotPrivate(why)) => Err(SandboxError::Cache(folder.display().to_string(), why)),
+        Err(CacheError::Io(error)) => {
+            tracing::warn!(folder = %folder.display(),
+                "no compile cache, handlers are compiled at every start: {error}");
+            Ok(None)
+        }
     }
 }
 
@@ -115,46 +137,4 @@ fn engine_config(instances: usize) -> EngineConfig {
         .pagemap_scan(Enabled::Auto);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
-}
-
-fn open_cache(folder: &Path) -> wasmtime::Result<PathBuf> {
-    if let Some(parent) = folder.parent() {
-        fs::create_dir_all(parent)?;
-    }
-    match DirBuilder::new().mode(0o700).create(folder) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
-        _ => {}
-    }
-    let folder = fs::canonicalize(folder)?;
-    // Whoever can write here can run native code as this user.
-    let metadata = fs::metadata(&folder)?;
-    if metadata.mode() & 0o022 != 0 {
-        wasmtime::bail!("other users can write to it");
-    }
-    // Whose this process is, a file that it makes tells.
-    if metadata.uid() != tempfile::tempfile_in(&folder)?.metadata()?.uid() {
-        wasmtime::bail!("it belongs to another user");
-    }
-    Ok(folder)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[test]
-    fn a_cache_folder_is_private_or_refused_and_never_changed() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache = folder.path().join("new/cache");
-        let mode = || fs::metadata(&cache).unwrap().mode() & 0o777;
-        assert!(open_cache(&cache).is_ok());
-        assert_eq!(mode(), 0o700);
-        for (given, usable) in [(0o755, true), (0o775, false), (0o757, false)] {
-            fs::set_permissions(&cache, fs::Permissions::from_mode(given)).unwrap();
-            assert_eq!(open_cache(&cache).is_ok(), usable, "{given:o}");
-            assert_eq!(mode(), given);
-        }
-    }
 }

@@ -1,0 +1,286 @@
+//! Compiled components, kept for the next start and shared by all processes of one user.
+//!
+//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles. In: a component's bytes. Out: the component,
+//! compiled: from the cache's folder if it is there, else by the compiler, and kept.
+//! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
+//! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
+//! engine; a folder or a key that others can get at is refused at start; whatever else is wrong costs a compilation and a warning,
+//! never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not at all.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{Hash as _, Hasher};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use wasmtime::Engine;
+use wasmtime::component::Component;
+
+/// What an entry begins with; another number for another layout.
+const FORMAT: &[u8; 8] = b"mhcode01";
+/// Bytes before an entry's machine code: the format and the seal.
+const HEADER: usize = FORMAT.len() + blake3::OUT_LEN;
+/// The file that holds the key of the seals.
+const KEY: &str = "key";
+/// What the name of an entry ends with.
+const ENTRY: &str = ".code";
+/// What the name of a file begins with that is still being written.
+const NEW: &str = "new-";
+/// A file that is being written for longer than this was left behind by a killed process.
+const ABANDONED: Duration = Duration::from_secs(600);
+/// How exactly the moment of the last use is kept: a hit does not write more often than this.
+const TOUCH: Duration = Duration::from_secs(600);
+
+/// The cache in one folder, for one engine.
+pub(super) struct Cache {
+    folder: PathBuf,
+    key: [u8; blake3::KEY_LEN],
+    /// What else than the component decides the machine code.
+    engine: blake3::Hash,
+    /// Most bytes that all entries may have together.
+    limit: u64,
+}
+
+/// Why a folder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CacheError {
+    /// Whoever can write there can run native code as this user.
+    #[error("{0}")]
+    NotPrivate(String),
+    /// The host goes on without a cache.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+impl Cache {
+    /// Opens the cache in `folder`, which is made if it is not there, with at most `limit` bytes for `engine`'s code.
+    ///
+    /// # Errors
+    /// [`CacheError`]
+    pub(super) fn open(folder: &Path, limit: u64, engine: &Engine) -> Result<Cache, CacheError> {
+        let folder = private_folder(folder)?;
+        let key = key(&folder)?;
+        let mut hasher = Blake3(blake3::Hasher::new());
+        engine.precompile_compatibility_hash().hash(&mut hasher);
+        let cache = Cache { folder, key, engine: hasher.0.finalize(), limit };
+        cache.remove_abandoned();
+        Ok(cache)
+    }
+
+    /// Compiles a component, or takes it from the folder.
+    ///
+    /// # Errors
+    /// The compiler's; none of the cache's own.
+    pub(super) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
+        let id = self.id(bytes);
+        match self.read(engine, &id) {
+            Ok(Some(component)) => {
+                tracing::debug!(entry = %id.to_hex(), "compiled component taken from the cache");
+                return Ok(component);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!(entry = %self.path(&id).display(),
+                "cannot use an entry of the compile cache, which is made anew: {error:#}"),
+        }
+        let component = Component::from_binary(engine, bytes)?;
+        match self.write(&id, &component) {
+            Ok(()) => tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache"),
+            Err(error) => tracing::warn!(folder = %self.folder.display(),
+                "cannot keep a compiled component: {error:#}"),
+        }
+        Ok(component)
+    }
+
+    /// What names the machine code of the component with these bytes.
+    fn id(&self, bytes: &[u8]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(FORMAT).update(self.engine.as_bytes()).update(bytes).finalize()
+    }
+
+    fn path(&self, id: &blake3::Hash) -> PathBuf {
+        self.folder.join(format!("{}{ENTRY}", id.to_hex()))
+    }
+
+    /// What only a holder of the key can write before `code`. The entry's name is sealed in, so that none passes for another.
+    fn seal(&self, id: &blake3::Hash, code: &[u8]) -> blake3::Hash {
+        let mut hasher = blake3::Hasher::new_keyed(&self.key);
+        hasher.update(FORMAT).update(id.as_bytes()).update(code).finalize()
+    }
+
+    /// The entry called `id`; `None` if there is none.
+    fn read(&self, engine: &Engine, id: &blake3::Hash) -> wasmtime::Result<Option<Component>> {
+        let mut file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(self.path(id)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut entry = Vec::new();
+        file.read_to_end(&mut entry)?;
+        let Some(code) = self.code(id, &entry) else {
+            wasmtime::bail!("it is not as this host wrote it");
+        };
+        #[expect(unsafe_code, reason = "machine code that this cache wrote")]
+        // SAFETY: `code` must be what `Component::serialize` made. It is, unchanged: its seal is one that only holders of the key can
+        // make, and the key and the folder are readable and writable by this user alone, who can run what code they like anyway.
+        // `code` is this process's own copy, checked and not read again. That it is of this version of wasmtime, with these
+        // settings and for this processor, its sealed name says, and `deserialize` checks it once more.
+        let component = unsafe { Component::deserialize(engine, code)? };
+        let now = SystemTime::now();
+        let used = file.metadata()?.modified()?;
+        if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
+            // Where nothing can be written, what goes first is what was written first.
+            let _ = file.set_modified(now);
+        }
+        Ok(Some(component))
+    }
+
+    /// The machine code in an entry, if it is what this cache wrote under this name.
+    fn code<'a>(&self, id: &blake3::Hash, entry: &'a [u8]) -> Option<&'a [u8]> {
+        let (header, code) = entry.split_at_checked(HEADER)?;
+        let seal: [u8; blake3::OUT_LEN] = header.strip_prefix(FORMAT)?.try_into().ok()?;
+        // Compared in constant time.
+        (self.seal(id, code) == seal).then_some(code)
+    }
+
+    fn write(&self, id: &blake3::Hash, component: &Component) -> wasmtime::Result<()> {
+        let code = component.serialize()?;
+        let length = (HEADER + code.len()) as u64;
+        if length > self.limit {
+            wasmtime::bail!("it has {length} bytes, and the cache may have {}", self.limit);
+        }
+        let mut file = self::new_file(&self.folder)?;
+        file.write_all(FORMAT)?;
+        file.write_all(self.seal(id, &code).as_bytes())?;
+        file.write_all(&code)?;
+        // Nothing is waited for: what a power cut leaves of it has the wrong seal.
+        file.persist(self.path(id))?;
+        self.evict()?;
+        Ok(())
+    }
+
+    /// Removes what was not used for longest, until the rest is within the limit. Other processes may be at it as well.
+    fn evict(&self) -> io::Result<()> {
+        let (mut entries, mut total) = (Vec::new(), 0);
+        for file in self.files(|name| name.ends_with(ENTRY)) {
+            let Ok(metadata) = fs::metadata(&file) else { continue };
+            total += metadata.len();
+            entries.push((metadata.modified()?, metadata.len(), file));
+        }
+        entries.sort();
+        for (_, length, file) in entries {
+            if total <= self.limit {
+                break;
+            }
+            match fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => total -= length,
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what killed processes were writing.
+    fn remove_abandoned(&self) {
+        for file in self.files(|name| name.starts_with(NEW)) {
+            let modified = fs::metadata(&file).and_then(|metadata| metadata.modified());
+            let age = modified.ok().and_then(|modified| SystemTime::now().duration_since(modified).ok());
+            if age.is_some_and(|age| age >= ABANDONED) {
+                // Another process may be removing it as well.
+                let _ = fs::remove_file(&file);
+            }
+        }
+    }
+
+    /// The folder's files with such names.
+    fn files(&self, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let entries = entries.flatten().filter(|entry| wanted(&entry.file_name().to_string_lossy()));
+        entries.map(|entry| entry.path()).collect()
+    }
+}
+
+/// For files that should be regular ones: no link is followed and no pipe waited for.
+const NO_SURPRISE: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+
+/// Makes the folder, or makes sure that it is this user's and nobody else can write to it.
+fn private_folder(folder: &Path) -> Result<PathBuf, CacheError> {
+    if let Some(parent) = folder.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error.into()),
+        _ => {}
+    }
+    let folder = fs::canonicalize(folder)?;
+    let metadata = fs::metadata(&folder)?;
+    if metadata.mode() & 0o022 != 0 {
+        return Err(CacheError::NotPrivate("other users can write to it".to_owned()));
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(CacheError::NotPrivate("it belongs to another user".to_owned()));
+    }
+    Ok(folder)
+}
+
+/// The folder's key, made by the first process that comes.
+fn key(folder: &Path) -> Result<[u8; blake3::KEY_LEN], CacheError> {
+    let path = folder.join(KEY);
+    let open = || OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(&path);
+    let mut file = match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            make_key(folder, &path)?;
+            open()?
+        }
+        file => file?,
+    };
+    let metadata = file.metadata()?;
+    let private = metadata.is_file()
+        && metadata.mode() & 0o077 == 0
+        && metadata.uid() == rustix::process::geteuid().as_raw();
+    if !private || metadata.len() != blake3::KEY_LEN as u64 {
+        let path = path.display();
+        return Err(CacheError::NotPrivate(format!(
+            "`{path}` should be {} bytes that only this user can read; remove it if you did not expect that",
+            blake3::KEY_LEN
+        )));
+    }
+    let mut key = [0; blake3::KEY_LEN];
+    file.read_exact(&mut key)?;
+    Ok(key)
+}
+
+/// Writes a key, unless another process has been faster. Everything depends on it, so it is on the disk before it is there.
+fn make_key(folder: &Path, path: &Path) -> io::Result<()> {
+    let mut key = [0; blake3::KEY_LEN];
+    File::open("/dev/urandom")?.read_exact(&mut key)?;
+    let mut file = new_file(folder)?;
+    file.write_all(&key)?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Err(error) if error.error.kind() != io::ErrorKind::AlreadyExists => return Err(error.error),
+        _ => {}
+    }
+    File::open(folder)?.sync_all()
+}
+
+/// A file for this user only, removed unless it is given its name.
+fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
+    tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
+}
+
+/// What wasmtime writes into a [`Hasher`], as a digest that tells more than 64 bits.
+struct Blake3(blake3::Hasher);
+
+impl Hasher for Blake3 {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// Nobody asks; the digest is taken from the inside.
+    fn finish(&self) -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! The cache's folder in every state that it can be found in.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::thread;
+
+use tempfile::TempDir;
+
+use super::*;
+
+const PLENTY: u64 = 1 << 30;
+
+/// An empty component; `note` makes it another one.
+fn component(note: u8) -> Vec<u8> {
+    // A custom section: its id, its length, the length of its name, its name.
+    [b"\0asm\x0d\0\x01\0".as_slice(), &[0, 3, 1, b'v', note]].concat()
+}
+
+fn open(folder: &TempDir, limit: u64) -> (Cache, Engine) {
+    let engine = Engine::default();
+    (Cache::open(&folder.path().join("cache"), limit, &engine).unwrap(), engine)
+}
+
+/// Whether the component is in the cache; `Err` if its entry cannot be used.
+fn hit(cache: &Cache, engine: &Engine, bytes: &[u8]) -> Result<bool, String> {
+    cache.read(engine, &cache.id(bytes)).map(|found| found.is_some()).map_err(|error| error.to_string())
+}
+
+fn names(cache: &Cache) -> Vec<String> {
+    let mut names: Vec<String> = cache
+        .files(|_| true)
+        .iter()
+        .map(|file| file.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn what_one_process_compiled_another_one_finds() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, engine) = open(&folder, PLENTY);
+    assert_eq!(hit(&first, &engine, &component(1)), Ok(false));
+    first.component(&engine, &component(1)).unwrap();
+    let (second, engine) = open(&folder, PLENTY);
+    assert_eq!(hit(&second, &engine, &component(1)), Ok(true));
+    assert_eq!(hit(&second, &engine, &component(2)), Ok(false), "another component");
+    let mut config = wasmtime::Config::new();
+    config.epoch_interruption(true);
+    let other = Engine::new(&config).unwrap();
+    let third = Cache::open(&folder.path().join("cache"), PLENTY, &other).unwrap();
+    assert_eq!(hit(&third, &other, &component(1)), Ok(false), "another engine");
+    assert_eq!(names(&first).len(), 2, "{:?}", names(&first));
+}
+
+/// Everything that can become of an entry, by accident or on purpose, costs a compilation.
+#[test]
+fn a_changed_entry_is_never_run_and_is_made_anew() {
+    let (folder, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (cache, engine) = open(&folder, PLENTY);
+    let bytes = component(1);
+    for note in [1, 2] {
+        cache.component(&engine, &component(note)).unwrap();
+    }
+    let path = cache.path(&cache.id(&bytes));
+    let sound = fs::read(&path).unwrap();
+    let other = fs::read(cache.path(&cache.id(&component(2)))).unwrap();
+    let (stranger, _) = open(&foreign, PLENTY);
+    stranger.component(&engine, &bytes).unwrap();
+    let sealed_by_a_stranger = fs::read(stranger.path(&stranger.id(&bytes))).unwrap();
+    assert_ne!(sealed_by_a_stranger, sound);
+    // Sealed as it should be, and no machine code: `deserialize` has the last word.
+    let nonsense = b"no machine code".as_slice();
+    let seal = cache.seal(&cache.id(&bytes), nonsense);
+    let nonsense = [FORMAT.as_slice(), seal.as_bytes(), nonsense].concat();
+
+    let flipped = |at: usize| {
+        let mut entry = sound.clone();
+        entry[at] ^= 1;
+        entry
+    };
+    let last = sound.len() - 1;
+    for (what, entry) in [
+        ("nothing", Vec::new()),
+        ("half a header", sound[..HEADER / 2].to_vec()),
+        ("a header", sound[..HEADER].to_vec()),
+        ("half", sound[..sound.len() / 2].to_vec()),
+        ("all but a byte", sound[..last].to_vec()),
+        ("a byte more", [&sound[..], &[0]].concat()),
+        ("another format", flipped(FORMAT.len() - 1)),
+        ("another seal", flipped(FORMAT.len())),
+        ("another first byte", flipped(HEADER)),
+        ("another last byte", flipped(last)),
+        ("another component's", other),
+        ("a stranger's", sealed_by_a_stranger),
+        ("nonsense", nonsense),
+    ] {
+        fs::write(&path, entry).unwrap();
+        assert!(hit(&cache, &engine, &bytes).is_err(), "{what}");
+        cache.component(&engine, &bytes).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), sound, "{what}: made anew");
+        assert_eq!(hit(&cache, &engine, &bytes), Ok(true), "{what}");
+    }
+    // A link is not followed, wherever it leads.
+    let moved = folder.path().join("moved");
+    fs::rename(&path, &moved).unwrap();
+    std::os::unix::fs::symlink(&moved, &path).unwrap();
+    assert!(hit(&cache, &engine, &bytes).is_err());
+    cache.component(&engine, &bytes).unwrap();
+    assert_eq!(hit(&cache, &engine, &bytes), Ok(true));
+}
+
+#[test]
+fn processes_that_start_together_agree_on_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys: Vec<[u8; 32]> = thread::scope(|scope| {
+        let starting: Vec<_> = (0..8)
+            .map(|note| {
+                let folder = &folder;
+                scope.spawn(move || {
+                    let (cache, engine) = open(folder, PLENTY);
+                    cache.component(&engine, &component(note % 2)).unwrap();
+                    cache.key
+                })
+            })
+            .collect();
+        starting.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(keys.iter().all(|key| *key == keys[0] && *key != [0; 32]), "{keys:?}");
+    let (cache, engine) = open(&folder, PLENTY);
+    for note in [0, 1] {
+        assert_eq!(hit(&cache, &engine, &component(note)), Ok(true));
+    }
+    let names = names(&cache);
+    assert_eq!(names.len(), 3, "two entries and the key, nothing half-made: {names:?}");
+}
+
+#[test]
+fn what_was_not_used_for_longest_goes_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, engine) = open(&folder, PLENTY);
+    let path = |note| cache.path(&cache.id(&component(note)));
+    let long_ago = |minutes: u64| SystemTime::now() - Duration::from_secs(60 * minutes);
+    for note in 0..4 {
+        cache.component(&engine, &component(note)).unwrap();
+        let file = File::options().write(true).open(path(note)).unwrap();
+        file.set_modified(long_ago(100 - u64::from(note))).unwrap();
+    }
+    // The oldest is used again, which is noted; then once more, which is not worth a write.
+    assert_eq!(hit(&cache, &engine, &component(0)), Ok(true));
+    let used = fs::metadata(path(0)).unwrap().modified().unwrap();
+    assert!(used > long_ago(1));
+    assert_eq!(hit(&cache, &engine, &component(0)), Ok(true));
+    assert_eq!(fs::metadata(path(0)).unwrap().modified().unwrap(), used);
+
+    let length = fs::metadata(path(0)).unwrap().len();
+    let (small, engine) = open(&folder, length * 3);
+    small.component(&engine, &component(4)).unwrap();
+    let left: Vec<bool> = (0..5).map(|note| path(note).exists()).collect();
+    assert_eq!(left, [true, false, false, true, true]);
+
+    let (tiny, engine) = open(&folder, length - 1);
+    tiny.component(&engine, &component(5)).unwrap();
+    assert!(!path(5).exists(), "what is larger than the cache may be is not kept");
+    assert!(path(0).exists(), "and drives nothing out");
+}
+
+#[test]
+fn what_a_killed_process_was_writing_is_removed_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, _) = open(&folder, PLENTY);
+    let [old, young] = ["new-old", "new-young"].map(|name| cache.folder.join(name));
+    for path in [&old, &young] {
+        fs::write(path, "half").unwrap();
+    }
+    File::options().write(true).open(&old).unwrap().set_modified(SystemTime::now() - ABANDONED).unwrap();
+    let (cache, _) = open(&folder, PLENTY);
+    assert_eq!(names(&cache), ["key", "new-young"]);
+}
+
+#[test]
+fn a_folder_is_private_or_refused_and_never_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("new/cache");
+    let engine = Engine::default();
+    let opened = || Cache::open(&cache, PLENTY, &engine).map(|_| ());
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    opened().unwrap();
+    assert_eq!((mode(&cache), mode(&cache.join(KEY))), (0o700, 0o600));
+    for (given, usable) in [(0o755, true), (0o775, false), (0o757, false), (0o700, true)] {
+        fs::set_permissions(&cache, fs::Permissions::from_mode(given)).unwrap();
+        let outcome = opened();
+        assert_eq!(outcome.is_ok(), usable, "{given:o}");
+        assert!(usable || matches!(outcome, Err(CacheError::NotPrivate(_))), "{given:o}");
+        assert_eq!(mode(&cache), given);
+    }
+    let key = cache.join(KEY);
+    for (given, usable) in [(0o640, false), (0o604, false), (0o400, true), (0o600, true)] {
+        fs::set_permissions(&key, fs::Permissions::from_mode(given)).unwrap();
+        assert_eq!(opened().is_ok(), usable, "{given:o}");
+        assert_eq!(mode(&key), given);
+    }
+    for length in [0, 31, 33] {
+        fs::write(&key, vec![7; length]).unwrap();
+        assert!(matches!(opened(), Err(CacheError::NotPrivate(_))), "{length}");
+    }
+    fs::remove_file(&key).unwrap();
+    opened().unwrap();
+}
+
+/// A full disk and a folder that has gone look the same: nothing can be written.
+#[test]
+fn where_nothing_can_be_written_components_are_compiled_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, engine) = open(&folder, PLENTY);
+    fs::remove_dir_all(&cache.folder).unwrap();
+    for _ in 0..2 {
+        cache.component(&engine, &component(1)).unwrap();
+        assert_eq!(hit(&cache, &engine, &component(1)), Ok(false));
+    }
+    let nowhere = Cache::open(Path::new("/proc/self/cache"), PLENTY, &engine).map(|_| ());
+    assert!(matches!(nowhere, Err(CacheError::Io(_))), "{nowhere:?}");
+}

@@ -1,0 +1,105 @@
+//! Compiled handlers on the disk: found again, shared, bounded, and never trusted further than their seal.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use e2e::{Host, component, version};
+use tempfile::TempDir;
+
+const TAKEN: &str = "compiled component taken from the cache";
+const KEPT: &str = "compiled component kept in the cache";
+
+fn serve(plugin: &Path, cache: &TempDir, more: &[&str]) -> Host {
+    let cache = cache.path().join("cache");
+    let mut arguments = vec!["--name", "it", "--cache-dir", cache.to_str().unwrap()];
+    arguments.extend(["--log-level", "info,host::plugin::cache=debug"]);
+    arguments.extend(more);
+    Host::with(Some(plugin), None, &arguments)
+}
+
+/// How often a host took a component from the cache, and how often it kept one there.
+fn counts(host: &Host) -> (usize, usize) {
+    let log = host.log();
+    (log.matches(TAKEN).count(), log.matches(KEPT).count())
+}
+
+fn entries(cache: &TempDir) -> Vec<PathBuf> {
+    let files = fs::read_dir(cache.path().join("cache")).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "code")).collect()
+}
+
+fn works(host: &Host) {
+    assert_eq!(host.post("/it", "hello").json()["body"], "hello");
+}
+
+#[test]
+fn a_restart_compiles_nothing_and_a_tampered_entry_is_compiled_anew() {
+    let cache = tempfile::tempdir().unwrap();
+    let echo = component("tests/echo");
+    let first = serve(&echo, &cache, &[]);
+    assert_eq!(counts(&first), (0, 1));
+    works(&first);
+    let second = serve(&echo, &cache, &[]);
+    assert_eq!(counts(&second), (1, 0));
+    works(&second);
+
+    let [entry] = &entries(&cache)[..] else { panic!("{:?}", entries(&cache)) };
+    let mut code = fs::read(entry).unwrap();
+    let middle = code.len() / 2;
+    code[middle] ^= 0x80;
+    fs::write(entry, code).unwrap();
+    let third = serve(&echo, &cache, &[]);
+    assert_eq!(counts(&third), (0, 1));
+    assert!(third.log().contains("cannot use an entry of the compile cache"), "{}", third.log());
+    works(&third);
+    let fourth = serve(&echo, &cache, &[]);
+    assert_eq!(counts(&fourth), (1, 0));
+    works(&fourth);
+}
+
+#[test]
+fn hosts_that_start_together_share_a_new_cache() {
+    let cache = tempfile::tempdir().unwrap();
+    let echo = component("tests/echo");
+    thread::scope(|scope| {
+        let starting: Vec<_> = (0..3).map(|_| scope.spawn(|| serve(&echo, &cache, &[]))).collect();
+        for host in starting {
+            let host = host.join().unwrap();
+            works(&host);
+            assert!(!host.log().contains("WARN"), "{}", host.log());
+        }
+    });
+    assert_eq!(counts(&serve(&echo, &cache, &[])), (1, 0));
+    assert_eq!(entries(&cache).len(), 1);
+}
+
+#[test]
+fn the_cache_is_bounded() {
+    let (cache, handlers) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for note in 0..6 {
+        let handler = handlers.path().join(format!("{note}.wasm"));
+        fs::write(&handler, version("tests/echo", note)).unwrap();
+        let host = serve(&handler, &cache, &["--cache-size", "1MiB"]);
+        works(&host);
+        let total: u64 = entries(&cache).iter().map(|entry| fs::metadata(entry).unwrap().len()).sum();
+        assert!(total <= 1 << 20, "{total} bytes");
+    }
+    assert!(!entries(&cache).is_empty());
+}
+
+#[test]
+fn a_cache_that_others_can_write_to_is_refused() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("cache");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    let echo = component("tests/echo");
+    let arguments = ["--plugin", echo.to_str().unwrap(), "--cache-dir", folder.to_str().unwrap()];
+    let Err((status, log)) = Host::try_serve(&arguments) else { panic!("it was used") };
+    assert_eq!(status.code(), Some(1), "{log}");
+    for text in ["other users can write to it", "hint:", "--cache-dir"] {
+        assert!(log.contains(text), "no `{text}` in {log}");
+    }
+}
