@@ -16,7 +16,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::deploy::{Endpoint, watch};
+use crate::deploy::{Endpoint, breaker, watch};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::server::front::Front;
@@ -142,6 +142,8 @@ impl App {
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
             .collect();
         watchers.push(tokio::spawn(watch::reload(served.endpoints.clone(), reload)));
+        let guarded = served.endpoints.iter().filter(|endpoint| endpoint.config.breaker.is_some());
+        watchers.extend(guarded.map(|endpoint| tokio::spawn(breaker::follow(endpoint.clone()))));
         watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
 
         stop.await;

@@ -5,6 +5,7 @@
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
 //! ([`swap`]), handler and models together; a request that began on a generation ends on it.
 
+pub mod breaker;
 pub mod error;
 pub mod history;
 mod models;
@@ -17,7 +18,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use tokio::sync::Notify;
 
+use self::breaker::{Breaker, Policy};
 use self::history::History;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
@@ -67,8 +70,22 @@ pub struct EndpointConfig {
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
+    /// What a request gets whose handler fails.
+    pub on_fault: OnFault,
+    /// When a handler that keeps failing is no longer called; `None`: never.
+    pub breaker: Option<Policy>,
     /// What a request may use.
     pub limits: pipeline::Limits,
+}
+
+/// What a request gets whose handler fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFault {
+    /// The failure.
+    #[default]
+    Error,
+    /// What an endpoint without the handler would answer, if its model can.
+    Bypass,
 }
 
 /// One version of an endpoint, handler and models: everything it needs to answer.
@@ -80,6 +97,7 @@ pub struct Generation {
     /// When it became current.
     pub published: SystemTime,
     pipeline: Pipeline,
+    breaker: Option<Breaker>,
 }
 
 impl Generation {
@@ -89,6 +107,11 @@ impl Generation {
     /// What the failing stage says.
     pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
         self.pipeline.handle(request, trace).await
+    }
+
+    /// Whether its handler is called: `closed`, `open` or `probing`; `None` without a breaker.
+    pub fn breaker(&self) -> Option<&'static str> {
+        self.breaker.as_ref().map(Breaker::state)
     }
 
     /// Its models.
@@ -131,6 +154,8 @@ pub struct Endpoint {
     previous: ArcSwapOption<Generation>,
     /// Held while a new generation is made, so that two never race.
     swapping: tokio::sync::Mutex<()>,
+    /// Wakes who brings the generation before back.
+    opened: Notify,
     /// What became of every attempt to publish another.
     pub history: History,
 }
@@ -149,6 +174,8 @@ pub struct Answer {
     pub outcome: Result<Output, RequestError>,
     /// Who said it. Pinned rather than counted: every request of every thread would count at the same place.
     pub generation: Guard<Arc<Generation>>,
+    /// From which stage on the handler had no part in it, because it failed there.
+    pub bypassed: Option<Stage>,
 }
 
 impl Endpoint {
@@ -203,6 +230,8 @@ impl Endpoint {
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
+        let is_open = self.current().breaker.as_ref().is_some_and(Breaker::is_open);
+        self.metrics.breaker_open.set(is_open.into());
     }
 }
 
@@ -212,11 +241,20 @@ impl Visit<'_> {
         let endpoint = self.endpoint;
         let generation = endpoint.current.load();
         let mut trace = Trace::start(request.arrived, request.debug);
-        let outcome = generation.handle(&request, &mut trace).await;
+        if endpoint.config.on_fault == OnFault::Bypass {
+            trace.bypass.allow();
+        }
+        let pass = generation.breaker.as_ref().and_then(|breaker| breaker.admit(&mut trace.bypass));
+        let mut outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
-        match &outcome {
+        match &mut outcome {
             Ok(_) => endpoint.metrics.ok(),
-            Err(error) => endpoint.metrics.error(error.code),
+            Err(error) => {
+                endpoint.metrics.error(error.code);
+                if error.code.is_fault() {
+                    error.digest = generation.digest.clone();
+                }
+            }
         }
         let total = trace.elapsed();
         endpoint.metrics.durations(request.arrived, total, outcome.is_ok(), trace.durations());
@@ -226,7 +264,9 @@ impl Visit<'_> {
         for (name, object) in trace.objects() {
             tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
         }
-        Answer { outcome, generation }
+        let bypassed = trace.bypass.why().map(|why| why.stage);
+        endpoint.judge(&generation, &request, &trace, outcome.as_ref().err(), pass);
+        Answer { outcome, generation, bypassed }
     }
 
     /// Ends a request that cannot be served, for its body cannot be had.

@@ -11,6 +11,7 @@
 //! drops the instance.
 
 pub mod admit;
+pub mod bypass;
 pub mod debug;
 pub mod models;
 mod post_inference;
@@ -99,14 +100,14 @@ impl Pipeline {
             Some(schema) => pre_inference::check(schema, self.stages(), model, request)?,
             None => None,
         };
-        let mut lease = self.lend(request, model).await?;
-        let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
-            Ok(Outcome::Next(inputs)) => inputs,
-            Ok(Outcome::Respond(response)) => {
+        let (mut lease, made) = self.prepare(request, model, checked, trace).await?;
+        let inputs = match made {
+            Outcome::Next(inputs) => inputs,
+            Outcome::Respond(response) => {
                 trace.end(Stage::PreInference);
-                return finish(lease, Ok(Output::Response(response)));
+                settle(lease, None);
+                return Ok(Output::Response(response));
             }
-            Err(error) => return finish(lease, Err(error)),
         };
         trace.end(Stage::PreInference);
         trace.keep("pre_inference", || debug::tensors(&inputs));
@@ -120,7 +121,17 @@ impl Pipeline {
         trace.end(Stage::Infer);
         trace.keep("inference", || debug::tensors(&outputs));
 
+        let spare =
+            (trace.bypass.is_allowed() && lease.is_some() && model.is_some()).then(|| outputs.clone());
         let output = post_inference::post_inference(lease.as_mut(), model.is_some(), request, outputs).await;
+        let output = match output {
+            Err(failure) if failure.code.is_fault() => {
+                // Whatever state the guest was left in is gone.
+                lease = None;
+                trace.bypass.output(failure, request, spare).await
+            }
+            output => output,
+        };
         trace.end(Stage::PostInference);
         if let Ok(output) = &output {
             trace.keep("post_inference", || match output {
@@ -130,7 +141,8 @@ impl Pipeline {
                 Output::Tensors(tensors) => debug::tensors(tensors),
             });
         }
-        finish(lease, output)
+        settle(lease, output.as_ref().err());
+        output
     }
 
     /// What tensors have to fit: `None` if there is no schema, or if they go past the handler to the model.
@@ -142,7 +154,34 @@ impl Pipeline {
         self.plugin.as_ref().map(|plugin| plugin.stages()).unwrap_or_default()
     }
 
-    /// The instance that will serve this request, from here to the end.
+    /// The instance that will serve this request, from here to the end, and what its `pre-inference` made. There is none
+    /// without a handler, and if that is bypassed.
+    async fn prepare(
+        &self,
+        request: &Arc<Request>,
+        model: Option<&Lane>,
+        checked: Option<Vec<Tensor>>,
+        trace: &mut Trace,
+    ) -> Result<(Option<Lease<'_>>, Outcome<Vec<Tensor>>), RequestError> {
+        let failure = match trace.bypass.unavailable() {
+            Some(why) => why,
+            None => match self.lend(request, model).await {
+                Ok(mut lease) => {
+                    match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
+                        Ok(made) => return Ok((lease, made)),
+                        Err(failure) => {
+                            settle(lease, Some(&failure));
+                            failure
+                        }
+                    }
+                }
+                Err(failure) => failure,
+            },
+        };
+        let inputs = trace.bypass.inputs(failure, model, request).await?;
+        Ok((None, Outcome::Next(inputs)))
+    }
+
     async fn lend(
         &self,
         request: &Arc<Request>,
@@ -173,21 +212,19 @@ async fn infer(
 
 /// Gives the instance back if the handler itself ended the request, in whatever way its contract allows. After
 /// anything else (a trap, a cut call, nonsense) dropping the lease drops the instance.
-fn finish(lease: Option<Lease<'_>>, outcome: Result<Output, RequestError>) -> Result<Output, RequestError> {
-    let at_rest = match &outcome {
-        Ok(_) => true,
-        Err(error) => matches!(
-            error.code,
+fn settle(lease: Option<Lease<'_>>, failure: Option<&RequestError>) {
+    let at_rest = failure.is_none_or(|failure| {
+        matches!(
+            failure.code,
             // Of the last two no handler knows.
             Code::InvalidInput | Code::PluginError | Code::UnsupportedMediaType | Code::BodyTooLarge
-        ),
-    };
+        )
+    });
     if let Some(lease) = lease
         && at_rest
     {
         lease.finish();
     }
-    outcome
 }
 
 /// Runs a stage that may wait, for as long as the request has.

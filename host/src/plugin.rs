@@ -13,6 +13,7 @@ mod convert;
 mod deadline;
 mod engine;
 mod exports;
+mod fault;
 mod grants;
 mod idle;
 mod inspect;
@@ -198,6 +199,8 @@ struct Shared {
     facts: Facts,
     project: Option<ProjectView>,
     pace: Pace,
+    /// Most handles (files, streams, clocks) an instance may hold.
+    handles: usize,
 }
 
 /// One loaded version of a handler.
@@ -256,7 +259,14 @@ impl Plugin {
             idle: Idle::new(),
             retired: AtomicBool::new(false),
             schema: facts.schema.clone(),
-            shared: Arc::new(Shared { pre, exports, facts, project, pace: Pace::default() }),
+            shared: Arc::new(Shared {
+                pre,
+                exports,
+                facts,
+                project,
+                pace: Pace::default(),
+                handles: sandbox.handles,
+            }),
             digest: digest(bytes),
         })
     }

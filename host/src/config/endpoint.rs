@@ -14,6 +14,8 @@ use super::problem::Complaint;
 use super::read::{self, Given, Metadata, Reading};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
+use crate::deploy::OnFault;
+use crate::deploy::breaker::Policy;
 use crate::model::{Batching, Device, ModelConfig, Wait};
 use crate::plugin::{Isolation, Network};
 use crate::{deploy, pipeline, plugin};
@@ -85,6 +87,14 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         keys: super::edge::keys(sources, &set::KEY, table),
         keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
+        on_fault: sources
+            .read(
+                &set::ON_FAULT,
+                table,
+                read::choice(&[("error", OnFault::Error), ("bypass", OnFault::Bypass)]),
+            )
+            .unwrap_or_default(),
+        breaker: breaker(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),
         batching: batching(sources, table),
@@ -169,6 +179,27 @@ fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
         sources.complain(Some(place), complaint);
     }
     batching
+}
+
+fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
+    let defaults = Policy::DEFAULT;
+    let faults = sources.read(&set::BREAKER_FAULTS, table, read::thousandths_or_off).flatten();
+    let mut duration = |setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
+    let (window, pause) = (duration(&set::BREAKER_WINDOW), duration(&set::BREAKER_PAUSE));
+    let min = sources.read(&set::BREAKER_MIN, table, read::count(1..=1_000_000));
+    let others = [&set::BREAKER_WINDOW, &set::BREAKER_MIN, &set::BREAKER_PAUSE];
+    if !sources.has(&set::BREAKER_FAULTS, table)
+        && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
+    {
+        let complaint = Complaint::new("describes a breaker that is off", "set `faults` too, such as 0.5");
+        sources.complain(Some(place), complaint);
+    }
+    faults.map(|faults| Policy {
+        faults,
+        window: window.unwrap_or(defaults.window),
+        min: min.map_or(defaults.min, |min| min as u64),
+        pause: pause.unwrap_or(defaults.pause),
+    })
 }
 
 fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {

@@ -113,6 +113,23 @@ pub(super) fn count_or_auto(range: RangeInclusive<usize>) -> impl Fn(&Given<'_>)
     move |given| if given.value.as_str() == Some("auto") { Ok(None) } else { count(given).map(Some) }
 }
 
+/// A share above 0 and up to 1, in thousandths, or `off`.
+pub(super) fn thousandths_or_off(given: &Given<'_>) -> Reading<Option<u32>> {
+    const HINT: &str = "write a number above 0 and up to 1, such as 0.5, or `off`";
+    let share = match given.value {
+        Value::String(text) if text == "off" => return Ok(None),
+        Value::String(text) => text.parse().ok(),
+        Value::Float(share) => Some(*share),
+        Value::Integer(share) => Some(*share as f64),
+        _ => return Err(given.expected("a share", HINT)),
+    };
+    let thousandths = share.map(|share: f64| (share * 1000.0).round()).filter(|n| (1.0..=1000.0).contains(n));
+    match thousandths {
+        Some(thousandths) => Ok(Some(thousandths as u32)),
+        None => Err(Complaint::new(format!("{} is not a share", quoted(given.value)), HINT)),
+    }
+}
+
 /// A number of bytes within `range`, both ends in whole `KiB`, `MiB` or `GiB`.
 pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&Given<'_>) -> Reading<u64> {
     move |given| {

@@ -147,6 +147,17 @@ settings! {
     KEEP_MODEL: Endpoint, "keep-model", "endpoint.keep_model", Kind::Switch("no-keep-model"), "false",
         "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
 
+    ON_FAULT: Endpoint, "on-fault", "endpoint.on_fault", Kind::Value("error|bypass"), "error",
+        "What a request gets whose handler traps, exceeds a limit or returns nonsense: the error, or the model's answer without a handler.";
+    BREAKER_FAULTS: Endpoint, "breaker-faults", "endpoint.breaker.faults", Kind::Value("SHARE|off"), "off",
+        "Share of requests, such as 0.5, that end in a fault of the handler before it is called no more for a while.";
+    BREAKER_WINDOW: Endpoint, "breaker-window", "endpoint.breaker.window", Kind::Value("DURATION"), "10s",
+        "Over how long the share is counted.";
+    BREAKER_MIN: Endpoint, "breaker-min", "endpoint.breaker.min", Kind::Value("N"), "20",
+        "Fewest requests in that time that say anything.";
+    BREAKER_PAUSE: Endpoint, "breaker-pause", "endpoint.breaker.pause", Kind::Value("DURATION"), "30s",
+        "For how long; then one request at a time tries whether the handler works again.";
+
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
     PROJECT: Handler, "project", "endpoint.project", Kind::Value("DIR"), "",

@@ -100,6 +100,13 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("watch", "false", "false", "watch: false,"),
     ("keep-model", "true", "true", "keep_model: true,"),
     ("smoke", "false", "false", "smoke: false,"),
+    ("on-fault", "bypass", "\"bypass\"", "on_fault: Bypass,"),
+    (
+        "breaker-faults",
+        "0.25",
+        "0.25",
+        "breaker: Some( Policy { faults: 250, window: 10s, min: 20, pause: 30s, }, ),",
+    ),
     ("plugin", "DIR/h.wasm", "\"h.wasm\"", r#"name: "h", path: "/h", plugin: Some( "DIR/h.wasm", ),"#),
     ("project", "DIR/project", "\"project\"", r#"project: Some( "DIR/project", ),"#),
     ("metadata", "{\"a\":1}", "{ a = 1 }", r#"metadata: "{\"a\":1}","#),
@@ -173,12 +180,23 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    // The first names the file; the next mean something only together with `max_batch`, the last with each other.
-    assert_eq!(
-        missing,
-        ["config", "max-delay", "batch-wait", "trust-rows", "tls-cert", "tls-key", "tls-admin"],
-        "a setting without a line in SPELLINGS"
-    );
+    // The first names the file; the next mean something only together with `breaker.faults` and `max_batch`, the last with
+    // each other.
+    let together =
+        ["breaker-window", "breaker-min", "breaker-pause", "max-delay", "batch-wait", "trust-rows"];
+    let tls = ["tls-cert", "tls-key", "tls-admin"];
+    assert_eq!(missing, [&["config"], &together[..], &tls].concat(), "a setting without a line in SPELLINGS");
+    for (alone, key) in
+        [("breaker-window 1s", "window"), ("breaker-min 7", "min"), ("breaker-pause 1m", "pause")]
+    {
+        let problem = folder.serve(&["model DIR/m.onnx", alone]).unwrap_err();
+        assert!(
+            problem.contains("a breaker that is off") && problem.contains("hint: set `faults` too"),
+            "{problem}"
+        );
+        let both = folder.serve(&["model DIR/m.onnx", "breaker-faults 1", alone]).unwrap();
+        assert!(folder.changed(&both).contains(&format!("{key}: ")), "{alone}");
+    }
     for (alone, key) in
         [("max-delay 5ms", "max_delay"), ("batch-wait always", "wait"), ("trust-rows true", "trust_rows")]
     {
@@ -212,10 +230,10 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             continue; // Derived from something else, or none.
         }
         let explicit = format!("{} {}", setting.flag, setting.default);
-        let with = if ["max-delay", "batch-wait", "trust-rows"].contains(&setting.flag) {
-            "max-batch 1"
-        } else {
-            "queue 256"
+        let with = match setting.flag {
+            "max-delay" | "batch-wait" | "trust-rows" => "max-batch 1",
+            flag if flag.starts_with("breaker-") => "breaker-faults off",
+            _ => "queue 256",
         };
         let explicit = folder.serve(&["model DIR/m.onnx", with, &explicit]);
         assert_eq!(explicit.as_ref(), Ok(&plain), "{}", setting.flag);
@@ -326,6 +344,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         schema: Some(Arc::new(schema)),
         keep_model: false,
         smoke: true,
+        on_fault: deploy::OnFault::Error,
+        breaker: None,
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
                 memory: 32 << 20,
@@ -360,6 +380,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         schema: None,
         keep_model: false,
         smoke: false,
+        on_fault: deploy::OnFault::Error,
+        breaker: None,
         limits,
     };
     assert_eq!(

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
+use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
 use super::history::{Attempt, Origin, unix_seconds};
 use super::{Endpoint, EndpointConfig, Generation, models, smoke};
@@ -109,7 +110,7 @@ impl Endpoint {
         if config.smoke {
             smoke::run(&config, &pipeline).await?;
         }
-        let generation = Generation::new(1, pipeline);
+        let generation = Generation::new(1, pipeline, config.breaker);
         metrics.generation.set(1);
         let endpoint = Endpoint {
             metrics,
@@ -119,6 +120,7 @@ impl Endpoint {
             current: ArcSwap::from_pointee(generation),
             previous: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
+            opened: Default::default(),
             history: Default::default(),
             config,
         };
@@ -245,7 +247,7 @@ impl Endpoint {
         started: Instant,
     ) -> Swapped {
         let old = self.current();
-        let new = Arc::new(Generation::new(old.number + 1, pipeline));
+        let new = Arc::new(Generation::new(old.number + 1, pipeline, self.config.breaker));
         self.current.store(new.clone());
         // Nothing is kept for requests to come.
         if let Some(plugin) = &old.pipeline.plugin
@@ -293,9 +295,10 @@ impl Endpoint {
 }
 
 impl Generation {
-    fn new(number: u64, pipeline: Pipeline) -> Generation {
+    fn new(number: u64, pipeline: Pipeline, breaker: Option<Policy>) -> Generation {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().into());
-        Generation { number, digest, published: SystemTime::now(), pipeline }
+        let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Breaker::new);
+        Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
     }
 }
 

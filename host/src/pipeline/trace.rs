@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bypass::Bypass;
 use crate::error::Stage;
 use crate::tensor::Tensor;
 
@@ -31,6 +32,8 @@ pub struct Trace {
     /// The model's answer is known for these inputs.
     known: Option<Arc<Crossing>>,
     assumed: bool,
+    /// Whether the handler may be, or was, bypassed.
+    pub bypass: Bypass,
 }
 
 impl Trace {
@@ -46,6 +49,7 @@ impl Trace {
             crossing: None,
             known: None,
             assumed: false,
+            bypass: Bypass::default(),
         }
     }
 

@@ -96,8 +96,8 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     bindings::modelhost::handler::types::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
 
     wasi::io::error::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
-    wasi::io::poll::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
-    wasi::io::streams::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
+    wasi::io::poll::add_to_linker::<_, HasTable>(l, |state| state.host_call().table)?;
+    wasi::io::streams::add_to_linker::<_, HasTable>(l, |state| state.host_call().table)?;
     wasi::clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, State::clocks)?;
     wasi::clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, State::clocks)?;
     wasi::random::random::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
@@ -113,7 +113,10 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi::cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
+    wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, |state| {
+        state.host_call();
+        state.filesystem()
+    })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
     Ok(linker)
 }

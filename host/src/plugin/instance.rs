@@ -11,24 +11,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use wasmtime::component::ResourceTable;
-use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
-use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::exports::modelhost::handler::pre_inference;
 use super::bindings::modelhost::handler::types;
 use super::context::Context;
 use super::deadline::{self, DeadlineExceeded};
 use super::exports::Exports;
+use super::fault::{self, Bounds, TooManyHostCalls};
 use super::output::{Output, Stream};
 use super::{Outcome, Shared, convert};
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{Code, PluginFault, RequestError, Stage};
 use crate::request::{Request, Response, until};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
 use crate::tensor::{Signature, Tensor};
 
-/// Most handles (files, streams, clocks) an instance may hold.
-const HANDLES: usize = 1024;
+/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough to read the
+/// largest project in pieces of a few kilobytes.
+const HOST_CALLS: u32 = 100_000;
 /// Most random bytes one host call may return.
 const RANDOM_BYTES: u64 = 1 << 20;
 /// Most entries all tables of an instance may have together.
@@ -48,6 +50,24 @@ pub(super) struct State {
     broken: bool,
     deadline: Instant,
     ticks: u32,
+    host_calls: u32,
+}
+
+impl State {
+    /// WASI, for a call that costs more than the guest's own time: it is counted.
+    pub(super) fn host_call(&mut self) -> WasiCtxView<'_> {
+        self.host_calls = self.host_calls.saturating_add(1);
+        self.ctx()
+    }
+
+    fn bounds(&self, stage: Stage) -> Bounds {
+        Bounds {
+            memory: self.limiter.memory_limit,
+            output: self.shared.facts.limits.output,
+            handles: self.shared.handles,
+            time: time(self, stage),
+        }
+    }
 }
 
 impl WasiView for State {
@@ -65,7 +85,7 @@ fn wasi_context(
     broken: &mut bool,
 ) -> Box<(WasiCtx, Output)> {
     let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
-    let output = Output::new(shared.facts.endpoint.clone(), id);
+    let output = Output::new(shared.facts.endpoint.clone(), id, shared.facts.limits.output);
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(output.stream(Stream::Stdout))
@@ -129,7 +149,7 @@ impl Instance {
     pub(super) async fn new(shared: &Arc<Shared>, deadline: Instant) -> Result<Instance, StartError> {
         let limits = &shared.facts.limits;
         let mut table = ResourceTable::new();
-        table.set_max_capacity(HANDLES);
+        table.set_max_capacity(shared.handles);
         let state = State {
             shared: shared.clone(),
             request: None,
@@ -140,12 +160,16 @@ impl Instance {
             broken: false,
             deadline,
             ticks: 0,
+            host_calls: 0,
         };
         let mut store = Store::new(shared.pre.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(limits.output);
         store.epoch_deadline_callback(|mut store| {
             let state = store.data_mut();
+            if state.host_calls > HOST_CALLS {
+                return Err(TooManyHostCalls(HOST_CALLS).into());
+            }
             deadline::on_tick(state.deadline, &mut state.ticks, &state.shared.pace)
         });
         store.set_epoch_deadline(deadline::FIRST_TICKS);
@@ -292,24 +316,8 @@ impl Instance {
     /// Turns what ended a call into the request's error.
     fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
         let state = self.store.data();
-        if error.downcast_ref::<DeadlineExceeded>().is_some() {
-            return timed_out(state, stage);
-        }
-        let (code, message) = if state.limiter.refused {
-            let limit = state.limiter.memory_limit;
-            (Code::PluginOutOfMemory, format!("the handler needs more than its {limit} bytes of memory"))
-        } else if let Some(exit) = error.downcast_ref::<I32Exit>() {
-            (Code::PluginTrap, format!("the handler exited with status {}", exit.0))
-        } else if let Some(trap) = error.downcast_ref::<Trap>() {
-            (Code::PluginTrap, format!("the handler trapped: {trap}"))
-        } else {
-            // Guest code ran to its end, or into a host call, with values the contract does not allow.
-            let limit = state.shared.facts.limits.output;
-            let message =
-                format!("the handler returned something that cannot be read, or more than its {limit} bytes");
-            (Code::PluginBadOutput, message)
-        };
-        RequestError::new(code, stage, message).with_detail(format!("{error:?}"))
+        let failure = fault::of(&error, stage, state.bounds(stage), state.limiter.refused);
+        if failure.code == Code::PluginTimeout { over(state, stage).unwrap_or(failure) } else { failure }
     }
 }
 
@@ -325,6 +333,7 @@ fn arm_until(store: &mut Store<State>, deadline: Instant) {
     let state = store.data_mut();
     state.deadline = deadline;
     state.ticks = 0;
+    state.host_calls = 0;
     state.shared.pace.begin();
     store.set_epoch_deadline(deadline::FIRST_TICKS);
 }
@@ -336,12 +345,13 @@ fn time(state: &State, stage: Stage) -> Duration {
 }
 
 fn timed_out(state: &State, stage: Stage) -> RequestError {
-    let request_is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
-    if request_is_over {
-        return RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may");
-    }
-    let time = time(state, stage);
-    RequestError::new(Code::PluginTimeout, stage, format!("the handler ran longer than {time:?}"))
+    over(state, stage).unwrap_or_else(|| fault::timed_out(stage, time(state, stage)))
+}
+
+/// Whether it is the request's own time that is over.
+fn over(state: &State, stage: Stage) -> Option<RequestError> {
+    let is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
+    is_over.then(|| RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may"))
 }
 
 fn bad_output(stage: Stage, text: String) -> RequestError {
@@ -409,6 +419,11 @@ impl StartError {
             StartError::Memory(_) => Code::PluginOutOfMemory,
             StartError::Type(..) | StartError::Trap(_) => Code::PluginTrap,
         };
-        RequestError::new(code, STAGE, "the handler could not be started").with_detail(format!("{self:?}"))
+        let detail = match &self {
+            StartError::Trap(error) => fault::detail(error),
+            other => other.to_string(),
+        };
+        let error = RequestError::new(code, STAGE, "the handler could not be started");
+        error.by_plugin(PluginFault::Start).with_detail(detail)
     }
 }

@@ -162,3 +162,5 @@ pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
 /// SHA-256 of the handler that answered.
 const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
+/// The stage from which on the handler had no part in the answer, because it failed there.
+pub(super) const X_HANDLER_BYPASSED: HeaderName = HeaderName::from_static("x-handler-bypassed");

@@ -71,6 +71,7 @@ fn describe(endpoint: &Endpoint) -> Value {
             "digest": previous.digest,
             "models": models(&previous),
         })),
+        "breaker": current.breaker(),
         "last_swap": endpoint.history.last_swap(),
     })
 }
