@@ -15,10 +15,12 @@ mod engine;
 mod exports;
 mod grants;
 mod idle;
+mod init;
 mod inspect;
 mod instance;
 mod output;
 mod project;
+mod snapshot;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -89,6 +91,8 @@ pub struct Limits {
     pub pre_timeout: Duration,
     /// How long `post-inference` may run.
     pub post_timeout: Duration,
+    /// How long `init` may run.
+    pub init_timeout: Duration,
     /// Most bytes of project files an endpoint may mount.
     pub project: u64,
 }
@@ -100,6 +104,7 @@ impl Default for Limits {
             output: 64 << 20,
             pre_timeout: Duration::from_secs(1),
             post_timeout: Duration::from_secs(1),
+            init_timeout: Duration::from_secs(10),
             project: 256 << 20,
         }
     }
@@ -179,6 +184,8 @@ pub enum LoadError {
     Export { export: &'static str, cause: wasmtime::Error },
     #[error("fails to start: {0}")]
     Start(String),
+    #[error("cannot be used: {why}\n  hint: {hint}")]
+    Init { why: String, hint: &'static str },
     #[error(
         "says what it takes in a way that cannot be used: {0}\n  hint: mend its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
     )]
@@ -196,8 +203,18 @@ struct Shared {
     pre: InstancePre<State>,
     exports: Indices,
     facts: Facts,
-    project: Option<ProjectView>,
+    project: Option<Arc<ProjectView>>,
     pace: Pace,
+    /// An instance is not ready before it has run `init`: what instances are made from does not begin with what `init` leaves.
+    init_in_each: bool,
+}
+
+impl Shared {
+    /// The same for another form of the component.
+    fn with(&self, pre: InstancePre<State>, exports: Indices) -> Shared {
+        let (facts, project) = (self.facts.clone(), self.project.clone());
+        Shared { pre, exports, facts, project, pace: Pace::default(), init_in_each: false }
+    }
 }
 
 /// One loaded version of a handler.
@@ -220,17 +237,17 @@ pub enum Outcome<T> {
 }
 
 impl Plugin {
-    /// Compiles and checks a component, then starts a first instance and asks it for its schema, so that a component
-    /// which cannot run never becomes current. Takes milliseconds to seconds, on a thread of its own.
+    /// Compiles and checks a component, runs its `init`, then starts a first instance and asks it for its schema, so that a
+    /// component which cannot run never becomes current. Takes milliseconds to seconds, on a thread of its own.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
     pub async fn load(sandbox: &Sandbox, bytes: Bytes, facts: Facts) -> Result<Plugin, LoadError> {
-        let sandbox = sandbox.clone();
-        let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&sandbox, &bytes, facts));
+        let (engine, component) = (sandbox.clone(), bytes.clone());
+        let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&engine, &component, facts));
         let mut plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
-        let first = plugin.fresh(Instant::now() + START_TIMEOUT).await;
-        let mut first = first.map_err(|error| LoadError::Start(error.to_string()))?;
+        plugin.shared = init::prepare(sandbox, &bytes, plugin.shared).await?;
+        let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
@@ -251,12 +268,20 @@ impl Plugin {
             .project
             .as_deref()
             .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
-            .transpose()?;
+            .transpose()?
+            .map(Arc::new);
         Ok(Plugin {
             idle: Idle::new(),
             retired: AtomicBool::new(false),
             schema: facts.schema.clone(),
-            shared: Arc::new(Shared { pre, exports, facts, project, pace: Pace::default() }),
+            shared: Arc::new(Shared {
+                pre,
+                exports,
+                facts,
+                project,
+                pace: Pace::default(),
+                init_in_each: false,
+            }),
             digest: digest(bytes),
         })
     }
@@ -293,16 +318,23 @@ impl Plugin {
         let mut instance = match idle {
             Some(instance) => instance,
             None => {
-                let deadline = request.deadline.min(Instant::now() + START_TIMEOUT);
-                self.fresh(deadline).await.map_err(|error| error.in_request(request.deadline))?
+                let end = request.deadline;
+                self.fresh(Some(end)).await.map_err(|error| error.in_request(end))?
             }
         };
         instance.begin(request, signature);
         Ok(Lease { plugin: self, instance: Some(instance), kept })
     }
 
-    async fn fresh(&self, deadline: Instant) -> Result<Instance, StartError> {
-        Instance::new(&self.shared, deadline).await
+    /// A fresh instance, ready for a request by `end`.
+    async fn fresh(&self, end: Option<Instant>) -> Result<Instance, StartError> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = end.map_or(deadline, |end| deadline.min(end));
+        let mut instance = Instance::new(&self.shared, deadline).await?;
+        if self.shared.init_in_each {
+            instance.init(end).await?;
+        }
+        Ok(instance)
     }
 
     /// A newer version has taken over: idle instances go now, lent ones when their requests end. Sandboxes are shared by the
@@ -315,9 +347,9 @@ impl Plugin {
     /// It takes over again: starts a first instance, by `deadline`.
     ///
     /// # Errors
-    /// [`LoadError::Start`]: it stays retired.
+    /// [`LoadError::Start`], or [`LoadError::Init`] if instances run it themselves: it stays retired.
     pub async fn revive(&self, deadline: Instant) -> Result<(), LoadError> {
-        let first = self.fresh(deadline).await.map_err(|error| LoadError::Start(error.to_string()))?;
+        let first = self.fresh(Some(deadline)).await.map_err(|error| error.at_load(&self.shared.facts))?;
         self.retired.store(false, Ordering::SeqCst);
         self.give_back(first);
         Ok(())

@@ -20,6 +20,7 @@ mod edge;
 mod grpc;
 mod hangup;
 mod inferless;
+mod init;
 mod instances;
 mod iris;
 mod isolation;

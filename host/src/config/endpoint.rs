@@ -182,6 +182,7 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     let mut timeout = |setting: &Setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
     let pre_timeout = timeout(&set::PRE_TIMEOUT);
     let post_timeout = timeout(&set::POST_TIMEOUT);
+    let init_timeout = timeout(&set::INIT_TIMEOUT);
     let request_timeout = timeout(&set::REQUEST_TIMEOUT);
     let concurrency = sources.read(&set::CONCURRENCY, table, read::count(1..=10_000));
     let queue = sources.read(&set::QUEUE, table, read::count(0..=1_000_000));
@@ -198,6 +199,7 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
             output: bytes(output, defaults.plugin.output),
             pre_timeout: pre_timeout.unwrap_or(defaults.plugin.pre_timeout),
             post_timeout: post_timeout.unwrap_or(defaults.plugin.post_timeout),
+            init_timeout: init_timeout.unwrap_or(defaults.plugin.init_timeout),
             project: project.unwrap_or(defaults.plugin.project),
         },
     }

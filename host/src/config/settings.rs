@@ -193,6 +193,8 @@ settings! {
         "How long `pre-inference` may run.";
     POST_TIMEOUT: HandlerLimits, "post-timeout", "endpoint.limits.post_timeout", Kind::Value("DURATION"), "1s",
         "How long `post-inference` may run.";
+    INIT_TIMEOUT: HandlerLimits, "init-timeout", "endpoint.limits.init_timeout", Kind::Value("DURATION"), "10s",
+        "How long `init` may run.";
     OUTPUT: HandlerLimits, "output", "endpoint.limits.output", Kind::Value("SIZE"), "64MiB",
         "Most bytes that one call of the handler may return.";
     PROJECT_SIZE: HandlerLimits, "project-size", "endpoint.limits.project", Kind::Value("SIZE"), "256MiB",

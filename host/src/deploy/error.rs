@@ -54,7 +54,7 @@ impl DeployError {
                 | LoadError::Link(_)
                 | LoadError::NoHandler
                 | LoadError::Export { .. } => "verify",
-                LoadError::Start(_) | LoadError::Schema(_) => "init",
+                LoadError::Start(_) | LoadError::Init { .. } | LoadError::Schema(_) => "init",
             },
             DeployError::Mismatch { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",

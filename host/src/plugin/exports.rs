@@ -9,7 +9,7 @@ use wasmtime::component::{Component, Instance, InstancePre};
 use super::LoadError;
 use super::bindings::exports::modelhost::handler as contract;
 use super::bindings::{
-    INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
+    INIT, INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
 };
 use super::instance::{StartError, State};
 
@@ -47,6 +47,7 @@ impl Stages {
 macro_rules! exports {
     ($($field:ident: $interface:ident, $name:ident;)+) => {
         /// Where a component has the functions it has.
+        #[derive(Clone)]
         pub(super) struct Indices {
             $($field: Option<contract::$interface::GuestIndices>,)+
         }
@@ -98,9 +99,15 @@ exports! {
     pre_tensors: pre_inference_tensors, PRE_INFERENCE_TENSORS;
     post_tensors: post_inference_tensors, POST_INFERENCE_TENSORS;
     schema: input_schema, INPUT_SCHEMA;
+    init: init, INIT;
 }
 
 impl Indices {
+    /// Whether there is something to do before the first request.
+    pub(super) fn has_init(&self) -> bool {
+        self.init.is_some()
+    }
+
     /// The stages among them.
     pub(super) fn stages(&self) -> Stages {
         Stages {

@@ -7,11 +7,14 @@
 //! Invariants: between two calls of one request nobody else holds the instance; its deadline is set before every
 //! entry into guest code; its memory never passes the limit.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wasmtime::component::ResourceTable;
+use wasmtime::component::{self, ResourceTable};
 use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::exports::modelhost::handler::pre_inference;
@@ -56,6 +59,24 @@ impl WasiView for State {
             .wasi
             .get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref(), &mut self.broken));
         WasiCtxView { ctx: &mut wasi.0, table: &mut self.table }
+    }
+}
+
+impl State {
+    /// What the guest has of the host's in its hands; empty if nothing.
+    pub(super) fn handles(&mut self) -> Vec<&'static str> {
+        let kind = |entry: &mut (dyn Any + Send)| match () {
+            _ if entry.is::<Descriptor>() => "a file or a folder",
+            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
+            _ if entry.is::<DynPollable>() => "a pollable",
+            _ => "a handle",
+        };
+        self.table.iter_mut().map(kind).collect()
+    }
+
+    /// Lets the instance have so many bytes more of memory than its limit.
+    pub(super) fn allow_memory(&mut self, more: usize) {
+        self.limiter.memory_limit = self.limiter.memory_limit.saturating_add(more);
     }
 }
 
@@ -119,8 +140,9 @@ impl ResourceLimiter for Limiter {
 
 /// A live instance and its bound exports.
 pub(super) struct Instance {
-    store: Store<State>,
-    exports: Exports,
+    pub(super) store: Store<State>,
+    pub(super) handle: component::Instance,
+    pub(super) exports: Exports,
     _alive: Alive,
 }
 
@@ -156,7 +178,7 @@ impl Instance {
             None => return Err(StartError::Time),
         };
         let exports = shared.exports.bind(&mut store, &instance)?;
-        Ok(Instance { store, exports, _alive: shared.facts.instances.made() })
+        Ok(Instance { store, handle: instance, exports, _alive: shared.facts.instances.made() })
     }
 
     /// From here on the instance belongs to `request`.
@@ -280,7 +302,7 @@ impl Instance {
     }
 
     /// The call has ended, in whatever way.
-    fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
+    pub(super) fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
         state.shared.pace.end(state.ticks);
         if state.broken {
@@ -290,7 +312,7 @@ impl Instance {
     }
 
     /// Turns what ended a call into the request's error.
-    fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
+    pub(super) fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
         let state = self.store.data();
         if error.downcast_ref::<DeadlineExceeded>().is_some() {
             return timed_out(state, stage);
@@ -321,7 +343,7 @@ fn arm(store: &mut Store<State>, request: &Request, stage: Stage) -> Instant {
     deadline
 }
 
-fn arm_until(store: &mut Store<State>, deadline: Instant) {
+pub(super) fn arm_until(store: &mut Store<State>, deadline: Instant) {
     let state = store.data_mut();
     state.deadline = deadline;
     state.ticks = 0;
@@ -349,7 +371,7 @@ fn bad_output(stage: Stage, text: String) -> RequestError {
 }
 
 /// A handler's own words, of a length that a response and a log line can bear.
-fn cut(mut text: String) -> String {
+pub(super) fn cut(mut text: String) -> String {
     const LONGEST: usize = 4 << 10;
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
@@ -384,6 +406,12 @@ pub(super) enum StartError {
     Type(&'static str, wasmtime::Error),
     #[error("{0:#}")]
     Trap(wasmtime::Error),
+    #[error("its `init` says: {0}")]
+    Init(String),
+    #[error("its `init` ran longer than {0:?}")]
+    InitTime(Duration),
+    #[error("its `init` failed: {}", _0.message)]
+    InitFault(RequestError),
 }
 
 impl StartError {
@@ -404,8 +432,10 @@ impl StartError {
         const STAGE: Stage = Stage::PreInference;
         let code = match &self {
             StartError::Full => return RequestError::new(Code::Overloaded, Stage::Admit, self.to_string()),
-            StartError::Time if Instant::now() >= deadline => Code::RequestTimeout,
-            StartError::Time => Code::PluginTimeout,
+            StartError::Time | StartError::InitTime(_) if Instant::now() >= deadline => Code::RequestTimeout,
+            StartError::Time | StartError::InitTime(_) => Code::PluginTimeout,
+            StartError::Init(_) => Code::PluginError,
+            StartError::InitFault(error) => error.code,
             StartError::Memory(_) => Code::PluginOutOfMemory,
             StartError::Type(..) | StartError::Trap(_) => Code::PluginTrap,
         };
