@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand}
 
 use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
+use crate::json::path::Pattern;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -55,6 +56,12 @@ Examples:
   host swap digits --plugin handler.wasm --model digits:3
   host swap iris --rollback";
 
+const REPLAY_EXAMPLE: &str = "\
+Examples:
+  host serve --plugin handler.wasm --model model.onnx --record recordings
+  host replay recordings --plugin handler.wasm
+  host replay recordings/iris --plugin another.wasm --tolerance 1e-5";
+
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
 #[command(name = "host", version, after_help = EXAMPLE, after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE]))]
@@ -86,6 +93,13 @@ pub enum Command {
     Check(Settings<true>),
     /// Show what a handler exports and imports, its contract version and size; never runs it.
     Inspect(Inspect),
+    /// Run recorded requests again, without model and server, and say whether they come out the same.
+    ///
+    /// The handler gets the clocks, random bytes and headers that were recorded, and the model's recorded answer. Prints a line
+    /// for each recording: `same`, `differs` and in what, `diverged` where the handler asks for something that was not
+    /// recorded, or `unusable`.
+    #[command(after_help = REPLAY_EXAMPLE, after_long_help = sections(&[EXIT_CODES, REPLAY_EXAMPLE]))]
+    Replay(Replay),
     /// Send one sample through a handler and a model, without a server.
     ///
     /// Prints the response, the tensors of each stage and how long each stage took.
@@ -112,6 +126,36 @@ pub struct Inspect {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Arguments of `host replay`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Replay {
+    /// Recordings of `host serve --record`, or folders of them.
+    #[arg(value_name = "FILE|DIR", required = true)]
+    pub recordings: Vec<PathBuf>,
+    /// The handler: the one that was recorded, or another.
+    #[arg(long, value_name = "FILE")]
+    pub plugin: PathBuf,
+    /// Folder that it sees at `/mnt/project`.
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// How far a decimal number may be from the recorded one: absolutely, or in relation to it.
+    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = tolerance)]
+    pub tolerance: Tolerance,
+    /// Place in JSON (`/predictions/*/score`), in tensors (`/NAME/INDEX`), or name of a header that may differ; may be repeated.
+    #[arg(long, value_name = "PLACE", value_parser = Pattern::parse)]
+    pub ignore: Vec<Pattern>,
+    /// Print a JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A distance between numbers: finite, and not below 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance(pub f64);
+
+/// It is a number.
+impl Eq for Tolerance {}
 
 /// Arguments of `host run`.
 #[derive(Debug, PartialEq, Eq, Args)]
@@ -258,6 +302,13 @@ fn flags(setting: &'static Setting) -> Vec<Arg> {
     }
 }
 
+fn tolerance(typed: &str) -> Result<Tolerance, String> {
+    match typed.parse() {
+        Ok(number) if number >= 0.0 && f64::is_finite(number) => Ok(Tolerance(number)),
+        _ => Err("write a number from 0 up, such as `1e-5`".to_owned()),
+    }
+}
+
 fn header(typed: &str) -> Result<(String, String), String> {
     let (name, value) = typed.split_once(':').ok_or("write `NAME: VALUE`")?;
     let (name, value) = (name.trim(), value.trim());
@@ -366,6 +417,10 @@ mod tests {
             ("host swap iris", ErrorKind::MissingRequiredArgument),
             ("host swap iris --rollback --plugin h.wasm", ErrorKind::ArgumentConflict),
             ("host swap iris --rollback --persist", ErrorKind::MissingRequiredArgument),
+            ("host replay --plugin h.wasm", ErrorKind::MissingRequiredArgument),
+            ("host replay r", ErrorKind::MissingRequiredArgument),
+            ("host replay r --plugin h.wasm --tolerance -1", ErrorKind::UnknownArgument),
+            ("host replay r --plugin h.wasm --tolerance=nan", ErrorKind::ValueValidation),
             ("host run s.json --repeat 0", ErrorKind::ValueValidation),
             ("host run s.json --header nonsense", ErrorKind::ValueValidation),
             ("host --version", ErrorKind::DisplayVersion),

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod inspect;
+pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod swap;

@@ -16,6 +16,7 @@ mod file;
 mod inputs;
 mod problem;
 mod read;
+mod record;
 pub mod settings;
 #[cfg(test)]
 mod tests;
@@ -72,9 +73,13 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
     let mut sources = Sources { typed, env, base, problems, secret: Vec::new() };
+    // In this order: the files with the server's keys are hidden from every endpoint.
+    let server = server_config(&mut sources, &file.process);
+    let endpoints = endpoints(&mut sources, &file);
     let config = app::Config {
-        server: server_config(&mut sources, &file.process),
-        endpoints: endpoints(&mut sources, &file),
+        server,
+        record: record::record(&mut sources, &file.process, &endpoints),
+        endpoints,
         plugin: plugin_config(&mut sources, &file.process),
         model: model::Config {
             onnxruntime: onnxruntime(&mut sources, &file.process),

@@ -9,6 +9,8 @@ pub mod compare;
 pub mod error;
 pub mod history;
 mod models;
+pub mod record;
+pub mod replay;
 pub mod smoke;
 pub mod swap;
 pub mod watch;
@@ -64,12 +66,21 @@ pub struct EndpointConfig {
     pub keep_model: bool,
     /// Who may call it; without keys, everybody.
     pub keys: Keys,
+    /// Which part of its requests is recorded, if any are.
+    pub record_share: record::Share,
     /// What it takes, if that was configured; it wins over what the handler says.
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
     /// What a request may use.
     pub limits: pipeline::Limits,
+}
+
+impl EndpointConfig {
+    /// Whether there is anything of it to record, if there is a folder for it.
+    pub fn is_recorded(&self) -> bool {
+        self.plugin.is_some() && self.record_share != record::Share::NONE
+    }
 }
 
 /// One version of an endpoint, handler and models: everything it needs to answer.
@@ -134,6 +145,8 @@ pub struct Endpoint {
     swapping: tokio::sync::Mutex<()>,
     /// What became of every attempt to publish another.
     pub history: History,
+    /// Records its requests, if that was asked for.
+    pub recorder: Option<record::Recorder>,
 }
 
 /// A request at an endpoint, from its head to its answer. Counted once: by what becomes of it, or as `cancelled` if it is
@@ -213,8 +226,14 @@ impl Visit<'_> {
         let endpoint = self.endpoint;
         let generation = endpoint.current.load();
         let mut trace = Trace::start(request.arrived, request.debug);
+        if let Some(recorder) = &endpoint.recorder {
+            trace = recorder.begin(trace);
+        }
         let outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
+        if let Some(recorder) = &endpoint.recorder {
+            recorder.end(generation.pipeline.plugin.as_ref(), &request, &trace, &outcome);
+        }
         match &outcome {
             Ok(_) => endpoint.metrics.ok(),
             Err(error) => endpoint.metrics.error(error.code),

@@ -6,7 +6,7 @@
 //! names places in it, [`redact`] takes them out.
 //! Invariant: what is written is valid JSON; what is read costs memory in proportion to its text.
 
-mod base64;
+pub mod base64;
 pub mod cursor;
 pub mod msgpack;
 pub mod path;

@@ -99,7 +99,7 @@ impl Pipeline {
             Some(schema) => pre_inference::check(schema, self.stages(), model, request)?,
             None => None,
         };
-        let mut lease = self.lend(request, model).await?;
+        let mut lease = self.lend(request, model, trace).await?;
         let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
             Ok(Outcome::Next(inputs)) => inputs,
             Ok(Outcome::Respond(response)) => {
@@ -147,10 +147,13 @@ impl Pipeline {
         &self,
         request: &Arc<Request>,
         model: Option<&Lane>,
+        trace: &Trace,
     ) -> Result<Option<Lease<'_>>, RequestError> {
-        match &self.plugin {
-            Some(plugin) => plugin.lend(request, model.map(Lane::signature), self.keep).await.map(Some),
-            None => Ok(None),
+        let Some(plugin) = &self.plugin else { return Ok(None) };
+        let signature = model.map(Lane::signature);
+        match trace.tape() {
+            Some(tape) => plugin.lend_taped(request, signature, tape).await.map(Some),
+            None => plugin.lend(request, signature, self.keep).await.map(Some),
         }
     }
 }

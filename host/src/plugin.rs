@@ -17,8 +17,11 @@ mod grants;
 mod idle;
 mod inspect;
 mod instance;
+mod lease;
 mod output;
+mod outside;
 mod project;
+pub mod tape;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,19 +37,24 @@ use self::exports::Indices;
 use self::idle::Idle;
 use self::instance::{Instance, StartError, State};
 use self::project::ProjectView;
+use self::tape::Tape;
 use crate::error::RequestError;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Instances;
-use crate::tensor::{Signature, Tensor};
+use crate::tensor::Signature;
 
 pub use self::engine::{Sandbox, SandboxError};
 pub use self::exports::Stages;
 pub use self::inspect::{Inspection, inspect};
+pub use self::lease::Lease;
 pub use self::project::ProjectError;
 
 /// Time a fresh instance has for its start functions, within the request's own. Interpreters need more than a call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The version of the handler contract that this host speaks.
+pub const CONTRACT: &str = bindings::VERSION;
 
 /// How long an instance lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +64,16 @@ pub enum Isolation {
     Worker,
     /// Every request gets a fresh instance; nothing survives it.
     Request,
+}
+
+impl Isolation {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::Worker => "worker",
+            Isolation::Request => "request",
+        }
+    }
 }
 
 /// What becomes of the instance that served a request.
@@ -76,6 +94,16 @@ pub enum Network {
     None,
     /// Sockets are there, and every call is denied. For language runtimes that import them whether used or not.
     Stub,
+}
+
+impl Network {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Network::None => "none",
+            Network::Stub => "stub",
+        }
+    }
 }
 
 /// What one instance may use.
@@ -298,11 +326,40 @@ impl Plugin {
             }
         };
         instance.begin(request, signature);
-        Ok(Lease { plugin: self, instance: Some(instance), kept })
+        Ok(Lease::new(self, instance, kept, None))
+    }
+
+    /// Lends a fresh instance, which nobody gets after, to a request that is recorded or replayed.
+    ///
+    /// # Errors
+    /// As [`Plugin::lend`].
+    pub async fn lend_taped(
+        &self,
+        request: &Arc<Request>,
+        signature: Option<&Arc<Signature>>,
+        tape: &Arc<Tape>,
+    ) -> Result<Lease<'_>, RequestError> {
+        tape.begin(signature);
+        let deadline = request.deadline.min(Instant::now() + START_TIMEOUT);
+        let instance = Instance::new(&self.shared, deadline, Some(tape.clone())).await;
+        let mut instance = instance.map_err(|error| error.in_request(request.deadline))?;
+        instance.begin(request, signature);
+        Ok(Lease::new(self, instance, false, Some(tape.clone())))
+    }
+
+    /// What it was loaded with.
+    pub fn facts(&self) -> &Facts {
+        &self.shared.facts
+    }
+
+    /// Names the project files it sees, by their paths and contents; `None` if it sees none, or they cannot be read. The first
+    /// call reads all of them.
+    pub fn project_digest(&self) -> Option<&str> {
+        self.shared.project.as_ref()?.digest()
     }
 
     async fn fresh(&self, deadline: Instant) -> Result<Instance, StartError> {
-        Instance::new(&self.shared, deadline).await
+        Instance::new(&self.shared, deadline, None).await
     }
 
     /// A newer version has taken over: idle instances go now, lent ones when their requests end. Sandboxes are shared by the
@@ -331,87 +388,6 @@ impl Plugin {
             if self.retired.load(Ordering::SeqCst) {
                 self.idle.clear();
             }
-        }
-    }
-}
-
-/// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: whatever state
-/// the guest was left in is gone.
-pub struct Lease<'a> {
-    plugin: &'a Plugin,
-    instance: Option<Instance>,
-    kept: bool,
-}
-
-impl Lease<'_> {
-    /// Which stages its handler takes part in.
-    pub fn stages(&self) -> Stages {
-        self.plugin.stages()
-    }
-
-    /// Runs the handler's `pre-inference`; `None` if it has none.
-    ///
-    /// # Errors
-    /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`, `plugin_timeout`,
-    /// `request_timeout`.
-    pub async fn pre_inference(
-        &mut self,
-        request: &Request,
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.instance.as_mut()?.pre_inference(request).await
-    }
-
-    /// Runs the handler's `pre-inference-tensors`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn pre_inference_tensors(
-        &mut self,
-        request: &Request,
-        sample: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.instance.as_mut()?.pre_inference_tensors(request, sample).await
-    }
-
-    /// Runs the handler's `post-inference`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn post_inference(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Response, RequestError>> {
-        self.instance.as_mut()?.post_inference(request, prediction).await
-    }
-
-    /// Runs the handler's `post-inference-tensors`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn post_inference_tensors(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.instance.as_mut()?.post_inference_tensors(request, prediction).await
-    }
-
-    /// The request is answered and the guest is at rest: the instance may serve another.
-    pub fn finish(mut self) {
-        if let Some(mut instance) = self.instance.take() {
-            instance.end();
-            if self.kept {
-                self.plugin.give_back(instance);
-            }
-        }
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        if let Some(mut instance) = self.instance.take() {
-            instance.end();
         }
     }
 }

@@ -18,6 +18,7 @@ pub mod clients;
 pub mod frames;
 pub mod load;
 pub mod oip;
+pub mod recorded;
 pub mod tls;
 pub mod wire;
 

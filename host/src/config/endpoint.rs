@@ -83,6 +83,9 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
         keys: super::edge::keys(sources, &set::KEY, table),
+        record_share: sources
+            .read(&set::RECORD_SHARE, table, super::record::share)
+            .unwrap_or(deploy::record::Share::ALL),
         keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
         schema: inputs::schema(sources, table).map(Arc::new),

@@ -63,13 +63,15 @@ pub enum Group {
     Security,
     /// What a connection may cost.
     ConnectionLimits,
+    /// What is kept of requests.
+    Recording,
     /// Logs and caches.
     Process,
 }
 
 impl Group {
     /// Every group, in the order of `--help` and of the reference.
-    pub const ALL: [Group; 9] = [
+    pub const ALL: [Group; 10] = [
         Group::Endpoint,
         Group::Handler,
         Group::Model,
@@ -78,6 +80,7 @@ impl Group {
         Group::Server,
         Group::Security,
         Group::ConnectionLimits,
+        Group::Recording,
         Group::Process,
     ];
 
@@ -92,6 +95,7 @@ impl Group {
             Group::Server => "Server",
             Group::Security => "TLS and keys",
             Group::ConnectionLimits => "Limits of connections",
+            Group::Recording => "Recording",
             Group::Process => "Logs and cache",
         }
     }
@@ -249,6 +253,13 @@ settings! {
         "Open connections to the endpoints; more wait until one ends.";
     HTTP2_STREAMS: ConnectionLimits, "http2-streams", "server.http2_streams", Kind::Value("N"), "200",
         "Requests in flight on one connection of HTTP/2; more wait.";
+
+    RECORD: Recording, "record", "record.dir", Kind::Value("DIR"), "",
+        "Folder that gets a file for each request to a handler, with all that crossed the sandbox's boundary, for `host replay`.";
+    RECORD_SIZE: Recording, "record-size", "record.size", Kind::Value("SIZE"), "256MiB",
+        "Most bytes that the folder may hold; when it is full, recording ends.";
+    RECORD_SHARE: Recording, "record-share", "endpoint.record_share", Kind::Value("NUMBER"), "1",
+        "Which part of an endpoint's requests is recorded, from 0 to 1.";
 
     LOG_FORMAT: Process, "log-format", "log.format", Kind::Value("text|json"), "text",
         "How a line of the log looks. Logs go to stderr.";

@@ -1,12 +1,14 @@
 //! Config files, flags and variables in; the configuration, or the exact report, out.
 
 mod edge;
+mod record;
 mod reports;
 
 use std::fs;
 use std::sync::Arc;
 
 use super::*;
+use crate::deploy::record::Share;
 use crate::keys::Keys;
 use crate::plugin::Isolation;
 use crate::schema::{Input, Schema};
@@ -142,6 +144,8 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("idle-timeout", "1h", "\"1h\"", "idle_timeout: 3600s,"),
     ("max-connections", "1", "1", "max_connections: 1,"),
     ("http2-streams", "10", "10", "http2_streams: 10,"),
+    ("record", "DIR/rec", "\"rec\"", r#"record: Some( Config { folder: "DIR/rec", size: 268435456, }, ),"#),
+    ("record-share", "0.5", "0.5", "0.5,"),
     ("log-format", "json", "\"json\"", "format: Json,"),
     ("log-level", "warn,host=debug", "\"warn,host=debug\"", r#"filter: "warn,host=debug","#),
     ("cache-dir", "DIR/cache", "\"cache\"", r#""DIR/cache","#),
@@ -173,10 +177,19 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    // The first names the file; the next mean something only together with `max_batch`, the last with each other.
+    // The first names the file; the next mean something only together with `max_batch`, then with each other, then with `record`.
     assert_eq!(
         missing,
-        ["config", "max-delay", "batch-wait", "trust-rows", "tls-cert", "tls-key", "tls-admin"],
+        [
+            "config",
+            "max-delay",
+            "batch-wait",
+            "trust-rows",
+            "tls-cert",
+            "tls-key",
+            "tls-admin",
+            "record-size"
+        ],
         "a setting without a line in SPELLINGS"
     );
     for (alone, key) in
@@ -275,6 +288,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         [[endpoint]]
         plugin = "other.wasm"
         env = { A = "1", B = "" }
+        record_share = 0.5
         smoke = false
         models.main = "m.onnx"
         models.an-older-one = { path = "m.onnx", device = "cpu", version = 1 }
@@ -323,6 +337,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Request,
         watch: false,
         keys: Keys::default(),
+        record_share: Share::ALL,
         schema: Some(Arc::new(schema)),
         keep_model: false,
         smoke: true,
@@ -357,6 +372,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Worker,
         watch: true,
         keys: Keys::default(),
+        record_share: Share::new(0.5).unwrap(),
         schema: None,
         keep_model: false,
         smoke: false,
@@ -370,6 +386,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             plugin: plugin::Config::default(),
             model: model::Config::default(),
             logs: logs::Config::default(),
+            record: None,
         }
     );
 }

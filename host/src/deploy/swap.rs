@@ -120,6 +120,7 @@ impl Endpoint {
             previous: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
             history: Default::default(),
+            recorder: None,
             config,
         };
         endpoint.note(&Order::by(Origin::Start), started, None, Ok(&endpoint.current()));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Stage;
+use crate::plugin::tape::Tape;
 use crate::tensor::Tensor;
 
 /// What crossed between handler and model. Their data are counted references: keeping them copies none.
@@ -31,6 +32,7 @@ pub struct Trace {
     /// The model's answer is known for these inputs.
     known: Option<Arc<Crossing>>,
     assumed: bool,
+    tape: Option<Arc<Tape>>,
 }
 
 impl Trace {
@@ -46,6 +48,7 @@ impl Trace {
             crossing: None,
             known: None,
             assumed: false,
+            tape: None,
         }
     }
 
@@ -61,6 +64,18 @@ impl Trace {
     pub fn assuming(mut self, known: Arc<Crossing>) -> Trace {
         self.known = Some(known);
         self
+    }
+
+    /// The same, of a request that is recorded: its handler gets a fresh instance, and what it gets from outside is noted.
+    #[must_use]
+    pub fn on_tape(mut self, tape: Arc<Tape>) -> Trace {
+        self.tape = Some(tape);
+        self
+    }
+
+    /// The tape of a request that is recorded.
+    pub fn tape(&self) -> Option<&Arc<Tape>> {
+        self.tape.as_ref()
     }
 
     /// What crossed between handler and model, if it is kept and the request got as far.
@@ -82,11 +97,17 @@ impl Trace {
 
     /// What the model will get, if that is to be kept.
     pub(super) fn sent(&self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
+        if let Some(tape) = &self.tape {
+            tape.note_sent(inputs);
+        }
         self.keeps_crossing.then(|| inputs.to_vec())
     }
 
     /// The model has answered what was [`Trace::sent`].
     pub(super) fn crossed(&mut self, inputs: Option<Vec<Tensor>>, outputs: &[Tensor]) {
+        if let Some(tape) = &self.tape {
+            tape.note_received(outputs);
+        }
         self.crossing = inputs.map(|inputs| Crossing { inputs, outputs: outputs.to_vec() });
     }
 

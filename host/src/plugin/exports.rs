@@ -27,6 +27,18 @@ pub struct Stages {
 }
 
 impl Stages {
+    /// The contract's functions of these stages.
+    pub fn functions(self) -> impl Iterator<Item = &'static str> {
+        [
+            ("pre-inference", self.pre),
+            ("pre-inference-tensors", self.pre_tensors),
+            ("post-inference", self.post),
+            ("post-inference-tensors", self.post_tensors),
+        ]
+        .into_iter()
+        .filter_map(|(function, has)| has.then_some(function))
+    }
+
     /// Whether a component with these exports is a handler at all.
     pub(super) fn any(self) -> bool {
         self.pre || self.post || self.pre_tensors || self.post_tensors

@@ -20,6 +20,7 @@ use super::context::Context;
 use super::deadline::{self, DeadlineExceeded};
 use super::exports::Exports;
 use super::output::{Output, Stream};
+use super::tape::{START, Tape};
 use super::{Outcome, Shared, convert};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Request, Response, until};
@@ -48,6 +49,8 @@ pub(super) struct State {
     broken: bool,
     deadline: Instant,
     ticks: u32,
+    /// Of a request that is recorded or replayed.
+    pub(super) tape: Option<Arc<Tape>>,
 }
 
 impl WasiView for State {
@@ -125,8 +128,16 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes a fresh instance. Guest start functions run here, until `deadline` at the latest.
-    pub(super) async fn new(shared: &Arc<Shared>, deadline: Instant) -> Result<Instance, StartError> {
+    /// Makes a fresh instance. Guest start functions run here, until `deadline` at the latest. `tape`: of the only request it
+    /// is for, if that is recorded or replayed.
+    pub(super) async fn new(
+        shared: &Arc<Shared>,
+        deadline: Instant,
+        tape: Option<Arc<Tape>>,
+    ) -> Result<Instance, StartError> {
+        if let Some(tape) = &tape {
+            tape.enter(START, None);
+        }
         let limits = &shared.facts.limits;
         let mut table = ResourceTable::new();
         table.set_max_capacity(HANDLES);
@@ -140,6 +151,7 @@ impl Instance {
             broken: false,
             deadline,
             ticks: 0,
+            tape,
         };
         let mut store = Store::new(shared.pre.engine(), state);
         store.limiter(|state| &mut state.limiter);

@@ -19,7 +19,7 @@ pub use self::requests::{Statistics, Timing};
 use crate::error::{Code, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 11] = [
+pub const METRICS: [(&str, &str); 12] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -42,6 +42,10 @@ pub const METRICS: [(&str, &str); 11] = [
         "modelhost_plugin_swaps_total",
         "Attempts to publish another generation, by endpoint and outcome: `published`, `refused`.",
     ),
+    (
+        "modelhost_recordings_total",
+        "Recordings of requests, by endpoint and outcome: `written`, `dropped`, `refused` for a secret.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -55,6 +59,7 @@ pub struct Metrics {
     instances_created: IntCounterVec,
     generation: IntGaugeVec,
     swaps: IntCounterVec,
+    recordings: IntCounterVec,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -72,6 +77,19 @@ pub struct EndpointMetrics {
     pub swaps_published: IntCounter,
     /// Swaps that were refused.
     pub swaps_refused: IntCounter,
+    /// Recordings.
+    pub recordings: RecordingCounts,
+}
+
+/// Counts what became of the recordings of one endpoint.
+#[derive(Debug, Clone)]
+pub struct RecordingCounts {
+    /// There is a file.
+    pub written: IntCounter,
+    /// No place, in the queue or on the disk.
+    pub dropped: IntCounter,
+    /// It would have held a secret.
+    pub refused: IntCounter,
 }
 
 /// Counts the sandboxes of one endpoint.
@@ -108,7 +126,7 @@ impl Metrics {
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
         let [requests, duration, stages, batches, rest @ ..] = METRICS;
-        let [in_flight, queued, instances, created, generation, swaps, build] = rest;
+        let [in_flight, queued, instances, created, generation, swaps, recordings, build] = rest;
         let build = IntGaugeVec::new(Opts::new(build.0, build.1), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&registry, build)?;
@@ -120,6 +138,7 @@ impl Metrics {
             instances_created: register(&registry, IntCounterVec::new(opts(created), &["endpoint"])?)?,
             generation: register(&registry, IntGaugeVec::new(opts(generation), &["endpoint"])?)?,
             swaps: register(&registry, IntCounterVec::new(opts(swaps), &["endpoint", "outcome"])?)?,
+            recordings: register(&registry, IntCounterVec::new(opts(recordings), &["endpoint", "outcome"])?)?,
             registry,
         })
     }
@@ -137,6 +156,11 @@ impl Metrics {
             generation: self.generation.with_label_values(&[name]),
             swaps_published: self.swaps.with_label_values(&[name, "published"]),
             swaps_refused: self.swaps.with_label_values(&[name, "refused"]),
+            recordings: RecordingCounts {
+                written: self.recordings.with_label_values(&[name, "written"]),
+                dropped: self.recordings.with_label_values(&[name, "dropped"]),
+                refused: self.recordings.with_label_values(&[name, "refused"]),
+            },
         }
     }
 
