@@ -218,4 +218,7 @@ impl Head for Post {
     fn header(&self, name: &str) -> Option<&str> {
         name.eq_ignore_ascii_case("content-type").then_some("application/json")
     }
+    fn headers(&self) -> Vec<(&str, &str)> {
+        vec![("content-type", "application/json")]
+    }
 }

@@ -8,11 +8,12 @@
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
 //! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`,
-//! `edge` and [`serve`] put the values together; `problem` is the report.
+//! `gate`, `edge` and [`serve`] put the values together; `problem` is the report.
 
 mod edge;
 mod endpoint;
 mod file;
+mod gate;
 mod inputs;
 mod problem;
 mod read;

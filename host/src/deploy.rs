@@ -7,8 +7,10 @@
 
 pub mod compare;
 pub mod error;
+pub mod gate;
 pub mod history;
 mod models;
+pub mod samples;
 pub mod smoke;
 pub mod swap;
 pub mod watch;
@@ -20,6 +22,7 @@ use std::time::SystemTime;
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use self::history::History;
+use self::samples::Samples;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
@@ -68,6 +71,8 @@ pub struct EndpointConfig {
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
+    /// What a new handler is held to before it serves.
+    pub gate: gate::Config,
     /// What a request may use.
     pub limits: pipeline::Limits,
 }
@@ -134,6 +139,8 @@ pub struct Endpoint {
     swapping: tokio::sync::Mutex<()>,
     /// What became of every attempt to publish another.
     pub history: History,
+    /// Its last requests, if the gate wants any.
+    pub samples: Option<Samples>,
 }
 
 /// A request at an endpoint, from its head to its answer. Counted once: by what becomes of it, or as `cancelled` if it is
@@ -215,6 +222,9 @@ impl Visit<'_> {
         let mut trace = Trace::start(request.arrived, request.debug);
         let outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
+        if let Some(samples) = &endpoint.samples {
+            samples.offer(&request, &outcome);
+        }
         match &outcome {
             Ok(_) => endpoint.metrics.ok(),
             Err(error) => endpoint.metrics.error(error.code),

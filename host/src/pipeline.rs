@@ -100,7 +100,10 @@ impl Pipeline {
             None => None,
         };
         let mut lease = self.lend(request, model).await?;
-        let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
+        trace.lent();
+        let inputs = pre_inference::pre_inference(lease.as_mut(), model, request, checked).await;
+        trace.called(lease.as_ref());
+        let inputs = match inputs {
             Ok(Outcome::Next(inputs)) => inputs,
             Ok(Outcome::Respond(response)) => {
                 trace.end(Stage::PreInference);
@@ -122,6 +125,7 @@ impl Pipeline {
 
         let output = post_inference::post_inference(lease.as_mut(), model.is_some(), request, outputs).await;
         trace.end(Stage::PostInference);
+        trace.called(lease.as_ref());
         if let Ok(output) = &output {
             trace.keep("post_inference", || match output {
                 Output::Response(response) => {

@@ -349,6 +349,11 @@ impl Lease<'_> {
         self.plugin.stages()
     }
 
+    /// Bytes of memory that the instance holds, the most it has held: it never gives any back.
+    pub fn memory(&self) -> usize {
+        self.instance.as_ref().map_or(0, Instance::memory)
+    }
+
     /// Runs the handler's `pre-inference`; `None` if it has none.
     ///
     /// # Errors

@@ -26,6 +26,8 @@ pub trait Head: Send + Sync {
     fn query(&self) -> &str;
     /// First value of a header, if it is visible ASCII. `name` matches in any case.
     fn header(&self, name: &str) -> Option<&str>;
+    /// Every header whose value is visible ASCII, in the order they came.
+    fn headers(&self) -> Vec<(&str, &str)>;
 }
 
 /// One request to an endpoint.

@@ -17,6 +17,7 @@ mod content_types;
 mod device;
 mod docs;
 mod edge;
+mod gate;
 mod grpc;
 mod hangup;
 mod inferless;

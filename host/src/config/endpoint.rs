@@ -85,6 +85,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         keys: super::edge::keys(sources, &set::KEY, table),
         keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
+        gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),
         batching: batching(sources, table),

@@ -49,6 +49,8 @@ pub enum Scope {
 pub enum Group {
     /// What is served, and where.
     Endpoint,
+    /// What a new handler is held to.
+    Gate,
     /// The handler and what it may see.
     Handler,
     /// The model and how it runs.
@@ -69,8 +71,9 @@ pub enum Group {
 
 impl Group {
     /// Every group, in the order of `--help` and of the reference.
-    pub const ALL: [Group; 9] = [
+    pub const ALL: [Group; 10] = [
         Group::Endpoint,
+        Group::Gate,
         Group::Handler,
         Group::Model,
         Group::HandlerLimits,
@@ -85,6 +88,7 @@ impl Group {
     pub fn title(self) -> &'static str {
         match self {
             Group::Endpoint => "Endpoint",
+            Group::Gate => "Gate",
             Group::Handler => "Handler",
             Group::Model => "Model",
             Group::HandlerLimits => "Limits of a handler",
@@ -146,6 +150,27 @@ settings! {
 
     KEEP_MODEL: Endpoint, "keep-model", "endpoint.keep_model", Kind::Switch("no-keep-model"), "false",
         "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
+
+    GATE_SAMPLES: Gate, "gate-samples", "endpoint.gate.samples", Kind::Value("N"), "0",
+        "How many of the last requests are kept, to be run through a new handler and the old one before a swap. 0 keeps none.";
+    GATE_SAMPLES_SIZE: Gate, "gate-samples-size", "endpoint.gate.samples_size", Kind::Value("SIZE"), "16MiB",
+        "Most bytes of them together.";
+    GATE_REDACT: Gate, "gate-redact", "endpoint.gate.redact", Kind::List("PATH|NAME"), "",
+        "What is taken out of a request before it is kept: a path in its JSON, `/user/email`, or the name of a header or of a parameter of its query.";
+    GATE_GOLDEN: Gate, "gate-golden", "endpoint.gate.golden", Kind::Value("DIR"), "",
+        "Folder with further samples: `NAME.json` is a request's body, `NAME.expected.json` beside it the answer that a new handler must give.";
+    GATE_TOLERANCE: Gate, "gate-tolerance", "endpoint.gate.tolerance", Kind::Value("NUMBER"), "1e-6",
+        "How far a decimal number of an answer may be from the old one, absolutely or relatively.";
+    GATE_IGNORE: Gate, "gate-ignore", "endpoint.gate.ignore", Kind::List("PATH|NAME"), "",
+        "What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header.";
+    GATE_MISMATCHES: Gate, "gate-mismatches", "endpoint.gate.mismatches", Kind::Value("SHARE"), "0",
+        "The part of the samples that may be answered otherwise, from 0 to 1.";
+    GATE_SLOWDOWN: Gate, "gate-slowdown", "endpoint.gate.slowdown", Kind::Value("FACTOR|none"), "none",
+        "How many times the old handler's time the new one may take. `none` does not judge time.";
+    GATE_MEMORY: Gate, "gate-memory", "endpoint.gate.memory", Kind::Value("FACTOR|none"), "none",
+        "How many times the old handler's memory the new one may take. `none` does not judge memory.";
+    GATE_TIMEOUT: Gate, "gate-timeout", "endpoint.gate.timeout", Kind::Value("DURATION"), "10s",
+        "How long all samples may take together; those left are not compared.";
 
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";

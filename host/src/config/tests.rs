@@ -18,7 +18,7 @@ struct Folder(tempfile::TempDir);
 impl Folder {
     fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
-        for file in ["m.onnx", "h.wasm", "other.wasm", "lib.so", "project/note.txt"] {
+        for file in ["m.onnx", "h.wasm", "other.wasm", "lib.so", "project/note.txt", "golden/a.json"] {
             folder.write(file, "");
         }
         folder.write("keys", "# ours\nfirst\nsecond\n");
@@ -100,6 +100,8 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("watch", "false", "false", "watch: false,"),
     ("keep-model", "true", "true", "keep_model: true,"),
     ("smoke", "false", "false", "smoke: false,"),
+    ("gate-samples", "100", "100", "samples: 100,"),
+    ("gate-golden", "DIR/golden", "\"golden\"", r#"golden: Some( "DIR/golden", ),"#),
     ("plugin", "DIR/h.wasm", "\"h.wasm\"", r#"name: "h", path: "/h", plugin: Some( "DIR/h.wasm", ),"#),
     ("project", "DIR/project", "\"project\"", r#"project: Some( "DIR/project", ),"#),
     ("metadata", "{\"a\":1}", "{ a = 1 }", r#"metadata: "{\"a\":1}","#),
@@ -148,6 +150,18 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("cache-size", "2MiB", "\"2MiB\"", "cache_size: 2097152,"),
 ];
 
+/// The same, of what means something only beside `gate-samples`.
+const GATE_SPELLINGS: &[(&str, &str, &str, &str)] = &[
+    ("gate-samples-size", "1MiB", "'1MiB'", "bytes: 1048576,"),
+    ("gate-redact", "/user/*/mail", "['/user/*/mail']", "redact: [ /user/*/mail, ],"),
+    ("gate-tolerance", "1e-3", "0.001", "tolerance: 0.001,"),
+    ("gate-ignore", "x-took", "'X-Took'", "ignore: [ x-took, ],"),
+    ("gate-mismatches", "0.1", "0.1", "mismatches: 0.1,"),
+    ("gate-slowdown", "2", "2", "slowdown: Some( 2.0, ),"),
+    ("gate-memory", "1.5", "1.5", "memory: Some( 1.5, ),"),
+    ("gate-timeout", "3s", "'3s'", "timeout: 3s,"),
+];
+
 #[test]
 fn every_setting_can_be_given_as_flag_variable_and_key() {
     let folder = Folder::new();
@@ -173,12 +187,29 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    // The first names the file; the next mean something only together with `max_batch`, the last with each other.
+    // The first names the file; the next mean something only together with `gate-samples`, then with `max_batch`, the last with
+    // each other.
+    missing.retain(|flag| !GATE_SPELLINGS.iter().any(|(other, ..)| other == flag));
     assert_eq!(
         missing,
         ["config", "max-delay", "batch-wait", "trust-rows", "tls-cert", "tls-key", "tls-admin"],
         "a setting without a line in SPELLINGS"
     );
+    for (flag, text, toml, expected) in GATE_SPELLINGS {
+        let key = flag.strip_prefix("gate-").unwrap().replace('-', "_");
+        folder.write(
+            "c.toml",
+            &format!("[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.gate]\nsamples = 9\n{key} = {toml}"),
+        );
+        let flags = ["model DIR/m.onnx", "gate-samples 9", &format!("{flag} {text}")];
+        for given in [&flags[..], &["config DIR/c.toml"]] {
+            let config = folder.serve(given).unwrap();
+            let changed = folder.changed(&config);
+            assert!(changed.contains("samples: 9,") && changed.contains(expected), "{given:?}: {changed}");
+        }
+        let problem = folder.serve(&["model DIR/m.onnx", &format!("{flag} {text}")]).unwrap_err();
+        assert!(problem.contains("nothing to judge by"), "{problem}");
+    }
     for (alone, key) in
         [("max-delay 5ms", "max_delay"), ("batch-wait always", "wait"), ("trust-rows true", "trust_rows")]
     {
@@ -214,6 +245,8 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
         let explicit = format!("{} {}", setting.flag, setting.default);
         let with = if ["max-delay", "batch-wait", "trust-rows"].contains(&setting.flag) {
             "max-batch 1"
+        } else if setting.flag.starts_with("gate-") {
+            "gate-samples 0"
         } else {
             "queue 256"
         };
@@ -326,6 +359,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         schema: Some(Arc::new(schema)),
         keep_model: false,
         smoke: true,
+        gate: deploy::gate::Config::default(),
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
                 memory: 32 << 20,
@@ -360,6 +394,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         schema: None,
         keep_model: false,
         smoke: false,
+        gate: deploy::gate::Config::default(),
         limits,
     };
     assert_eq!(

@@ -1,7 +1,10 @@
 //! Why another generation of an endpoint could not be made. For the operator: every text names the endpoint, and the file if
 //! there is one.
 
+use std::sync::Arc;
+
 use super::EndpointConfig;
+use super::gate::Report;
 use super::history::Origin;
 use crate::model::ModelError;
 use crate::plugin::LoadError;
@@ -28,6 +31,8 @@ pub enum DeployError {
          `--no-smoke` serves without trying it"
     )]
     Smoke { endpoint: String, reason: String },
+    #[error("endpoint `{endpoint}`: the gate refuses the handler: {reason}\n  hint: {hint}")]
+    Gate { endpoint: String, reason: String, hint: &'static str, report: Arc<Report> },
     #[error(
         "endpoint `{endpoint}`: the current handler is `{found}`, not `{expected}`\n  hint: look at what came in between"
     )]
@@ -40,6 +45,14 @@ pub enum DeployError {
 }
 
 impl DeployError {
+    /// What the gate has found, if it refused.
+    pub fn report(&self) -> Option<&Arc<Report>> {
+        match self {
+            DeployError::Gate { report, .. } => Some(report),
+            _ => None,
+        }
+    }
+
     /// The step of a swap that refused.
     pub fn step(&self) -> &'static str {
         match self {
@@ -58,6 +71,7 @@ impl DeployError {
             },
             DeployError::Mismatch { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",
+            DeployError::Gate { .. } => "gate",
             DeployError::Expected { .. } | DeployError::NoPrevious { .. } => "order",
         }
     }

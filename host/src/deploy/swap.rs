@@ -1,7 +1,7 @@
 //! Makes generations: the first at start, later ones when a handler, a model, or both together are replaced.
 //!
 //! ```text
-//! load → verify (contract, imports, types, signature) → init → smoke → publish → the old one drains → and is kept for a rollback
+//! load → verify (contract, imports, types, signature) → init → smoke → gate → publish → the old one drains → and is kept for a rollback
 //! ```
 //! In: a [`Change`] and who asked for it, an [`Order`]. Out: the next [`Generation`], or the step that refused it.
 //! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes it,
@@ -19,7 +19,8 @@ use tokio::sync::MutexGuard;
 
 use super::error::DeployError;
 use super::history::{Attempt, Origin, unix_seconds};
-use super::{Endpoint, EndpointConfig, Generation, models, smoke};
+use super::samples::Samples;
+use super::{Endpoint, EndpointConfig, Generation, gate, models, smoke};
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
@@ -109,6 +110,7 @@ impl Endpoint {
         if config.smoke {
             smoke::run(&config, &pipeline).await?;
         }
+        gate::first(&config, &pipeline).await?;
         let generation = Generation::new(1, pipeline);
         metrics.generation.set(1);
         let endpoint = Endpoint {
@@ -120,6 +122,7 @@ impl Endpoint {
             previous: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
             history: Default::default(),
+            samples: Samples::start(config.gate.samples.clone()),
             config,
         };
         endpoint.note(&Order::by(Origin::Start), started, None, Ok(&endpoint.current()));
@@ -233,6 +236,7 @@ impl Endpoint {
         if self.config.smoke {
             smoke::run(&self.config, &pipeline).await?;
         }
+        gate::examine(&self.config, self.samples.as_ref(), &old.pipeline, &pipeline).await?;
         Ok(Some(pipeline))
     }
 
@@ -287,6 +291,7 @@ impl Endpoint {
             digest: new.map_or(digest, |new| new.digest.clone()),
             step: error.map(DeployError::step),
             error: error.map(ToString::to_string),
+            gate: error.and_then(DeployError::report).cloned(),
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
     }

@@ -71,7 +71,7 @@ impl fmt::Display for Path<'_> {
 }
 
 /// Names values of a document, or a header by its name.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Pattern {
     /// `/predictions/*/score`
     Place(Vec<Part>),
@@ -126,6 +126,18 @@ impl Pattern {
         matches!(self, Pattern::Name(own) if own.eq_ignore_ascii_case(name))
     }
 
+    /// Whether it names this member of the whole document, or anything in it.
+    pub fn begins_with(&self, key: &str) -> bool {
+        match self {
+            Pattern::Place(parts) => match parts.first() {
+                Some(Part::One(first)) => first == key,
+                Some(Part::Any) => true,
+                None => false,
+            },
+            Pattern::Name(_) => false,
+        }
+    }
+
     fn names(&self, path: &Path<'_>) -> bool {
         let Pattern::Place(parts) = self else { return false };
         parts.len() == path.0.len()
@@ -134,6 +146,12 @@ impl Pattern {
                 (Part::One(wanted), Step::Key(key)) => wanted == key,
                 (Part::One(wanted), Step::Index(index)) => wanted.parse() == Ok(*index),
             })
+    }
+}
+
+impl fmt::Debug for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::error::Stage;
+use crate::plugin::Lease;
 use crate::tensor::Tensor;
 
 /// What crossed between handler and model. Their data are counted references: keeping them copies none.
@@ -16,6 +17,15 @@ pub struct Crossing {
     pub inputs: Vec<Tensor>,
     /// What `post-inference` got.
     pub outputs: Vec<Tensor>,
+}
+
+/// What a handler took for one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time of its stages, without the making of an instance and the model.
+    pub time: Duration,
+    /// Memory of its instance, in bytes; a guest's memory never shrinks.
+    pub memory: usize,
 }
 
 /// A record of one request's stages.
@@ -31,6 +41,8 @@ pub struct Trace {
     /// The model's answer is known for these inputs.
     known: Option<Arc<Crossing>>,
     assumed: bool,
+    /// What the handler takes, and how long its instance was waited for.
+    usage: Option<(Usage, Duration)>,
 }
 
 impl Trace {
@@ -46,6 +58,7 @@ impl Trace {
             crossing: None,
             known: None,
             assumed: false,
+            usage: None,
         }
     }
 
@@ -61,6 +74,36 @@ impl Trace {
     pub fn assuming(mut self, known: Arc<Crossing>) -> Trace {
         self.known = Some(known);
         self
+    }
+
+    /// The same, that notes what the handler takes.
+    #[must_use]
+    pub fn measuring(mut self) -> Trace {
+        self.usage = Some(Default::default());
+        self
+    }
+
+    /// What the handler took, if that was noted.
+    pub fn usage(&self) -> Option<Usage> {
+        let (usage, lending) = self.usage?;
+        let stages = [Stage::PreInference, Stage::PostInference];
+        let time: Duration =
+            stages.iter().filter_map(|stage| self.durations.get(*stage as usize).copied().flatten()).sum();
+        Some(Usage { time: time.saturating_sub(lending), ..usage })
+    }
+
+    /// The request has its instance.
+    pub(super) fn lent(&mut self) {
+        if let Some((_, lending)) = &mut self.usage {
+            *lending = self.last.elapsed();
+        }
+    }
+
+    /// The handler has been called.
+    pub(super) fn called(&mut self, lease: Option<&Lease<'_>>) {
+        if let Some((usage, _)) = &mut self.usage {
+            usage.memory = lease.map_or(0, Lease::memory);
+        }
     }
 
     /// What crossed between handler and model, if it is kept and the request got as far.

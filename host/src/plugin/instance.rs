@@ -182,6 +182,11 @@ impl Instance {
         }
     }
 
+    /// Bytes of all its linear memories.
+    pub(super) fn memory(&self) -> usize {
+        self.store.data().limiter.memory
+    }
+
     /// Calls `pre-inference`; `None` if the handler has none.
     pub(super) async fn pre_inference(
         &mut self,

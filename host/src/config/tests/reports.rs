@@ -5,6 +5,26 @@ use super::Folder;
 /// File, what is given besides, the lines of the report.
 const REPORTS: &[(&str, &[&str], &[&str])] = &[
     (
+        "[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.gate]\nsamples = -1\nredact = ['a b', 7]\ntolerance = 'x'\nignore = '/~'\n\
+         mismatches = 2\nslowdown = 0.5\nmemory = true\ntimeout = 5\ngolden = 'project/note.txt.d'",
+        &[],
+        &[
+            "modelhost.toml:4: `endpoint.gate.samples`: `-1` is not a count; hint: write a whole number from 0 to 10000",
+            "modelhost.toml:5: `endpoint.gate.redact`: `a b` is neither a path nor a header's name; hint: write paths that \
+             begin with `/`, such as `/predictions/*/took`, or names of headers",
+            "modelhost.toml:6: `endpoint.gate.tolerance`: `x` is not a number; hint: write a number from 0 to 1000000",
+            "modelhost.toml:7: `endpoint.gate.ignore`: in a path, `~` is written `~0` and a `/` within a key `~1`; hint: write \
+             paths that begin with `/`, such as `/predictions/*/took`, or names of headers",
+            "modelhost.toml:8: `endpoint.gate.mismatches`: `2` is out of range; hint: write a number from 0 to 1",
+            "modelhost.toml:9: `endpoint.gate.slowdown`: `0.5` is out of range; hint: write a number from 1 to 1000",
+            "modelhost.toml:10: `endpoint.gate.memory`: expected a number, found a boolean; hint: write a number from 1 to 1000",
+            "modelhost.toml:11: `endpoint.gate.timeout`: `5` has no unit; hint: write `\"5s\"` for seconds, `\"5ms\"` for \
+             milliseconds",
+            "modelhost.toml:12: `endpoint.gate.golden`: there is no `DIR/project/note.txt.d`; hint: check the path; a relative \
+             one starts from the folder of the config file",
+        ],
+    ),
+    (
         "endpoint = [{ model = 'm.onnx' }, 7]",
         &[],
         &[
@@ -95,8 +115,8 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
             "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, `env`, \
-             `input`, `isolation`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, \
-             `project`, `smoke` and `watch`",
+             `gate`, `input`, `isolation`, `keep_model`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, \
+             `plugin`, `project`, `smoke` and `watch`",
         ],
     ),
     (

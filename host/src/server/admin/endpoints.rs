@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::deploy::error::DeployError;
 use crate::deploy::history::{Origin, unix_seconds};
+use crate::deploy::samples::Samples;
 use crate::deploy::swap::{Change, Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
@@ -72,6 +73,7 @@ fn describe(endpoint: &Endpoint) -> Value {
             "models": models(&previous),
         })),
         "last_swap": endpoint.history.last_swap(),
+        "gate_samples": endpoint.samples.as_ref().map(Samples::kept),
     })
 }
 

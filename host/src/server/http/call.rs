@@ -246,4 +246,13 @@ impl Head for HttpHead {
     fn header(&self, name: &str) -> Option<&str> {
         self.0.headers.get(name)?.to_str().ok()
     }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        visible(&self.0.headers)
+    }
+}
+
+/// The headers that are text.
+pub(in crate::server) fn visible(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
 }
