@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand}
 
 use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
+use crate::json::path::Pattern;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -55,6 +56,10 @@ Examples:
   host swap digits --plugin handler.wasm --model digits:3
   host swap iris --rollback";
 
+const DIFF_EXAMPLE: &str = "\
+Example:
+  host diff old.wasm new.wasm --model model.onnx --samples samples/";
+
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
 #[command(name = "host", version, after_help = EXAMPLE, after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE]))]
@@ -94,6 +99,16 @@ pub enum Command {
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, RUN_EXAMPLE]),
     )]
     Run(Run),
+    /// Send samples through two versions of a handler and show where their answers differ. Nothing listens.
+    ///
+    /// Prints a line for each sample: whether both answer the same, how long they took and how much memory. The model runs once
+    /// for both where they make the same inputs of a sample. Ends with 0 if all answers are the same, else with 1.
+    #[command(
+        mut_arg("plugin", |arg| arg.hide(true).conflicts_with("old")),
+        after_help = DIFF_EXAMPLE,
+        after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, DIFF_EXAMPLE]),
+    )]
+    Diff(Diff),
     /// Replace what an endpoint of a running server serves: its handler, models, or both together.
     ///
     /// The new handler is loaded, checked and tried beside the old one, which goes on serving until then, and altogether if the new
@@ -175,6 +190,38 @@ pub struct Swap {
     pub ca: Option<PathBuf>,
 }
 
+/// Arguments of `host diff`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Diff {
+    /// The handler there is.
+    #[arg(value_name = "OLD.wasm")]
+    pub old: PathBuf,
+    /// The handler that would take its place.
+    #[arg(value_name = "NEW.wasm")]
+    pub new: PathBuf,
+    /// A file with a request's body, or a folder of them; `NAME.expected.json` is what NEW has to answer to `NAME`.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub samples: PathBuf,
+    /// How far a decimal number of an answer may be from the old one, absolutely or relatively.
+    #[arg(long, value_name = "NUMBER", default_value = "1e-6", value_parser = tolerance)]
+    pub tolerance: Tolerance,
+    /// What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header; may be repeated.
+    #[arg(long, value_name = "PATH|NAME", value_parser = Pattern::parse)]
+    pub ignore: Vec<Pattern>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The endpoint, but for its handler.
+    #[command(flatten)]
+    pub settings: Settings<false>,
+}
+
+/// A tolerance: at least 0, and never more than a number.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance(pub f64);
+
+impl Eq for Tolerance {}
+
 /// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of `host run`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settings<const SERVE: bool>(pub Overrides);
@@ -255,6 +302,13 @@ fn flags(setting: &'static Setting) -> Vec<Arg> {
             let opposite = format!("Do not {}{rest}{}", first.to_lowercase(), default(&format!("--{on}")));
             vec![switch(on, off).help(setting.help).hide(is_on), switch(off, on).help(opposite).hide(!is_on)]
         }
+    }
+}
+
+fn tolerance(typed: &str) -> Result<Tolerance, String> {
+    match typed.parse::<f64>() {
+        Ok(number) if number.is_finite() && number >= 0.0 => Ok(Tolerance(number)),
+        _ => Err("write a number of at least 0".to_owned()),
     }
 }
 
@@ -352,6 +406,25 @@ mod tests {
     }
 
     #[test]
+    fn diff_takes_two_handlers_and_no_other() {
+        assert_eq!(
+            parsed("host diff a.wasm b.wasm --samples s --ignore /a/* --ignore x-took --model m.onnx"),
+            Ok(Command::Diff(Diff {
+                old: "a.wasm".into(),
+                new: "b.wasm".into(),
+                samples: "s".into(),
+                tolerance: Tolerance(1e-6),
+                ignore: ["/a/*", "x-took"].map(|text| Pattern::parse(text).unwrap()).into(),
+                json: false,
+                settings: Settings(given(&[(&settings::MODEL, &["m.onnx"])])),
+            }))
+        );
+        let mut command = Cli::command();
+        let help = command.find_subcommand_mut("diff").unwrap().render_long_help().to_string();
+        assert!(help.contains("--model") && !help.contains("--plugin"), "{help}");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_refused() {
         use clap::error::ErrorKind;
         for (line, kind) in [
@@ -368,6 +441,11 @@ mod tests {
             ("host swap iris --rollback --persist", ErrorKind::MissingRequiredArgument),
             ("host run s.json --repeat 0", ErrorKind::ValueValidation),
             ("host run s.json --header nonsense", ErrorKind::ValueValidation),
+            ("host diff a b", ErrorKind::MissingRequiredArgument),
+            ("host diff a b --samples s --plugin c", ErrorKind::ArgumentConflict),
+            ("host diff a b --samples s --tolerance=-1", ErrorKind::ValueValidation),
+            ("host diff a b --samples s --tolerance nan", ErrorKind::ValueValidation),
+            ("host diff a b --samples s --ignore /a~", ErrorKind::ValueValidation),
             ("host --version", ErrorKind::DisplayVersion),
             ("host serve --help", ErrorKind::DisplayHelp),
         ] {
