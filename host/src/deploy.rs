@@ -5,6 +5,7 @@
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
 //! ([`swap`]), handler and models together; a request that began on a generation ends on it.
 
+pub mod compare;
 pub mod error;
 pub mod history;
 mod models;
