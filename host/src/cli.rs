@@ -53,7 +53,8 @@ const SWAP_EXAMPLE: &str = "\
 Examples:
   host swap iris --plugin handler.wasm
   host swap digits --plugin handler.wasm --model digits:3
-  host swap iris --rollback";
+  host swap iris --rollback
+  host swap iris --plugin handler.wasm --canary 0.05,0.25,1 --term step_time=10m --term sticky=header:x-user";
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
@@ -155,6 +156,21 @@ pub struct Swap {
     /// Take handler and models as their files are now.
     #[arg(long, group = "what", conflicts_with_all = ["plugin", "models"])]
     pub reload: bool,
+    /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted only.
+    #[arg(long, value_name = "SHARE", requires = "plugin", conflicts_with_all = ["canary", "models", "persist"])]
+    pub shadow: Option<String>,
+    /// Put the handler on trial: it answers this share of the requests; of several, one after the other, until it serves.
+    #[arg(long, value_name = "SHARE,...", requires = "plugin", conflicts_with_all = ["models", "persist"])]
+    pub canary: Option<String>,
+    /// A further term of the trial; may be repeated.
+    #[arg(long = "term", value_name = "NAME=VALUE", requires = "plugin", value_parser = term)]
+    pub terms: Vec<(String, String)>,
+    /// Serve the candidate that is on trial.
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback"])]
+    pub promote: bool,
+    /// End the trial.
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "promote"])]
+    pub drop_candidate: bool,
     /// Write the handler to the endpoint's file too, so that it serves after a restart.
     #[arg(long, requires = "plugin")]
     pub persist: bool,
@@ -268,6 +284,11 @@ fn header(typed: &str) -> Result<(String, String), String> {
     Ok((name.to_ascii_lowercase(), value.to_owned()))
 }
 
+fn term(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once('=').ok_or("write `NAME=VALUE`")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// `parts` with an empty line between them.
 fn sections(parts: &[&str]) -> String {
     parts.join("\n\n")
@@ -366,6 +387,11 @@ mod tests {
             ("host swap iris", ErrorKind::MissingRequiredArgument),
             ("host swap iris --rollback --plugin h.wasm", ErrorKind::ArgumentConflict),
             ("host swap iris --rollback --persist", ErrorKind::MissingRequiredArgument),
+            ("host swap iris --shadow 0.1", ErrorKind::MissingRequiredArgument),
+            ("host swap iris --plugin h.wasm --shadow 0.1 --canary 0.1", ErrorKind::ArgumentConflict),
+            ("host swap iris --plugin h.wasm --canary 0.1 --persist", ErrorKind::ArgumentConflict),
+            ("host swap iris --promote --drop-candidate", ErrorKind::ArgumentConflict),
+            ("host swap iris --plugin h.wasm --shadow 1 --term nonsense", ErrorKind::ValueValidation),
             ("host run s.json --repeat 0", ErrorKind::ValueValidation),
             ("host run s.json --header nonsense", ErrorKind::ValueValidation),
             ("host --version", ErrorKind::DisplayVersion),

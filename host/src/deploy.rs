@@ -11,6 +11,7 @@ pub mod history;
 mod models;
 pub mod smoke;
 pub mod swap;
+pub mod trial;
 pub mod watch;
 
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ use std::time::SystemTime;
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
 
 use self::history::History;
+use self::trial::{Part, Trial};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
@@ -130,6 +132,8 @@ pub struct Endpoint {
     current: ArcSwap<Generation>,
     /// The generation before, kept for a rollback.
     previous: ArcSwapOption<Generation>,
+    /// The handler that is on trial beside the current generation.
+    trial: ArcSwapOption<Trial>,
     /// Held while a new generation is made, so that two never race.
     swapping: tokio::sync::Mutex<()>,
     /// What became of every attempt to publish another.
@@ -204,15 +208,30 @@ impl Endpoint {
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
+        let trial = self.trial();
+        if let Some(trial) = &trial {
+            trial.count();
+        }
+        self.metrics.trial.share.set(trial.as_ref().map_or(0.0, |trial| trial.share()));
+        let candidate = trial.and_then(|trial| trial.digest());
+        let previous = self.previous().and_then(|previous| previous.digest.clone());
+        self.metrics.plugins.set([self.current().digest.clone(), candidate, previous]);
     }
 }
 
 impl Visit<'_> {
-    /// Serves the request on the current generation, to its end.
+    /// Serves the request on the current generation, or on the candidate that is to answer it, to its end.
     pub async fn serve(mut self, request: Arc<Request>) -> Answer {
         let endpoint = self.endpoint;
-        let generation = endpoint.current.load();
+        let mut generation = endpoint.current.load();
+        let part = Part::of(endpoint, &generation, &request);
+        if let Some(candidate) = part.as_ref().and_then(Part::candidate) {
+            generation = candidate;
+        }
         let mut trace = Trace::start(request.arrived, request.debug);
+        if part.as_ref().is_some_and(Part::is_sampled) {
+            trace = trace.keeping_crossing();
+        }
         let outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
         match &outcome {
@@ -226,6 +245,9 @@ impl Visit<'_> {
         }
         for (name, object) in trace.objects() {
             tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
+        }
+        if let Some(part) = part {
+            part.answered(&request, &outcome, &mut trace);
         }
         Answer { outcome, generation }
     }

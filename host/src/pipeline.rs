@@ -22,6 +22,8 @@ pub mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
+
 use self::admit::Door;
 use self::models::Models;
 use self::trace::Trace;
@@ -72,6 +74,8 @@ pub struct Pipeline {
     pub schema: Option<Arc<Schema>>,
     /// What becomes of an instance after a request.
     pub keep: Keep,
+    /// Whose workers run the model; `None`: whoever serves the request.
+    pub model_runtime: Option<Handle>,
 }
 
 impl Pipeline {
@@ -114,7 +118,7 @@ impl Pipeline {
         let sent = trace.sent(&inputs);
         let outputs = match trace.known(&inputs) {
             Some(outputs) => outputs,
-            None => infer(model, request, inputs, trace).await?,
+            None => infer(model, self.model_runtime.as_ref(), request, inputs, trace).await?,
         };
         trace.crossed(sent, &outputs);
         trace.end(Stage::Infer);
@@ -158,12 +162,17 @@ impl Pipeline {
 /// The model's outputs, checked.
 async fn infer(
     model: Option<&Lane>,
+    runtime: Option<&Handle>,
     request: &Request,
     inputs: Vec<Tensor>,
     trace: &mut Trace,
 ) -> Result<Vec<Tensor>, RequestError> {
     let Some(model) = model else { return Ok(inputs) };
-    let prediction = in_time(request, Stage::Infer, model.infer(inputs)).await?.map_err(model_error)?;
+    let prediction = match runtime {
+        None => in_time(request, Stage::Infer, model.infer(inputs)).await?,
+        Some(runtime) => in_time(request, Stage::Infer, model.infer_on(runtime, inputs)).await?,
+    };
+    let prediction = prediction.map_err(model_error)?;
     trace.ran(prediction.queued, prediction.shared);
     verify::outputs(&prediction.outputs, model.signature()).map_err(|text| {
         RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(text)

@@ -15,7 +15,7 @@ pub enum DeployError {
     #[error("endpoint `{endpoint}`: {handler} {cause}")]
     Load { endpoint: String, handler: String, cause: LoadError },
     #[error("endpoint `{endpoint}`: {cause}")]
-    Model { endpoint: String, cause: ModelError },
+    Model { endpoint: String, cause: Box<ModelError> },
     #[error("endpoint `{endpoint}`: there is no model `{model}`")]
     NoSuchModel { endpoint: String, model: String },
     #[error(
@@ -37,6 +37,13 @@ pub enum DeployError {
          model only with `--keep-model`"
     )]
     NoPrevious { endpoint: String },
+    #[error("endpoint `{endpoint}`: the candidate is dropped ({mode}): {reason}")]
+    Trial { endpoint: String, mode: &'static str, reason: String },
+    #[error(
+        "endpoint `{endpoint}`: there is no candidate\n  hint: put one on trial first: `host swap {endpoint} --plugin FILE \
+         --shadow 0.1`"
+    )]
+    NoCandidate { endpoint: String },
 }
 
 impl DeployError {
@@ -58,7 +65,10 @@ impl DeployError {
             },
             DeployError::Mismatch { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",
-            DeployError::Expected { .. } | DeployError::NoPrevious { .. } => "order",
+            DeployError::Trial { mode, .. } => mode,
+            DeployError::Expected { .. }
+            | DeployError::NoPrevious { .. }
+            | DeployError::NoCandidate { .. } => "order",
         }
     }
 }

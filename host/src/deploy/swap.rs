@@ -118,6 +118,7 @@ impl Endpoint {
             catalog: catalog.clone(),
             current: ArcSwap::from_pointee(generation),
             previous: ArcSwapOption::empty(),
+            trial: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
             history: Default::default(),
             config,
@@ -193,7 +194,7 @@ impl Endpoint {
         self.previous.load_full()
     }
 
-    fn expect(&self, order: &Order, current: &Generation) -> Result<(), DeployError> {
+    pub(super) fn expect(&self, order: &Order, current: &Generation) -> Result<(), DeployError> {
         let found = current.digest.as_deref().unwrap_or_default();
         match &order.expected {
             Some(expected) if expected != found => Err(DeployError::Expected {
@@ -206,7 +207,7 @@ impl Endpoint {
     }
 
     /// The steps before publishing; `None` if nothing would be another than it is.
-    async fn make(
+    pub(super) async fn make(
         &self,
         change: &Change,
         order: &Order,
@@ -244,6 +245,7 @@ impl Endpoint {
         order: &Order,
         started: Instant,
     ) -> Swapped {
+        self.supersede_trial(order);
         let old = self.current();
         let new = Arc::new(Generation::new(old.number + 1, pipeline));
         self.current.store(new.clone());
@@ -293,7 +295,7 @@ impl Endpoint {
 }
 
 impl Generation {
-    fn new(number: u64, pipeline: Pipeline) -> Generation {
+    pub(super) fn new(number: u64, pipeline: Pipeline) -> Generation {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().into());
         Generation { number, digest, published: SystemTime::now(), pipeline }
     }
@@ -310,7 +312,7 @@ pub(super) fn pipeline(
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation }
+    Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation, model_runtime: None }
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError> {

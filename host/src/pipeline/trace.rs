@@ -68,6 +68,11 @@ impl Trace {
         self.crossing.as_ref()
     }
 
+    /// Takes that.
+    pub fn take_crossing(&mut self) -> Option<Crossing> {
+        self.crossing.take()
+    }
+
     /// Whether the model's answer was taken for granted.
     pub fn assumed(&self) -> bool {
         self.assumed
