@@ -275,7 +275,7 @@ fn tame(text: &str) -> String {
     if name.is_empty() { "endpoint".to_owned() } else { name }
 }
 
-fn path(given: &Given<'_>) -> Reading<String> {
+pub(super) fn path(given: &Given<'_>) -> Reading<String> {
     let path = read::text(given)?;
     let Some(rest) = path.strip_prefix('/') else {
         let hint = format!("did you mean `/{path}`?");

@@ -11,6 +11,26 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:1: `endpoint`: is not a list of tables; hint: write `[[endpoint]]`, in double brackets",
         ],
     ),
+    (
+        "[[endpoint]]\nname = 'a'\nmodel = 'm.onnx'\n[[split]]\npath = '/a'\nendpoints = { a = 1 }\n\
+         [[split]]\npath = '/b'\nendpoints = { aa = 1 }\n[[split]]\npath = 'c'\nendpoints = { a = 0 }\n\
+         [[split]]\nsticky = 'x-user'\n[[split]]\npath = '/v2/x'\nendpoints = {}\nweights = 1",
+        &[],
+        &[
+            "modelhost.toml:5: `split.path`: an endpoint or another split has the path `/a` too; hint: give it a path of its own",
+            "modelhost.toml:9: `split.endpoints`: there is no endpoint `aa`; hint: did you mean `a`?",
+            "modelhost.toml:11: `split.path`: `c` does not start with `/`; hint: did you mean `/c`?",
+            "modelhost.toml:12: `split.endpoints`: the weight of `a` is none; hint: write `{ a = 90, b = 10 }`: endpoints by \
+             name, each with a whole number from 1 to 1000000",
+            "modelhost.toml:13: `split`: has no `path`; hint: write `path = \"/both\"`",
+            "modelhost.toml:13: `split`: has no `endpoints`; hint: write `endpoints = { a = 90, b = 10 }`",
+            "modelhost.toml:14: `split.sticky`: `x-user` names no header; hint: write `header:NAME`",
+            "modelhost.toml:16: `split.path`: `/v2` is the server's own; hint: choose another path, such as `/models/v2/x`",
+            "modelhost.toml:17: `split.endpoints`: is not a table of endpoints; hint: write `{ a = 90, b = 10 }`: endpoints by \
+             name, each with a whole number from 1 to 1000000",
+            "modelhost.toml:18: `split.weights`: unknown key; hint: known here are `path`, `endpoints` and `sticky`",
+        ],
+    ),
     ("", &[], &["modelhost.toml: no endpoint; hint: add `[[endpoint]]` with `model`, `plugin` or both"]),
     (
         "[[endpoint]]\nname = 'a'",
