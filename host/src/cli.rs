@@ -157,22 +157,22 @@ pub struct Swap {
     #[arg(long, group = "what", conflicts_with_all = ["plugin", "models"])]
     pub reload: bool,
     /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted only.
-    #[arg(long, value_name = "SHARE", requires = "plugin", conflicts_with_all = ["canary", "models", "persist"])]
+    #[arg(long, value_name = "SHARE", requires = "plugin", conflicts_with_all = ["canary", "models", "persist", "rollback", "reload"])]
     pub shadow: Option<String>,
     /// Put the handler on trial: it answers this share of the requests; of several, one after the other, until it serves.
-    #[arg(long, value_name = "SHARE,...", requires = "plugin", conflicts_with_all = ["models", "persist"])]
+    #[arg(long, value_name = "SHARE,...", requires = "plugin", conflicts_with_all = ["models", "persist", "rollback", "reload"])]
     pub canary: Option<String>,
     /// A further term of the trial; may be repeated.
     #[arg(long = "term", value_name = "NAME=VALUE", requires = "plugin", value_parser = term)]
     pub terms: Vec<(String, String)>,
     /// Serve the candidate that is on trial.
-    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback"])]
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "shadow", "canary", "terms", "persist"])]
     pub promote: bool,
     /// End the trial.
-    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "promote"])]
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "promote", "shadow", "canary", "terms", "persist"])]
     pub drop_candidate: bool,
     /// Write the handler to the endpoint's file too, so that it serves after a restart.
-    #[arg(long, requires = "plugin")]
+    #[arg(long, requires = "plugin", conflicts_with_all = ["rollback", "reload"])]
     pub persist: bool,
     /// Only if the current handler has this SHA-256.
     #[arg(long, value_name = "DIGEST")]
@@ -386,10 +386,11 @@ mod tests {
             ("host swap", ErrorKind::MissingRequiredArgument),
             ("host swap iris", ErrorKind::MissingRequiredArgument),
             ("host swap iris --rollback --plugin h.wasm", ErrorKind::ArgumentConflict),
-            ("host swap iris --rollback --persist", ErrorKind::MissingRequiredArgument),
+            ("host swap iris --rollback --persist", ErrorKind::ArgumentConflict),
             ("host swap iris --shadow 0.1", ErrorKind::MissingRequiredArgument),
             ("host swap iris --plugin h.wasm --shadow 0.1 --canary 0.1", ErrorKind::ArgumentConflict),
             ("host swap iris --plugin h.wasm --canary 0.1 --persist", ErrorKind::ArgumentConflict),
+            ("host swap iris --rollback --shadow 0.1", ErrorKind::ArgumentConflict),
             ("host swap iris --promote --drop-candidate", ErrorKind::ArgumentConflict),
             ("host swap iris --plugin h.wasm --shadow 1 --term nonsense", ErrorKind::ValueValidation),
             ("host run s.json --repeat 0", ErrorKind::ValueValidation),

@@ -115,7 +115,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
             "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, `env`, \
-             `input`, `isolation`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, \
+             `input`, `isolation`, `keep_model`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, \
              `project`, `smoke` and `watch`",
         ],
     ),

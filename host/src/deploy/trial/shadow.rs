@@ -88,6 +88,7 @@ impl Sample {
         if let Some(crossing) = crossing {
             trace = trace.assuming(Arc::new(crossing));
         }
+        let began = (Instant::now(), cpu_time());
         let shadow = pipeline.handle(&request, &mut trace).await;
         let took = handler_time(&trace);
         // Without a model the stage is nothing but what the handler made.
@@ -96,8 +97,13 @@ impl Sample {
             trial.model_runs.fetch_add(1, Ordering::Relaxed);
         }
         let code = shadow.as_ref().err().map(|error| error.code);
-        // Nothing was found out: there was no sandbox for it, or no time left.
-        if matches!(code, Some(Code::Overloaded | Code::ShuttingDown | Code::RequestTimeout)) {
+        let nothing_found_out = match code {
+            // There was no sandbox for it, or no time left.
+            Some(Code::Overloaded | Code::ShuttingDown | Code::RequestTimeout) => true,
+            Some(Code::PluginTimeout) => was_starved(began),
+            _ => false,
+        };
+        if nothing_found_out {
             return trial.figures.compared(Compared::Dropped);
         }
         let (error, fault) = (is_error(&shadow), is_fault(&shadow));
@@ -128,6 +134,19 @@ pub(super) fn handler_time(trace: &Trace) -> Duration {
     let others = [Stage::Admit, Stage::Queue, Stage::Infer];
     let of_others = trace.durations().filter(|(stage, _)| others.contains(stage)).map(|(_, time)| time);
     trace.elapsed().saturating_sub(of_others.sum())
+}
+
+/// Whether this thread has had a processor for less than half of the time: then a handler that ran out of time may be as fast as
+/// any other.
+fn was_starved((since, used): (Instant, Option<Duration>)) -> bool {
+    let used = cpu_time().zip(used).map(|(now, then)| now.saturating_sub(then));
+    used.is_some_and(|used| used * 2 < since.elapsed())
+}
+
+/// What this thread has had of a processor; `None` where the system does not tell.
+fn cpu_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
 /// Lowers the calling thread's own priority. Elsewhere than on Linux this would lower the process's.
