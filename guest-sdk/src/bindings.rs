@@ -64,5 +64,15 @@ pub mod schema {
     });
 }
 
+/// `init`.
+pub mod init {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "init-handler",
+        pub_export_macro: true,
+        export_macro_name: "__export_init_handler",
+    });
+}
+
 pub use pre::modelhost::handler::types;
 pub use schema::exports::modelhost::handler::input_schema::Input;

@@ -76,11 +76,7 @@ impl Context {
     /// # Errors
     /// [`Error::Internal`] if it does not have the form of `T`: only the operator can mend that.
     pub fn metadata<T: DeserializeOwned>(&self) -> Result<T> {
-        let text = self.metadata_text();
-        serde_json::from_str(&text).map_err(|error| match explain::<T>(text.as_bytes(), error) {
-            Error::InvalidInput(why) => internal(format!("the endpoint's metadata: {why}")),
-            other => other,
-        })
+        Metadata::new(self.metadata_text()).parse()
     }
 
     /// The endpoint's `metadata` as JSON text; `null` if the configuration has none.
@@ -95,6 +91,33 @@ impl Context {
     pub fn parameters<T: DeserializeOwned>(&self) -> Result<T> {
         let text = self.0.parameters();
         serde_json::from_str(&text).map_err(|error| explain::<T>(text.as_bytes(), error))
+    }
+}
+
+/// The endpoint's `metadata` from the configuration, where there is no request: in [`Handler::init`](crate::Handler::init).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Metadata(String);
+
+impl Metadata {
+    /// From JSON text; for native tests.
+    pub fn new(text: impl Into<String>) -> Metadata {
+        Metadata(text.into())
+    }
+
+    /// JSON text; `null` if the configuration has none.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The metadata as a type. Where the configuration has none it is `null`: read an `Option` if that is fine.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it does not have the form of `T`: only the operator can mend that.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.0).map_err(|error| match explain::<T>(self.0.as_bytes(), error) {
+            Error::InvalidInput(why) => internal(format!("the endpoint's metadata: {why}")),
+            other => other,
+        })
     }
 }
 
@@ -295,15 +318,15 @@ mod tests {
     #[test]
     fn metadata_is_typed_and_the_operators_to_mend() {
         #[derive(Debug, PartialEq, serde::Deserialize)]
-        struct Metadata {
+        struct Labels {
             labels: Vec<String>,
         }
         let none = Context::builder().build();
-        assert_eq!(none.metadata::<Option<Metadata>>(), Ok(None));
+        assert_eq!(none.metadata::<Option<Labels>>(), Ok(None));
 
         let wrong = Context::builder().metadata(json!({"labels": ["a", 2]})).build();
         assert_eq!(
-            wrong.metadata::<Metadata>().unwrap_err(),
+            wrong.metadata::<Labels>().unwrap_err(),
             internal(
                 "the endpoint's metadata: `labels[1]`: invalid type: integer `2`, expected a string at line 1 column 16"
             ),

@@ -9,7 +9,7 @@
 ///
 /// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the model's
 /// input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors` and
-/// `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes.
+/// `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes, `init` prepares it.
 ///
 /// ```
 /// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
@@ -109,6 +109,16 @@ macro_rules! __export_function {
             Component with_types_in $crate::bindings::post_tensors
         );
     };
+    (init) => {
+        impl $crate::bindings::init::exports::modelhost::handler::init::Guest for Component {
+            fn init(
+                metadata: ::std::string::String,
+            ) -> ::core::result::Result<(), ::std::string::String> {
+                HANDLER.with(|slot| $crate::export::init(slot, metadata))
+            }
+        }
+        $crate::bindings::init::__export_init_handler!(Component with_types_in $crate::bindings::init);
+    };
     (input_schema) => {
         impl $crate::bindings::schema::exports::modelhost::handler::input_schema::Guest for Component {
             fn input_schema() -> ::std::vec::Vec<$crate::Input> {
@@ -127,7 +137,7 @@ mod slot {
     use std::mem::ManuallyDrop;
 
     use crate::bindings::types;
-    use crate::{Context, Handler, Input, Response, Sample, Tensor};
+    use crate::{Context, Handler, Input, Metadata, Response, Sample, Tensor};
 
     /// The instance's handler, made on first use.
     ///
@@ -183,6 +193,13 @@ mod slot {
         Ok(slot.with(|handler| handler.post_inference_tensors(prediction, Context::from_host(context)))?)
     }
 
+    /// The body of the export `init`.
+    pub fn init<H: Handler>(slot: &Slot<H>, metadata: String) -> Result<(), String> {
+        let outcome = slot.with(|handler| handler.init(&Metadata::new(metadata)));
+        crate::libc::release_handles();
+        outcome.map_err(|error| error.to_string())
+    }
+
     /// The body of the export `input-schema`.
     pub fn input_schema<H: Handler>(_: &Slot<H>) -> Vec<Input> {
         H::input_schema()
@@ -191,5 +208,5 @@ mod slot {
 
 #[cfg(target_family = "wasm")]
 pub use slot::{
-    Slot, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors,
+    Slot, init, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors,
 };

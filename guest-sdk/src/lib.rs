@@ -5,7 +5,7 @@
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and `media_type.rs` read forms),
 //! `context.rs` the request around them, `input.rs` declares what it takes, `error.rs` what
-//! `?` does. `bindings.rs` is generated from the contract in `wit/`.
+//! `?` does. `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be copied.
 #![deny(missing_docs)]
 
 #[cfg(target_endian = "big")]
@@ -23,6 +23,8 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod input;
+#[cfg(target_family = "wasm")]
+mod libc;
 mod media_type;
 mod message;
 mod multipart;
@@ -31,9 +33,9 @@ mod tensor;
 // Enumerated, so that what an author may rely on is decided here and not by a code generator.
 pub use bindings::Input;
 pub use bindings::types::{Datatype, Response, Sample, Signature, Tensor, TensorSpec};
-pub use context::Context;
 #[cfg(not(target_family = "wasm"))]
 pub use context::ContextBuilder;
+pub use context::{Context, Metadata};
 pub use error::{Error, Result, internal, invalid};
 pub use half::{bf16, f16};
 pub use multipart::Part;
@@ -49,8 +51,23 @@ pub use tensor::{Element, Rows, TensorError};
 ///
 /// Write any of the functions, and name the same ones in [`export!`].
 pub trait Handler: 'static {
-    /// Makes the value, when the instance gets its first request.
+    /// Makes the value: when the instance gets its first request, or before [`init`](Handler::init).
     fn new() -> Self;
+
+    /// Prepares the value, before the first request: reads files, builds tables.
+    ///
+    /// The host runs it when the handler is loaded and copies the memory it leaves; every instance begins with that copy, so that
+    /// even megabytes of state cost a request nothing. What is not memory cannot be copied: keep no file open in a field.
+    /// Random numbers drawn here are the same in all instances; so are the keys of a `HashMap` made here. Where the copy
+    /// cannot be taken, every instance runs this for itself.
+    ///
+    /// # Errors
+    /// Whatever is wrong with files or `metadata`, of whichever kind: the text reaches the operator, and the handler is not
+    /// served.
+    fn init(&mut self, metadata: &Metadata) -> Result<()> {
+        let _ = metadata;
+        Ok(())
+    }
 
     /// Turns the request's body into the model's inputs.
     ///

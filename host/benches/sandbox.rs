@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use host::plugin::{Config, Facts, Isolation, Limits, Network, Outcome, Plugin, Sandbox};
+use host::plugin::{Config, Facts, Isolation, Keep, Limits, Network, Outcome, Plugin, Sandbox};
 use host::request::{Form, Head, Input, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
@@ -37,10 +37,14 @@ fn main() -> anyhow::Result<()> {
 
 async fn run() -> anyhow::Result<()> {
     let sandbox = Sandbox::new(&Config::default(), 8)?;
-    let iris = load(&sandbox, "iris-wasm", Isolation::Worker).await?;
-    let fresh = load(&sandbox, "iris-wasm", Isolation::Request).await?;
-    let echo = load(&sandbox, "tests/echo", Isolation::Worker).await?;
-    let image = load(&sandbox, "tests/normalise", Isolation::Request).await?;
+    let iris = load(&sandbox, "iris-wasm", Isolation::Worker, "null").await?;
+    let fresh = load(&sandbox, "iris-wasm", Isolation::Request, "null").await?;
+    let echo = load(&sandbox, "tests/echo", Isolation::Worker, "null").await?;
+    let image = load(&sandbox, "tests/normalise", Isolation::Request, "null").await?;
+    let prepared = |metadata| load(&sandbox, "tests/prepared", Isolation::Request, metadata);
+    let bare = prepared("[]").await?;
+    let table = prepared(r#"["table:8388608"]"#).await?;
+    let large_table = prepared(r#"["table:33554432"]"#).await?;
 
     let flower = request(FLOWER);
     let label = tensor("label", Datatype::Int64, vec![1], 0i64.to_le_bytes().to_vec())?;
@@ -51,9 +55,10 @@ async fn run() -> anyhow::Result<()> {
     let large = [tensor("image", Datatype::Uint8, vec![TENSOR as u64], bytes.clone())?, row];
     let large_request = request(&bytes);
     let pixels = request(&[7u8; PIXELS]);
+    let empty = request(b"");
 
     println!("{:<64} {:>10} {:>10} {:>10}", "sandbox, one thread, µs", "median", "least", "p90");
-    let mut lease = iris.lend(&flower, None).await?;
+    let mut lease = iris.lend(&flower, None, Keep::ByIsolation).await?;
     measure("call: iris pre-inference, warm", async || next(lease.pre_inference(&flower).await)).await?;
     measure("call: iris post-inference, warm", async || {
         answer(lease.post_inference(&flower, &prediction).await)
@@ -65,7 +70,7 @@ async fn run() -> anyhow::Result<()> {
     })
     .await?;
     measure("instantiate and drop", async || {
-        fresh.lend(&flower, None).await?.finish();
+        fresh.lend(&flower, None, Keep::ByIsolation).await?.finish();
         Ok(())
     })
     .await?;
@@ -78,6 +83,29 @@ async fn run() -> anyhow::Result<()> {
         serve(&image, &pixels, &prediction).await
     })
     .await?;
+    for (plugin, state) in [(&bare, "nothing"), (&table, "8 MiB"), (&large_table, "32 MiB")] {
+        measure(&format!("instantiate and drop after `init` left {state}"), async || {
+            plugin.lend(&empty, None, Keep::ByIsolation).await?.finish();
+            Ok(())
+        })
+        .await?;
+        measure(&format!("request, isolation = request, after `init` left {state}"), async || {
+            let mut lease = plugin.lend(&empty, None, Keep::ByIsolation).await?;
+            responds(lease.pre_inference(&empty).await)?;
+            lease.finish();
+            Ok(())
+        })
+        .await?;
+    }
+    let cache = tempfile::tempdir()?;
+    let config = Config { cache_dir: Some(cache.path().join("cache")), ..Config::default() };
+    let cached = Sandbox::new(&config, 8)?;
+    let (bytes_of_iris, facts) = (read("iris-wasm")?, facts("iris-wasm", Isolation::Worker, "null")?);
+    measure("load iris, compiled and in the cache, to its first instance", async || {
+        Plugin::load(&cached, bytes_of_iris.clone(), facts.clone()).await?;
+        Ok(())
+    })
+    .await?;
 
     let mut buffer = vec![0u8; TENSOR];
     measure("602,112 bytes: plain memcpy", async || {
@@ -85,13 +113,13 @@ async fn run() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    let mut lease = iris.lend(&flower, None).await?;
+    let mut lease = iris.lend(&flower, None, Keep::ByIsolation).await?;
     measure("602,112 bytes: into the guest (iris post-inference beside it)", async || {
         answer(lease.post_inference(&flower, &large).await)
     })
     .await?;
     lease.finish();
-    let mut lease = echo.lend(&large_request, None).await?;
+    let mut lease = echo.lend(&large_request, None, Keep::ByIsolation).await?;
     measure("602,112 bytes: into the guest and out again (echo)", async || {
         next(lease.pre_inference(&large_request).await)
     })
@@ -125,7 +153,11 @@ async fn measure(name: &str, mut operation: impl AsyncFnMut() -> anyhow::Result<
 }
 
 /// Loads `target/components/NAME.wasm` with the default limits.
-async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Result<Plugin> {
+async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Plugin> {
+    Ok(Plugin::load(sandbox, read(name)?, facts(name, isolation, metadata)?).await?)
+}
+
+fn read(name: &str) -> anyhow::Result<Bytes> {
     let path = component(name);
     let bytes = std::fs::read(&path).with_context(|| {
         format!(
@@ -133,9 +165,13 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
             path.display()
         )
     })?;
-    let facts = Facts {
+    Ok(bytes.into())
+}
+
+fn facts(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Facts> {
+    Ok(Facts {
         endpoint: name.into(),
-        metadata: "null".into(),
+        metadata: metadata.into(),
         env: Vec::new(),
         network: Network::default(),
         project: None,
@@ -145,13 +181,12 @@ async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation) -> anyhow::Re
         hides_credentials: false,
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
-    };
-    Ok(Plugin::load(sandbox, bytes.into(), facts).await?)
+    })
 }
 
 /// One request without the model: the pipeline's use of a handler.
 async fn serve(plugin: &Plugin, request: &Arc<Request>, prediction: &[Tensor]) -> anyhow::Result<()> {
-    let mut lease = plugin.lend(request, None).await?;
+    let mut lease = plugin.lend(request, None, Keep::ByIsolation).await?;
     next(lease.pre_inference(request).await)?;
     answer(lease.post_inference(request, prediction).await)?;
     lease.finish();
@@ -172,6 +207,14 @@ fn next(called: Called<Outcome<Vec<Tensor>>>) -> anyhow::Result<()> {
             Ok(())
         }
         Outcome::Respond(response) => bail!("pre-inference responded with {}", response.status),
+    }
+}
+
+/// `pre-inference` answered the caller at once.
+fn responds(called: Called<Outcome<Vec<Tensor>>>) -> anyhow::Result<()> {
+    match called.context("the handler has no pre-inference")?? {
+        Outcome::Respond(response) => answer(Some(Ok(response))),
+        Outcome::Next(_) => bail!("pre-inference made tensors"),
     }
 }
 
@@ -217,5 +260,8 @@ impl Head for Post {
     }
     fn header(&self, name: &str) -> Option<&str> {
         name.eq_ignore_ascii_case("content-type").then_some("application/json")
+    }
+    fn headers(&self) -> Vec<(&str, &str)> {
+        vec![("content-type", "application/json")]
     }
 }

@@ -16,7 +16,8 @@ use tokio::net::TcpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::deploy::{Endpoint, watch};
+use crate::deploy::record::Archive;
+use crate::deploy::{Endpoint, breaker, watch};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::server::front::Front;
@@ -40,6 +41,8 @@ pub struct Config {
     pub model: model::Config,
     /// Logs.
     pub logs: telemetry::logs::Config,
+    /// Where requests are recorded, if they are.
+    pub record: Option<deploy::record::Config>,
 }
 
 /// A server that serves.
@@ -47,6 +50,7 @@ pub struct App {
     served: Arc<Served>,
     watched: Vec<(Arc<Endpoint>, PathBuf, watch::FileStamp)>,
     listeners: Listeners,
+    archive: Option<Arc<Archive>>,
 }
 
 /// The listeners at work, and what stands at them.
@@ -90,16 +94,21 @@ impl App {
         };
         let listeners = Listeners::open(&served(Vec::new())).await?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
+        let archive = config.record.as_ref().map(Archive::open).transpose()?;
         let catalog = Arc::new(Catalog::new(config.model));
         let mut endpoints = Vec::with_capacity(config.endpoints.len());
         let mut watched = Vec::new();
-        for endpoint in config.endpoints {
+        for mut endpoint in config.endpoints {
+            // What one handler was sent is not for another to read.
+            endpoint.hidden.extend(archive.as_ref().map(|archive| archive.folder().to_owned()));
             // Taken before the file is read: a version that lands in between is noticed.
             let watch = match &endpoint.plugin {
                 Some(path) if endpoint.watch => Some((path.clone(), watch::FileStamp::of(path).await)),
                 _ => None,
             };
-            let endpoint = Arc::new(Endpoint::first(endpoint, &catalog, &sandbox, &metrics).await?);
+            let mut endpoint = Endpoint::first(endpoint, &catalog, &sandbox, &metrics).await?;
+            endpoint.recorder = archive.as_ref().and_then(|archive| archive.recorder(&endpoint));
+            let endpoint = Arc::new(endpoint);
             tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
                 plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
             watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
@@ -107,7 +116,7 @@ impl App {
         }
         let served = served(endpoints);
         listeners.take_over(&served)?;
-        Ok(App { served, watched, listeners })
+        Ok(App { served, watched, listeners, archive })
     }
 
     /// The addresses.
@@ -135,13 +144,15 @@ impl App {
     /// # Errors
     /// Requests were still unanswered when the drain's time was over.
     pub async fn run(self, stop: impl Future<Output = ()>, reload: mpsc::Receiver<()>) -> anyhow::Result<()> {
-        let App { served, watched, listeners } = self;
+        let App { served, watched, listeners, archive } = self;
         let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
         let mut watchers: Vec<_> = watched
             .into_iter()
             .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
             .collect();
         watchers.push(tokio::spawn(watch::reload(served.endpoints.clone(), reload)));
+        let guarded = served.endpoints.iter().filter(|endpoint| endpoint.config.breaker.is_some());
+        watchers.extend(guarded.map(|endpoint| tokio::spawn(breaker::follow(endpoint.clone()))));
         watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
 
         stop.await;
@@ -160,6 +171,14 @@ impl App {
             // What has not even begun gets an answer, and the time to read it.
             served.endpoints.iter().for_each(|endpoint| endpoint.close());
             ended = tokio::time::timeout(FAREWELL, &mut serving).await.is_ok();
+        }
+        if let Some(archive) = archive {
+            // What is recorded is written: as much as waits, and nothing that comes later.
+            let closing = tokio::task::spawn_blocking(move || archive.close());
+            // A disk that does not answer costs recordings and nothing else.
+            if tokio::time::timeout(timeout.min(LAST_RECORDINGS), closing).await.is_err() {
+                tracing::warn!("the last recordings are lost: the disk takes too long");
+            }
         }
         let unanswered: usize = served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum();
         // A connection without a request owes nobody anything.
@@ -253,11 +272,14 @@ impl Listeners {
 /// # Errors
 /// The engine refuses its settings, or the compile cache cannot be used.
 pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) -> anyhow::Result<Sandbox> {
-    // Twice: during a swap, two generations of every endpoint are alive. Some more for first instances.
-    let instances: usize = endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 2 + 2).sum();
+    // During a swap or a trial two generations of every endpoint are alive, and keep as many instances as they needed; what is
+    // tried, recorded or compared gets instances of its own.
+    let instances: usize = endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 3 + 6).sum();
     Ok(Sandbox::new(config, instances)?)
 }
 
+/// How long the last recordings may take.
+const LAST_RECORDINGS: Duration = Duration::from_secs(5);
 /// After the drain's time is over: how long writing the last answers may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or that has as many as it may.

@@ -13,6 +13,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand}
 
 use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
+use crate::json::path::Pattern;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -53,7 +54,18 @@ const SWAP_EXAMPLE: &str = "\
 Examples:
   host swap iris --plugin handler.wasm
   host swap digits --plugin handler.wasm --model digits:3
-  host swap iris --rollback";
+  host swap iris --rollback
+  host swap iris --plugin handler.wasm --canary 0.05,0.25,1 --term step_time=10m --term sticky=header:x-user";
+
+const REPLAY_EXAMPLE: &str = "\
+Examples:
+  host serve --plugin handler.wasm --model model.onnx --record recordings
+  host replay recordings --plugin handler.wasm
+  host replay recordings/iris --plugin another.wasm --tolerance 1e-5";
+
+const DIFF_EXAMPLE: &str = "\
+Example:
+  host diff old.wasm new.wasm --model model.onnx --samples samples/";
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
@@ -86,6 +98,13 @@ pub enum Command {
     Check(Settings<true>),
     /// Show what a handler exports and imports, its contract version and size; never runs it.
     Inspect(Inspect),
+    /// Run recorded requests again, without model and server, and say whether they come out the same.
+    ///
+    /// The handler gets the clocks, random bytes and headers that were recorded, and the model's recorded answer. Prints a line
+    /// for each recording: `same`, `differs` and in what, `diverged` where the handler asks for something that was not
+    /// recorded, or `unusable`.
+    #[command(after_help = REPLAY_EXAMPLE, after_long_help = sections(&[EXIT_CODES, REPLAY_EXAMPLE]))]
+    Replay(Replay),
     /// Send one sample through a handler and a model, without a server.
     ///
     /// Prints the response, the tensors of each stage and how long each stage took.
@@ -94,6 +113,16 @@ pub enum Command {
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, RUN_EXAMPLE]),
     )]
     Run(Run),
+    /// Send samples through two versions of a handler and show where their answers differ. Nothing listens.
+    ///
+    /// Prints a line for each sample: whether both answer the same, how long they took and how much memory. The model runs once
+    /// for both where they make the same inputs of a sample. Ends with 0 if all answers are the same, else with 1.
+    #[command(
+        mut_arg("plugin", |arg| arg.hide(true).conflicts_with("old")),
+        after_help = DIFF_EXAMPLE,
+        after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, DIFF_EXAMPLE]),
+    )]
+    Diff(Diff),
     /// Replace what an endpoint of a running server serves: its handler, models, or both together.
     ///
     /// The new handler is loaded, checked and tried beside the old one, which goes on serving until then, and altogether if the new
@@ -112,6 +141,36 @@ pub struct Inspect {
     #[arg(long)]
     pub json: bool,
 }
+
+/// Arguments of `host replay`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Replay {
+    /// Recordings of `host serve --record`, or folders of them.
+    #[arg(value_name = "FILE|DIR", required = true)]
+    pub recordings: Vec<PathBuf>,
+    /// The handler: the one that was recorded, or another.
+    #[arg(long, value_name = "FILE")]
+    pub plugin: PathBuf,
+    /// Folder that it sees at `/mnt/project`.
+    #[arg(long, value_name = "DIR")]
+    pub project: Option<PathBuf>,
+    /// How far a decimal number may be from the recorded one: absolutely, or in relation to it.
+    #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = tolerance)]
+    pub tolerance: Tolerance,
+    /// Place in JSON (`/predictions/*/score`), in tensors (`/NAME/INDEX`), or name of a header that may differ; may be repeated.
+    #[arg(long, value_name = "PLACE", value_parser = Pattern::parse)]
+    pub ignore: Vec<Pattern>,
+    /// Print a JSON object a line.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A distance between numbers: finite, and not below 0.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Tolerance(pub f64);
+
+/// It is a number.
+impl Eq for Tolerance {}
 
 /// Arguments of `host run`.
 #[derive(Debug, PartialEq, Eq, Args)]
@@ -155,8 +214,23 @@ pub struct Swap {
     /// Take handler and models as their files are now.
     #[arg(long, group = "what", conflicts_with_all = ["plugin", "models"])]
     pub reload: bool,
+    /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted only.
+    #[arg(long, value_name = "SHARE", requires = "plugin", conflicts_with_all = ["canary", "models", "persist", "rollback", "reload"])]
+    pub shadow: Option<String>,
+    /// Put the handler on trial: it answers this share of the requests; of several, one after the other, until it serves.
+    #[arg(long, value_name = "SHARE,...", requires = "plugin", conflicts_with_all = ["models", "persist", "rollback", "reload"])]
+    pub canary: Option<String>,
+    /// A further term of the trial; may be repeated.
+    #[arg(long = "term", value_name = "NAME=VALUE", requires = "plugin", value_parser = term)]
+    pub terms: Vec<(String, String)>,
+    /// Serve the candidate that is on trial.
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "shadow", "canary", "terms", "persist"])]
+    pub promote: bool,
+    /// End the trial.
+    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "promote", "shadow", "canary", "terms", "persist"])]
+    pub drop_candidate: bool,
     /// Write the handler to the endpoint's file too, so that it serves after a restart.
-    #[arg(long, requires = "plugin")]
+    #[arg(long, requires = "plugin", conflicts_with_all = ["rollback", "reload"])]
     pub persist: bool,
     /// Only if the current handler has this SHA-256.
     #[arg(long, value_name = "DIGEST")]
@@ -173,6 +247,32 @@ pub struct Swap {
     /// Certificate in PEM to trust the admin address by, in place of the public ones.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+}
+
+/// Arguments of `host diff`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Diff {
+    /// The handler there is.
+    #[arg(value_name = "OLD.wasm")]
+    pub old: PathBuf,
+    /// The handler that would take its place.
+    #[arg(value_name = "NEW.wasm")]
+    pub new: PathBuf,
+    /// A file with a request's body, or a folder of them; `NAME.expected.json` is what NEW has to answer to `NAME`.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub samples: PathBuf,
+    /// How far a decimal number of an answer may be from the old one, absolutely or relatively.
+    #[arg(long, value_name = "NUMBER", default_value = "1e-6", value_parser = tolerance)]
+    pub tolerance: Tolerance,
+    /// What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header; may be repeated.
+    #[arg(long, value_name = "PATH|NAME", value_parser = Pattern::parse)]
+    pub ignore: Vec<Pattern>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The endpoint, but for its handler.
+    #[command(flatten)]
+    pub settings: Settings<false>,
 }
 
 /// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of `host run`.
@@ -258,6 +358,13 @@ fn flags(setting: &'static Setting) -> Vec<Arg> {
     }
 }
 
+fn tolerance(typed: &str) -> Result<Tolerance, String> {
+    match typed.parse() {
+        Ok(number) if number >= 0.0 && f64::is_finite(number) => Ok(Tolerance(number)),
+        _ => Err("write a number from 0 up, such as `1e-5`".to_owned()),
+    }
+}
+
 fn header(typed: &str) -> Result<(String, String), String> {
     let (name, value) = typed.split_once(':').ok_or("write `NAME: VALUE`")?;
     let (name, value) = (name.trim(), value.trim());
@@ -268,123 +375,15 @@ fn header(typed: &str) -> Result<(String, String), String> {
     Ok((name.to_ascii_lowercase(), value.to_owned()))
 }
 
+fn term(typed: &str) -> Result<(String, String), String> {
+    let (name, value) = typed.split_once('=').ok_or("write `NAME=VALUE`")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// `parts` with an empty line between them.
 fn sections(parts: &[&str]) -> String {
     parts.join("\n\n")
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::*;
-
-    fn parsed(line: &str) -> Result<Command, clap::error::ErrorKind> {
-        parse_from(line.split(' ')).map_err(|error| error.kind())
-    }
-
-    fn given(flags: &[(&Setting, &[&str])]) -> Overrides {
-        let mut overrides = Overrides::default();
-        for (wanted, values) in flags {
-            let setting = settings::ALL.iter().find(|setting| setting.flag == wanted.flag).unwrap();
-            overrides.set(setting, values.iter().map(|value| (*value).to_owned()).collect());
-        }
-        overrides
-    }
-
-    #[test]
-    fn clap_finds_no_fault_with_the_definition() {
-        Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn serve_and_check_have_a_flag_for_every_setting_and_no_other() {
-        let command = Cli::command();
-        let flags = |name| -> Vec<&str> {
-            command.find_subcommand(name).unwrap().get_arguments().filter_map(Arg::get_long).collect()
-        };
-        let expected: Vec<&str> = settings::ALL
-            .iter()
-            .flat_map(|setting| match setting.kind {
-                Kind::Switch(off) => vec![setting.flag, off],
-                Kind::Value(_) | Kind::List(_) => vec![setting.flag],
-            })
-            .collect();
-        assert_eq!(flags("serve"), expected);
-        assert_eq!(flags("check"), expected);
-    }
-
-    #[test]
-    fn flags_come_out_as_typed() {
-        assert_eq!(parsed("host serve"), Ok(Command::Serve(Settings(Overrides::default()))));
-        assert_eq!(
-            parsed("host serve --model m.onnx --env A=1 --env=B --no-watch --memory nonsense --debug"),
-            Ok(Command::Serve(Settings(given(&[
-                (&settings::MODEL, &["m.onnx"]),
-                (&settings::ENV, &["A=1", "B"]),
-                (&settings::WATCH, &["false"]),
-                (&settings::MEMORY, &["nonsense"]),
-                (&settings::DEBUG, &["true"]),
-            ]))))
-        );
-        let watch = |line| parsed(line).map(|command| command == parsed("host serve --watch").unwrap());
-        assert_eq!(watch("host serve --no-watch --watch"), Ok(true), "the last one counts");
-        assert_eq!(watch("host serve --watch --no-watch"), Ok(false));
-    }
-
-    #[test]
-    fn inspect_and_run_take_their_own_arguments() {
-        assert_eq!(
-            parsed("host inspect h.wasm --json"),
-            Ok(Command::Inspect(Inspect { component: "h.wasm".into(), json: true }))
-        );
-        assert_eq!(
-            parsed("host run --plugin h.wasm - --query a=1 --header X-A:b --repeat 3"),
-            Ok(Command::Run(Run {
-                sample: "-".into(),
-                content_type: "application/json".to_owned(),
-                query: "a=1".to_owned(),
-                headers: vec![("x-a".to_owned(), "b".to_owned())],
-                repeat: 3,
-                settings: Settings(given(&[(&settings::PLUGIN, &["h.wasm"])])),
-            }))
-        );
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        use clap::error::ErrorKind;
-        for (line, kind) in [
-            ("host", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
-            ("host bench", ErrorKind::InvalidSubcommand),
-            ("host serve --modle m.onnx", ErrorKind::UnknownArgument),
-            ("host serve --model", ErrorKind::InvalidValue),
-            ("host serve --model a --model b", ErrorKind::ArgumentConflict),
-            ("host run --plugin h.wasm", ErrorKind::MissingRequiredArgument),
-            ("host run s.json --listen 127.0.0.1:0", ErrorKind::UnknownArgument),
-            ("host swap", ErrorKind::MissingRequiredArgument),
-            ("host swap iris", ErrorKind::MissingRequiredArgument),
-            ("host swap iris --rollback --plugin h.wasm", ErrorKind::ArgumentConflict),
-            ("host swap iris --rollback --persist", ErrorKind::MissingRequiredArgument),
-            ("host run s.json --repeat 0", ErrorKind::ValueValidation),
-            ("host run s.json --header nonsense", ErrorKind::ValueValidation),
-            ("host --version", ErrorKind::DisplayVersion),
-            ("host serve --help", ErrorKind::DisplayHelp),
-        ] {
-            assert_eq!(parsed(line), Err(kind), "{line}");
-        }
-    }
-
-    #[test]
-    fn help_says_what_cannot_be_guessed() {
-        for subcommand in ["serve", "run", "check"] {
-            let mut command = Cli::command();
-            let help = command.find_subcommand_mut(subcommand).unwrap().render_long_help().to_string();
-            for text in
-                ["ORT_DYLIB_PATH", "MODELHOST_PRE_TIMEOUT", "Exit codes:", "Example:", "[default: 64MiB]"]
-            {
-                assert!(help.contains(text), "{subcommand}: {text}");
-            }
-        }
-    }
-}
+mod tests;

@@ -4,7 +4,9 @@
 //! Invariant: stdout holds data only (addresses, answers); everything else goes to stderr.
 
 pub mod check;
+pub mod diff;
 pub mod inspect;
+pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod swap;
@@ -20,6 +22,9 @@ pub enum Failure {
     /// Bad usage or configuration: exit code 2.
     #[error(transparent)]
     Usage(#[from] Problems),
+    /// Bad usage that is no setting's: exit code 2.
+    #[error("{0}")]
+    Input(String),
     /// Anything else: exit code 1.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
@@ -31,7 +36,7 @@ pub fn exit(outcome: Result<(), Failure>) -> i32 {
     // Nothing sensible is left to do if stderr is closed.
     let _ = writeln!(std::io::stderr(), "error: {failure}");
     match failure {
-        Failure::Usage(_) => 2,
+        Failure::Usage(_) | Failure::Input(_) => 2,
         Failure::Failed(_) => 1,
     }
 }

@@ -8,15 +8,18 @@
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
 //! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`,
-//! `edge` and [`serve`] put the values together; `problem` is the report.
+//! `gate`, `split`, `edge` and [`serve`] put the values together; `problem` is the report.
 
 mod edge;
 mod endpoint;
 mod file;
+mod gate;
 mod inputs;
 mod problem;
 mod read;
+mod record;
 pub mod settings;
+mod split;
 #[cfg(test)]
 mod tests;
 
@@ -72,9 +75,13 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
     let mut sources = Sources { typed, env, base, problems, secret: Vec::new() };
+    // In this order: the files with the server's keys are hidden from every endpoint.
+    let server = server_config(&mut sources, &file.process);
+    let endpoints = endpoints(&mut sources, &file);
     let config = app::Config {
-        server: server_config(&mut sources, &file.process),
-        endpoints: endpoints(&mut sources, &file),
+        server: server::Config { splits: split::splits(&mut sources, &file, &endpoints), ..server },
+        record: record::record(&mut sources, &file.process, &endpoints),
+        endpoints,
         plugin: plugin_config(&mut sources, &file.process),
         model: model::Config {
             onnxruntime: onnxruntime(&mut sources, &file.process),
@@ -188,6 +195,7 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         tls_admin: edge::tls_admin(sources, table),
         admin_keys: edge::keys(sources, &set::ADMIN_KEY, table),
         connections: edge::connections(sources, table),
+        splits: Vec::new(),
     };
     let main = (config.listen, &set::LISTEN, "endpoints");
     let admin = (config.admin_listen, &set::ADMIN_LISTEN, "administration");

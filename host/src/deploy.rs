@@ -5,11 +5,18 @@
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
 //! ([`swap`]), handler and models together; a request that began on a generation ends on it.
 
+pub mod breaker;
+pub mod compare;
 pub mod error;
+pub mod gate;
 pub mod history;
 mod models;
+pub mod record;
+pub mod replay;
+pub mod samples;
 pub mod smoke;
 pub mod swap;
+pub mod trial;
 pub mod watch;
 
 use std::path::PathBuf;
@@ -17,8 +24,12 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use tokio::sync::Notify;
 
+use self::breaker::{Breaker, Policy};
 use self::history::History;
+use self::samples::Samples;
+use self::trial::{Part, Trial};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
@@ -63,12 +74,37 @@ pub struct EndpointConfig {
     pub keep_model: bool,
     /// Who may call it; without keys, everybody.
     pub keys: Keys,
+    /// Which part of its requests is recorded, if any are.
+    pub record_share: record::Share,
     /// What it takes, if that was configured; it wins over what the handler says.
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
+    /// What a request gets whose handler fails.
+    pub on_fault: OnFault,
+    /// When a handler that keeps failing is no longer called; `None`: never.
+    pub breaker: Option<Policy>,
+    /// What a new handler is held to before it serves.
+    pub gate: gate::Config,
     /// What a request may use.
     pub limits: pipeline::Limits,
+}
+
+/// What a request gets whose handler fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFault {
+    /// The failure.
+    #[default]
+    Error,
+    /// What an endpoint without the handler would answer, if its model can.
+    Bypass,
+}
+
+impl EndpointConfig {
+    /// Whether there is anything of it to record, if there is a folder for it.
+    pub fn is_recorded(&self) -> bool {
+        self.plugin.is_some() && self.record_share != record::Share::NONE
+    }
 }
 
 /// One version of an endpoint, handler and models: everything it needs to answer.
@@ -80,6 +116,7 @@ pub struct Generation {
     /// When it became current.
     pub published: SystemTime,
     pipeline: Pipeline,
+    breaker: Option<Breaker>,
 }
 
 impl Generation {
@@ -89,6 +126,11 @@ impl Generation {
     /// What the failing stage says.
     pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
         self.pipeline.handle(request, trace).await
+    }
+
+    /// Whether its handler is called: `closed`, `open` or `probing`; `None` without a breaker.
+    pub fn breaker(&self) -> Option<&'static str> {
+        self.breaker.as_ref().map(Breaker::state)
     }
 
     /// Its models.
@@ -129,10 +171,18 @@ pub struct Endpoint {
     current: ArcSwap<Generation>,
     /// The generation before, kept for a rollback.
     previous: ArcSwapOption<Generation>,
+    /// The handler that is on trial beside the current generation.
+    trial: ArcSwapOption<Trial>,
     /// Held while a new generation is made, so that two never race.
     swapping: tokio::sync::Mutex<()>,
+    /// Wakes who brings the generation before back.
+    opened: Notify,
     /// What became of every attempt to publish another.
     pub history: History,
+    /// Records its requests, if that was asked for.
+    pub recorder: Option<record::Recorder>,
+    /// Its last requests, if the gate wants any.
+    pub samples: Option<Samples>,
 }
 
 /// A request at an endpoint, from its head to its answer. Counted once: by what becomes of it, or as `cancelled` if it is
@@ -149,6 +199,8 @@ pub struct Answer {
     pub outcome: Result<Output, RequestError>,
     /// Who said it. Pinned rather than counted: every request of every thread would count at the same place.
     pub generation: Guard<Arc<Generation>>,
+    /// From which stage on the handler had no part in it, because it failed there.
+    pub bypassed: Option<Stage>,
 }
 
 impl Endpoint {
@@ -203,20 +255,62 @@ impl Endpoint {
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
+        let is_open = self.current().breaker.as_ref().is_some_and(Breaker::is_open);
+        self.metrics.breaker_open.set(is_open.into());
+        let trial = self.trial();
+        if let Some(trial) = &trial {
+            trial.count();
+        }
+        self.metrics.trial.share.set(trial.as_ref().map_or(0.0, |trial| trial.share()));
+        let candidate = trial.and_then(|trial| trial.digest());
+        let previous = self.previous().and_then(|previous| previous.digest.clone());
+        self.metrics.plugins.set([self.current().digest.clone(), candidate, previous]);
     }
 }
 
 impl Visit<'_> {
-    /// Serves the request on the current generation, to its end.
+    /// Serves the request on the current generation, or on the candidate that is to answer it, to its end.
     pub async fn serve(mut self, request: Arc<Request>) -> Answer {
         let endpoint = self.endpoint;
-        let generation = endpoint.current.load();
+        let mut generation = endpoint.current.load();
+        let part = Part::of(endpoint, &generation, &request);
+        if let Some(candidate) = part.as_ref().and_then(Part::candidate) {
+            generation = candidate;
+        }
         let mut trace = Trace::start(request.arrived, request.debug);
-        let outcome = generation.handle(&request, &mut trace).await;
+        if endpoint.config.on_fault == OnFault::Bypass {
+            trace.bypass.allow();
+        }
+        if let Some(recorder) = &endpoint.recorder {
+            trace = recorder.begin(trace);
+        }
+        if part.as_ref().is_some_and(Part::is_sampled) {
+            trace = trace.keeping_crossing();
+        }
+        let pass = generation.breaker.as_ref().and_then(|breaker| breaker.admit(&mut trace.bypass));
+        let mut outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
-        match &outcome {
+        // Of a request that was answered without the handler: what the handler itself came to.
+        let own =
+            trace.bypass.why().map(|why| Err(RequestError::new(why.code, why.stage, why.message.clone())));
+        let said = own.as_ref().unwrap_or(&outcome);
+        if let Some(recorder) = &endpoint.recorder {
+            recorder.end(generation.pipeline.plugin.as_ref(), &request, &trace, said);
+        }
+        if let Some(samples) = &endpoint.samples {
+            samples.offer(&request, said);
+        }
+        if let Some(part) = part {
+            part.answered(&request, said, &mut trace);
+        }
+        match &mut outcome {
             Ok(_) => endpoint.metrics.ok(),
-            Err(error) => endpoint.metrics.error(error.code),
+            Err(error) => {
+                endpoint.metrics.error(error.code);
+                if error.code.is_fault() {
+                    error.digest = generation.digest.clone();
+                }
+            }
         }
         let total = trace.elapsed();
         endpoint.metrics.durations(request.arrived, total, outcome.is_ok(), trace.durations());
@@ -226,7 +320,9 @@ impl Visit<'_> {
         for (name, object) in trace.objects() {
             tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
         }
-        Answer { outcome, generation }
+        let bypassed = trace.bypass.why().map(|why| why.stage);
+        endpoint.judge(&generation, &request, &trace, outcome.as_ref().err(), pass);
+        Answer { outcome, generation, bypassed }
     }
 
     /// Ends a request that cannot be served, for its body cannot be had.

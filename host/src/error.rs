@@ -7,10 +7,14 @@
 //! test compares.
 
 mod fault;
+mod plugin_fault;
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::fault::{Expected, Fault, FaultKind, MOST_FAULTS, Mistake, MistakeKind};
+pub use self::plugin_fault::PluginFault;
 
 /// Where in the pipeline a request was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,6 +79,8 @@ pub enum Code {
     NotReady,
     /// The operator has unloaded the model.
     ModelUnloaded,
+    /// The handler has failed so often that it is not called for a while.
+    PluginUnavailable,
     /// The handler trapped: `unreachable`, a bad memory access, a panic, too deep a recursion.
     PluginTrap,
     /// The handler trapped after it was refused memory beyond `limits.memory`.
@@ -95,7 +101,7 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of the documents.
-    pub const ALL: [Code; 19] = [
+    pub const ALL: [Code; 20] = [
         Code::InvalidInput,
         Code::Unauthorized,
         Code::NotFound,
@@ -107,6 +113,7 @@ impl Code {
         Code::ShuttingDown,
         Code::NotReady,
         Code::ModelUnloaded,
+        Code::PluginUnavailable,
         Code::PluginTrap,
         Code::PluginOutOfMemory,
         Code::PluginBadOutput,
@@ -131,6 +138,7 @@ impl Code {
             Code::ShuttingDown => "shutting_down",
             Code::NotReady => "not_ready",
             Code::ModelUnloaded => "model_unloaded",
+            Code::PluginUnavailable => "plugin_unavailable",
             Code::PluginTrap => "plugin_trap",
             Code::PluginOutOfMemory => "plugin_out_of_memory",
             Code::PluginBadOutput => "plugin_bad_output",
@@ -140,6 +148,11 @@ impl Code {
             Code::ModelError => "model_error",
             Code::Internal => "internal",
         }
+    }
+
+    /// Whether the handler broke its contract or a limit: what the metric of faults counts and the breaker opens for.
+    pub fn is_fault(self) -> bool {
+        PluginFault::of(self).is_some()
     }
 }
 
@@ -157,12 +170,27 @@ pub struct RequestError {
     pub detail: Option<String>,
     /// What is wrong with which input, if it is that and the endpoint has a schema; `message` says the same.
     pub faults: Vec<Fault>,
+    /// What exactly the handler did, where the code does not say.
+    plugin_fault: Option<PluginFault>,
+    /// The handler of the generation that failed the request: SHA-256 in hex.
+    pub digest: Option<Arc<str>>,
+    /// When a refused client may come back; `None`: soon.
+    pub retry_after: Option<Duration>,
 }
 
 impl RequestError {
     /// A failure whose message says everything.
     pub fn new(code: Code, stage: Stage, message: impl Into<String>) -> Self {
-        RequestError { code, stage, message: message.into(), detail: None, faults: Vec::new() }
+        RequestError {
+            code,
+            stage,
+            message: message.into(),
+            detail: None,
+            faults: Vec::new(),
+            plugin_fault: None,
+            digest: None,
+            retry_after: None,
+        }
     }
 
     /// A failure the caller can mend: 400 `invalid_input`.
@@ -181,5 +209,19 @@ impl RequestError {
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {
         self.detail = Some(detail.to_string());
         self
+    }
+
+    /// Says what exactly the handler did.
+    #[must_use]
+    pub fn by_plugin(mut self, fault: PluginFault) -> Self {
+        self.plugin_fault = Some(fault);
+        self
+    }
+
+    /// In which way the handler failed the request; `None` if it did not.
+    pub fn plugin_fault(&self) -> Option<PluginFault> {
+        let of_code = PluginFault::of(self.code);
+        // A code that is none stays none: a request's own time may be over while a handler starts.
+        of_code.map(|fault| self.plugin_fault.unwrap_or(fault))
     }
 }

@@ -2,12 +2,16 @@
 //!
 //! Place in the flow: in the pipeline where a handler has no say in it, and in the server where a protocol carries tensors
 //! as JSON. [`read`] knows the datatypes it is to make, [`typed`] finds them out, [`mod@write`] needs nobody's help. [`serving`] is
-//! TensorFlow Serving's form of it, [`msgpack`] the same documents in another notation.
+//! TensorFlow Serving's form of it, [`msgpack`] the same documents in another notation. [`cursor`] reads any document, [`path`]
+//! names places in it, [`redact`] takes them out.
 //! Invariant: what is written is valid JSON; what is read costs memory in proportion to its text.
 
-mod base64;
+pub mod base64;
+pub mod cursor;
 pub mod msgpack;
+pub mod path;
 pub mod read;
+pub mod redact;
 pub mod serving;
 pub mod typed;
 pub mod write;

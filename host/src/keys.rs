@@ -24,6 +24,36 @@ pub fn is_credential(name: &str) -> bool {
     HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
 }
 
+/// What the names of headers, parameters and cookies that hold a secret end in, word by word.
+const SECRET_WORDS: [&str; 15] = [
+    "auth",
+    "authorization",
+    "authentication",
+    "cookie",
+    "credential",
+    "jwt",
+    "key",
+    "passphrase",
+    "passwd",
+    "password",
+    "pwd",
+    "secret",
+    "session",
+    "signature",
+    "token",
+];
+
+/// Whether what goes by this name looks like a secret: `x-api-key`, `access_token`, `clientSecret`, `Set-Cookie`. Rather one
+/// too many: it is asked before something is written down.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    words.any(|word| {
+        let word = word.strip_suffix('s').unwrap_or(word);
+        SECRET_WORDS.iter().any(|secret| word.ends_with(secret))
+    })
+}
+
 /// What a request shows to be let in: the values of [`HEADERS`], or that it is the operator's.
 #[derive(Clone, Copy, Default)]
 pub struct Presented<'a> {
@@ -160,6 +190,33 @@ mod tests {
         let both = Keys::parse("a").unwrap().and(&Keys::parse("b\nc").unwrap());
         assert_eq!(format!("{both:?}"), "Keys(3)");
         assert!(both.contain("a") && both.contain("c") && !both.contain("d"));
+    }
+
+    #[test]
+    fn names_of_secrets_are_known() {
+        for (name, expected) in [
+            ("Authorization", true),
+            ("proxy-authorization", true),
+            ("Cookie", true),
+            ("set-cookie", true),
+            ("x-api-key", true),
+            ("api_keys", true),
+            ("apiKey", true),
+            ("access_token", true),
+            ("clientSecret", true),
+            ("X-Amz-Signature", true),
+            ("password[old]", true),
+            ("content-type", false),
+            ("accept", false),
+            ("author", false),
+            ("tokens_per_second", true),
+            ("tokenizer", false),
+            ("model", false),
+            ("", false),
+        ] {
+            assert_eq!(is_secret_name(name), expected, "{name}");
+        }
+        assert!(HEADERS.iter().all(|header| is_secret_name(header)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use host::cli::{self, Command};
-use host::commands::{self, check, inspect, run, serve, swap};
+use host::commands::{self, check, diff, inspect, replay, run, serve, swap};
 
 /// Requests make and drop many small objects on many threads; this allocator does that at half the C library's cost.
 #[global_allocator]
@@ -15,7 +15,9 @@ fn main() {
         Command::Serve(arguments) => serve::serve(&arguments.0),
         Command::Check(arguments) => check::check(&arguments.0),
         Command::Inspect(arguments) => inspect::inspect(&arguments),
+        Command::Replay(arguments) => replay::replay(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Diff(arguments) => diff::diff(&arguments),
         Command::Swap(arguments) => swap::swap(&arguments),
     };
     end(commands::exit(outcome))

@@ -11,6 +11,7 @@
 //! drops the instance.
 
 pub mod admit;
+pub mod bypass;
 pub mod debug;
 pub mod models;
 mod post_inference;
@@ -21,6 +22,8 @@ pub mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::runtime::Handle;
 
 use self::admit::Door;
 use self::models::Models;
@@ -72,6 +75,8 @@ pub struct Pipeline {
     pub schema: Option<Arc<Schema>>,
     /// What becomes of an instance after a request.
     pub keep: Keep,
+    /// Whose workers run the model; `None`: whoever serves the request.
+    pub model_runtime: Option<Handle>,
 }
 
 impl Pipeline {
@@ -99,14 +104,14 @@ impl Pipeline {
             Some(schema) => pre_inference::check(schema, self.stages(), model, request)?,
             None => None,
         };
-        let mut lease = self.lend(request, model).await?;
-        let inputs = match pre_inference::pre_inference(lease.as_mut(), model, request, checked).await {
-            Ok(Outcome::Next(inputs)) => inputs,
-            Ok(Outcome::Respond(response)) => {
+        let (mut lease, made) = self.prepare(request, model, checked, trace).await?;
+        let inputs = match made {
+            Outcome::Next(inputs) => inputs,
+            Outcome::Respond(response) => {
                 trace.end(Stage::PreInference);
-                return finish(lease, Ok(Output::Response(response)));
+                settle(lease, None);
+                return Ok(Output::Response(response));
             }
-            Err(error) => return finish(lease, Err(error)),
         };
         trace.end(Stage::PreInference);
         trace.keep("pre_inference", || debug::tensors(&inputs));
@@ -114,14 +119,25 @@ impl Pipeline {
         let sent = trace.sent(&inputs);
         let outputs = match trace.known(&inputs) {
             Some(outputs) => outputs,
-            None => infer(model, request, inputs, trace).await?,
+            None => infer(model, self.model_runtime.as_ref(), request, inputs, trace).await?,
         };
         trace.crossed(sent, &outputs);
         trace.end(Stage::Infer);
         trace.keep("inference", || debug::tensors(&outputs));
 
+        let spare =
+            (trace.bypass.is_allowed() && lease.is_some() && model.is_some()).then(|| outputs.clone());
         let output = post_inference::post_inference(lease.as_mut(), model.is_some(), request, outputs).await;
+        let output = match output {
+            Err(failure) if failure.code.is_fault() => {
+                // Whatever state the guest was left in is gone.
+                lease = None;
+                trace.bypass.output(failure, request, spare).await
+            }
+            output => output,
+        };
         trace.end(Stage::PostInference);
+        trace.called(lease.as_ref());
         if let Ok(output) = &output {
             trace.keep("post_inference", || match output {
                 Output::Response(response) => {
@@ -130,7 +146,8 @@ impl Pipeline {
                 Output::Tensors(tensors) => debug::tensors(tensors),
             });
         }
-        finish(lease, output)
+        settle(lease, output.as_ref().err());
+        output
     }
 
     /// What tensors have to fit: `None` if there is no schema, or if they go past the handler to the model.
@@ -142,15 +159,48 @@ impl Pipeline {
         self.plugin.as_ref().map(|plugin| plugin.stages()).unwrap_or_default()
     }
 
-    /// The instance that will serve this request, from here to the end.
+    /// The instance that will serve this request, from here to the end, and what its `pre-inference` made. There is none
+    /// without a handler, and if that is bypassed.
+    async fn prepare(
+        &self,
+        request: &Arc<Request>,
+        model: Option<&Lane>,
+        checked: Option<Vec<Tensor>>,
+        trace: &mut Trace,
+    ) -> Result<(Option<Lease<'_>>, Outcome<Vec<Tensor>>), RequestError> {
+        let failure = match trace.bypass.unavailable() {
+            Some(why) => why,
+            None => match self.lend(request, model, trace).await {
+                Ok(mut lease) => {
+                    trace.lent();
+                    let made = pre_inference::pre_inference(lease.as_mut(), model, request, checked).await;
+                    trace.called(lease.as_ref());
+                    match made {
+                        Ok(made) => return Ok((lease, made)),
+                        Err(failure) => {
+                            settle(lease, Some(&failure));
+                            failure
+                        }
+                    }
+                }
+                Err(failure) => failure,
+            },
+        };
+        let inputs = trace.bypass.inputs(failure, model, request).await?;
+        Ok((None, Outcome::Next(inputs)))
+    }
+
     async fn lend(
         &self,
         request: &Arc<Request>,
         model: Option<&Lane>,
+        trace: &Trace,
     ) -> Result<Option<Lease<'_>>, RequestError> {
-        match &self.plugin {
-            Some(plugin) => plugin.lend(request, model.map(Lane::signature), self.keep).await.map(Some),
-            None => Ok(None),
+        let Some(plugin) = &self.plugin else { return Ok(None) };
+        let signature = model.map(Lane::signature);
+        match trace.tape() {
+            Some(tape) => plugin.lend_taped(request, signature, tape).await.map(Some),
+            None => plugin.lend(request, signature, self.keep).await.map(Some),
         }
     }
 }
@@ -158,12 +208,17 @@ impl Pipeline {
 /// The model's outputs, checked.
 async fn infer(
     model: Option<&Lane>,
+    runtime: Option<&Handle>,
     request: &Request,
     inputs: Vec<Tensor>,
     trace: &mut Trace,
 ) -> Result<Vec<Tensor>, RequestError> {
     let Some(model) = model else { return Ok(inputs) };
-    let prediction = in_time(request, Stage::Infer, model.infer(inputs)).await?.map_err(model_error)?;
+    let prediction = match runtime {
+        None => in_time(request, Stage::Infer, model.infer(inputs)).await?,
+        Some(runtime) => in_time(request, Stage::Infer, model.infer_on(runtime, inputs)).await?,
+    };
+    let prediction = prediction.map_err(model_error)?;
     trace.ran(prediction.queued, prediction.shared);
     verify::outputs(&prediction.outputs, model.signature()).map_err(|text| {
         RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(text)
@@ -173,21 +228,19 @@ async fn infer(
 
 /// Gives the instance back if the handler itself ended the request, in whatever way its contract allows. After
 /// anything else (a trap, a cut call, nonsense) dropping the lease drops the instance.
-fn finish(lease: Option<Lease<'_>>, outcome: Result<Output, RequestError>) -> Result<Output, RequestError> {
-    let at_rest = match &outcome {
-        Ok(_) => true,
-        Err(error) => matches!(
-            error.code,
+fn settle(lease: Option<Lease<'_>>, failure: Option<&RequestError>) {
+    let at_rest = failure.is_none_or(|failure| {
+        matches!(
+            failure.code,
             // Of the last two no handler knows.
             Code::InvalidInput | Code::PluginError | Code::UnsupportedMediaType | Code::BodyTooLarge
-        ),
-    };
+        )
+    });
     if let Some(lease) = lease
         && at_rest
     {
         lease.finish();
     }
-    outcome
 }
 
 /// Runs a stage that may wait, for as long as the request has.

@@ -13,12 +13,18 @@ mod convert;
 mod deadline;
 mod engine;
 mod exports;
+mod fault;
 mod grants;
 mod idle;
+mod init;
 mod inspect;
 mod instance;
+mod lease;
 mod output;
+mod outside;
 mod project;
+mod snapshot;
+pub mod tape;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -34,19 +40,24 @@ use self::exports::Indices;
 use self::idle::Idle;
 use self::instance::{Instance, StartError, State};
 use self::project::ProjectView;
+use self::tape::Tape;
 use crate::error::RequestError;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Instances;
-use crate::tensor::{Signature, Tensor};
+use crate::tensor::Signature;
 
 pub use self::engine::{Sandbox, SandboxError};
 pub use self::exports::Stages;
 pub use self::inspect::{Inspection, inspect};
+pub use self::lease::Lease;
 pub use self::project::ProjectError;
 
 /// Time a fresh instance has for its start functions, within the request's own. Interpreters need more than a call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The version of the handler contract that this host speaks.
+pub const CONTRACT: &str = bindings::VERSION;
 
 /// How long an instance lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +67,16 @@ pub enum Isolation {
     Worker,
     /// Every request gets a fresh instance; nothing survives it.
     Request,
+}
+
+impl Isolation {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::Worker => "worker",
+            Isolation::Request => "request",
+        }
+    }
 }
 
 /// What becomes of the instance that served a request.
@@ -78,6 +99,16 @@ pub enum Network {
     Stub,
 }
 
+impl Network {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Network::None => "none",
+            Network::Stub => "stub",
+        }
+    }
+}
+
 /// What one instance may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -89,6 +120,8 @@ pub struct Limits {
     pub pre_timeout: Duration,
     /// How long `post-inference` may run.
     pub post_timeout: Duration,
+    /// How long `init` may run.
+    pub init_timeout: Duration,
     /// Most bytes of project files an endpoint may mount.
     pub project: u64,
 }
@@ -100,6 +133,7 @@ impl Default for Limits {
             output: 64 << 20,
             pre_timeout: Duration::from_secs(1),
             post_timeout: Duration::from_secs(1),
+            init_timeout: Duration::from_secs(10),
             project: 256 << 20,
         }
     }
@@ -179,6 +213,8 @@ pub enum LoadError {
     Export { export: &'static str, cause: wasmtime::Error },
     #[error("fails to start: {0}")]
     Start(String),
+    #[error("cannot be used: {why}\n  hint: {hint}")]
+    Init { why: String, hint: &'static str },
     #[error(
         "says what it takes in a way that cannot be used: {0}\n  hint: mend its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
     )]
@@ -196,8 +232,21 @@ struct Shared {
     pre: InstancePre<State>,
     exports: Indices,
     facts: Facts,
-    project: Option<ProjectView>,
+    project: Option<Arc<ProjectView>>,
     pace: Pace,
+    /// Most handles (files, streams, clocks) an instance may hold.
+    handles: usize,
+    /// An instance is not ready before it has run `init`: what instances are made from does not begin with what `init` leaves.
+    init_in_each: bool,
+}
+
+impl Shared {
+    /// The same for another form of the component.
+    fn with(&self, pre: InstancePre<State>, exports: Indices) -> Shared {
+        let (facts, project) = (self.facts.clone(), self.project.clone());
+        let handles = self.handles;
+        Shared { pre, exports, facts, project, pace: Pace::default(), handles, init_in_each: false }
+    }
 }
 
 /// One loaded version of a handler.
@@ -220,17 +269,17 @@ pub enum Outcome<T> {
 }
 
 impl Plugin {
-    /// Compiles and checks a component, then starts a first instance and asks it for its schema, so that a component
-    /// which cannot run never becomes current. Takes milliseconds to seconds, on a thread of its own.
+    /// Compiles and checks a component, runs its `init`, then starts a first instance and asks it for its schema, so that a
+    /// component which cannot run never becomes current. Takes milliseconds to seconds, on a thread of its own.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
     pub async fn load(sandbox: &Sandbox, bytes: Bytes, facts: Facts) -> Result<Plugin, LoadError> {
-        let sandbox = sandbox.clone();
-        let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&sandbox, &bytes, facts));
+        let (engine, component) = (sandbox.clone(), bytes.clone());
+        let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&engine, &component, facts));
         let mut plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
-        let first = plugin.fresh(Instant::now() + START_TIMEOUT).await;
-        let mut first = first.map_err(|error| LoadError::Start(error.to_string()))?;
+        plugin.shared = init::prepare(sandbox, &bytes, plugin.shared).await?;
+        let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
@@ -251,12 +300,21 @@ impl Plugin {
             .project
             .as_deref()
             .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
-            .transpose()?;
+            .transpose()?
+            .map(Arc::new);
         Ok(Plugin {
             idle: Idle::new(),
             retired: AtomicBool::new(false),
             schema: facts.schema.clone(),
-            shared: Arc::new(Shared { pre, exports, facts, project, pace: Pace::default() }),
+            shared: Arc::new(Shared {
+                pre,
+                exports,
+                facts,
+                project,
+                pace: Pace::default(),
+                handles: sandbox.handles,
+                init_in_each: false,
+            }),
             digest: digest(bytes),
         })
     }
@@ -293,16 +351,56 @@ impl Plugin {
         let mut instance = match idle {
             Some(instance) => instance,
             None => {
-                let deadline = request.deadline.min(Instant::now() + START_TIMEOUT);
-                self.fresh(deadline).await.map_err(|error| error.in_request(request.deadline))?
+                let end = request.deadline;
+                self.fresh(Some(end)).await.map_err(|error| error.in_request(end))?
             }
         };
         instance.begin(request, signature);
-        Ok(Lease { plugin: self, instance: Some(instance), kept })
+        Ok(Lease::new(self, instance, kept, None))
     }
 
-    async fn fresh(&self, deadline: Instant) -> Result<Instance, StartError> {
-        Instance::new(&self.shared, deadline).await
+    /// Lends a fresh instance, which nobody gets after, to a request that is recorded or replayed.
+    ///
+    /// # Errors
+    /// As [`Plugin::lend`].
+    pub async fn lend_taped(
+        &self,
+        request: &Arc<Request>,
+        signature: Option<&Arc<Signature>>,
+        tape: &Arc<Tape>,
+    ) -> Result<Lease<'_>, RequestError> {
+        tape.begin(signature);
+        let deadline = request.deadline.min(Instant::now() + START_TIMEOUT);
+        let instance = Instance::new(&self.shared, deadline, Some(tape.clone())).await;
+        let mut instance = instance.map_err(|error| error.in_request(request.deadline))?;
+        if self.shared.init_in_each {
+            let end = request.deadline;
+            instance.init(Some(end)).await.map_err(|error| error.in_request(end))?;
+        }
+        instance.begin(request, signature);
+        Ok(Lease::new(self, instance, false, Some(tape.clone())))
+    }
+
+    /// What it was loaded with.
+    pub fn facts(&self) -> &Facts {
+        &self.shared.facts
+    }
+
+    /// Names the project files it sees, by their paths and contents; `None` if it sees none, or they cannot be read. The first
+    /// call reads all of them.
+    pub fn project_digest(&self) -> Option<&str> {
+        self.shared.project.as_ref()?.digest()
+    }
+
+    /// A fresh instance, ready for a request by `end`.
+    async fn fresh(&self, end: Option<Instant>) -> Result<Instance, StartError> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = end.map_or(deadline, |end| deadline.min(end));
+        let mut instance = Instance::new(&self.shared, deadline, None).await?;
+        if self.shared.init_in_each {
+            instance.init(end).await?;
+        }
+        Ok(instance)
     }
 
     /// A newer version has taken over: idle instances go now, lent ones when their requests end. Sandboxes are shared by the
@@ -315,9 +413,11 @@ impl Plugin {
     /// It takes over again: starts a first instance, by `deadline`.
     ///
     /// # Errors
-    /// [`LoadError::Start`]: it stays retired.
+    /// [`LoadError::Start`], or [`LoadError::Init`] if instances run it themselves: it stays retired.
     pub async fn revive(&self, deadline: Instant) -> Result<(), LoadError> {
-        let first = self.fresh(deadline).await.map_err(|error| LoadError::Start(error.to_string()))?;
+        let facts = &self.shared.facts;
+        let deadline = if self.shared.init_in_each { deadline + facts.limits.init_timeout } else { deadline };
+        let first = self.fresh(Some(deadline)).await.map_err(|error| error.at_load(facts))?;
         self.retired.store(false, Ordering::SeqCst);
         self.give_back(first);
         Ok(())
@@ -331,87 +431,6 @@ impl Plugin {
             if self.retired.load(Ordering::SeqCst) {
                 self.idle.clear();
             }
-        }
-    }
-}
-
-/// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: whatever state
-/// the guest was left in is gone.
-pub struct Lease<'a> {
-    plugin: &'a Plugin,
-    instance: Option<Instance>,
-    kept: bool,
-}
-
-impl Lease<'_> {
-    /// Which stages its handler takes part in.
-    pub fn stages(&self) -> Stages {
-        self.plugin.stages()
-    }
-
-    /// Runs the handler's `pre-inference`; `None` if it has none.
-    ///
-    /// # Errors
-    /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`, `plugin_timeout`,
-    /// `request_timeout`.
-    pub async fn pre_inference(
-        &mut self,
-        request: &Request,
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.instance.as_mut()?.pre_inference(request).await
-    }
-
-    /// Runs the handler's `pre-inference-tensors`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn pre_inference_tensors(
-        &mut self,
-        request: &Request,
-        sample: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.instance.as_mut()?.pre_inference_tensors(request, sample).await
-    }
-
-    /// Runs the handler's `post-inference`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn post_inference(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Response, RequestError>> {
-        self.instance.as_mut()?.post_inference(request, prediction).await
-    }
-
-    /// Runs the handler's `post-inference-tensors`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn post_inference_tensors(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.instance.as_mut()?.post_inference_tensors(request, prediction).await
-    }
-
-    /// The request is answered and the guest is at rest: the instance may serve another.
-    pub fn finish(mut self) {
-        if let Some(mut instance) = self.instance.take() {
-            instance.end();
-            if self.kept {
-                self.plugin.give_back(instance);
-            }
-        }
-    }
-}
-
-impl Drop for Lease<'_> {
-    fn drop(&mut self) {
-        if let Some(mut instance) = self.instance.take() {
-            instance.end();
         }
     }
 }

@@ -26,6 +26,8 @@ pub trait Head: Send + Sync {
     fn query(&self) -> &str;
     /// First value of a header, if it is visible ASCII. `name` matches in any case.
     fn header(&self, name: &str) -> Option<&str>;
+    /// Every header whose value is visible ASCII, in the order they came.
+    fn headers(&self) -> Vec<(&str, &str)>;
 }
 
 /// One request to an endpoint.
@@ -133,11 +135,16 @@ impl Request {
 
     /// Whether the content type is JSON, or absent, which is taken for JSON.
     pub fn is_json(&self) -> bool {
-        let essence = self.content_type().split(';').next().unwrap_or_default().trim();
-        essence.is_empty()
-            || essence.eq_ignore_ascii_case("application/json")
-            || essence.rsplit_once('+').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("json"))
+        let content_type = self.content_type();
+        content_type.split(';').next().unwrap_or_default().trim().is_empty() || is_json_type(content_type)
     }
+}
+
+/// Whether a media type is JSON's, or based on it: `application/json; charset=utf-8`, `application/geo+json`.
+pub fn is_json_type(content_type: &str) -> bool {
+    let essence = content_type.split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case("application/json")
+        || essence.rsplit_once('+').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("json"))
 }
 
 /// What the pipeline makes of a request.

@@ -3,7 +3,7 @@
 //! Place in the flow: the edge. [`listen`] accepts connections, [`tls`] encrypts them if wanted; [`front`] says who answers:
 //! until everything is loaded a few lines, then [`http`], the table of contents of what is answered, and [`grpc`], the same
 //! for the listener of that name; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
-//! know models share.
+//! know models share; [`split`] is a path of several endpoints.
 //! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
@@ -14,6 +14,7 @@ pub mod http;
 pub mod grpc;
 pub mod admin;
 pub mod models;
+pub mod split;
 mod activity;
 mod status;
 
@@ -55,6 +56,8 @@ pub struct Config {
     pub admin_keys: Keys,
     /// What a connection may cost.
     pub connections: listen::Limits,
+    /// Paths whose requests go to one of several endpoints.
+    pub splits: Vec<split::Split>,
 }
 
 impl Default for Config {
@@ -73,6 +76,7 @@ impl Default for Config {
             tls_admin: false,
             admin_keys: Keys::default(),
             connections: listen::Limits::default(),
+            splits: Vec::new(),
         }
     }
 }

@@ -110,6 +110,8 @@ def statuses(channel):
         assert found[0] == code and (text is None or found[1] == text), found
         assert (metadata["modelhost-code"], metadata["modelhost-stage"]) == (name, stage), found
         assert metadata["x-request-id"] == f"id-{name}", found
+        # Whose failure it is, where a handler had the request.
+        assert ("x-handler-digest" in metadata) == (request.model_name == "orders"), found
         assert "secret" not in found[1], found
         stub.ModelInfer(order(""))
     for status, code in [
@@ -119,7 +121,7 @@ def statuses(channel):
     ]:
         found = failure(lambda: stub.ModelInfer(order(f"respond {status} text/plain téa {status}")))
         assert found[:2] == (code, f"téa {status}"), found
-        assert "modelhost-code" not in found[2], found
+        assert "modelhost-code" not in found[2] and len(found[2]["x-handler-digest"]) == 64, found
     # Longer than a client takes as a header.
     text = failure(lambda: stub.ModelInfer(order("respond 400 text/plain " + "ü" * 100_000)))[1]
     assert 1000 <= len(text) <= 1024 and set(text) == {"ü"}, len(text)

@@ -199,7 +199,7 @@ fn a_request_whose_time_is_up_never_runs() {
 }
 
 /// User and system time of the process so far.
-fn cpu_seconds(host: &Host) -> f64 {
+pub(crate) fn cpu_seconds(host: &Host) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", host.pid())).unwrap();
     // The name in parentheses may hold anything; what follows it are numbers.
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();

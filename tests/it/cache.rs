@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use e2e::{Host, component, version};
+use e2e::{Host, component, version, wait_until};
 use tempfile::TempDir;
 
 const TAKEN: &str = "compiled component taken from the cache";
@@ -16,7 +16,9 @@ fn serve(plugin: &Path, cache: &TempDir, more: &[&str]) -> Host {
     let mut arguments = vec!["--name", "it", "--cache-dir", cache.to_str().unwrap()];
     arguments.extend(["--log-level", "info,host::plugin::cache=debug"]);
     arguments.extend(more);
-    Host::with(Some(plugin), None, &arguments)
+    let host = Host::with(Some(plugin), None, &arguments);
+    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    host
 }
 
 /// How often a host took a component from the cache, and how often it kept one there.

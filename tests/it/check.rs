@@ -77,7 +77,7 @@ const UNUSABLE: [(&str, &[&str]); 14] = [
     ("name", &["`a\\u{1b}[2Jb\\n` cannot be an input's name"]),
     ("many", &["10000 inputs, more than 100"]),
     ("large", &["bytes, more than 1048576"]),
-    ("flood", &["something that cannot be read, or more than its 4194304 bytes"]),
+    ("flood", &["more than its 4194304 bytes at once"]),
     ("trap", &["the handler trapped"]),
     ("spin", &["the handler ran longer than 100ms"]),
     ("hog", &["the handler needs more than its 67108864 bytes of memory"]),

@@ -88,7 +88,8 @@ fn what_is_refused_says_at_which_step_and_leaves_the_old_one() {
         ("plugin", vec![("origin", "http://evil.example")], 403),
         ("../none/plugin", vec![], 404),
     ] {
-        assert_eq!(order(&host, "PUT", call, &headers, &b).status, status, "{call}");
+        // A longer body might not be taken before the refusal comes.
+        assert_eq!(order(&host, "PUT", call, &headers, b"short").status, status, "{call}");
     }
     assert_eq!(order(&host, "POST", "rollback", &[], b"").json()["step"], "order");
     assert_eq!((signature(&host).as_str(), show(&host)["generation"].as_u64()), ("a", Some(1)));

@@ -18,6 +18,7 @@ pub mod clients;
 pub mod frames;
 pub mod load;
 pub mod oip;
+pub mod recorded;
 pub mod tls;
 pub mod wire;
 
@@ -68,8 +69,16 @@ pub fn version(name: &str, note: u8) -> Vec<u8> {
 
 /// A component of `tests/guests/wat`, assembled.
 pub fn assembled(name: &str) -> Vec<u8> {
-    let text = existing(root().join(format!("tests/guests/wat/{name}.wat")), "git checkout tests/guests");
-    wat::parse_file(text).expect("the text is a component")
+    assembled_with(name, "", "")
+}
+
+/// The same with something else in place of a `mark`.
+pub fn assembled_with(name: &str, mark: &str, more: &str) -> Vec<u8> {
+    let file = existing(root().join(format!("tests/guests/wat/{name}.wat")), "git checkout tests/guests");
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.contains(mark), "no `{mark}` in `{name}`");
+    let text = if mark.is_empty() { text } else { text.replacen(mark, more, 1) };
+    wat::parse_str(text).expect("the text is a component")
 }
 
 /// A model of `tests/models`.

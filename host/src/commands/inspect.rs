@@ -41,6 +41,7 @@ fn readable(path: &str, it: &Inspection) -> String {
         ("pre-tensors", it.pre_inference_tensors),
         ("post-tensors", it.post_inference_tensors),
         ("input-schema", it.input_schema),
+        ("init", it.init),
     ] {
         if has {
             row(name, "yes");

@@ -136,4 +136,8 @@ impl Head for RunHead {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
 }

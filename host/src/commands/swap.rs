@@ -28,8 +28,12 @@ pub fn swap(arguments: &cli::Swap) -> Result<(), Failure> {
     let agent = agent(arguments)?;
     let key = arguments.key.clone().or_else(|| environment("MODELHOST_ADMIN_KEY"));
     let key = key.map(|source| first_key(&source)).transpose()?;
+    let is_trial = arguments.shadow.is_some() || arguments.canary.is_some();
     let (method, call, body) = match &arguments.plugin {
+        Some(path) if is_trial => ("PUT", "plugin/candidate", read(path)?),
         Some(path) => ("PUT", "plugin", read(path)?),
+        None if arguments.promote => ("POST", "plugin/candidate/promote", Vec::new()),
+        None if arguments.drop_candidate => ("DELETE", "plugin/candidate", Vec::new()),
         None if arguments.rollback => ("POST", "rollback", Vec::new()),
         None => ("POST", "reload", Vec::new()),
     };
@@ -83,6 +87,17 @@ fn uri(arguments: &cli::Swap, call: &str) -> anyhow::Result<Uri> {
     if let Some(note) = &arguments.note {
         query.append_pair("note", note);
     }
+    if let Some(share) = &arguments.shadow {
+        query.append_pair("mode", "shadow").append_pair("share", share);
+    }
+    if let Some(shares) = &arguments.canary {
+        // One is held until an order, several are steps.
+        let name = if shares.contains(',') { "steps" } else { "share" };
+        query.append_pair("mode", "canary").append_pair(name, shares);
+    }
+    for (name, value) in &arguments.terms {
+        query.append_pair(name, value);
+    }
     let (endpoint, query) = (&arguments.endpoint, query.finish());
     let uri = format!("{base}/admin/v1/endpoints/{endpoint}/{call}?{query}");
     uri.parse().with_context(|| format!("`{uri}` is no URL\n  hint: `--admin http://HOST:PORT`"))
@@ -111,21 +126,27 @@ fn report(endpoint: &str, mut response: Response<ureq::Body>) -> anyhow::Result<
     let text = response.body_mut().with_config().limit(LONGEST_ANSWER).read_to_string();
     let text = text.context("the answer of the server cannot be read")?;
     let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    let value = |key: &str| answer.get(key).unwrap_or(&Value::Null);
+    let text = |key: &str| value(key).as_str();
     if !status.is_success() {
         let hint = if status == StatusCode::UNAUTHORIZED {
             "\n  hint: `--key @FILE` or `--key env:NAME`"
         } else {
             ""
         };
-        match answer["error"].as_str() {
+        match text("error") {
             Some(error) => bail!("{error}{hint}"),
             None => bail!("the server answers {status}\n  hint: is `--admin` the admin address of a host?"),
         }
     }
-    let digest = answer["digest"].as_str().unwrap_or("none");
+    let digest = text("digest").unwrap_or("none");
+    if let Some(mode) = text("mode") {
+        let share = value("share");
+        return say(&format!("{endpoint}: on trial as {mode} with a share of {share}, handler {digest}"));
+    }
     say(&format!(
         "{endpoint}: generation {} {}, handler {digest}",
-        answer["generation"],
-        answer["outcome"].as_str().unwrap_or_default()
+        value("generation"),
+        text("outcome").unwrap_or_default()
     ))
 }

@@ -14,6 +14,8 @@ use super::problem::Complaint;
 use super::read::{self, Given, Metadata, Reading};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
+use crate::deploy::OnFault;
+use crate::deploy::breaker::Policy;
 use crate::model::{Batching, Device, ModelConfig, Wait};
 use crate::plugin::{Isolation, Network};
 use crate::{deploy, pipeline, plugin};
@@ -83,8 +85,20 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .unwrap_or_default(),
         watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
         keys: super::edge::keys(sources, &set::KEY, table),
+        record_share: sources
+            .read(&set::RECORD_SHARE, table, super::record::share)
+            .unwrap_or(deploy::record::Share::ALL),
         keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
+        on_fault: sources
+            .read(
+                &set::ON_FAULT,
+                table,
+                read::choice(&[("error", OnFault::Error), ("bypass", OnFault::Bypass)]),
+            )
+            .unwrap_or_default(),
+        breaker: breaker(sources, table),
+        gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
         limits: limits(sources, table),
         batching: batching(sources, table),
@@ -171,6 +185,27 @@ fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
     batching
 }
 
+fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
+    let defaults = Policy::DEFAULT;
+    let faults = sources.read(&set::BREAKER_FAULTS, table, read::thousandths_or_off).flatten();
+    let mut duration = |setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
+    let (window, pause) = (duration(&set::BREAKER_WINDOW), duration(&set::BREAKER_PAUSE));
+    let min = sources.read(&set::BREAKER_MIN, table, read::count(1..=1_000_000));
+    let others = [&set::BREAKER_WINDOW, &set::BREAKER_MIN, &set::BREAKER_PAUSE];
+    if !sources.has(&set::BREAKER_FAULTS, table)
+        && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
+    {
+        let complaint = Complaint::new("describes a breaker that is off", "set `faults` too, such as 0.5");
+        sources.complain(Some(place), complaint);
+    }
+    faults.map(|faults| Policy {
+        faults,
+        window: window.unwrap_or(defaults.window),
+        min: min.map_or(defaults.min, |min| min as u64),
+        pause: pause.unwrap_or(defaults.pause),
+    })
+}
+
 fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     let defaults = pipeline::Limits::default();
     let mut size = |setting: &Setting, range| sources.read(setting, table, read::size(range));
@@ -182,6 +217,7 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     let mut timeout = |setting: &Setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
     let pre_timeout = timeout(&set::PRE_TIMEOUT);
     let post_timeout = timeout(&set::POST_TIMEOUT);
+    let init_timeout = timeout(&set::INIT_TIMEOUT);
     let request_timeout = timeout(&set::REQUEST_TIMEOUT);
     let concurrency = sources.read(&set::CONCURRENCY, table, read::count(1..=10_000));
     let queue = sources.read(&set::QUEUE, table, read::count(0..=1_000_000));
@@ -198,6 +234,7 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
             output: bytes(output, defaults.plugin.output),
             pre_timeout: pre_timeout.unwrap_or(defaults.plugin.pre_timeout),
             post_timeout: post_timeout.unwrap_or(defaults.plugin.post_timeout),
+            init_timeout: init_timeout.unwrap_or(defaults.plugin.init_timeout),
             project: project.unwrap_or(defaults.plugin.project),
         },
     }
@@ -275,7 +312,7 @@ fn tame(text: &str) -> String {
     if name.is_empty() { "endpoint".to_owned() } else { name }
 }
 
-fn path(given: &Given<'_>) -> Reading<String> {
+pub(super) fn path(given: &Given<'_>) -> Reading<String> {
     let path = read::text(given)?;
     let Some(rest) = path.strip_prefix('/') else {
         let hint = format!("did you mean `/{path}`?");

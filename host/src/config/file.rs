@@ -4,7 +4,7 @@
 //! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
 //! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
 //! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same keys.
-//! `input.NAME` has keys of its own, [`INPUT_KEYS`].
+//! `input.NAME` has keys of its own, [`INPUT_KEYS`], and so has `[[split]]`, [`SPLIT_KEYS`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,10 +28,15 @@ pub(super) struct File {
     pub process: Table,
     /// What concerns each `[[endpoint]]`, in the file's order.
     pub endpoints: Vec<Table>,
+    /// Each `[[split]]`, in the file's order, with [`SPLIT_KEYS`].
+    pub splits: Vec<Table>,
 }
 
 /// What may be said of an input; not settings, for they have neither flags nor defaults.
 pub(super) const INPUT_KEYS: [&str; 5] = ["datatype", "shape", "required", "example", "description"];
+
+/// What may be said of a split; not settings either.
+pub(super) const SPLIT_KEYS: [&str; 3] = ["path", "endpoints", "sticky"];
 
 /// Values by their key in `config/settings.rs`.
 #[derive(Debug, Default)]
@@ -115,34 +120,48 @@ struct Keys<'a> {
 impl Walker<'_> {
     fn document(&mut self, document: &DeTable<'_>, file: &mut File) {
         for (name, value) in document {
-            if name.get_ref() == "endpoint" {
-                file.endpoints = self.endpoints(name, value);
-            } else {
-                self.entry(Keys { meant: "", shown: "" }, name, value, &mut file.process);
+            match &**name.get_ref() {
+                "endpoint" => {
+                    let keys = Keys { meant: "endpoint", shown: "endpoint" };
+                    file.endpoints = self.tables("endpoint", name, value, |walker, table, into| {
+                        walker.table(keys, table, into);
+                    });
+                }
+                "split" => {
+                    file.splits = self.tables("split", name, value, |walker, table, into| {
+                        walker.parts("split", &SPLIT_KEYS, table, into);
+                    });
+                }
+                _ => self.entry(Keys { meant: "", shown: "" }, name, value, &mut file.process),
             }
         }
     }
 
-    fn endpoints(&mut self, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue<'_>>) -> Vec<Table> {
+    /// `[[KIND]]`, each read by `read`.
+    fn tables(
+        &mut self,
+        kind: &str,
+        name: &Spanned<impl AsRef<str>>,
+        value: &Spanned<DeValue<'_>>,
+        read: impl Fn(&mut Self, &DeTable<'_>, &mut Table),
+    ) -> Vec<Table> {
         let one = std::slice::from_ref(value);
         let items = value.get_ref().as_array().map_or(one, |array| &**array);
         if !value.get_ref().is_array() || items.iter().any(|item| !item.get_ref().is_table()) {
-            let complaint =
-                Complaint::new("is not a list of tables", "write `[[endpoint]]`, in double brackets");
-            self.problems.push(complaint.at(self.place(name.span().start, "endpoint")));
+            let hint = format!("write `[[{kind}]]`, in double brackets");
+            let complaint = Complaint::new("is not a list of tables", hint);
+            self.problems.push(complaint.at(self.place(name.span().start, kind)));
         }
-        let mut endpoints = Vec::new();
+        let mut tables = Vec::new();
         for item in items {
-            let mut endpoint = Table::empty(Some(self.place(item.span().start, "endpoint")));
+            let mut into = Table::empty(Some(self.place(item.span().start, kind)));
             match item.get_ref().as_table() {
-                Some(table) => {
-                    self.table(Keys { meant: "endpoint", shown: "endpoint" }, table, &mut endpoint)
-                }
-                None => endpoint.faulty = true,
+                Some(table) => read(self, table, &mut into),
+                None => into.faulty = true,
             }
-            endpoints.push(endpoint);
+            tables.push(into);
         }
-        endpoints
+        tables
     }
 
     fn table(&mut self, keys: Keys<'_>, table: &DeTable<'_>, into: &mut Table) {
@@ -224,20 +243,25 @@ impl Walker<'_> {
                 self.refuse(Complaint::new("is not a table", hint), place, into);
                 continue;
             };
-            for (part, value) in parts {
-                let place = self.place(part.span().start, &join(&shown, part.get_ref()));
-                match INPUT_KEYS.into_iter().find(|key| *key == part.get_ref()) {
-                    Some(key) => self.insert(key, place, value, &mut table),
-                    None => {
-                        let hint = match similar(part.get_ref(), INPUT_KEYS) {
-                            Some(key) => format!("did you mean `{key}`?"),
-                            None => format!("known here are {}", list(INPUT_KEYS, "and")),
-                        };
-                        self.refuse(Complaint::new("unknown key", hint), place, &mut table);
-                    }
+            self.parts(&shown, &INPUT_KEYS, parts, &mut table);
+            into.inputs.push((name.get_ref().to_string(), table));
+        }
+    }
+
+    /// The values of a table that is no setting's.
+    fn parts(&mut self, shown: &str, keys: &[&'static str], parts: &DeTable<'_>, into: &mut Table) {
+        for (part, value) in parts {
+            let place = self.place(part.span().start, &join(shown, part.get_ref()));
+            match keys.iter().find(|key| **key == part.get_ref()) {
+                Some(key) => self.insert(key, place, value, into),
+                None => {
+                    let hint = match similar(part.get_ref(), keys.iter().copied()) {
+                        Some(key) => format!("did you mean `{key}`?"),
+                        None => format!("known here are {}", list(keys.iter().copied(), "and")),
+                    };
+                    self.refuse(Complaint::new("unknown key", hint), place, into);
                 }
             }
-            into.inputs.push((name.get_ref().to_string(), table));
         }
     }
 

@@ -15,6 +15,7 @@ use toml::Value;
 
 use super::file::with_article;
 use super::problem::{Complaint, list, similar};
+use crate::json::path::Pattern;
 
 /// A value and how it came here.
 #[derive(Debug)]
@@ -111,6 +112,59 @@ pub(super) fn count(range: RangeInclusive<usize>) -> impl Fn(&Given<'_>) -> Read
 pub(super) fn count_or_auto(range: RangeInclusive<usize>) -> impl Fn(&Given<'_>) -> Reading<Option<usize>> {
     let count = count(range);
     move |given| if given.value.as_str() == Some("auto") { Ok(None) } else { count(given).map(Some) }
+}
+
+/// A share above 0 and up to 1, in thousandths, or `off`.
+pub(super) fn thousandths_or_off(given: &Given<'_>) -> Reading<Option<u32>> {
+    const HINT: &str = "write a number above 0 and up to 1, such as 0.5, or `off`";
+    let share = match given.value {
+        Value::String(text) if text == "off" => return Ok(None),
+        Value::String(text) => text.parse().ok(),
+        Value::Float(share) => Some(*share),
+        Value::Integer(share) => Some(*share as f64),
+        _ => return Err(given.expected("a share", HINT)),
+    };
+    let thousandths = share.map(|share: f64| (share * 1000.0).round()).filter(|n| (1.0..=1000.0).contains(n));
+    match thousandths {
+        Some(thousandths) => Ok(Some(thousandths as u32)),
+        None => Err(Complaint::new(format!("{} is not a share", quoted(given.value)), HINT)),
+    }
+}
+
+/// A number within `range`.
+pub(super) fn number(range: RangeInclusive<f64>) -> impl Fn(&Given<'_>) -> Reading<f64> {
+    move |given| {
+        let hint = || format!("write a number from {} to {}", range.start(), range.end());
+        let number = match given.value {
+            Value::Float(number) => Some(*number),
+            Value::Integer(number) => i32::try_from(*number).ok().map(f64::from),
+            Value::String(text) => text.parse().ok(),
+            _ => return Err(given.expected("a number", hint())),
+        };
+        match number {
+            Some(number) if range.contains(&number) => Ok(number),
+            Some(_) => Err(Complaint::new(format!("{} is out of range", quoted(given.value)), hint())),
+            None => Err(Complaint::new(format!("{} is not a number", quoted(given.value)), hint())),
+        }
+    }
+}
+
+/// A number within `range`, or `none`.
+pub(super) fn number_or_none(range: RangeInclusive<f64>) -> impl Fn(&Given<'_>) -> Reading<Option<f64>> {
+    let number = number(range);
+    move |given| if given.value.as_str() == Some("none") { Ok(None) } else { number(given).map(Some) }
+}
+
+/// A list of paths in JSON documents and of names.
+pub(super) fn patterns(given: &Given<'_>) -> Reading<Vec<Pattern>> {
+    let hint = "write paths that begin with `/`, such as `/predictions/*/took`, or names of headers";
+    let one = std::slice::from_ref(given.value);
+    let items = given.value.as_array().map_or(one, Vec::as_slice);
+    let pattern = |item: &Value| match item.as_str() {
+        Some(text) => Pattern::parse(text).map_err(|message| Complaint::new(message, hint)),
+        None => Err(Complaint::new("holds something that is not a string", hint)),
+    };
+    items.iter().map(pattern).collect()
 }
 
 /// A number of bytes within `range`, both ends in whole `KiB`, `MiB` or `GiB`.

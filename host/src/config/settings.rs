@@ -49,6 +49,8 @@ pub enum Scope {
 pub enum Group {
     /// What is served, and where.
     Endpoint,
+    /// What a new handler is held to.
+    Gate,
     /// The handler and what it may see.
     Handler,
     /// The model and how it runs.
@@ -63,14 +65,17 @@ pub enum Group {
     Security,
     /// What a connection may cost.
     ConnectionLimits,
+    /// What is kept of requests.
+    Recording,
     /// Logs and caches.
     Process,
 }
 
 impl Group {
     /// Every group, in the order of `--help` and of the reference.
-    pub const ALL: [Group; 9] = [
+    pub const ALL: [Group; 11] = [
         Group::Endpoint,
+        Group::Gate,
         Group::Handler,
         Group::Model,
         Group::HandlerLimits,
@@ -78,6 +83,7 @@ impl Group {
         Group::Server,
         Group::Security,
         Group::ConnectionLimits,
+        Group::Recording,
         Group::Process,
     ];
 
@@ -85,6 +91,7 @@ impl Group {
     pub fn title(self) -> &'static str {
         match self {
             Group::Endpoint => "Endpoint",
+            Group::Gate => "Gate",
             Group::Handler => "Handler",
             Group::Model => "Model",
             Group::HandlerLimits => "Limits of a handler",
@@ -92,6 +99,7 @@ impl Group {
             Group::Server => "Server",
             Group::Security => "TLS and keys",
             Group::ConnectionLimits => "Limits of connections",
+            Group::Recording => "Recording",
             Group::Process => "Logs and cache",
         }
     }
@@ -147,6 +155,37 @@ settings! {
     KEEP_MODEL: Endpoint, "keep-model", "endpoint.keep_model", Kind::Switch("no-keep-model"), "false",
         "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
 
+    ON_FAULT: Endpoint, "on-fault", "endpoint.on_fault", Kind::Value("error|bypass"), "error",
+        "What a request gets whose handler traps, exceeds a limit or returns nonsense: the error, or the model's answer without a handler.";
+    BREAKER_FAULTS: Endpoint, "breaker-faults", "endpoint.breaker.faults", Kind::Value("SHARE|off"), "off",
+        "Share of requests, such as 0.5, that end in a fault of the handler before it is called no more for a while.";
+    BREAKER_WINDOW: Endpoint, "breaker-window", "endpoint.breaker.window", Kind::Value("DURATION"), "10s",
+        "Over how long the share is counted.";
+    BREAKER_MIN: Endpoint, "breaker-min", "endpoint.breaker.min", Kind::Value("N"), "20",
+        "Fewest requests in that time that say anything.";
+    BREAKER_PAUSE: Endpoint, "breaker-pause", "endpoint.breaker.pause", Kind::Value("DURATION"), "30s",
+        "For how long; then one request at a time tries whether the handler works again.";
+    GATE_SAMPLES: Gate, "gate-samples", "endpoint.gate.samples", Kind::Value("N"), "0",
+        "How many of the last requests are kept, to be run through a new handler and the old one before a swap. 0 keeps none.";
+    GATE_SAMPLES_SIZE: Gate, "gate-samples-size", "endpoint.gate.samples_size", Kind::Value("SIZE"), "16MiB",
+        "Most bytes of them together.";
+    GATE_REDACT: Gate, "gate-redact", "endpoint.gate.redact", Kind::List("PATH|NAME"), "",
+        "What is taken out of a request before it is kept: a path in its JSON, `/user/email`, or the name of a header or of a parameter of its query.";
+    GATE_GOLDEN: Gate, "gate-golden", "endpoint.gate.golden", Kind::Value("DIR"), "",
+        "Folder with further samples: `NAME.json` is a request's body, `NAME.expected.json` beside it the answer that a new handler must give.";
+    GATE_TOLERANCE: Gate, "gate-tolerance", "endpoint.gate.tolerance", Kind::Value("NUMBER"), "1e-6",
+        "How far a decimal number of an answer may be from the old one, absolutely or relatively.";
+    GATE_IGNORE: Gate, "gate-ignore", "endpoint.gate.ignore", Kind::List("PATH|NAME"), "",
+        "What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header.";
+    GATE_MISMATCHES: Gate, "gate-mismatches", "endpoint.gate.mismatches", Kind::Value("SHARE"), "0",
+        "The part of the samples that may be answered otherwise, from 0 to 1.";
+    GATE_SLOWDOWN: Gate, "gate-slowdown", "endpoint.gate.slowdown", Kind::Value("FACTOR|none"), "none",
+        "How many times the old handler's time the new one may take. `none` does not judge time.";
+    GATE_MEMORY: Gate, "gate-memory", "endpoint.gate.memory", Kind::Value("FACTOR|none"), "none",
+        "How many times the old handler's memory the new one may take. `none` does not judge memory.";
+    GATE_TIMEOUT: Gate, "gate-timeout", "endpoint.gate.timeout", Kind::Value("DURATION"), "10s",
+        "How long all samples may take together; those left are not compared.";
+
     PLUGIN: Handler, "plugin", "endpoint.plugin", Kind::Value("FILE"), "",
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
     PROJECT: Handler, "project", "endpoint.project", Kind::Value("DIR"), "",
@@ -193,6 +232,8 @@ settings! {
         "How long `pre-inference` may run.";
     POST_TIMEOUT: HandlerLimits, "post-timeout", "endpoint.limits.post_timeout", Kind::Value("DURATION"), "1s",
         "How long `post-inference` may run.";
+    INIT_TIMEOUT: HandlerLimits, "init-timeout", "endpoint.limits.init_timeout", Kind::Value("DURATION"), "10s",
+        "How long `init` may run.";
     OUTPUT: HandlerLimits, "output", "endpoint.limits.output", Kind::Value("SIZE"), "64MiB",
         "Most bytes that one call of the handler may return.";
     PROJECT_SIZE: HandlerLimits, "project-size", "endpoint.limits.project", Kind::Value("SIZE"), "256MiB",
@@ -249,6 +290,13 @@ settings! {
         "Open connections to the endpoints; more wait until one ends.";
     HTTP2_STREAMS: ConnectionLimits, "http2-streams", "server.http2_streams", Kind::Value("N"), "200",
         "Requests in flight on one connection of HTTP/2; more wait.";
+
+    RECORD: Recording, "record", "record.dir", Kind::Value("DIR"), "",
+        "Folder that gets a file for each request to a handler, with all that crossed the sandbox's boundary, for `host replay`.";
+    RECORD_SIZE: Recording, "record-size", "record.size", Kind::Value("SIZE"), "256MiB",
+        "Most bytes that the folder may hold; when it is full, recording ends.";
+    RECORD_SHARE: Recording, "record-share", "endpoint.record_share", Kind::Value("NUMBER"), "1",
+        "Which part of an endpoint's requests is recorded, from 0 to 1.";
 
     LOG_FORMAT: Process, "log-format", "log.format", Kind::Value("text|json"), "text",
         "How a line of the log looks. Logs go to stderr.";

@@ -1,12 +1,14 @@
 //! Config files, flags and variables in; the configuration, or the exact report, out.
 
 mod edge;
+mod record;
 mod reports;
 
 use std::fs;
 use std::sync::Arc;
 
 use super::*;
+use crate::deploy::record::Share;
 use crate::keys::Keys;
 use crate::plugin::Isolation;
 use crate::schema::{Input, Schema};
@@ -18,7 +20,7 @@ struct Folder(tempfile::TempDir);
 impl Folder {
     fn new() -> Folder {
         let folder = Folder(tempfile::tempdir().unwrap());
-        for file in ["m.onnx", "h.wasm", "other.wasm", "lib.so", "project/note.txt"] {
+        for file in ["m.onnx", "h.wasm", "other.wasm", "lib.so", "project/note.txt", "golden/a.json"] {
             folder.write(file, "");
         }
         folder.write("keys", "# ours\nfirst\nsecond\n");
@@ -100,6 +102,15 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("watch", "false", "false", "watch: false,"),
     ("keep-model", "true", "true", "keep_model: true,"),
     ("smoke", "false", "false", "smoke: false,"),
+    ("on-fault", "bypass", "\"bypass\"", "on_fault: Bypass,"),
+    (
+        "breaker-faults",
+        "0.25",
+        "0.25",
+        "breaker: Some( Policy { faults: 250, window: 10s, min: 20, pause: 30s, }, ),",
+    ),
+    ("gate-samples", "100", "100", "samples: 100,"),
+    ("gate-golden", "DIR/golden", "\"golden\"", r#"golden: Some( "DIR/golden", ),"#),
     ("plugin", "DIR/h.wasm", "\"h.wasm\"", r#"name: "h", path: "/h", plugin: Some( "DIR/h.wasm", ),"#),
     ("project", "DIR/project", "\"project\"", r#"project: Some( "DIR/project", ),"#),
     ("metadata", "{\"a\":1}", "{ a = 1 }", r#"metadata: "{\"a\":1}","#),
@@ -119,6 +130,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("memory", "1MiB", "1048576", "memory: 1048576,"),
     ("pre-timeout", "20ms", "\"20ms\"", "pre_timeout: 20ms,"),
     ("post-timeout", "1m", "\"1m\"", "post_timeout: 60s,"),
+    ("init-timeout", "1m", "\"1m\"", "init_timeout: 60s,"),
     ("output", "2MB", "\"2MB\"", "output: 2000000,"),
     ("project-size", "1GiB", "\"1GiB\"", "project: 1073741824,"),
     ("request-timeout", "1m 30s", "\"1m 30s\"", "request_timeout: 90s,"),
@@ -142,10 +154,24 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("idle-timeout", "1h", "\"1h\"", "idle_timeout: 3600s,"),
     ("max-connections", "1", "1", "max_connections: 1,"),
     ("http2-streams", "10", "10", "http2_streams: 10,"),
+    ("record", "DIR/rec", "\"rec\"", r#"record: Some( Config { folder: "DIR/rec", size: 268435456, }, ),"#),
+    ("record-share", "0.5", "0.5", "0.5,"),
     ("log-format", "json", "\"json\"", "format: Json,"),
     ("log-level", "warn,host=debug", "\"warn,host=debug\"", r#"filter: "warn,host=debug","#),
     ("cache-dir", "DIR/cache", "\"cache\"", r#""DIR/cache","#),
     ("cache-size", "2MiB", "\"2MiB\"", "cache_size: 2097152,"),
+];
+
+/// The same, of what means something only beside `gate-samples`.
+const GATE_SPELLINGS: &[(&str, &str, &str, &str)] = &[
+    ("gate-samples-size", "1MiB", "'1MiB'", "bytes: 1048576,"),
+    ("gate-redact", "/user/*/mail", "['/user/*/mail']", "redact: [ /user/*/mail, ],"),
+    ("gate-tolerance", "1e-3", "0.001", "tolerance: 0.001,"),
+    ("gate-ignore", "x-took", "'X-Took'", "ignore: [ x-took, ],"),
+    ("gate-mismatches", "0.1", "0.1", "mismatches: 0.1,"),
+    ("gate-slowdown", "2", "2", "slowdown: Some( 2.0, ),"),
+    ("gate-memory", "1.5", "1.5", "memory: Some( 1.5, ),"),
+    ("gate-timeout", "3s", "'3s'", "timeout: 3s,"),
 ];
 
 #[test]
@@ -173,12 +199,40 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    // The first names the file; the next mean something only together with `max_batch`, the last with each other.
-    assert_eq!(
-        missing,
-        ["config", "max-delay", "batch-wait", "trust-rows", "tls-cert", "tls-key", "tls-admin"],
-        "a setting without a line in SPELLINGS"
-    );
+    // The first names the file; the next mean something only together with `breaker.faults` and `max_batch`, then with each
+    // other, then with `record`; those of the gate with `gate-samples`.
+    missing.retain(|flag| !GATE_SPELLINGS.iter().any(|(other, ..)| other == flag));
+    let together =
+        ["breaker-window", "breaker-min", "breaker-pause", "max-delay", "batch-wait", "trust-rows"];
+    let tls = ["tls-cert", "tls-key", "tls-admin"];
+    let expected = [&["config"], &together[..], &tls, &["record-size"]].concat();
+    assert_eq!(missing, expected, "a setting without a line in SPELLINGS");
+    for (alone, key) in
+        [("breaker-window 1s", "window"), ("breaker-min 7", "min"), ("breaker-pause 1m", "pause")]
+    {
+        let problem = folder.serve(&["model DIR/m.onnx", alone]).unwrap_err();
+        assert!(
+            problem.contains("a breaker that is off") && problem.contains("hint: set `faults` too"),
+            "{problem}"
+        );
+        let both = folder.serve(&["model DIR/m.onnx", "breaker-faults 1", alone]).unwrap();
+        assert!(folder.changed(&both).contains(&format!("{key}: ")), "{alone}");
+    }
+    for (flag, text, toml, expected) in GATE_SPELLINGS {
+        let key = flag.strip_prefix("gate-").unwrap().replace('-', "_");
+        folder.write(
+            "c.toml",
+            &format!("[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.gate]\nsamples = 9\n{key} = {toml}"),
+        );
+        let flags = ["model DIR/m.onnx", "gate-samples 9", &format!("{flag} {text}")];
+        for given in [&flags[..], &["config DIR/c.toml"]] {
+            let config = folder.serve(given).unwrap();
+            let changed = folder.changed(&config);
+            assert!(changed.contains("samples: 9,") && changed.contains(expected), "{given:?}: {changed}");
+        }
+        let problem = folder.serve(&["model DIR/m.onnx", &format!("{flag} {text}")]).unwrap_err();
+        assert!(problem.contains("nothing to judge by"), "{problem}");
+    }
     for (alone, key) in
         [("max-delay 5ms", "max_delay"), ("batch-wait always", "wait"), ("trust-rows true", "trust_rows")]
     {
@@ -212,10 +266,11 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             continue; // Derived from something else, or none.
         }
         let explicit = format!("{} {}", setting.flag, setting.default);
-        let with = if ["max-delay", "batch-wait", "trust-rows"].contains(&setting.flag) {
-            "max-batch 1"
-        } else {
-            "queue 256"
+        let with = match setting.flag {
+            "max-delay" | "batch-wait" | "trust-rows" => "max-batch 1",
+            flag if flag.starts_with("breaker-") => "breaker-faults off",
+            flag if flag.starts_with("gate-") => "gate-samples 0",
+            _ => "queue 256",
         };
         let explicit = folder.serve(&["model DIR/m.onnx", with, &explicit]);
         assert_eq!(explicit.as_ref(), Ok(&plain), "{}", setting.flag);
@@ -275,6 +330,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         [[endpoint]]
         plugin = "other.wasm"
         env = { A = "1", B = "" }
+        record_share = 0.5
         smoke = false
         models.main = "m.onnx"
         models.an-older-one = { path = "m.onnx", device = "cpu", version = 1 }
@@ -323,9 +379,13 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Request,
         watch: false,
         keys: Keys::default(),
+        record_share: Share::ALL,
         schema: Some(Arc::new(schema)),
         keep_model: false,
         smoke: true,
+        on_fault: deploy::OnFault::Error,
+        breaker: None,
+        gate: deploy::gate::Config::default(),
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
                 memory: 32 << 20,
@@ -357,9 +417,13 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Worker,
         watch: true,
         keys: Keys::default(),
+        record_share: Share::new(0.5).unwrap(),
         schema: None,
         keep_model: false,
         smoke: false,
+        on_fault: deploy::OnFault::Error,
+        breaker: None,
+        gate: deploy::gate::Config::default(),
         limits,
     };
     assert_eq!(
@@ -370,6 +434,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             plugin: plugin::Config::default(),
             model: model::Config::default(),
             logs: logs::Config::default(),
+            record: None,
         }
     );
 }

@@ -1,7 +1,10 @@
 //! Why another generation of an endpoint could not be made. For the operator: every text names the endpoint, and the file if
 //! there is one.
 
+use std::sync::Arc;
+
 use super::EndpointConfig;
+use super::gate::Report;
 use super::history::Origin;
 use crate::model::ModelError;
 use crate::plugin::LoadError;
@@ -15,7 +18,7 @@ pub enum DeployError {
     #[error("endpoint `{endpoint}`: {handler} {cause}")]
     Load { endpoint: String, handler: String, cause: LoadError },
     #[error("endpoint `{endpoint}`: {cause}")]
-    Model { endpoint: String, cause: ModelError },
+    Model { endpoint: String, cause: Box<ModelError> },
     #[error("endpoint `{endpoint}`: there is no model `{model}`")]
     NoSuchModel { endpoint: String, model: String },
     #[error(
@@ -28,6 +31,8 @@ pub enum DeployError {
          `--no-smoke` serves without trying it"
     )]
     Smoke { endpoint: String, reason: String },
+    #[error("endpoint `{endpoint}`: the gate refuses the handler: {reason}\n  hint: {hint}")]
+    Gate { endpoint: String, reason: String, hint: &'static str, report: Arc<Report> },
     #[error(
         "endpoint `{endpoint}`: the current handler is `{found}`, not `{expected}`\n  hint: look at what came in between"
     )]
@@ -37,9 +42,24 @@ pub enum DeployError {
          model only with `--keep-model`"
     )]
     NoPrevious { endpoint: String },
+    #[error("endpoint `{endpoint}`: the candidate is dropped ({mode}): {reason}")]
+    Trial { endpoint: String, mode: &'static str, reason: String },
+    #[error(
+        "endpoint `{endpoint}`: there is no candidate\n  hint: put one on trial first: `host swap {endpoint} --plugin FILE \
+         --shadow 0.1`"
+    )]
+    NoCandidate { endpoint: String },
 }
 
 impl DeployError {
+    /// What the gate has found, if it refused.
+    pub fn report(&self) -> Option<&Arc<Report>> {
+        match self {
+            DeployError::Gate { report, .. } => Some(report),
+            _ => None,
+        }
+    }
+
     /// The step of a swap that refused.
     pub fn step(&self) -> &'static str {
         match self {
@@ -54,11 +74,15 @@ impl DeployError {
                 | LoadError::Link(_)
                 | LoadError::NoHandler
                 | LoadError::Export { .. } => "verify",
-                LoadError::Start(_) | LoadError::Schema(_) => "init",
+                LoadError::Start(_) | LoadError::Init { .. } | LoadError::Schema(_) => "init",
             },
             DeployError::Mismatch { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",
-            DeployError::Expected { .. } | DeployError::NoPrevious { .. } => "order",
+            DeployError::Gate { .. } => "gate",
+            DeployError::Trial { mode, .. } => mode,
+            DeployError::Expected { .. }
+            | DeployError::NoPrevious { .. }
+            | DeployError::NoCandidate { .. } => "order",
         }
     }
 }

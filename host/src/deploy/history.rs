@@ -9,6 +9,8 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
+use super::gate::Report;
+
 /// Attempts that are remembered.
 const MOST: usize = 50;
 
@@ -77,6 +79,9 @@ pub struct Attempt {
     pub step: Option<&'static str>,
     /// Why it was refused.
     pub error: Option<String>,
+    /// What the gate has found, if it refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Arc<Report>>,
     /// How long it took, in milliseconds.
     pub duration_ms: u64,
 }
@@ -127,6 +132,7 @@ mod tests {
                 digest: None,
                 step: None,
                 error: None,
+                gate: None,
                 duration_ms: 0,
             });
         }

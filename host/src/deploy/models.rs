@@ -21,7 +21,9 @@ pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Resu
     let mut models = Models::default();
     for (name, model) in &config.models {
         let lane = async { open(catalog.load(model).await?, config.batching).await };
-        let lane = lane.await.map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause })?;
+        let lane = lane
+            .await
+            .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
         let signature = lane.signature().clone();
         models.0.push(Named { name: name.as_str().into(), signature, lane: Some(lane) });
     }
@@ -87,7 +89,8 @@ impl Endpoint {
                 continue;
             };
             let config = ModelConfig { version: version.or(config.version), ..config.clone() };
-            let failed = |cause| DeployError::Model { endpoint: self.config.name.clone(), cause };
+            let failed =
+                |cause| DeployError::Model { endpoint: self.config.name.clone(), cause: Box::new(cause) };
             let model = self.catalog.load(&config).await.map_err(failed)?;
             if named.lane.as_ref().is_some_and(|lane| Arc::ptr_eq(lane.model(), &model)) {
                 continue;

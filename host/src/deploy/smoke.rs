@@ -127,4 +127,8 @@ impl Head for SmokeHead {
     fn header(&self, name: &str) -> Option<&str> {
         name.eq_ignore_ascii_case("content-type").then_some("application/json")
     }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        vec![("content-type", "application/json")]
+    }
 }

@@ -1,7 +1,7 @@
 //! Makes generations: the first at start, later ones when a handler, a model, or both together are replaced.
 //!
 //! ```text
-//! load → verify (contract, imports, types, signature) → init → smoke → publish → the old one drains → and is kept for a rollback
+//! load → verify (contract, imports, types, signature) → init → smoke → gate → publish → the old one drains → and is kept for a rollback
 //! ```
 //! In: a [`Change`] and who asked for it, an [`Order`]. Out: the next [`Generation`], or the step that refused it.
 //! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes it,
@@ -17,9 +17,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
+use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
 use super::history::{Attempt, Origin, unix_seconds};
-use super::{Endpoint, EndpointConfig, Generation, models, smoke};
+use super::samples::Samples;
+use super::{Endpoint, EndpointConfig, Generation, gate, models, smoke};
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
@@ -109,7 +111,8 @@ impl Endpoint {
         if config.smoke {
             smoke::run(&config, &pipeline).await?;
         }
-        let generation = Generation::new(1, pipeline);
+        gate::first(&config, &pipeline).await?;
+        let generation = Generation::new(1, pipeline, config.breaker);
         metrics.generation.set(1);
         let endpoint = Endpoint {
             metrics,
@@ -118,8 +121,12 @@ impl Endpoint {
             catalog: catalog.clone(),
             current: ArcSwap::from_pointee(generation),
             previous: ArcSwapOption::empty(),
+            trial: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
+            opened: Default::default(),
             history: Default::default(),
+            recorder: None,
+            samples: Samples::start(config.gate.samples.clone()),
             config,
         };
         endpoint.note(&Order::by(Origin::Start), started, None, Ok(&endpoint.current()));
@@ -170,7 +177,9 @@ impl Endpoint {
         let turn = self.swapping.lock().await;
         let old = self.current();
         self.expect(order, &old)?;
-        let Some(previous) = self.previous.load_full() else {
+        // Another generation has come in between: it has done nothing wrong yet.
+        let is_needed = order.origin != Origin::Breaker || old.breaker.as_ref().is_some_and(Breaker::is_open);
+        let Some(previous) = self.previous.load_full().filter(|_| is_needed) else {
             return Err(DeployError::NoPrevious { endpoint: self.config.name.clone() });
         };
         if let Some(plugin) = &previous.pipeline.plugin
@@ -193,7 +202,7 @@ impl Endpoint {
         self.previous.load_full()
     }
 
-    fn expect(&self, order: &Order, current: &Generation) -> Result<(), DeployError> {
+    pub(super) fn expect(&self, order: &Order, current: &Generation) -> Result<(), DeployError> {
         let found = current.digest.as_deref().unwrap_or_default();
         match &order.expected {
             Some(expected) if expected != found => Err(DeployError::Expected {
@@ -206,7 +215,7 @@ impl Endpoint {
     }
 
     /// The steps before publishing; `None` if nothing would be another than it is.
-    async fn make(
+    pub(super) async fn make(
         &self,
         change: &Change,
         order: &Order,
@@ -233,6 +242,7 @@ impl Endpoint {
         if self.config.smoke {
             smoke::run(&self.config, &pipeline).await?;
         }
+        gate::examine(&self.config, self.samples.as_ref(), &old.pipeline, &pipeline).await?;
         Ok(Some(pipeline))
     }
 
@@ -244,8 +254,9 @@ impl Endpoint {
         order: &Order,
         started: Instant,
     ) -> Swapped {
+        self.supersede_trial(order);
         let old = self.current();
-        let new = Arc::new(Generation::new(old.number + 1, pipeline));
+        let new = Arc::new(Generation::new(old.number + 1, pipeline, self.config.breaker));
         self.current.store(new.clone());
         // Nothing is kept for requests to come.
         if let Some(plugin) = &old.pipeline.plugin
@@ -254,7 +265,12 @@ impl Endpoint {
             plugin.retire();
         }
         let kept = self.config.keep_model || !old.models().holds_others_than(new.models());
-        self.previous.store(kept.then_some(old));
+        // What cannot answer is nothing to go back to.
+        let lanes = |generation: &Generation| {
+            generation.models().0.iter().map(|named| named.lane.is_some()).collect::<Vec<_>>()
+        };
+        let serves = lanes(&new).into_iter().zip(lanes(&old)).all(|(new, old)| old || !new);
+        self.previous.store((kept && serves).then_some(old));
         self.metrics.generation.set(i64::try_from(new.number).unwrap_or(i64::MAX));
         self.note(order, started, None, Ok(&new));
         tracing::info!(endpoint = %self.config.name, generation = new.number, plugin.digest = new.digest.as_deref(),
@@ -286,17 +302,29 @@ impl Endpoint {
             generation: new.map(|new| new.number),
             digest: new.map_or(digest, |new| new.digest.clone()),
             step: error.map(DeployError::step),
-            error: error.map(ToString::to_string),
+            error: error.map(|error| cut(error.to_string())),
+            gate: error.and_then(DeployError::report).cloned(),
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
     }
 }
 
 impl Generation {
-    fn new(number: u64, pipeline: Pipeline) -> Generation {
+    pub(super) fn new(number: u64, pipeline: Pipeline, breaker: Option<Policy>) -> Generation {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().into());
-        Generation { number, digest, published: SystemTime::now(), pipeline }
+        let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Breaker::new);
+        Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
     }
+}
+
+/// A reason, of a length that every list of attempts can bear.
+fn cut(mut text: String) -> String {
+    const LONGEST: usize = 4 << 10;
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
 }
 
 /// Handler and models behind the endpoint's door.
@@ -310,7 +338,7 @@ pub(super) fn pipeline(
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation }
+    Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation, model_runtime: None }
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError> {

@@ -1,14 +1,17 @@
 //! Bytes as text within JSON: base64, standard alphabet (RFC 4648, section 4).
 //!
 //! Place in the flow: BYTES that are no text are `{"b64": "…"}` in every JSON this host reads and writes, as in TensorFlow
-//! Serving's.
+//! Serving's; bytes of a recording stand so as well.
 
 use std::fmt::{self, Write};
+
+use serde::de::{Deserialize as _, Deserializer, Error as _};
+use serde::ser::Serializer;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Bytes that are shown as base64, padded.
-pub(super) struct Base64<'a>(pub(super) &'a [u8]);
+pub struct Base64<'a>(pub &'a [u8]);
 
 impl fmt::Display for Base64<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,7 +29,7 @@ impl fmt::Display for Base64<'_> {
 }
 
 /// The bytes that `text` stands for; padding may be left out. `None` for what is no base64.
-pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
+pub fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').as_bytes();
     let padding = text.len() - digits.len();
     if padding > 2 || padding > 0 && !text.len().is_multiple_of(4) || digits.len() % 4 == 1 {
@@ -43,6 +46,23 @@ pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
         bytes.extend_from_slice(whole.get(..group.len() - 1)?);
     }
     Some(bytes)
+}
+
+/// For `#[serde(with = "base64")]`.
+///
+/// # Errors
+/// The serializer's own.
+pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&Base64(bytes))
+}
+
+/// For `#[serde(with = "base64")]`.
+///
+/// # Errors
+/// What is there is no text, or no base64.
+pub fn deserialize<'de, D: Deserializer<'de>, B: From<Vec<u8>>>(deserializer: D) -> Result<B, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    decode(&text).map(B::from).ok_or_else(|| D::Error::custom("the text is no base64"))
 }
 
 fn value(digit: u8) -> Option<u32> {

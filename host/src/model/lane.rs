@@ -8,6 +8,8 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
+
 use super::queue::LineId;
 use super::schedule::{Batching, Wait};
 use super::{Model, ModelError, Prediction};
@@ -46,16 +48,36 @@ impl Lane {
     /// # Errors
     /// [`ModelError::Input`] and [`ModelError::Run`].
     pub async fn infer(&self, inputs: Vec<Tensor>) -> Result<Prediction, ModelError> {
-        let sessions = &self.model.sessions;
-        if self.batching.wait == Wait::Always && self.batching.max_batch > 1 {
-            return sessions.queue.submit(self.line, inputs).await;
-        }
-        // Also while others wait: a session that is free has no runner yet, and standing in line for it would keep the
-        // line for ever once it has formed.
-        match sessions.run_in_place(inputs) {
-            Ok(outputs) => Ok(Prediction::alone(outputs?)),
-            Err(inputs) => sessions.queue.submit(self.line, inputs).await,
-        }
+        infer(&self.model, self.line, self.batching, inputs).await
+    }
+
+    /// The same, on the workers of `runtime`: for a caller whose own thread must not hold a session, because it may be made to
+    /// rest at any moment. Keep the lane until this has ended.
+    ///
+    /// # Errors
+    /// As [`Lane::infer`].
+    pub async fn infer_on(&self, runtime: &Handle, inputs: Vec<Tensor>) -> Result<Prediction, ModelError> {
+        let (model, line, batching) = (self.model.clone(), self.line, self.batching);
+        let run = runtime.spawn(async move { infer(&model, line, batching, inputs).await });
+        run.await.unwrap_or_else(|error| Err(ModelError::Run(error.to_string())))
+    }
+}
+
+async fn infer(
+    model: &Model,
+    line: LineId,
+    batching: Batching,
+    inputs: Vec<Tensor>,
+) -> Result<Prediction, ModelError> {
+    let sessions = &model.sessions;
+    if batching.wait == Wait::Always && batching.max_batch > 1 {
+        return sessions.queue.submit(line, inputs).await;
+    }
+    // Also while others wait: a session that is free has no runner yet, and standing in line for it would keep the
+    // line for ever once it has formed.
+    match sessions.run_in_place(inputs) {
+        Ok(outputs) => Ok(Prediction::alone(outputs?)),
+        Err(inputs) => sessions.queue.submit(line, inputs).await,
     }
 }
 

@@ -38,15 +38,27 @@ pub fn tensors(tensors: &[Tensor]) -> String {
 /// A body as text, if it is text. On one line: line ends and other controls are escaped, so that a caller's body cannot pass
 /// for log lines.
 pub fn text(bytes: &[u8]) -> String {
-    let Ok(text) = std::str::from_utf8(bytes) else { return format!("{} bytes, not text", bytes.len()) };
+    cut_bytes(bytes, CHARACTERS)
+}
+
+/// The same, of so many characters at most.
+pub fn cut_bytes(bytes: &[u8], most: usize) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => cut(text, most),
+        Err(_) => format!("{} bytes, not text", bytes.len()),
+    }
+}
+
+/// At most so many characters of a text, on one line.
+pub fn cut(text: &str, most: usize) -> String {
     let mut shown = String::new();
-    for character in text.trim_end().chars().take(CHARACTERS) {
+    for character in text.trim_end().chars().take(most) {
         match character.is_control() {
             true => shown.extend(character.escape_default()),
             false => shown.push(character),
         }
     }
-    match text.char_indices().nth(CHARACTERS) {
+    match text.char_indices().nth(most) {
         Some((end, _)) => format!("{shown}… {} bytes more", text.len() - end),
         None => shown,
     }

@@ -6,7 +6,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::bypass::Bypass;
 use crate::error::Stage;
+use crate::plugin::Lease;
+use crate::plugin::tape::Tape;
 use crate::tensor::Tensor;
 
 /// What crossed between handler and model. Their data are counted references: keeping them copies none.
@@ -16,6 +19,15 @@ pub struct Crossing {
     pub inputs: Vec<Tensor>,
     /// What `post-inference` got.
     pub outputs: Vec<Tensor>,
+}
+
+/// What a handler took for one request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time of its stages, without the making of an instance and the model.
+    pub time: Duration,
+    /// Memory of its instance, in bytes; a guest's memory never shrinks.
+    pub memory: usize,
 }
 
 /// A record of one request's stages.
@@ -31,6 +43,11 @@ pub struct Trace {
     /// The model's answer is known for these inputs.
     known: Option<Arc<Crossing>>,
     assumed: bool,
+    /// Whether the handler may be, or was, bypassed.
+    pub bypass: Bypass,
+    tape: Option<Arc<Tape>>,
+    /// What the handler takes, and how long its instance was waited for.
+    usage: Option<(Usage, Duration)>,
 }
 
 impl Trace {
@@ -46,6 +63,9 @@ impl Trace {
             crossing: None,
             known: None,
             assumed: false,
+            bypass: Bypass::default(),
+            tape: None,
+            usage: None,
         }
     }
 
@@ -63,9 +83,56 @@ impl Trace {
         self
     }
 
+    /// The same, of a request that is recorded: its handler gets a fresh instance, and what it gets from outside is noted.
+    #[must_use]
+    pub fn on_tape(mut self, tape: Arc<Tape>) -> Trace {
+        self.tape = Some(tape);
+        self
+    }
+
+    /// The tape of a request that is recorded.
+    pub fn tape(&self) -> Option<&Arc<Tape>> {
+        self.tape.as_ref()
+    }
+
+    /// The same, that notes what the handler takes.
+    #[must_use]
+    pub fn measuring(mut self) -> Trace {
+        self.usage = Some(Default::default());
+        self
+    }
+
+    /// What the handler took, if that was noted.
+    pub fn usage(&self) -> Option<Usage> {
+        let (usage, lending) = self.usage?;
+        let stages = [Stage::PreInference, Stage::PostInference];
+        let time: Duration =
+            stages.iter().filter_map(|stage| self.durations.get(*stage as usize).copied().flatten()).sum();
+        Some(Usage { time: time.saturating_sub(lending), ..usage })
+    }
+
+    /// The request has its instance.
+    pub(super) fn lent(&mut self) {
+        if let Some((_, lending)) = &mut self.usage {
+            *lending = self.last.elapsed();
+        }
+    }
+
+    /// The handler has been called.
+    pub(super) fn called(&mut self, lease: Option<&Lease<'_>>) {
+        if let Some((usage, _)) = &mut self.usage {
+            usage.memory = lease.map_or(0, Lease::memory);
+        }
+    }
+
     /// What crossed between handler and model, if it is kept and the request got as far.
     pub fn crossing(&self) -> Option<&Crossing> {
         self.crossing.as_ref()
+    }
+
+    /// Takes that.
+    pub fn take_crossing(&mut self) -> Option<Crossing> {
+        self.crossing.take()
     }
 
     /// Whether the model's answer was taken for granted.
@@ -82,11 +149,17 @@ impl Trace {
 
     /// What the model will get, if that is to be kept.
     pub(super) fn sent(&self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
+        if let Some(tape) = &self.tape {
+            tape.note_sent(inputs);
+        }
         self.keeps_crossing.then(|| inputs.to_vec())
     }
 
     /// The model has answered what was [`Trace::sent`].
     pub(super) fn crossed(&mut self, inputs: Option<Vec<Tensor>>, outputs: &[Tensor]) {
+        if let Some(tape) = &self.tape {
+            tape.note_received(outputs);
+        }
         self.crossing = inputs.map(|inputs| Crossing { inputs, outputs: outputs.to_vec() });
     }
 

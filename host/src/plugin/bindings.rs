@@ -30,3 +30,5 @@ pub(super) const PRE_INFERENCE_TENSORS: &str = "modelhost:handler/pre-inference-
 pub(super) const POST_INFERENCE_TENSORS: &str = "modelhost:handler/post-inference-tensors@0.1.0";
 /// Full name of the export that says what the handler takes.
 pub(super) const INPUT_SCHEMA: &str = "modelhost:handler/input-schema@0.1.0";
+/// Full name of the export that prepares the handler.
+pub(super) const INIT: &str = "modelhost:handler/init@0.1.0";

@@ -53,10 +53,13 @@ impl types::HostContext for State {
 
     fn header(&mut self, _context: Resource<Context>, name: String) -> Option<String> {
         // Whoever may call the endpoint trusts the host with the key, not the handler.
-        if self.shared.facts.hides_credentials && keys::is_credential(&name) {
-            return None;
+        let hidden = self.shared.facts.hides_credentials && keys::is_credential(&name);
+        let request = current(self).filter(|_| !hidden);
+        let value = || request?.head.header(&name).map(str::to_owned);
+        match &self.tape {
+            Some(tape) => tape.header(&name, value),
+            None => value(),
         }
-        current(self).and_then(|request| request.head.header(&name)).map(str::to_owned)
     }
 
     fn sample(&mut self, _context: Resource<Context>) -> types::SampleResult {

@@ -69,7 +69,10 @@ pub(super) fn tensors_to_guest(tensors: &[Tensor]) -> Vec<types::TensorParam<'_>
         .collect()
 }
 
-/// Checks a handler's response. The request's id is the server's to say; a handler that says it too is not heard.
+/// Headers that the server sets: a handler that sets them too is not heard.
+const OUR_HEADERS: [&str; 3] = ["x-request-id", "x-handler-digest", "x-handler-bypassed"];
+
+/// Checks a handler's response. Which request it is for and who gave it is the server's to say.
 ///
 /// # Errors
 /// Text that names the part that no HTTP response can carry.
@@ -88,7 +91,7 @@ pub(super) fn response_from_guest(mut response: types::Response) -> Result<Respo
             response.headers.len()
         ));
     }
-    response.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("x-request-id"));
+    response.headers.retain(|(name, _)| !OUR_HEADERS.iter().any(|ours| name.eq_ignore_ascii_case(ours)));
     for (name, value) in &response.headers {
         if !is_header_name(name) {
             return Err(format!("response header name `{}` is not a header name", shown(name)));

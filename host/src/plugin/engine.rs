@@ -5,6 +5,7 @@
 //! caller.
 
 use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use wasmtime::component::Component;
@@ -22,6 +23,8 @@ const GUEST_STACK: usize = 512 << 10;
 const CALL_STACK: usize = 2 << 20;
 /// Entries of one table. Interpreters compiled to wasm have the largest function tables, about ten thousand.
 const TABLE_ELEMENTS: usize = 64 << 10;
+/// Fewest and most handles of an instance. Fewer than the fewest, and a language runtime could not open its files.
+const HANDLES: RangeInclusive<usize> = 64..=1024;
 /// Core instances one component usually has, Python's with its shared libraries included. More is possible, at the cost of
 /// fewer instances in all.
 const CORE_INSTANCES: u32 = 16;
@@ -40,6 +43,8 @@ pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) linkers: Arc<Linkers>,
     cache: Option<Arc<Cache>>,
+    /// Most handles (files, streams, clocks) one instance may hold.
+    pub(super) handles: usize,
 }
 
 /// Why the sandbox could not be set up.
@@ -71,7 +76,7 @@ impl Sandbox {
         let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
         deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
         let cache = open_cache(config, &engine)?.map(Arc::new);
-        Ok(Sandbox { engine, linkers: Arc::new(linkers), cache })
+        Ok(Sandbox { engine, linkers: Arc::new(linkers), cache, handles: handles(instances) })
     }
 
     /// Compiles a component, or takes it from the cache. Takes up to seconds of this thread.
@@ -98,6 +103,18 @@ fn open_cache(config: &Config, engine: &Engine) -> Result<Option<Cache>, Sandbox
             Ok(None)
         }
     }
+}
+
+/// How many handles an instance may hold if there may be so many of them.
+fn handles(instances: usize) -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
+    affordable_handles(files, instances)
+}
+
+/// So many that all instances together leave half of the process's files to connections, within [`HANDLES`].
+fn affordable_handles(files: usize, instances: usize) -> usize {
+    (files / 2 / instances.max(1)).clamp(*HANDLES.start(), *HANDLES.end())
 }
 
 fn engine_config(instances: usize) -> EngineConfig {
@@ -137,4 +154,22 @@ fn engine_config(instances: usize) -> EngineConfig {
         .pagemap_scan(Enabled::Auto);
     config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_leave_files_to_connections() {
+        for (files, instances, expected) in
+            [(20_000, 130, 76), (1_048_576, 130, 1024), (1024, 130, 64), (usize::MAX, 0, 1024)]
+        {
+            assert_eq!(
+                affordable_handles(files, instances),
+                expected,
+                "{files} files, {instances} instances"
+            );
+        }
+    }
 }

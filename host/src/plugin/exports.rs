@@ -9,7 +9,7 @@ use wasmtime::component::{Component, Instance, InstancePre};
 use super::LoadError;
 use super::bindings::exports::modelhost::handler as contract;
 use super::bindings::{
-    INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
+    INIT, INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
 };
 use super::instance::{StartError, State};
 
@@ -27,6 +27,18 @@ pub struct Stages {
 }
 
 impl Stages {
+    /// The contract's functions of these stages.
+    pub fn functions(self) -> impl Iterator<Item = &'static str> {
+        [
+            ("pre-inference", self.pre),
+            ("pre-inference-tensors", self.pre_tensors),
+            ("post-inference", self.post),
+            ("post-inference-tensors", self.post_tensors),
+        ]
+        .into_iter()
+        .filter_map(|(function, has)| has.then_some(function))
+    }
+
     /// Whether a component with these exports is a handler at all.
     pub(super) fn any(self) -> bool {
         self.pre || self.post || self.pre_tensors || self.post_tensors
@@ -47,6 +59,7 @@ impl Stages {
 macro_rules! exports {
     ($($field:ident: $interface:ident, $name:ident;)+) => {
         /// Where a component has the functions it has.
+        #[derive(Clone)]
         pub(super) struct Indices {
             $($field: Option<contract::$interface::GuestIndices>,)+
         }
@@ -98,9 +111,15 @@ exports! {
     pre_tensors: pre_inference_tensors, PRE_INFERENCE_TENSORS;
     post_tensors: post_inference_tensors, POST_INFERENCE_TENSORS;
     schema: input_schema, INPUT_SCHEMA;
+    init: init, INIT;
 }
 
 impl Indices {
+    /// Whether there is something to do before the first request.
+    pub(super) fn has_init(&self) -> bool {
+        self.init.is_some()
+    }
+
     /// The stages among them.
     pub(super) fn stages(&self) -> Stages {
         Stages {

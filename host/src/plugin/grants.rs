@@ -11,10 +11,8 @@ use wasmtime::Engine;
 use wasmtime::component::{Component, HasData, HasSelf, InstancePre, Linker, ResourceTable};
 use wasmtime_wasi::WasiView;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
-use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
-use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use super::bindings::{self, PACKAGE, VERSION};
@@ -96,13 +94,13 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     bindings::modelhost::handler::types::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
 
     wasi::io::error::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
-    wasi::io::poll::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
-    wasi::io::streams::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
-    wasi::clocks::wall_clock::add_to_linker::<_, WasiClocks>(l, State::clocks)?;
-    wasi::clocks::monotonic_clock::add_to_linker::<_, WasiClocks>(l, State::clocks)?;
-    wasi::random::random::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
-    wasi::random::insecure::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
-    wasi::random::insecure_seed::add_to_linker::<_, WasiRandom>(l, |state| state.ctx().ctx.random())?;
+    wasi::io::poll::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    wasi::io::streams::add_to_linker::<_, HasTable>(l, |state| state.host_call().table)?;
+    wasi::clocks::wall_clock::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    wasi::clocks::monotonic_clock::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    wasi::random::random::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    wasi::random::insecure::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    wasi::random::insecure_seed::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
     wasi::cli::exit::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::cli::environment::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::cli::stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
@@ -113,7 +111,10 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi::cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
+    wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, |state| {
+        state.host_call();
+        state.filesystem()
+    })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
     Ok(linker)
 }

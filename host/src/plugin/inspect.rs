@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::bindings::{INPUT_SCHEMA, PACKAGE};
+use super::bindings::{INIT, INPUT_SCHEMA, PACKAGE};
 use super::exports::Stages;
 use super::{LoadError, Network, Sandbox, compile, digest, grants};
 
@@ -29,6 +29,8 @@ pub struct Inspection {
     pub post_inference_tensors: bool,
     /// Whether it says what it takes: `input-schema`.
     pub input_schema: bool,
+    /// Whether it prepares itself before its first request: `init`.
+    pub init: bool,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -71,6 +73,7 @@ pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError>
         pre_inference_tensors: stages.pre_tensors,
         post_inference_tensors: stages.post_tensors,
         input_schema: exports.iter().any(|name| name == INPUT_SCHEMA),
+        init: exports.iter().any(|name| name == INIT),
         exports,
         imports,
         refused,

@@ -7,28 +7,34 @@
 //! Invariants: between two calls of one request nobody else holds the instance; its deadline is set before every
 //! entry into guest code; its memory never passes the limit.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wasmtime::component::ResourceTable;
-use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store, Trap};
-use wasmtime_wasi::{FsPerms, I32Exit, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime::component::{self, ResourceTable};
+use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store};
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::bindings::exports::modelhost::handler::pre_inference;
 use super::bindings::modelhost::handler::types;
 use super::context::Context;
 use super::deadline::{self, DeadlineExceeded};
 use super::exports::Exports;
+use super::fault::{self, Bounds, TooManyHostCalls};
 use super::output::{Output, Stream};
+use super::tape::{START, Tape};
 use super::{Outcome, Shared, convert};
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{Code, PluginFault, RequestError, Stage};
 use crate::request::{Request, Response, until};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
 use crate::tensor::{Signature, Tensor};
 
-/// Most handles (files, streams, clocks) an instance may hold.
-const HANDLES: usize = 1024;
+/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough to read the
+/// largest project in pieces of a few kilobytes.
+const HOST_CALLS: u32 = 100_000;
 /// Most random bytes one host call may return.
 const RANDOM_BYTES: u64 = 1 << 20;
 /// Most entries all tables of an instance may have together.
@@ -48,6 +54,26 @@ pub(super) struct State {
     broken: bool,
     deadline: Instant,
     ticks: u32,
+    host_calls: u32,
+    /// Of a request that is recorded or replayed.
+    pub(super) tape: Option<Arc<Tape>>,
+}
+
+impl State {
+    /// WASI, for a call that costs more than the guest's own time: it is counted.
+    pub(super) fn host_call(&mut self) -> WasiCtxView<'_> {
+        self.host_calls = self.host_calls.saturating_add(1);
+        self.ctx()
+    }
+
+    fn bounds(&self, stage: Stage) -> Bounds {
+        Bounds {
+            memory: self.limiter.memory_limit,
+            output: self.shared.facts.limits.output,
+            handles: self.shared.handles,
+            time: time(self, stage),
+        }
+    }
 }
 
 impl WasiView for State {
@@ -59,13 +85,31 @@ impl WasiView for State {
     }
 }
 
+impl State {
+    /// What the guest has of the host's in its hands; empty if nothing.
+    pub(super) fn handles(&mut self) -> Vec<&'static str> {
+        let kind = |entry: &mut (dyn Any + Send)| match () {
+            _ if entry.is::<Descriptor>() => "a file or a folder",
+            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
+            _ if entry.is::<DynPollable>() => "a pollable",
+            _ => "a handle",
+        };
+        self.table.iter_mut().map(kind).collect()
+    }
+
+    /// Lets the instance have so many bytes more of memory than its limit.
+    pub(super) fn allow_memory(&mut self, more: usize) {
+        self.limiter.memory_limit = self.limiter.memory_limit.saturating_add(more);
+    }
+}
+
 fn wasi_context(
     shared: &Shared,
     request: Option<&Arc<Request>>,
     broken: &mut bool,
 ) -> Box<(WasiCtx, Output)> {
     let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
-    let output = Output::new(shared.facts.endpoint.clone(), id);
+    let output = Output::new(shared.facts.endpoint.clone(), id, shared.facts.limits.output);
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(output.stream(Stream::Stdout))
@@ -119,17 +163,26 @@ impl ResourceLimiter for Limiter {
 
 /// A live instance and its bound exports.
 pub(super) struct Instance {
-    store: Store<State>,
-    exports: Exports,
+    pub(super) store: Store<State>,
+    pub(super) handle: component::Instance,
+    pub(super) exports: Exports,
     _alive: Alive,
 }
 
 impl Instance {
-    /// Makes a fresh instance. Guest start functions run here, until `deadline` at the latest.
-    pub(super) async fn new(shared: &Arc<Shared>, deadline: Instant) -> Result<Instance, StartError> {
+    /// Makes a fresh instance. Guest start functions run here, until `deadline` at the latest. `tape`: of the only request it
+    /// is for, if that is recorded or replayed.
+    pub(super) async fn new(
+        shared: &Arc<Shared>,
+        deadline: Instant,
+        tape: Option<Arc<Tape>>,
+    ) -> Result<Instance, StartError> {
+        if let Some(tape) = &tape {
+            tape.enter(START, None);
+        }
         let limits = &shared.facts.limits;
         let mut table = ResourceTable::new();
-        table.set_max_capacity(HANDLES);
+        table.set_max_capacity(shared.handles);
         let state = State {
             shared: shared.clone(),
             request: None,
@@ -140,12 +193,17 @@ impl Instance {
             broken: false,
             deadline,
             ticks: 0,
+            host_calls: 0,
+            tape,
         };
         let mut store = Store::new(shared.pre.engine(), state);
         store.limiter(|state| &mut state.limiter);
         store.set_hostcall_fuel(limits.output);
         store.epoch_deadline_callback(|mut store| {
             let state = store.data_mut();
+            if state.host_calls > HOST_CALLS {
+                return Err(TooManyHostCalls(HOST_CALLS).into());
+            }
             deadline::on_tick(state.deadline, &mut state.ticks, &state.shared.pace)
         });
         store.set_epoch_deadline(deadline::FIRST_TICKS);
@@ -156,7 +214,7 @@ impl Instance {
             None => return Err(StartError::Time),
         };
         let exports = shared.exports.bind(&mut store, &instance)?;
-        Ok(Instance { store, exports, _alive: shared.facts.instances.made() })
+        Ok(Instance { store, handle: instance, exports, _alive: shared.facts.instances.made() })
     }
 
     /// From here on the instance belongs to `request`.
@@ -180,6 +238,11 @@ impl Instance {
         if let Some(wasi) = &state.wasi {
             wasi.1.flush();
         }
+    }
+
+    /// Bytes of all its linear memories.
+    pub(super) fn memory(&self) -> usize {
+        self.store.data().limiter.memory
     }
 
     /// Calls `pre-inference`; `None` if the handler has none.
@@ -280,7 +343,7 @@ impl Instance {
     }
 
     /// The call has ended, in whatever way.
-    fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
+    pub(super) fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
         state.shared.pace.end(state.ticks);
         if state.broken {
@@ -290,26 +353,10 @@ impl Instance {
     }
 
     /// Turns what ended a call into the request's error.
-    fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
+    pub(super) fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
         let state = self.store.data();
-        if error.downcast_ref::<DeadlineExceeded>().is_some() {
-            return timed_out(state, stage);
-        }
-        let (code, message) = if state.limiter.refused {
-            let limit = state.limiter.memory_limit;
-            (Code::PluginOutOfMemory, format!("the handler needs more than its {limit} bytes of memory"))
-        } else if let Some(exit) = error.downcast_ref::<I32Exit>() {
-            (Code::PluginTrap, format!("the handler exited with status {}", exit.0))
-        } else if let Some(trap) = error.downcast_ref::<Trap>() {
-            (Code::PluginTrap, format!("the handler trapped: {trap}"))
-        } else {
-            // Guest code ran to its end, or into a host call, with values the contract does not allow.
-            let limit = state.shared.facts.limits.output;
-            let message =
-                format!("the handler returned something that cannot be read, or more than its {limit} bytes");
-            (Code::PluginBadOutput, message)
-        };
-        RequestError::new(code, stage, message).with_detail(format!("{error:?}"))
+        let failure = fault::of(&error, stage, state.bounds(stage), state.limiter.refused);
+        if failure.code == Code::PluginTimeout { over(state, stage).unwrap_or(failure) } else { failure }
     }
 }
 
@@ -321,10 +368,11 @@ fn arm(store: &mut Store<State>, request: &Request, stage: Stage) -> Instant {
     deadline
 }
 
-fn arm_until(store: &mut Store<State>, deadline: Instant) {
+pub(super) fn arm_until(store: &mut Store<State>, deadline: Instant) {
     let state = store.data_mut();
     state.deadline = deadline;
     state.ticks = 0;
+    state.host_calls = 0;
     state.shared.pace.begin();
     store.set_epoch_deadline(deadline::FIRST_TICKS);
 }
@@ -336,12 +384,13 @@ fn time(state: &State, stage: Stage) -> Duration {
 }
 
 fn timed_out(state: &State, stage: Stage) -> RequestError {
-    let request_is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
-    if request_is_over {
-        return RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may");
-    }
-    let time = time(state, stage);
-    RequestError::new(Code::PluginTimeout, stage, format!("the handler ran longer than {time:?}"))
+    over(state, stage).unwrap_or_else(|| fault::timed_out(stage, time(state, stage)))
+}
+
+/// Whether it is the request's own time that is over.
+fn over(state: &State, stage: Stage) -> Option<RequestError> {
+    let is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
+    is_over.then(|| RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may"))
 }
 
 fn bad_output(stage: Stage, text: String) -> RequestError {
@@ -349,7 +398,7 @@ fn bad_output(stage: Stage, text: String) -> RequestError {
 }
 
 /// A handler's own words, of a length that a response and a log line can bear.
-fn cut(mut text: String) -> String {
+pub(super) fn cut(mut text: String) -> String {
     const LONGEST: usize = 4 << 10;
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
@@ -384,6 +433,12 @@ pub(super) enum StartError {
     Type(&'static str, wasmtime::Error),
     #[error("{0:#}")]
     Trap(wasmtime::Error),
+    #[error("its `init` says: {0}")]
+    Init(String),
+    #[error("its `init` ran longer than {0:?}")]
+    InitTime(Duration),
+    #[error("its `init` failed: {}", _0.message)]
+    InitFault(RequestError),
 }
 
 impl StartError {
@@ -404,11 +459,18 @@ impl StartError {
         const STAGE: Stage = Stage::PreInference;
         let code = match &self {
             StartError::Full => return RequestError::new(Code::Overloaded, Stage::Admit, self.to_string()),
-            StartError::Time if Instant::now() >= deadline => Code::RequestTimeout,
-            StartError::Time => Code::PluginTimeout,
+            StartError::Time | StartError::InitTime(_) if Instant::now() >= deadline => Code::RequestTimeout,
+            StartError::Time | StartError::InitTime(_) => Code::PluginTimeout,
+            StartError::Init(_) => Code::PluginError,
+            StartError::InitFault(error) => error.code,
             StartError::Memory(_) => Code::PluginOutOfMemory,
             StartError::Type(..) | StartError::Trap(_) => Code::PluginTrap,
         };
-        RequestError::new(code, STAGE, "the handler could not be started").with_detail(format!("{self:?}"))
+        let detail = match &self {
+            StartError::Trap(error) => fault::detail(error),
+            other => other.to_string(),
+        };
+        let error = RequestError::new(code, STAGE, "the handler could not be started");
+        error.by_plugin(PluginFault::Start).with_detail(detail)
     }
 }

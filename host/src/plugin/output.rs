@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: called by WASI while guest code runs, on whatever thread runs it.
 //! Invariants: a line never carries another request's id; one request logs at most [`BUDGET`] bytes, so a guest
-//! that floods its output fills no disk; control characters never reach a terminal.
+//! that floods its output fills no disk, and a guest that writes more than its limit to no end is stopped; control characters
+//! never reach a terminal.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +11,9 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
-use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
+use wasmtime_wasi::p2::{OutputStream, Pollable, StreamError, StreamResult};
+
+use super::fault::PrintsTooMuch;
 
 /// Most bytes one request may log.
 const BUDGET: usize = 64 << 10;
@@ -38,16 +41,21 @@ struct Lines {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     budget: usize,
+    /// Most bytes a guest may write for one request, logged or not.
+    limit: usize,
+    written: usize,
 }
 
 impl Output {
-    pub(super) fn new(endpoint: Arc<str>, request_id: Arc<str>) -> Output {
+    pub(super) fn new(endpoint: Arc<str>, request_id: Arc<str>, limit: usize) -> Output {
         Output(Arc::new(Mutex::new(Lines {
             endpoint,
             request_id,
             stdout: Vec::new(),
             stderr: Vec::new(),
             budget: BUDGET,
+            limit,
+            written: 0,
         })))
     }
 
@@ -57,6 +65,7 @@ impl Output {
         lines.flush();
         lines.request_id = request_id.clone();
         lines.budget = BUDGET;
+        lines.written = 0;
     }
 
     /// Logs what has no line end yet.
@@ -75,9 +84,13 @@ impl Output {
 }
 
 impl Lines {
-    fn write(&mut self, stream: Stream, bytes: &[u8]) {
+    fn write(&mut self, stream: Stream, bytes: &[u8]) -> Result<(), PrintsTooMuch> {
+        self.written = self.written.saturating_add(bytes.len());
+        if self.written > self.limit {
+            return Err(PrintsTooMuch(self.limit));
+        }
         if self.budget == 0 {
-            return;
+            return Ok(());
         }
         let kept = bytes.get(..self.budget).unwrap_or(bytes);
         for piece in kept.split_inclusive(|byte| *byte == b'\n') {
@@ -97,6 +110,7 @@ impl Lines {
             tracing::warn!(target: "handler", endpoint = %self.endpoint, request.id = %self.request_id,
                 "handler wrote more than {BUDGET} bytes for one request; the rest is dropped");
         }
+        Ok(())
     }
 
     fn flush(&mut self) {
@@ -124,7 +138,7 @@ impl Lines {
     }
 }
 
-/// One of the two streams, as WASI wants it: always ready, never fails.
+/// One of the two streams, as WASI wants it: always ready, and it fails only by ending the call.
 #[derive(Debug)]
 pub(super) struct LogStream {
     output: Output,
@@ -154,8 +168,7 @@ impl Pollable for LogStream {
 
 impl OutputStream for LogStream {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        self.output.lines().write(self.stream, &bytes);
-        Ok(())
+        self.output.lines().write(self.stream, &bytes).map_err(|error| StreamError::Trap(error.into()))
     }
 
     fn flush(&mut self) -> StreamResult<()> {
@@ -169,8 +182,8 @@ impl OutputStream for LogStream {
 
 impl tokio::io::AsyncWrite for LogStream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
-        self.output.lines().write(self.stream, bytes);
-        Poll::Ready(Ok(bytes.len()))
+        let written = self.output.lines().write(self.stream, bytes);
+        Poll::Ready(written.map(|()| bytes.len()).map_err(std::io::Error::other))
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {

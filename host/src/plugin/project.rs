@@ -10,8 +10,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// How many folders deep a project may be.
@@ -30,6 +32,7 @@ const SETTLED: Duration = Duration::from_secs(60);
 pub(super) struct ProjectView {
     folder: TempDir,
     _lock: File,
+    digest: OnceLock<Option<String>>,
 }
 
 /// Why a project cannot be mounted.
@@ -76,13 +79,44 @@ impl ProjectView {
         }
         let mut copy = Copy { root: &root, excluded, limit, left: limit };
         copy.folder(&root, folder.path(), 0)?;
-        Ok(ProjectView { folder, _lock: lock })
+        Ok(ProjectView { folder, _lock: lock, digest: OnceLock::new() })
+    }
+
+    /// SHA-256 in hex over every file's path and content, in the order of the paths. `None` if the copy cannot be read.
+    pub(super) fn digest(&self) -> Option<&str> {
+        self.digest.get_or_init(|| digest(self.folder.path()).ok()).as_deref()
     }
 
     /// The folder to mount.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.path().to_owned()
     }
+}
+
+fn digest(folder: &Path) -> io::Result<String> {
+    let mut files = Vec::new();
+    let mut pending = vec![folder.to_owned()];
+    while let Some(next) = pending.pop() {
+        for entry in fs::read_dir(next)? {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => pending.push(entry.path()),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    files.sort();
+    let mut all = Sha256::new();
+    for path in files {
+        let name = path.strip_prefix(folder).unwrap_or(&path).as_os_str().as_encoded_bytes();
+        let mut content = Sha256::new();
+        io::copy(&mut File::open(&path)?, &mut content)?;
+        // Digests have one length, names their length before them: no two projects give the same bytes.
+        all.update((name.len() as u64).to_le_bytes());
+        all.update(name);
+        all.update(content.finalize());
+    }
+    Ok(all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Removes copies that killed processes left behind. A copy in use is locked and stays.

@@ -6,9 +6,10 @@
 //! |---|---|
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | as on the main listener |
 //! | `/v2/…`, but for inference | as on the main listener; orders to load and unload are always taken |
-//! | `/admin/v1/endpoints…` | what is deployed, and orders to deploy something else: [`endpoints`] |
+//! | `/admin/v1/endpoints…` | what is deployed, and orders to deploy something else: [`endpoints`], [`trial`] |
 
 mod endpoints;
+mod trial;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -92,6 +93,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
     router
         .merge(v2::router(v2::Orders::Taken))
         .merge(endpoints::router())
+        .merge(trial::router())
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
 }

@@ -176,7 +176,7 @@ impl GrpcInferenceService for Service {
                     "models and their configuration are files of the server; they are not taken from clients";
                 return Err(RequestError::invalid(Stage::Admit, message));
             }
-            entry.load().await
+            entry.load(&self.served).await
         };
         ordered.await.map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::RepositoryModelLoadResponse {}))
@@ -189,7 +189,7 @@ impl GrpcInferenceService for Service {
         let (call, message) = Call::of(request);
         let ordered = async {
             self.may_order(&message.repository_name)?;
-            self.served.model(&message.model_name, None, call.presented())?.unload().await
+            self.served.model(&message.model_name, None, call.presented())?.unload(&self.served).await
         };
         ordered.await.map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::RepositoryModelUnloadResponse {}))

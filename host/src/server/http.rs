@@ -3,6 +3,7 @@
 //! | method and path | answered by |
 //! |---|---|
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`call`] |
+//! | the same on the path of a split | [`split`], then [`call`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
@@ -23,6 +24,7 @@ pub(super) mod health;
 pub(super) mod loading;
 mod openapi;
 mod potassium;
+mod split;
 mod v1;
 pub(super) mod v2;
 
@@ -36,7 +38,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::call::{Operator, presented};
+pub(super) use self::call::{Operator, presented, visible};
 pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
@@ -49,10 +51,26 @@ struct Target {
     served: Arc<Served>,
 }
 
+/// Who is called at a path.
+enum Callee {
+    One(Arc<Target>),
+    Several(Arc<split::Several>),
+}
+
+impl Callee {
+    /// Who answers a request with these headers.
+    fn target(&self, headers: &HeaderMap) -> &Target {
+        match self {
+            Callee::One(target) => target,
+            Callee::Several(several) => several.target(headers),
+        }
+    }
+}
+
 /// Everything a listener answers.
 pub struct Site {
     /// Calls, by path. Not in the router: what every request pays for is one look into a map.
-    calls: HashMap<String, Arc<Target>>,
+    calls: HashMap<String, Callee>,
     /// Where inferences find their models, not by the router either; `None` if there are none.
     models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
@@ -79,7 +97,7 @@ impl Site {
         let mut calls = HashMap::new();
         let mut add = |path: &str, endpoint: &Arc<Endpoint>| {
             let target = || Arc::new(Target { endpoint: endpoint.clone(), served: served.clone() });
-            calls.entry(path.to_owned()).or_insert_with(target);
+            calls.entry(path.to_owned()).or_insert_with(|| Callee::One(target()));
         };
         for endpoint in &served.endpoints {
             add(&endpoint.config.path, endpoint);
@@ -88,6 +106,7 @@ impl Site {
             add("/", only);
             add("/predict", only);
         }
+        calls.extend(split::callees(served));
         let router = router(served, &calls);
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
         Site { calls, models: Some(served.clone()), router, headers, activity: served.activity.clone() }
@@ -102,7 +121,7 @@ impl Site {
         let call = is_post.then(|| self.calls.get(path)).flatten();
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
         let mut response = match (call, models) {
-            (Some(target), _) => call::call(target, request).await,
+            (Some(callee), _) => call::call(callee.target(request.headers()), request).await,
             (None, Some(served)) => v2::infer(served, request).await,
             (None, None) => {
                 let id = call::request_id(request.headers());
@@ -123,12 +142,15 @@ impl Site {
     }
 }
 
-fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router {
+fn router(served: &Arc<Served>, calls: &HashMap<String, Callee>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
-    for (path, target) in calls {
+    for (path, callee) in calls {
         let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
-        let methods = post(call::routed).get(describe::describe).with_state(target.clone()).merge(preflight);
-        paths.insert(path.clone(), methods);
+        let methods = match callee {
+            Callee::One(target) => post(call::routed).get(describe::describe).with_state(target.clone()),
+            Callee::Several(several) => post(split::routed).get(split::describe).with_state(several.clone()),
+        };
+        paths.insert(path.clone(), methods.merge(preflight));
     }
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
@@ -142,7 +164,7 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Arc<Target>>) -> Router 
     }
     for endpoint in &served.endpoints {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
-        if let Some(target) = calls.get(&endpoint.config.path) {
+        if let Some(Callee::One(target)) = calls.get(&endpoint.config.path) {
             paths.entry(path).or_insert_with(|| get(describe::signature).with_state(target.clone()));
         }
     }
@@ -162,3 +184,5 @@ pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
 /// SHA-256 of the handler that answered.
 const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
+/// The stage from which on the handler had no part in the answer, because it failed there.
+pub(super) const X_HANDLER_BYPASSED: HeaderName = HeaderName::from_static("x-handler-bypassed");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::deploy::error::DeployError;
 use crate::deploy::history::Origin;
-use crate::deploy::swap::Order;
+use crate::deploy::swap::{Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Presented;
@@ -241,29 +241,39 @@ impl Entry<'_> {
     ///
     /// # Errors
     /// `invalid_input` with the reason; what was served before is served on.
-    pub async fn load(&self) -> Result<(), RequestError> {
-        let Some(model) = &self.model else { return Ok(()) };
-        self.endpoint
-            .load_model(model, None, &Order::by(Origin::Client))
-            .await
-            .map(drop)
-            .map_err(|error| refused(&error))
+    pub async fn load(&self, served: &Served) -> Result<(), RequestError> {
+        let Some(model) = self.model.clone() else { return Ok(()) };
+        let endpoint = self.endpoint.clone();
+        let order = async move { endpoint.load_model(&model, None, &Order::by(Origin::Client)).await };
+        carry_out(served, order).await
     }
 
     /// Takes it out of service.
     ///
     /// # Errors
     /// `invalid_input` for what is no model but a handler alone.
-    pub async fn unload(&self) -> Result<(), RequestError> {
-        let Some(model) = &self.model else {
+    pub async fn unload(&self, served: &Served) -> Result<(), RequestError> {
+        let Some(model) = self.model.clone() else {
             let message = format!("`{}` has no model that could be unloaded", self.name);
             return Err(RequestError::invalid(Stage::Admit, message));
         };
-        self.endpoint
-            .unload_model(model, &Order::by(Origin::Client))
-            .await
-            .map(drop)
-            .map_err(|error| refused(&error))
+        let endpoint = self.endpoint.clone();
+        let order = async move { endpoint.unload_model(&model, &Order::by(Origin::Client)).await };
+        carry_out(served, order).await
+    }
+}
+
+/// Carries an order out on the requests' runtime, to its end, whatever becomes of who gave it.
+async fn carry_out(
+    served: &Served,
+    order: impl Future<Output = Result<Swapped, DeployError>> + Send + 'static,
+) -> Result<(), RequestError> {
+    match served.runtime.spawn(order).await {
+        Ok(outcome) => outcome.map(drop).map_err(|error| refused(&error)),
+        Err(error) => {
+            let text = "the order came to no end";
+            Err(RequestError::new(Code::Internal, Stage::Admit, text).with_detail(error))
+        }
     }
 }
 

@@ -17,9 +17,11 @@ pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
         Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::ResourceExhausted),
         Code::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, tonic::Code::ResourceExhausted),
         Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, tonic::Code::InvalidArgument),
-        Code::Overloaded | Code::ShuttingDown | Code::ModelUnloaded | Code::NotReady => {
-            (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable)
-        }
+        Code::Overloaded
+        | Code::ShuttingDown
+        | Code::ModelUnloaded
+        | Code::NotReady
+        | Code::PluginUnavailable => (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable),
         Code::PluginTrap
         | Code::PluginOutOfMemory
         | Code::PluginBadOutput
@@ -62,6 +64,7 @@ pub(super) fn truss(code: Code) -> &'static str {
         | Code::UnsupportedMediaType => "700",
         Code::NotReady
         | Code::ModelUnloaded
+        | Code::PluginUnavailable
         | Code::PluginTrap
         | Code::PluginOutOfMemory
         | Code::PluginBadOutput

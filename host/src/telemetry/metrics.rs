@@ -7,19 +7,21 @@
 //! fixed at start, so no caller can grow them. docs/reference.md lists the names, and a test compares.
 
 mod requests;
+mod trials;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus::core::Collector;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 
 use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
-use crate::error::{Code, Stage};
+pub use self::trials::{Plugins, TrialCounts};
+use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 11] = [
+pub const METRICS: [(&str, &str); 18] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -42,6 +44,31 @@ pub const METRICS: [(&str, &str); 11] = [
         "modelhost_plugin_swaps_total",
         "Attempts to publish another generation, by endpoint and outcome: `published`, `refused`.",
     ),
+    ("modelhost_plugin_faults_total", "Requests that a handler failed, by endpoint and kind of fault."),
+    (
+        "modelhost_plugin_bypassed_total",
+        "Requests that were answered without the handler because it failed, by endpoint.",
+    ),
+    (
+        "modelhost_plugin_breaker_open",
+        "1 while the current generation's handler is not called because it failed too often, by endpoint.",
+    ),
+    (
+        "modelhost_recordings_total",
+        "Recordings of requests, by endpoint and outcome: `written`, `dropped`, `refused` for a secret.",
+    ),
+    (
+        "modelhost_plugin_info",
+        "1; the labels hold which handler has which role at an endpoint: `current`, `candidate`, `previous`. 0 where there is none.",
+    ),
+    (
+        "modelhost_trial_requests_total",
+        "Requests by endpoint, mode of the trial and outcome: `same`, `differs`, `failed`, `dropped`; of a canary's own `ok`, `error`.",
+    ),
+    (
+        "modelhost_trial_share",
+        "Share of the requests that the candidate takes part in, by endpoint; 0 without one.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -55,6 +82,13 @@ pub struct Metrics {
     instances_created: IntCounterVec,
     generation: IntGaugeVec,
     swaps: IntCounterVec,
+    faults: IntCounterVec,
+    bypassed: IntCounterVec,
+    breaker_open: IntGaugeVec,
+    recordings: IntCounterVec,
+    plugins: IntGaugeVec,
+    trial_requests: IntCounterVec,
+    trial_share: GaugeVec,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -72,6 +106,29 @@ pub struct EndpointMetrics {
     pub swaps_published: IntCounter,
     /// Swaps that were refused.
     pub swaps_refused: IntCounter,
+    /// In the order of [`PluginFault::ALL`].
+    faults: [IntCounter; PluginFault::ALL.len()],
+    /// Requests that were answered without the handler.
+    pub bypassed: IntCounter,
+    /// Whether the breaker is open; set when rendered.
+    pub breaker_open: IntGauge,
+    /// Recordings.
+    pub recordings: RecordingCounts,
+    /// Which handlers there are; set when rendered.
+    pub plugins: Plugins,
+    /// What became of its trials.
+    pub trial: TrialCounts,
+}
+
+/// Counts what became of the recordings of one endpoint.
+#[derive(Debug, Clone)]
+pub struct RecordingCounts {
+    /// There is a file.
+    pub written: IntCounter,
+    /// No place, in the queue or on the disk.
+    pub dropped: IntCounter,
+    /// It would have held a secret.
+    pub refused: IntCounter,
 }
 
 /// Counts the sandboxes of one endpoint.
@@ -108,7 +165,9 @@ impl Metrics {
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
         let [requests, duration, stages, batches, rest @ ..] = METRICS;
-        let [in_flight, queued, instances, created, generation, swaps, build] = rest;
+        let [in_flight, queued, instances, created, generation, swaps, faults, bypassed, open, rest @ ..] =
+            rest;
+        let [recordings, plugins, trial_requests, trial_share, build] = rest;
         let build = IntGaugeVec::new(Opts::new(build.0, build.1), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&registry, build)?;
@@ -120,6 +179,16 @@ impl Metrics {
             instances_created: register(&registry, IntCounterVec::new(opts(created), &["endpoint"])?)?,
             generation: register(&registry, IntGaugeVec::new(opts(generation), &["endpoint"])?)?,
             swaps: register(&registry, IntCounterVec::new(opts(swaps), &["endpoint", "outcome"])?)?,
+            faults: register(&registry, IntCounterVec::new(opts(faults), &["endpoint", "kind"])?)?,
+            bypassed: register(&registry, IntCounterVec::new(opts(bypassed), &["endpoint"])?)?,
+            breaker_open: register(&registry, IntGaugeVec::new(opts(open), &["endpoint"])?)?,
+            recordings: register(&registry, IntCounterVec::new(opts(recordings), &["endpoint", "outcome"])?)?,
+            plugins: register(&registry, IntGaugeVec::new(opts(plugins), &["endpoint", "role", "digest"])?)?,
+            trial_requests: register(
+                &registry,
+                IntCounterVec::new(opts(trial_requests), &["endpoint", "mode", "outcome"])?,
+            )?,
+            trial_share: register(&registry, GaugeVec::new(opts(trial_share), &["endpoint"])?)?,
             registry,
         })
     }
@@ -137,6 +206,16 @@ impl Metrics {
             generation: self.generation.with_label_values(&[name]),
             swaps_published: self.swaps.with_label_values(&[name, "published"]),
             swaps_refused: self.swaps.with_label_values(&[name, "refused"]),
+            faults: PluginFault::ALL.map(|fault| self.faults.with_label_values(&[name, fault.name()])),
+            bypassed: self.bypassed.with_label_values(&[name]),
+            breaker_open: self.breaker_open.with_label_values(&[name]),
+            recordings: RecordingCounts {
+                written: self.recordings.with_label_values(&[name, "written"]),
+                dropped: self.recordings.with_label_values(&[name, "dropped"]),
+                refused: self.recordings.with_label_values(&[name, "refused"]),
+            },
+            plugins: Plugins::new(&self.plugins, name),
+            trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
         }
     }
 
@@ -155,6 +234,18 @@ impl EndpointMetrics {
     /// Counts a request that failed.
     pub fn error(&self, code: Code) {
         self.requests.error(code);
+    }
+
+    /// Counts a fault of the handler, whatever became of the request.
+    pub fn fault(&self, fault: PluginFault) {
+        if let Some(counter) = self.faults.get(fault as usize) {
+            counter.inc();
+        }
+    }
+
+    /// How many requests have come through the pipeline so far, answered or failed. Adds all shards up: not for every request.
+    pub fn served(&self) -> u64 {
+        self.requests.served()
     }
 
     /// Counts a request whose client went away.

@@ -5,10 +5,50 @@ use super::Folder;
 /// File, what is given besides, the lines of the report.
 const REPORTS: &[(&str, &[&str], &[&str])] = &[
     (
+        "[[endpoint]]\nmodel = 'm.onnx'\n[endpoint.gate]\nsamples = -1\nredact = ['a b', 7]\ntolerance = 'x'\nignore = '/~'\n\
+         mismatches = 2\nslowdown = 0.5\nmemory = true\ntimeout = 5\ngolden = 'project/note.txt.d'",
+        &[],
+        &[
+            "modelhost.toml:4: `endpoint.gate.samples`: `-1` is not a count; hint: write a whole number from 0 to 10000",
+            "modelhost.toml:5: `endpoint.gate.redact`: `a b` is neither a path nor a header's name; hint: write paths that \
+             begin with `/`, such as `/predictions/*/took`, or names of headers",
+            "modelhost.toml:6: `endpoint.gate.tolerance`: `x` is not a number; hint: write a number from 0 to 1000000",
+            "modelhost.toml:7: `endpoint.gate.ignore`: in a path, `~` is written `~0` and a `/` within a key `~1`; hint: write \
+             paths that begin with `/`, such as `/predictions/*/took`, or names of headers",
+            "modelhost.toml:8: `endpoint.gate.mismatches`: `2` is out of range; hint: write a number from 0 to 1",
+            "modelhost.toml:9: `endpoint.gate.slowdown`: `0.5` is out of range; hint: write a number from 1 to 1000",
+            "modelhost.toml:10: `endpoint.gate.memory`: expected a number, found a boolean; hint: write a number from 1 to 1000",
+            "modelhost.toml:11: `endpoint.gate.timeout`: `5` has no unit; hint: write `\"5s\"` for seconds, `\"5ms\"` for \
+             milliseconds",
+            "modelhost.toml:12: `endpoint.gate.golden`: there is no `DIR/project/note.txt.d`; hint: check the path; a relative \
+             one starts from the folder of the config file",
+        ],
+    ),
+    (
         "endpoint = [{ model = 'm.onnx' }, 7]",
         &[],
         &[
             "modelhost.toml:1: `endpoint`: is not a list of tables; hint: write `[[endpoint]]`, in double brackets",
+        ],
+    ),
+    (
+        "[[endpoint]]\nname = 'a'\nmodel = 'm.onnx'\n[[split]]\npath = '/a'\nendpoints = { a = 1 }\n\
+         [[split]]\npath = '/b'\nendpoints = { aa = 1 }\n[[split]]\npath = 'c'\nendpoints = { a = 0 }\n\
+         [[split]]\nsticky = 'x-user'\n[[split]]\npath = '/v2/x'\nendpoints = {}\nweights = 1",
+        &[],
+        &[
+            "modelhost.toml:5: `split.path`: an endpoint or another split has the path `/a` too; hint: give it a path of its own",
+            "modelhost.toml:9: `split.endpoints`: there is no endpoint `aa`; hint: did you mean `a`?",
+            "modelhost.toml:11: `split.path`: `c` does not start with `/`; hint: did you mean `/c`?",
+            "modelhost.toml:12: `split.endpoints`: the weight of `a` is none; hint: write `{ a = 90, b = 10 }`: endpoints by \
+             name, each with a whole number from 1 to 1000000",
+            "modelhost.toml:13: `split`: has no `path`; hint: write `path = \"/both\"`",
+            "modelhost.toml:13: `split`: has no `endpoints`; hint: write `endpoints = { a = 90, b = 10 }`",
+            "modelhost.toml:14: `split.sticky`: `x-user` names no header; hint: write `header:NAME`",
+            "modelhost.toml:16: `split.path`: `/v2` is the server's own; hint: choose another path, such as `/models/v2/x`",
+            "modelhost.toml:17: `split.endpoints`: is not a table of endpoints; hint: write `{ a = 90, b = 10 }`: endpoints by \
+             name, each with a whole number from 1 to 1000000",
+            "modelhost.toml:18: `split.weights`: unknown key; hint: known here are `path`, `endpoints` and `sticky`",
         ],
     ),
     ("", &[], &["modelhost.toml: no endpoint; hint: add `[[endpoint]]` with `model`, `plugin` or both"]),
@@ -32,7 +72,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         &[
             "modelhost.toml:2: `endpoint.plugn`: unknown key; hint: did you mean `plugin`?",
             "modelhost.toml:5: `endpoint.limits.memori`: unknown key; hint: did you mean `memory`?",
-            "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `body`, `concurrency`, \
+            "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `body`, `concurrency`, `init_timeout`, \
              `memory`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue` and `request_timeout`",
             "modelhost.toml:7: `endpoint.batchin`: unknown key; hint: did you mean `batching`?",
             "modelhost.toml:9: `sever`: unknown key; hint: did you mean `server`?",
@@ -94,9 +134,9 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:4: `endpoint.project`: is a file; hint: give the folder that holds it",
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
-            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, `env`, \
-             `input`, `isolation`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, `network`, `path`, `plugin`, \
-             `project`, `smoke` and `watch`",
+            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, \
+             `breaker`, `env`, `gate`, `input`, `isolation`, `keep_model`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, \
+             `network`, `on_fault`, `path`, `plugin`, `project`, `record_share`, `smoke` and `watch`",
         ],
     ),
     (

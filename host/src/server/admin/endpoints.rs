@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::Path as FsPath;
 use std::sync::Arc;
 
-use axum::body::to_bytes;
+use axum::body::{Body, to_bytes};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{ETAG, IF_MATCH, ORIGIN};
@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::deploy::error::DeployError;
 use crate::deploy::history::{Origin, unix_seconds};
+use crate::deploy::samples::Samples;
 use crate::deploy::swap::{Change, Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
@@ -71,7 +72,9 @@ fn describe(endpoint: &Endpoint) -> Value {
             "digest": previous.digest,
             "models": models(&previous),
         })),
+        "breaker": current.breaker(),
         "last_swap": endpoint.history.last_swap(),
+        "gate_samples": endpoint.samples.as_ref().map(Samples::kept),
     })
 }
 
@@ -93,10 +96,10 @@ fn model(named: &Named) -> Value {
 
 /// What an order may say beside its path.
 #[derive(Debug, Default)]
-struct Wish {
-    models: Vec<(String, Option<u64>)>,
-    note: Option<Arc<str>>,
-    persist: bool,
+pub(super) struct Wish {
+    pub models: Vec<(String, Option<u64>)>,
+    pub note: Option<Arc<str>>,
+    pub persist: bool,
 }
 
 impl Wish {
@@ -113,10 +116,7 @@ impl Wish {
                         (name.to_owned(), Some(version.map_err(text)?))
                     }
                 }),
-                ("note", note) if note.len() <= LONGEST_NOTE && !note.contains(char::is_control) => {
-                    wish.note = Some(note.into());
-                }
-                ("note", _) => return Err(format!("the note is more than a line of {LONGEST_NOTE} bytes")),
+                ("note", text) => wish.note = Some(note(text)?),
                 ("persist", "true") => wish.persist = true,
                 ("persist", "false") => wish.persist = false,
                 _ => {
@@ -130,17 +130,26 @@ impl Wish {
     }
 }
 
-/// What the routes for swaps have in common: is it an order, whom is it for, what does it say?
-struct Taken {
-    endpoint: Arc<Endpoint>,
-    wish: Wish,
-    order: Order,
+/// Why somebody wants something, in their own words.
+pub(super) fn note(text: &str) -> Result<Arc<str>, String> {
+    match text.len() <= LONGEST_NOTE && !text.contains(char::is_control) {
+        true => Ok(text.into()),
+        false => Err(format!("the note is more than a line of {LONGEST_NOTE} bytes")),
+    }
 }
 
-type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
+/// What the routes for swaps have in common: is it an order, whom is it for, what does it say?
+pub(super) struct Taken {
+    pub endpoint: Arc<Endpoint>,
+    pub wish: Wish,
+    pub order: Order,
+}
+
+pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 impl Taken {
-    fn take(
+    #[expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
+    pub(super) fn take(
         served: &Served,
         name: &str,
         query: Pairs,
@@ -154,11 +163,25 @@ impl Taken {
         let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
         let wish = Wish::parse(pairs).map_err(invalid)?;
         let endpoint = find(served, name).ok_or_else(|| no_such_endpoint(name))?;
-        let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok()).map(str::trim);
-        let expected = expected.filter(|tag| *tag != "*").map(|tag| tag.trim_matches('"').to_owned());
-        let order = Order { origin, note: wish.note.clone(), expected };
+        let order = Order { origin, note: wish.note.clone(), expected: expected(headers) };
         Ok(Taken { endpoint, wish, order })
     }
+}
+
+/// The digest that the current handler is to have, by `If-Match`.
+pub(super) fn expected(headers: &HeaderMap) -> Option<String> {
+    // What is no text is no handler's digest either.
+    let tag = String::from_utf8_lossy(headers.get(IF_MATCH)?.as_bytes());
+    (tag.trim() != "*").then(|| tag.trim().trim_matches('"').to_owned())
+}
+
+/// The component in a body.
+pub(super) async fn component(body: Body) -> Result<Bytes, Response> {
+    to_bytes(body, LARGEST_COMPONENT).await.map_err(|error| {
+        let text =
+            format!("the component cannot be read, or is longer than {LARGEST_COMPONENT} bytes: {error}");
+        refused(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text)
+    })
 }
 
 async fn swap(
@@ -167,8 +190,16 @@ async fn swap(
     query: Pairs,
     request: Request,
 ) -> Response {
-    let taken = Taken::take(&served, &name, query, request.headers(), Origin::Admin);
-    let Taken { endpoint, wish, order } = match taken {
+    let headers = request.headers().clone();
+    if let Some(refusal) = from_a_page(&headers) {
+        return refusal;
+    }
+    // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
+    let plugin = match component(request.into_body()).await {
+        Ok(plugin) => plugin,
+        Err(refusal) => return refusal,
+    };
+    let Taken { endpoint, wish, order } = match Taken::take(&served, &name, query, &headers, Origin::Admin) {
         Ok(taken) => taken,
         Err(refusal) => return refusal,
     };
@@ -179,14 +210,6 @@ async fn swap(
         );
         return refused(StatusCode::CONFLICT, "refused", text);
     }
-    let plugin = match to_bytes(request.into_body(), LARGEST_COMPONENT).await {
-        Ok(plugin) => plugin,
-        Err(error) => {
-            let text =
-                format!("the component cannot be read, or is longer than {LARGEST_COMPONENT} bytes: {error}");
-            return refused(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text);
-        }
-    };
     let change = Change { plugin: Some(plugin.clone()), models: wish.models };
     carry_out(&served, async move {
         let swapped = endpoint.swap(change, &order).await?;
@@ -208,6 +231,9 @@ async fn reload(
         Ok(taken) => taken,
         Err(refusal) => return refusal,
     };
+    if wish.persist {
+        return refused(StatusCode::BAD_REQUEST, "invalid_input", "`persist` is for a component".to_owned());
+    }
     carry_out(&served, async move {
         match wish.models.is_empty() {
             true => endpoint.reload(&order).await,
@@ -224,6 +250,10 @@ async fn rollback(
     headers: HeaderMap,
 ) -> Response {
     match Taken::take(&served, &name, query, &headers, Origin::Rollback) {
+        Ok(Taken { wish, .. }) if wish.persist || !wish.models.is_empty() => {
+            let text = "a rollback goes back to what there was: it takes `note` only".to_owned();
+            refused(StatusCode::BAD_REQUEST, "invalid_input", text)
+        }
         Ok(Taken { endpoint, order, .. }) => {
             carry_out(&served, async move { endpoint.rollback(&order).await }).await
         }
@@ -272,7 +302,7 @@ async fn unload_model(
 }
 
 /// Why an order was not carried out.
-enum Refusal {
+pub(super) enum Refusal {
     Deploy(DeployError),
     /// It was published, and its file could not be written.
     Persist(String),
@@ -287,17 +317,17 @@ impl From<DeployError> for Refusal {
 }
 
 /// Carries an order out to its end, whatever becomes of this request.
-async fn carry_out_raw<E: Into<Refusal> + Send + 'static>(
+pub(super) async fn carry_out_raw<T: Send + 'static, E: Into<Refusal> + Send + 'static>(
     served: &Served,
-    order: impl Future<Output = Result<Swapped, E>> + Send + 'static,
-) -> Result<Swapped, Refusal> {
+    order: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, Refusal> {
     match served.runtime.spawn(order).await {
         Ok(outcome) => outcome.map_err(Into::into),
         Err(_) => Err(Refusal::Lost),
     }
 }
 
-async fn carry_out<E: Into<Refusal> + Send + 'static>(
+pub(super) async fn carry_out<E: Into<Refusal> + Send + 'static>(
     served: &Served,
     order: impl Future<Output = Result<Swapped, E>> + Send + 'static,
 ) -> Response {
@@ -334,7 +364,9 @@ impl IntoResponse for Refusal {
             }
         };
         let (status, code) = match &error {
-            DeployError::NoSuchModel { .. } => (StatusCode::NOT_FOUND, "not_found"),
+            DeployError::NoSuchModel { .. } | DeployError::NoCandidate { .. } => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
             DeployError::Expected { .. } => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
             _ => (StatusCode::CONFLICT, "refused"),
         };
@@ -375,15 +407,15 @@ pub(in crate::server) fn from_a_page(headers: &HeaderMap) -> Option<Response> {
     headers.contains_key(ORIGIN).then(|| refused(StatusCode::FORBIDDEN, "forbidden", text))
 }
 
-fn find(served: &Served, name: &str) -> Option<Arc<Endpoint>> {
+pub(super) fn find(served: &Served, name: &str) -> Option<Arc<Endpoint>> {
     served.endpoints.iter().find(|endpoint| endpoint.config.name == name).cloned()
 }
 
-fn no_such_endpoint(name: &str) -> Response {
+pub(super) fn no_such_endpoint(name: &str) -> Response {
     refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`"))
 }
 
-fn refused(status: StatusCode, code: &str, error: String) -> Response {
+pub(super) fn refused(status: StatusCode, code: &str, error: String) -> Response {
     (status, Json(json!({ "error": error, "code": code }))).into_response()
 }
 

@@ -12,7 +12,7 @@ use tonic::Request;
 use super::intake::Arrived;
 use crate::keys::Presented;
 use crate::request::Head;
-use crate::server::http::{X_REQUEST_ID, presented};
+use crate::server::http::{X_REQUEST_ID, presented, visible};
 
 /// One call.
 #[derive(Clone)]
@@ -83,6 +83,10 @@ impl Head for GrpcHead {
 
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
+    }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        visible(&self.headers)
     }
 }
 

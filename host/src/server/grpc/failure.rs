@@ -3,13 +3,13 @@
 //! Place in the flow: every failure of every method leaves through [`status`], but those of [`intake`](super::intake) and
 //! [`codec`](super::codec), which know no more of a request than that it is [refused].
 //! Out: a status of the table in `server/status.rs`, with `modelhost-code` and `modelhost-stage` as metadata. `x-request-id` is
-//! on every response, see `Site`.
+//! on every response, see `Site`; which handler had the request, [`sign`] says.
 
-use tonic::metadata::{AsciiMetadataValue, MetadataValue};
+use tonic::metadata::{AsciiMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code as Grpc, Status};
 
 use super::call::Call;
-use crate::error::{Code, RequestError};
+use crate::error::{Code, RequestError, Stage};
 use crate::request::Response;
 use crate::server::http::log_failure;
 use crate::server::{Served, status as table};
@@ -21,17 +21,26 @@ const LONGEST: usize = 2048;
 pub(super) const CODE: &str = "modelhost-code";
 /// The stage's name.
 pub(super) const STAGE: &str = "modelhost-stage";
+/// SHA-256 of the handler that had the request.
+pub(super) const HANDLER_DIGEST: &str = "x-handler-digest";
+/// The stage from which on that had no part in the answer.
+pub(super) const HANDLER_BYPASSED: &str = "x-handler-bypassed";
 
 /// Logs a failed request and makes its status.
-pub(super) fn status(error: RequestError, call: &Call, served: &Served, endpoint: Option<&str>) -> Status {
+pub(super) fn status(
+    mut error: RequestError,
+    call: &Call,
+    served: &Served,
+    endpoint: Option<&str>,
+) -> Status {
     // How long a caller is willing to wait is up to the caller: no failure of the server's.
     let gave_up = error.code == Code::RequestTimeout
         && call.patience.is_some_and(|patience| patience <= std::time::Instant::now());
     log_failure(&error, &call.id, endpoint, call.arrived, gave_up);
     match &error.detail {
         Some(detail) if served.config.debug => {
-            let message = format!("{}\n{detail}", error.message);
-            refused(&RequestError { message, ..error })
+            error.message = format!("{}\n{detail}", error.message);
+            refused(&error)
         }
         _ => refused(&error),
     }
@@ -50,6 +59,16 @@ pub(super) fn refused(error: &RequestError) -> Status {
 /// What a handler answered by itself, if that is not a success: the status that means the same, its text as message.
 pub(super) fn answered(response: &Response) -> Status {
     Status::new(table::of_http(response.status), shortened(&String::from_utf8_lossy(&response.body)))
+}
+
+/// Says in an answer's metadata which handler gave it, and from which stage on it had no part in it.
+pub(super) fn sign(metadata: &mut MetadataMap, digest: Option<&str>, bypassed: Option<Stage>) {
+    if let Some(digest) = digest.and_then(|digest| AsciiMetadataValue::try_from(digest).ok()) {
+        metadata.insert(HANDLER_DIGEST, digest);
+    }
+    if let Some(stage) = bypassed {
+        metadata.insert(HANDLER_BYPASSED, name(stage.name()));
+    }
 }
 
 fn name(name: &'static str) -> AsciiMetadataValue {

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use tonic::metadata::AsciiMetadataValue;
 use tonic::{Response, Status};
 
 use super::call::Call;
@@ -19,8 +18,6 @@ use crate::tensor::Tensor;
 
 /// What a handler sees as the path.
 const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
-/// SHA-256 of the handler that answered.
-const HANDLER_DIGEST: &str = "x-handler-digest";
 
 /// Serves one request.
 ///
@@ -57,14 +54,19 @@ pub(super) async fn infer(
         debug: false,
         body_limit: limits.body,
     };
-    let Answer { outcome, generation } = visit.serve(Arc::new(request)).await;
+    let Answer { outcome, generation, bypassed } = visit.serve(Arc::new(request)).await;
     let digest = generation.digest.clone();
     let model_version = entry.version_in(&generation);
     drop(generation);
+    let signed = |mut status: Status| {
+        failure::sign(status.metadata_mut(), digest.as_deref(), bypassed);
+        status
+    };
+    let failed = |error| signed(failed(error));
     let tensors = match outcome.map_err(failed)? {
         Output::Tensors(tensors) => tensors,
         Output::Response(response) if !(200..300).contains(&response.status) => {
-            return Err(failure::answered(&response));
+            return Err(signed(failure::answered(&response)));
         }
         Output::Response(response) => contents::of_response(response).map_err(failed)?,
     };
@@ -75,9 +77,7 @@ pub(super) async fn infer(
     let response =
         pb::ModelInferResponse { model_name, model_version, id, parameters, outputs, raw_output_contents };
     let mut response = Response::new(response);
-    if let Some(digest) = digest.and_then(|digest| AsciiMetadataValue::try_from(&*digest).ok()) {
-        response.metadata_mut().insert(HANDLER_DIGEST, digest);
-    }
+    failure::sign(response.metadata_mut(), digest.as_deref(), bypassed);
     Ok(response)
 }
 

@@ -107,7 +107,7 @@ async fn serve(served: Arc<Served>, call: Call, message: ModelInferRequest) -> M
         Ok(response) => (String::new(), response.into_inner()),
         Err(status) => {
             let mut response = failed;
-            for name in [failure::CODE, failure::STAGE] {
+            for name in [failure::CODE, failure::STAGE, failure::HANDLER_DIGEST] {
                 response.parameters.extend(parameter(name, status.metadata()));
             }
             (failure::message(&status), response)

@@ -11,6 +11,7 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Instant;
 
+use arc_swap::Guard;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
@@ -22,7 +23,7 @@ use http_body_util::BodyExt as _;
 use uuid::Uuid;
 
 use super::compression::Coding;
-use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_DIGEST, X_REQUEST_ID, error};
+use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_BYPASSED, X_HANDLER_DIGEST, X_REQUEST_ID, error};
 use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
@@ -50,8 +51,8 @@ pub(super) async fn call(target: &Target, request: axum::extract::Request) -> Ht
     let (parts, body) = request.into_parts();
     let id = request_id(&parts.headers);
     let plain = |_: &Parts, body| Ok(Input::Body(body, Form::Plain));
-    let (outcome, generation) = match serve(endpoint, None, parts, body, &id, arrived, plain).await {
-        Ok(Answer { outcome, generation }) => (outcome, Some(generation)),
+    let (outcome, by) = match serve(endpoint, None, parts, body, &id, arrived, plain).await {
+        Ok(Answer { outcome, generation, bypassed }) => (outcome, Some((generation, bypassed))),
         Err(failure) => (Err(failure), None),
     };
     let mut response = match outcome {
@@ -60,15 +61,22 @@ pub(super) async fn call(target: &Target, request: axum::extract::Request) -> Ht
         Ok(Output::Tensors(tensors)) => into_http(respond::json(write::outputs(&tensors))),
         Err(failure) => error::respond(failure, &id, served, Some(&endpoint.config.name), arrived),
     };
-    sign(response.headers_mut(), &id, generation.as_deref());
+    sign(response.headers_mut(), &id, by.as_ref());
     response
 }
 
-/// Says on an answer which request it is for, and which handler gave it.
-pub(super) fn sign(headers: &mut HeaderMap, id: &str, generation: Option<&Arc<Generation>>) {
+/// Who gave an answer, and from which stage on without its handler.
+pub(super) type By = (Guard<Arc<Generation>>, Option<Stage>);
+
+/// Says on an answer which request it is for, and which handler gave it, or did not.
+pub(super) fn sign(headers: &mut HeaderMap, id: &str, by: Option<&By>) {
     insert(headers, X_REQUEST_ID, id);
-    if let Some(digest) = generation.and_then(|generation| generation.digest.as_deref()) {
+    let Some((generation, bypassed)) = by else { return };
+    if let Some(digest) = generation.digest.as_deref() {
         insert(headers, X_HANDLER_DIGEST, digest);
+    }
+    if let Some(stage) = bypassed {
+        insert(headers, X_HANDLER_BYPASSED, stage.name());
     }
 }
 
@@ -246,4 +254,13 @@ impl Head for HttpHead {
     fn header(&self, name: &str) -> Option<&str> {
         self.0.headers.get(name)?.to_str().ok()
     }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        visible(&self.0.headers)
+    }
+}
+
+/// The headers that are text.
+pub(in crate::server) fn visible(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
 }

@@ -4,7 +4,7 @@
 //! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -14,7 +14,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::{X_REQUEST_ID, call};
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{Code, PluginFault, RequestError, Stage};
 use crate::server::{Served, status};
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
@@ -40,6 +40,7 @@ pub(super) fn respond(
 ) -> Response {
     let (status, _) = status::of(error.code);
     let (code, stage) = (error.code.name(), error.stage.name());
+    let retry_after = error.retry_after;
     log_failure(&error, id, endpoint, arrived, false);
     let detail = error.detail.as_deref().filter(|_| served.config.debug);
     let body = serde_json::to_vec(&ErrorBody { error: &error.message, code, stage, request_id: id, detail })
@@ -49,7 +50,9 @@ pub(super) fn respond(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        headers.insert(RETRY_AFTER, RETRY_AFTER_SECONDS);
+        // Rounded up: who comes back a moment too early is refused once more.
+        let seconds = |time: Duration| HeaderValue::from(time.as_secs() + u64::from(time.subsec_nanos() > 0));
+        headers.insert(RETRY_AFTER, retry_after.map_or(RETRY_AFTER_SECONDS, seconds));
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -68,9 +71,10 @@ pub(in crate::server) fn log_failure(
     let (status, _) = status::of(error.code);
     let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
     let (code, stage) = (error.code.name(), error.stage.name());
+    let (fault, digest) = (error.plugin_fault().map(PluginFault::name), error.digest.as_deref());
     if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE && !by_caller {
-        tracing::error!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
-            "request failed: {error}");
+        tracing::error!(request.id = %id, endpoint, code, stage, fault, plugin.digest = digest, duration_ms,
+            detail = error.detail, "request failed: {error}");
     } else {
         // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
         tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,

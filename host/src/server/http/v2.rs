@@ -132,19 +132,19 @@ async fn run(
         Ok(Input::Tensors(input))
     };
     let answer = call::serve(entry.endpoint, entry.model.clone(), parts, body, &id, arrived, input).await;
-    let (outcome, generation) = match answer {
-        Ok(Answer { outcome, generation }) => {
+    let (outcome, by) = match answer {
+        Ok(Answer { outcome, generation, bypassed }) => {
             let version = entry.version_in(&generation);
             let outcome =
                 outcome.and_then(|output| response::of(output, &entry.name, &version, &wanted, coding));
-            (outcome, Some(generation))
+            (outcome, Some((generation, bypassed)))
         }
         Err(failure) => (Err(failure), None),
     };
     let mut response = outcome.unwrap_or_else(|failure| {
         error::respond(failure, &id, served, Some(&entry.endpoint.config.name), arrived)
     });
-    call::sign(response.headers_mut(), &id, generation.as_deref());
+    call::sign(response.headers_mut(), &id, by.as_ref());
     response
 }
 

@@ -40,6 +40,11 @@ impl Arriving {
     pub(super) fn new(body: Incoming, connection: Arc<Connection>, is_awaited: bool) -> Arriving {
         Arriving { body: Some(body), connection, is_awaited }
     }
+
+    /// Whether it is let in even if nobody wants it.
+    pub(super) fn is_small(body: &Incoming) -> bool {
+        body.size_hint().upper().is_some_and(|upper| upper <= SMALL.0)
+    }
 }
 
 impl HttpBody for Arriving {
@@ -69,13 +74,12 @@ impl HttpBody for Arriving {
 
 impl Drop for Arriving {
     fn drop(&mut self) {
-        let (length, time) = SMALL;
         // Streams of HTTP/2 end without harm to each other.
         let is_wanted = |body: &Incoming| {
             !body.is_end_stream()
                 && !self.is_awaited
                 && !self.connection.is_http2.load(Ordering::Relaxed)
-                && body.size_hint().upper().is_some_and(|upper| upper <= length)
+                && Arriving::is_small(body)
         };
         if let Some(body) = self.body.take_if(|body| is_wanted(body))
             && let Ok(runtime) = Handle::try_current()
@@ -90,7 +94,7 @@ impl Drop for Arriving {
                     }
                 };
                 // What has not come by then is not waited for.
-                let _ = tokio::time::timeout(time, all).await;
+                let _ = tokio::time::timeout(SMALL.1, all).await;
             });
         }
     }
@@ -168,14 +172,13 @@ impl HttpBody for Leaving {
 
     fn size_hint(&self) -> SizeHint {
         let rest = self.pieces.as_ref().map_or(0, |pieces| pieces.rest.len() as u64);
-        let mut hint = self.body.size_hint();
-        if rest > 0 {
-            let upper = hint.upper().map(|upper| upper.saturating_add(rest));
-            hint.set_lower(hint.lower().saturating_add(rest).min(upper.unwrap_or(u64::MAX)));
-            if let Some(upper) = upper {
-                hint.set_upper(upper);
-            }
+        let of_body = self.body.size_hint();
+        let mut hint = SizeHint::default();
+        // In this order: the lower bound must never be above the upper one.
+        if let Some(upper) = of_body.upper() {
+            hint.set_upper(upper.saturating_add(rest));
         }
+        hint.set_lower(of_body.lower().saturating_add(rest));
         hint
     }
 }

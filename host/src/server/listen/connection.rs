@@ -179,9 +179,14 @@ async fn respond(
 ) -> Result<axum::http::Response<Leaving>, Infallible> {
     let connection = &in_flight.0;
     let is_awaited = request.headers().contains_key(EXPECT);
+    let is_let_in = !is_awaited && Arriving::is_small(request.body());
     let arriving = |body| Body::new(Arriving::new(body, connection.clone(), is_awaited));
     let mut response = connection.front.answer(request.map(arriving)).await;
-    if connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
+    // Nobody wanted the body, and there is too much of it to be let in: the connection cannot go on.
+    let is_left = !is_let_in
+        && connection.in_body.load(Ordering::Relaxed)
+        && !connection.is_http2.load(Ordering::Relaxed);
+    if is_left || connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response.map(|body| Leaving::new(body, connection.clone())))
@@ -194,6 +199,10 @@ impl InFlight {
     fn begin(connection: Arc<Connection>, request: &hyper::Request<Incoming>) -> InFlight {
         connection.in_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
         connection.is_http11.store(request.version() == Version::HTTP_11, Ordering::Relaxed);
+        if request.version() == Version::HTTP_2 {
+            // Its preface may have come in pieces.
+            connection.is_http2.store(true, Ordering::Relaxed);
+        }
         connection.in_flight.fetch_add(1, Ordering::Relaxed);
         connection.in_head.store(false, Ordering::Relaxed);
         InFlight(connection)

@@ -104,6 +104,7 @@ impl Socket {
             }
         } else if !connection.is_http2.load(Ordering::Relaxed)
             && connection.in_flight.load(Ordering::Relaxed) == 0
+            && !connection.in_body.load(Ordering::Relaxed)
         {
             // Of HTTP/2 it may be anything.
             connection.in_head.store(true, Ordering::Relaxed);

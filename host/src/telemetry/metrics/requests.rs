@@ -239,6 +239,11 @@ impl Tally {
         }
     }
 
+    /// Requests that have a duration.
+    pub(super) fn served(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.duration.timing().count).sum()
+    }
+
     /// By the clock of the wall as it is now: it may have been set since then.
     fn last_inference(&self) -> u64 {
         let last = self.shards.iter().map(|shard| read(&shard.last)).max().unwrap_or(0);

@@ -11,7 +11,8 @@ use crate::error::{Code, Stage};
 use crate::server::status;
 
 /// What a handler may do wrong.
-pub(super) const HANDLER_CODES: [Code; 5] = [
+pub(super) const HANDLER_CODES: [Code; 6] = [
+    Code::PluginUnavailable,
     Code::PluginTrap,
     Code::PluginOutOfMemory,
     Code::PluginBadOutput,
@@ -159,6 +160,7 @@ fn meaning(code: Code) -> &'static str {
         Code::ShuttingDown => "the server is going away",
         Code::NotReady => "the server is still loading",
         Code::ModelUnloaded => "the operator has taken the model out of service",
+        Code::PluginUnavailable => "the handler has failed too often and is not called for a while",
         Code::PluginTrap => "the handler crashed",
         Code::PluginOutOfMemory => "the handler needed more memory than it may have",
         Code::PluginBadOutput => "the handler returned something that cannot be passed on",

@@ -64,9 +64,9 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
             .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))?;
         Ok(Input::Body(body, Form::Serving(serving)))
     };
-    let (outcome, generation) =
+    let (outcome, by) =
         match call::serve(entry.endpoint, entry.model.clone(), parts, body, &id, arrived, read).await {
-            Ok(Answer { outcome, generation }) => (outcome, Some(generation)),
+            Ok(Answer { outcome, generation, bypassed }) => (outcome, Some((generation, bypassed))),
             Err(failure) => (Err(failure), None),
         };
     let response = outcome.and_then(|output| {
@@ -88,7 +88,7 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
             refuse(failure, Some(&entry.endpoint.config.name))
         }
     };
-    call::sign(response.headers_mut(), &id, generation.as_deref());
+    call::sign(response.headers_mut(), &id, by.as_ref());
     response
 }
 

@@ -62,7 +62,7 @@ pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Body) -> Respon
                 "models and their configuration are files of the server; they are not taken from clients";
             return Err(RequestError::invalid(Stage::Admit, message));
         }
-        entry.load().await
+        entry.load(&asked.served).await
     };
     asked.answer(outcome.await.map(done))
 }
@@ -75,7 +75,7 @@ pub(super) async fn unload(asked: Asked, headers: HeaderMap, body: Body) -> Resp
     let outcome = async {
         let entry = asked.entry()?;
         read::<Order>(&asked, body).await?;
-        entry.unload().await
+        entry.unload(&asked.served).await
     };
     asked.answer(outcome.await.map(done))
 }

@@ -1,0 +1,87 @@
+//! Splits: `[[split]]` of the file to [`Split`]s.
+//!
+//! Place in the flow: `config.rs` calls it when every endpoint is read.
+//! Invariant: what comes out names endpoints that there are, at paths that nobody else has.
+
+use std::path::Path;
+
+use super::file::{File, Table};
+use super::problem::{Complaint, Place, list, similar};
+use super::read::{Given, Origin, Reading};
+use super::{Sources, endpoint, read};
+use crate::deploy::EndpointConfig;
+use crate::draw::Sticky;
+use crate::server::split::Split;
+
+const MOST_WEIGHT: i64 = 1_000_000;
+
+/// All splits of the file.
+pub(super) fn splits(sources: &mut Sources<'_>, file: &File, endpoints: &[EndpointConfig]) -> Vec<Split> {
+    let mut splits: Vec<Split> = Vec::new();
+    for table in &file.splits {
+        let path = value(sources, table, "path", endpoint::path);
+        let sticky = value(sources, table, "sticky", sticky);
+        let weights = value(sources, table, "endpoints", |given| weights(given, endpoints));
+        for (key, example) in [("path", "path = \"/both\""), ("endpoints", "endpoints = { a = 90, b = 10 }")]
+        {
+            if table.get(key).is_none() && !table.faulty {
+                let complaint = Complaint::new(format!("has no `{key}`"), format!("write `{example}`"));
+                sources.complain(table.place.clone(), complaint);
+            }
+        }
+        let (Some(path), Some(endpoints_of)) = (path, weights) else { continue };
+        let of_others =
+            endpoints.iter().map(|endpoint| &endpoint.path).chain(splits.iter().map(|split| &split.path));
+        if of_others.into_iter().any(|other| *other == path) {
+            let message = format!("an endpoint or another split has the path `{path}` too");
+            sources.complain(place(table, "path"), Complaint::new(message, "give it a path of its own"));
+        }
+        splits.push(Split { path, endpoints: endpoints_of, sticky });
+    }
+    splits
+}
+
+/// Reads one value of the table; `None` if it is not there, or wrong, which is then recorded.
+fn value<T>(
+    sources: &mut Sources<'_>,
+    table: &Table,
+    key: &str,
+    reader: impl Fn(&Given<'_>) -> Reading<T>,
+) -> Option<T> {
+    let entry = table.get(key)?;
+    let given = Given { value: &entry.value, base: Path::new(""), origin: Origin::File };
+    reader(&given).map_err(|complaint| sources.complain(Some(entry.place.clone()), complaint)).ok()
+}
+
+fn place(table: &Table, key: &str) -> Option<Place> {
+    table.get(key).map(|entry| entry.place.clone())
+}
+
+fn sticky(given: &Given<'_>) -> Reading<Sticky> {
+    let text = read::text(given)?;
+    let wrong = |_| Complaint::new(format!("`{text}` names no header"), "write `header:NAME`");
+    Sticky::parse(&text).map_err(wrong)
+}
+
+/// `{ a = 90, b = 10 }`
+fn weights(given: &Given<'_>, endpoints: &[EndpointConfig]) -> Reading<Vec<(String, u32)>> {
+    let hint = "write `{ a = 90, b = 10 }`: endpoints by name, each with a whole number from 1 to 1000000";
+    let table = given.value.as_table().filter(|table| !table.is_empty());
+    let table = table.ok_or_else(|| Complaint::new("is not a table of endpoints", hint))?;
+    let mut weights = Vec::new();
+    for (name, weight) in table {
+        let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str());
+        if !names().any(|known| known == name) {
+            let hint = match similar(name, names()) {
+                Some(known) => format!("did you mean `{known}`?"),
+                None => format!("there are {}", list(names(), "and")),
+            };
+            return Err(Complaint::new(format!("there is no endpoint `{name}`"), hint));
+        }
+        let weight = weight.as_integer().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
+        let weight = weight.and_then(|weight| u32::try_from(weight).ok());
+        let wrong = || Complaint::new(format!("the weight of `{name}` is none"), hint);
+        weights.push((name.clone(), weight.ok_or_else(wrong)?));
+    }
+    Ok(weights)
+}

@@ -1,0 +1,254 @@
+//! The gate: nothing is published that answers otherwise than what it replaces.
+//!
+//! Place in the flow: the step of a swap between smoke test and publishing; at the start, for answers that files expect; and
+//! in `host diff`.
+//! In:   the last requests of the endpoint ([`samples`]), and files of the operator's ([`golden`]).
+//! Out:  a [`Report`], or [`DeployError::Gate`] with it.
+//!
+//! Each sample goes through the old handler, then the new one, and the answers are [compared](super::compare). The model runs
+//! once for both, as long as the new handler makes the same inputs of the sample. A sample with an expected answer goes through
+//! the new handler only, and is compared with that.
+//!
+//! The gate is about handlers. Samples of a model that is replaced in the same swap are not compared: another model may say
+//! something else. Nor are those on which the old handler itself fails (a trap, a timeout): nothing worse can come of them.
+//!
+//! Invariants: samples run one at a time and [aside](Pipeline::aside) of all requests, on instances that nobody gets after. A
+//! handler that hangs or eats memory is stopped by its own limits, and all together by [`Config::timeout`].
+
+pub mod golden;
+mod report;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+pub use self::report::{Report, Row, Taken, readable};
+
+use self::golden::Golden;
+use super::compare::{self, Bounds};
+use super::error::DeployError;
+use super::history::Origin;
+use super::samples::{self, Samples};
+use super::{Endpoint, EndpointConfig, swap};
+use crate::blocking;
+use crate::pipeline::Pipeline;
+
+/// Times that both handlers are timed on a sample, after a first run that warms them.
+const ROUNDS: usize = 3;
+/// Longer than anybody waits, shorter than what the clock's arithmetic could overflow on.
+const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// What a new handler is held to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// Which requests are kept for it.
+    pub samples: samples::Config,
+    /// Folder with further samples.
+    pub golden: Option<PathBuf>,
+    /// What may differ in an answer.
+    pub bounds: Bounds,
+    /// The part of the samples that may differ beyond that, 0 to 1.
+    pub mismatches: f64,
+    /// How many times the old handler's time the new one may take; `None` does not judge time.
+    pub slowdown: Option<f64>,
+    /// How many times the old handler's memory the new one may take; `None` does not judge memory.
+    pub memory: Option<f64>,
+    /// How long it may take. What has not been compared by then is not.
+    pub timeout: Duration,
+}
+
+/// Its numbers are numbers: the configuration reads no other.
+impl Eq for Config {}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            samples: samples::Config { samples: 0, bytes: 16 << 20, redact: Vec::new() },
+            golden: None,
+            bounds: Bounds::default(),
+            mismatches: 0.0,
+            slowdown: None,
+            memory: None,
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Compares the handler of `new` with that of `old`, before `new` is published.
+///
+/// # Errors
+/// [`DeployError::Gate`].
+pub(super) async fn examine(
+    config: &EndpointConfig,
+    samples: Option<&Samples>,
+    old: &Pipeline,
+    new: &Pipeline,
+) -> Result<(), DeployError> {
+    let gate = &config.gate;
+    let mut cases: Vec<Golden> = read(config).await?;
+    cases.extend(samples.iter().flat_map(|samples| samples.latest()).map(Golden::unexpected));
+    let same_handler = match (&old.plugin, &new.plugin) {
+        (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+        (old, new) => old.is_none() && new.is_none(),
+    };
+    if same_handler {
+        cases.retain(|case| case.expected.is_some());
+    }
+    if cases.is_empty() && gate.samples.samples > 0 {
+        tracing::info!(endpoint = config.name, "gate: there is nothing to compare");
+    }
+    let rounds = if gate.slowdown.is_some() { ROUNDS } else { 0 };
+    let report =
+        Judge { config, until: Instant::now() + gate.timeout, rounds }.all(&cases, Some(old), new).await;
+    refusal(config, report).map_or(Ok(()), Err)
+}
+
+/// Holds the first handler of an endpoint against the answers that files expect.
+///
+/// # Errors
+/// [`DeployError::Gate`].
+pub(super) async fn first(config: &EndpointConfig, new: &Pipeline) -> Result<(), DeployError> {
+    let mut cases = read(config).await?;
+    cases.retain(|case| case.expected.is_some());
+    let until = Instant::now() + config.gate.timeout;
+    let report = Judge { config, until, rounds: 0 }.all(&cases, None, new).await;
+    refusal(config, report).map_or(Ok(()), Err)
+}
+
+/// The files there are now.
+async fn read(config: &EndpointConfig) -> Result<Vec<Golden>, DeployError> {
+    let Some(folder) = config.gate.golden.clone() else { return Ok(Vec::new()) };
+    let (path, body) = (config.path.clone(), config.limits.body);
+    let read = tokio::task::spawn_blocking(move || golden::read(&folder, &path, body)).await;
+    let read = read.unwrap_or_else(|error| Err(error.to_string()));
+    read.map_err(|reason| DeployError::Gate {
+        endpoint: config.name.clone(),
+        reason,
+        hint: "`--gate-golden` names a folder of samples that the host may read",
+        report: Arc::default(),
+    })
+}
+
+/// What a report comes to: the reason if the handler is refused.
+fn refusal(config: &EndpointConfig, report: Report) -> Option<DeployError> {
+    let endpoint = &config.name;
+    if report.samples == 0 {
+        return None;
+    }
+    for row in report.differing().take(report::REPORTED) {
+        tracing::warn!(endpoint, "gate: {row}");
+    }
+    match report.verdict(&config.gate) {
+        Ok(()) => {
+            tracing::info!(endpoint, "gate: passed, {report}");
+            None
+        }
+        Err((reason, hint)) => {
+            let report = Arc::new(report.shortened());
+            Some(DeployError::Gate { endpoint: endpoint.clone(), reason, hint, report })
+        }
+    }
+}
+
+impl Endpoint {
+    /// Runs `cases` through the current handler and another one, which is not published. Takes as long as it takes.
+    ///
+    /// # Errors
+    /// [`DeployError::Load`].
+    pub async fn diff(&self, handler: Bytes, cases: &[Golden]) -> Result<Report, DeployError> {
+        let current = self.current();
+        let plugin = swap::load(&self.config, &self.sandbox, &self.metrics, handler, Origin::Admin).await?;
+        let new = swap::pipeline(&self.config, &self.door, Some(plugin), current.models().clone());
+        let until = Instant::now() + FOREVER;
+        let judge = Judge { config: &self.config, until, rounds: ROUNDS };
+        Ok(judge.all(cases, Some(&current.pipeline), &new).await)
+    }
+}
+
+/// Sends samples through two handlers.
+struct Judge<'a> {
+    config: &'a EndpointConfig,
+    /// When there is no more time.
+    until: Instant,
+    /// How often a sample is timed, beside the first run.
+    rounds: usize,
+}
+
+impl Judge<'_> {
+    /// All samples, in their order, as far as the time reaches. `old` is not needed for samples that expect an answer.
+    async fn all(&self, cases: &[Golden], old: Option<&Pipeline>, new: &Pipeline) -> Report {
+        let mut report = Report { samples: cases.len(), ..Report::default() };
+        let (old, new) = (old.map(Pipeline::aside), new.aside());
+        for (number, case) in cases.iter().enumerate() {
+            if Instant::now() >= self.until {
+                break;
+            }
+            let row = self.one(case, number, old.as_ref(), &new).await;
+            // A run that was cut short says nothing.
+            if Instant::now() < self.until {
+                report.add(row);
+            }
+        }
+        report.finish(self.until);
+        report
+    }
+
+    /// One sample.
+    async fn one(&self, case: &Golden, number: usize, old: Option<&Pipeline>, new: &Pipeline) -> Row {
+        let runner = run::Runner { config: self.config, until: self.until, id: format!("gate-{number}") };
+        let sample = &case.sample;
+        let mut row = Row::of(sample.name.clone(), case.expected.is_some());
+        let (wanted, crossing) = match (&case.expected, old) {
+            (Some(answer), _) => (Ok(golden::response(answer)), None),
+            (None, None) => return row.skipped("there is no handler to compare with".to_owned()),
+            (None, Some(old)) if !run::share_a_model(old, new, sample) => {
+                return row.skipped("its model is another now, or is not loaded".to_owned());
+            }
+            (None, Some(old)) => {
+                let run = runner.run(old, sample, None).await;
+                if let Some(code) = run.untried() {
+                    return row.untried(code);
+                }
+                if let Err(error) = &run.outcome
+                    && !samples::is_measure(&run.outcome)
+                {
+                    return row.skipped(format!("the old handler fails: {}", error.code.name()));
+                }
+                row.old = run.taken;
+                (run.outcome, run.crossing.map(Arc::new))
+            }
+        };
+        let after = runner.run(new, sample, crossing.as_ref()).await;
+        if let Some(code) = after.untried() {
+            return row.untried(code);
+        }
+        if let Some(code) = after.unavailable() {
+            return row.skipped(format!("it cannot be tried: {}", code.name()));
+        }
+        row.new = after.taken;
+        let size = run::size(&wanted) + run::size(&after.outcome);
+        let bounds = &self.config.gate.bounds;
+        row.differences = blocking::if_large(size, || compare::compare(&wanted, &after.outcome, bounds));
+        if wanted.is_err() || after.outcome.is_err() {
+            // Whoever fails early is quick.
+            (row.old, row.new) = (None, None);
+            return row;
+        }
+        let crossing = crossing.or(after.crossing.map(Arc::new));
+        for round in 0..self.rounds {
+            for (pipeline, taken) in [(old, &mut row.old), (Some(new), &mut row.new)] {
+                let Some((pipeline, taken)) = pipeline.zip(taken.as_mut()) else { continue };
+                let run = runner.run(pipeline, sample, crossing.as_ref()).await;
+                if let Some(again) = run.taken {
+                    taken.again(again, round == 0);
+                }
+            }
+        }
+        row
+    }
+}

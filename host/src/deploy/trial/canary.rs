@@ -1,0 +1,246 @@
+//! What becomes of a canary: it goes on, gets a larger share, is published, or ends.
+//!
+//! Place in the flow: `trial` asks a few times a second, and at once after a fault.
+//! In:   what both sides have done, as plain numbers. Out: a [`Verdict`]. Pure: no clock, no state.
+//!
+//! Times are compared by the median and the 99th percentile, not by the mean: one hiccup of the machine moves the mean of fifty
+//! requests as far as a handler that is slower altogether.
+
+use std::time::Duration;
+
+use super::figures::Counted;
+
+/// How many requests of each side a 99th percentile is made of, at least.
+const FOR_P99: u64 = 500;
+/// A median that is later by less than that is nobody's reason to end a trial, whatever the factor.
+const MEDIAN_SLACK: Duration = Duration::from_micros(100);
+/// The same for the 99th percentile, which the kernel's scheduler has a say in.
+const P99_SLACK: Duration = Duration::from_millis(5);
+
+/// What a canary is held to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    /// Answers of the candidate, in each step, before they say anything. Faults and mismatches count from the first.
+    pub min_requests: u64,
+    /// By how much its share of failures may be above the current handler's.
+    pub max_errors: f64,
+    /// Traps and the like.
+    pub max_faults: u64,
+    /// How many times the current handler's time it may take.
+    pub max_slowdown: f64,
+    /// Answers that are not what the current handler says, if that is looked at.
+    pub max_mismatches: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { min_requests: 50, max_errors: 0.01, max_faults: 0, max_slowdown: 2.0, max_mismatches: 0 }
+    }
+}
+
+/// Where a canary is.
+#[derive(Debug)]
+pub struct View<'a> {
+    /// All shares that it is to have, one after the other.
+    pub steps: &'a [f64],
+    /// Which of them it has.
+    pub step: usize,
+    /// How long a step is held; `None`: until an order.
+    pub step_time: Option<Duration>,
+    /// How long this one has been.
+    pub held: Duration,
+    /// What the candidate did in this step.
+    pub candidate: &'a Counted,
+    /// What the current handler did in this step.
+    pub current: &'a Counted,
+    /// What the current handler did in the whole trial: where the candidate has every request, there is nothing else.
+    pub before: &'a Counted,
+    /// Faults of the candidate in the whole trial.
+    pub faults: u64,
+    /// Answers of the candidate that were not the current handler's, in the whole trial.
+    pub mismatches: u64,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing.
+    GoOn,
+    /// The next step.
+    Grow,
+    /// It has passed.
+    Publish,
+    /// It has not, for this reason.
+    End(String),
+}
+
+/// Decides.
+pub fn judge(view: &View<'_>, limits: &Limits) -> Verdict {
+    if let Some(reason) = broken(view, limits) {
+        return Verdict::End(reason);
+    }
+    let is_held = view.step_time.is_some_and(|time| view.held >= time);
+    if !is_held || view.candidate.requests < limits.min_requests {
+        return Verdict::GoOn;
+    }
+    if view.step + 1 < view.steps.len() { Verdict::Grow } else { Verdict::Publish }
+}
+
+/// The limit that is broken.
+fn broken(view: &View<'_>, limits: &Limits) -> Option<String> {
+    if view.faults > limits.max_faults {
+        return Some(format!("{} faults, allowed are {}", view.faults, limits.max_faults));
+    }
+    if view.mismatches > limits.max_mismatches {
+        let (found, most) = (view.mismatches, limits.max_mismatches);
+        return Some(format!("{found} answers differ from the current handler's, allowed are {most}"));
+    }
+    let candidate = view.candidate;
+    if candidate.requests < limits.min_requests {
+        return None;
+    }
+    let enough = view.current.requests >= limits.min_requests;
+    let current = if enough { view.current } else { view.before };
+    if candidate.error_rate() > current.error_rate() + limits.max_errors {
+        return Some(format!(
+            "{} of {} requests failed, {:.1} % beside {:.1} % of the current handler's; allowed are {:.1} % more",
+            candidate.errors,
+            candidate.requests,
+            candidate.error_rate() * 100.0,
+            current.error_rate() * 100.0,
+            limits.max_errors * 100.0,
+        ));
+    }
+    if current.requests < limits.min_requests {
+        return None;
+    }
+    let times = [("the median", 0.5, MEDIAN_SLACK, 0), ("the 99th percentile", 0.99, P99_SLACK, FOR_P99)];
+    times.into_iter().find_map(|(what, quantile, slack, fewest)| {
+        if candidate.requests < fewest || current.requests < fewest {
+            return None;
+        }
+        let (new, old) = (candidate.quantile(quantile), current.quantile(quantile));
+        (new > old.mul_f64(limits.max_slowdown) && new > old + slack).then(|| {
+            format!(
+                "{what} of its times is {new:?} beside {old:?}, allowed are {} times that",
+                limits.max_slowdown
+            )
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So many requests, of which some failed, that took so many milliseconds each; of every hundredth, ten times as long.
+    fn counted(requests: u64, errors: u64, milliseconds: f64) -> Counted {
+        let time = Duration::from_secs_f64(milliseconds / 1e3);
+        Counted::of((0..requests).map(|n| (n < errors, if n % 50 == 49 { time * 10 } else { time })))
+    }
+
+    fn view<'a>(candidate: &'a Counted, current: &'a Counted) -> View<'a> {
+        View {
+            steps: &[0.1, 0.5, 1.0],
+            step: 1,
+            step_time: Some(Duration::from_secs(60)),
+            held: Duration::from_secs(10),
+            candidate,
+            current,
+            before: current,
+            faults: 0,
+            mismatches: 0,
+        }
+    }
+
+    #[test]
+    fn it_grows_when_its_time_is_over_and_it_has_been_seen() {
+        let (few, enough) = (counted(49, 0, 1.0), counted(50, 0, 1.0));
+        for (candidate, step, held, step_time, expected) in [
+            (&enough, 1, 59, Some(60), Verdict::GoOn),
+            (&few, 1, 3600, Some(60), Verdict::GoOn),
+            (&enough, 0, 60, Some(60), Verdict::Grow),
+            (&enough, 1, 60, Some(60), Verdict::Grow),
+            (&enough, 2, 60, Some(60), Verdict::Publish),
+            (&enough, 2, 59, Some(60), Verdict::GoOn),
+            // Until an order.
+            (&enough, 0, 3600, None, Verdict::GoOn),
+        ] {
+            let view = View {
+                step,
+                held: Duration::from_secs(held),
+                step_time: step_time.map(Duration::from_secs),
+                ..view(candidate, &enough)
+            };
+            assert_eq!(judge(&view, &Limits::default()), expected, "{step} {held} {step_time:?}");
+        }
+    }
+
+    #[test]
+    fn each_limit_ends_it_when_it_is_exceeded_and_not_before() {
+        let current = counted(1000, 10, 1.0);
+        for (what, candidate, reason) in [
+            ("as good", counted(1000, 10, 1.0), None),
+            ("one percent more failures", counted(1000, 20, 1.0), None),
+            (
+                "two percent more",
+                counted(1000, 30, 1.0),
+                Some("30 of 1000 requests failed, 3.0 % beside 1.0 %"),
+            ),
+            ("too few to say so", counted(49, 49, 100.0), None),
+            ("all of few", counted(50, 50, 1.0), Some("50 of 50 requests failed")),
+            ("nearly twice as slow", counted(1000, 0, 1.7), None),
+            ("more than twice", counted(1000, 0, 2.5), Some("the median of its times is 2.")),
+        ] {
+            let verdict = judge(&view(&candidate, &current), &Limits::default());
+            match (verdict, reason) {
+                (Verdict::GoOn, None) => {}
+                (Verdict::End(text), Some(reason)) if text.starts_with(reason) => {}
+                (verdict, _) => panic!("{what}: {verdict:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn faults_and_mismatches_count_from_the_first() {
+        let (one, current) = (counted(1, 1, 1.0), counted(1000, 0, 1.0));
+        for (faults, mismatches, max_faults, max_mismatches, reason) in [
+            (1, 0, 0, 0, "1 faults, allowed are 0"),
+            (2, 0, 2, 0, ""),
+            (3, 0, 2, 0, "3 faults, allowed are 2"),
+            (0, 1, 0, 0, "1 answers differ from the current handler's, allowed are 0"),
+            (0, 5, 0, 5, ""),
+        ] {
+            let limits = Limits { max_faults, max_mismatches, ..Limits::default() };
+            let verdict = judge(&View { faults, mismatches, ..view(&one, &current) }, &limits);
+            let expected = if reason.is_empty() { Verdict::GoOn } else { Verdict::End(reason.to_owned()) };
+            assert_eq!(verdict, expected);
+        }
+    }
+
+    #[test]
+    fn slow_ones_among_many_are_seen_and_a_hiccup_is_not() {
+        let current = counted(1000, 0, 1.0);
+        let times = |slow: u64, time: u64| {
+            let time = |n| if n < slow { Duration::from_millis(time) } else { Duration::from_millis(1) };
+            Counted::of((0..1000).map(|n| (false, time(n))))
+        };
+        for (slow, time, ends) in [(5, 1000, false), (30, 15, false), (30, 100, true)] {
+            let candidate = times(slow, time);
+            let verdict = judge(&view(&candidate, &current), &Limits::default());
+            assert_eq!(matches!(verdict, Verdict::End(_)), ends, "{slow} {time}: {verdict:?}");
+        }
+        // Three times nearly nothing is nearly nothing.
+        let (fast, faster) = (counted(1000, 0, 0.06), counted(1000, 0, 0.02));
+        assert_eq!(judge(&view(&fast, &faster), &Limits::default()), Verdict::GoOn);
+    }
+
+    #[test]
+    fn where_the_candidate_has_every_request_it_is_held_to_what_was_before() {
+        let (slow, nothing, before) = (counted(100, 0, 9.0), counted(0, 0, 0.0), counted(500, 0, 1.0));
+        let last = View { step: 2, before: &before, ..view(&slow, &nothing) };
+        assert!(matches!(judge(&last, &Limits::default()), Verdict::End(_)));
+        let nobody = View { before: &nothing, ..last };
+        assert_eq!(judge(&nobody, &Limits::default()), Verdict::GoOn, "nothing to compare it with");
+    }
+}

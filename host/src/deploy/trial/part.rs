@@ -1,0 +1,151 @@
+//! A request's part in a trial.
+//!
+//! Place in the flow: asked for before a request runs, told when it has been answered.
+//! In:   the request and the trial there is. Out: who answers it, what is counted of that, and perhaps a [`Sample`].
+//! Invariant: nothing here waits, locks, or touches what other threads write, but for the places of samples.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::Guard;
+
+use super::figures::{Compared, Side};
+use super::shadow::{Sample, Shadows, handler_time};
+use super::{Mode, Trial};
+use crate::deploy::compare::Outcome;
+use crate::deploy::{Endpoint, Generation};
+use crate::error::{Code, RequestError, Stage};
+use crate::pipeline::trace::Trace;
+use crate::request::{Output, Request};
+
+/// Refusals that say nothing of either handler: neither was called.
+const NOBODYS: [Code; 5] =
+    [Code::Overloaded, Code::ShuttingDown, Code::NotReady, Code::ModelUnloaded, Code::PluginUnavailable];
+
+/// A request's part in a trial, from the moment it begins. Dropped before [`Part::answered`], it counts with the time it took:
+/// a candidate that everybody hangs up on is slow.
+pub(in crate::deploy) struct Part {
+    trial: Guard<Option<Arc<Trial>>>,
+    /// Who answers.
+    side: Side,
+    /// Whether it is to be run through the other side too.
+    sampled: bool,
+    began: Instant,
+    counts: bool,
+}
+
+impl Part {
+    /// The part of a request that is about to begin on `generation`; `None` if it has none.
+    pub(in crate::deploy) fn of(
+        endpoint: &Endpoint,
+        generation: &Generation,
+        request: &Request,
+    ) -> Option<Part> {
+        let guard = endpoint.trial.load();
+        let trial = guard.as_ref()?;
+        // Another generation has been published a moment ago; the trial ends with the old one.
+        if trial.beside != generation.number {
+            return None;
+        }
+        let drawn = trial.draw.place(|name| request.head.header(name)) < trial.share();
+        let has_place = || trial.shadows.as_ref().is_some_and(Shadows::has_place);
+        let (side, sampled) = match trial.terms.mode {
+            Mode::Shadow if !drawn => return None,
+            Mode::Shadow if !has_place() => {
+                trial.figures.compared(Compared::Dropped);
+                return None;
+            }
+            Mode::Shadow => (Side::Current, true),
+            Mode::Canary if drawn => {
+                let sampled = has_place();
+                if !sampled && trial.terms.compare {
+                    trial.figures.compared(Compared::Dropped);
+                }
+                (Side::Candidate, sampled)
+            }
+            Mode::Canary => (Side::Current, false),
+        };
+        let counts = trial.terms.mode == Mode::Canary;
+        Some(Part { side, sampled, began: Instant::now(), counts, trial: guard })
+    }
+
+    /// The candidate, if it is the one to answer.
+    pub(in crate::deploy) fn candidate(&self) -> Option<Guard<Arc<Generation>>> {
+        self.trial.as_ref().filter(|_| self.side == Side::Candidate).map(|trial| trial.candidate.load())
+    }
+
+    /// Whether what crosses between handler and model is to be kept.
+    pub(in crate::deploy) fn is_sampled(&self) -> bool {
+        self.sampled
+    }
+
+    /// The request has been answered. What follows from that does not keep it.
+    pub(in crate::deploy) fn answered(
+        mut self,
+        request: &Arc<Request>,
+        outcome: &Outcome,
+        trace: &mut Trace,
+    ) {
+        let Some(trial) = &*self.trial else { return };
+        if outcome.as_ref().is_err_and(|error| NOBODYS.contains(&error.code)) {
+            self.counts = false;
+            return;
+        }
+        if std::mem::take(&mut self.counts) {
+            // A place is the endpoint's business, and the same for both sides.
+            let admitted = trace.durations().find(|(stage, _)| *stage == Stage::Admit);
+            let time = trace.elapsed().saturating_sub(admitted.map(|(_, time)| time).unwrap_or_default());
+            let fault = is_fault(outcome);
+            trial.figures.ended(self.side, is_error(outcome), fault, time);
+            if fault && self.side == Side::Candidate {
+                trial.fault();
+            }
+        }
+        if !self.sampled {
+            return;
+        }
+        let sample = || Sample {
+            trial: trial.clone(),
+            request: request.clone(),
+            outcome: copy(outcome),
+            handler: handler_time(trace),
+            crossing: trace.take_crossing(),
+        };
+        if !trial.shadows.as_ref().is_some_and(|shadows| shadows.take(sample)) {
+            trial.figures.compared(Compared::Dropped);
+        }
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Some(trial) = self.trial.as_ref().filter(|_| self.counts) {
+            trial.figures.ended(self.side, false, false, self.began.elapsed());
+        }
+    }
+}
+
+/// Whether a request failed, and not by its caller's doing.
+pub(super) fn is_error(outcome: &Outcome) -> bool {
+    match outcome {
+        Ok(Output::Response(response)) => response.status >= 500,
+        Ok(Output::Tensors(_)) => false,
+        Err(error) => match error.code {
+            Code::PluginError | Code::ModelError | Code::RequestTimeout | Code::Internal => true,
+            _ => is_fault(outcome),
+        },
+    }
+}
+
+/// Whether the handler broke its contract or a limit.
+pub(super) fn is_fault(outcome: &Outcome) -> bool {
+    outcome.as_ref().is_err_and(|error| error.code.is_fault())
+}
+
+/// What is needed of an outcome to compare it with another.
+fn copy(outcome: &Outcome) -> Outcome {
+    match outcome {
+        Ok(output) => Ok(output.clone()),
+        Err(error) => Err(RequestError::new(error.code, error.stage, error.message.clone())),
+    }
+}

@@ -1,0 +1,107 @@
+//! `init`: what a handler does once, before its first request.
+//!
+//! Place in the flow: [`super::Plugin::load`] → here → `snapshot.rs`. In: a component that exports `init`. Out: what its instances are
+//! made from: a component whose memory is as `init` left it, or, where that cannot be had, the component itself, whose every
+//! instance then runs `init` before its first request.
+//! Invariants: a handler whose `init` fails never becomes current; no instance serves a request before `init` has succeeded for it;
+//! a component without `init` passes through none of this.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+use super::deadline::DeadlineExceeded;
+use super::fault;
+use super::instance::{self, Instance, StartError};
+use super::snapshot::{self, NoSnapshot};
+use super::{Facts, LoadError, Sandbox, Shared};
+use crate::error::Stage;
+use crate::request::until;
+
+/// Runs `init`, if the handler has one, and gives what its instances are made from.
+///
+/// # Errors
+/// [`LoadError::Init`] if it fails.
+pub(super) async fn prepare(
+    sandbox: &Sandbox,
+    bytes: &Bytes,
+    shared: Arc<Shared>,
+) -> Result<Arc<Shared>, LoadError> {
+    if !shared.exports.has_init() {
+        return Ok(shared);
+    }
+    let started = Instant::now();
+    let (engine, component, original) = (sandbox.clone(), bytes.clone(), shared.clone());
+    // Guest code and long computations take turns here, so all of it is done on a thread that may be held.
+    let taken = tokio::task::spawn_blocking(move || {
+        Handle::current().block_on(snapshot::take(&engine, &component, &original))
+    });
+    let why = match taken.await {
+        Ok(Ok(prepared)) => {
+            tracing::info!(endpoint = %shared.facts.endpoint, duration_ms = started.elapsed().as_millis(),
+                "`init` has run; instances begin with the memory it left");
+            return Ok(Arc::new(prepared));
+        }
+        Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&shared.facts)),
+        Ok(Err(NoSnapshot::Refused(why))) => why,
+        // What rewrites components asserts what it expects of them.
+        Err(_) => "the component has an unusual form".to_owned(),
+    };
+    tracing::warn!(endpoint = %shared.facts.endpoint,
+        "the memory that `init` leaves cannot be copied, so every instance runs `init`: {why}");
+    let mut each = shared.with(shared.pre.clone(), shared.exports.clone());
+    each.init_in_each = true;
+    Ok(Arc::new(each))
+}
+
+impl Instance {
+    /// Calls `init`, if there is one, for as long as it may run and until `end` at the latest. An instance that fails here must
+    /// not serve.
+    ///
+    /// # Errors
+    /// One of the last three kinds of [`StartError`].
+    pub(super) async fn init(&mut self, end: Option<Instant>) -> Result<(), StartError> {
+        const STAGE: Stage = Stage::PreInference;
+        let Some(guest) = &self.exports.init else { return Ok(()) };
+        let shared = self.store.data().shared.clone();
+        let limit = shared.facts.limits.init_timeout;
+        let deadline = Instant::now() + limit;
+        let deadline = end.map_or(deadline, |end| deadline.min(end));
+        instance::arm_until(&mut self.store, deadline);
+        let outcome = until(deadline, guest.call_init(&mut self.store, &shared.facts.metadata)).await;
+        // What it printed without a line end is logged.
+        self.end();
+        self.disarm(STAGE).map_err(StartError::InitFault)?;
+        match outcome {
+            Some(Ok(Ok(()))) => Ok(()),
+            Some(Ok(Err(text))) => Err(StartError::Init(fault::bounded(&instance::cut(text)))),
+            Some(Err(error)) if !error.is::<DeadlineExceeded>() => {
+                Err(StartError::InitFault(self.fault(error, STAGE)))
+            }
+            _ => Err(StartError::InitTime(limit)),
+        }
+    }
+}
+
+impl StartError {
+    /// What it means for a handler that is being loaded.
+    pub(super) fn at_load(self, facts: &Facts) -> LoadError {
+        let hint = match &self {
+            StartError::InitTime(_) => "let it do less, or give it more time with `limits.init_timeout`",
+            StartError::Init(_) | StartError::InitFault(_) => {
+                "what it printed is in the log, with `-` for the request's id"
+            }
+            // With names of the guest's own.
+            StartError::Trap(error) => return LoadError::Start(fault::detail(error)),
+            other => return LoadError::Start(other.to_string()),
+        };
+        if let StartError::InitFault(error) = &self
+            && let Some(detail) = &error.detail
+        {
+            tracing::warn!(endpoint = %facts.endpoint, "`init` failed: {detail}");
+        }
+        LoadError::Init { why: self.to_string(), hint }
+    }
+}

@@ -1,0 +1,125 @@
+//! An instance while it is lent: what the pipeline calls a handler's functions through.
+//!
+//! Place in the flow: [`Plugin::lend`] makes one for a request; the stages before and after the model call it.
+//! Invariant: a lease that is not finished takes its instance with it.
+
+use std::sync::Arc;
+
+use super::instance::Instance;
+use super::tape::Tape;
+use super::{Outcome, Plugin, Stages};
+use crate::error::RequestError;
+use crate::request::{Request, Response};
+use crate::tensor::Tensor;
+
+/// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: whatever state
+/// the guest was left in is gone.
+pub struct Lease<'a> {
+    plugin: &'a Plugin,
+    instance: Option<Instance>,
+    kept: bool,
+    tape: Option<Arc<Tape>>,
+}
+
+impl<'a> Lease<'a> {
+    /// `kept`: it may serve others after. `tape`: of a request that is recorded or replayed.
+    pub(super) fn new(
+        plugin: &'a Plugin,
+        instance: Instance,
+        kept: bool,
+        tape: Option<Arc<Tape>>,
+    ) -> Lease<'a> {
+        Lease { plugin, instance: Some(instance), kept, tape }
+    }
+
+    /// Which stages its handler takes part in.
+    pub fn stages(&self) -> Stages {
+        self.plugin.stages()
+    }
+
+    /// Bytes of memory that the instance holds, the most it has held: it never gives any back.
+    pub fn memory(&self) -> usize {
+        self.instance.as_ref().map_or(0, Instance::memory)
+    }
+
+    /// Runs the handler's `pre-inference`; `None` if it has none.
+    ///
+    /// # Errors
+    /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`, `plugin_timeout`,
+    /// `request_timeout`.
+    pub async fn pre_inference(
+        &mut self,
+        request: &Request,
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        self.enter(self.stages().pre, "pre-inference", None);
+        self.instance.as_mut()?.pre_inference(request).await
+    }
+
+    /// Runs the handler's `pre-inference-tensors`; `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn pre_inference_tensors(
+        &mut self,
+        request: &Request,
+        sample: &[Tensor],
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        self.enter(self.stages().pre_tensors, "pre-inference-tensors", Some(sample));
+        self.instance.as_mut()?.pre_inference_tensors(request, sample).await
+    }
+
+    /// Runs the handler's `post-inference`; `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn post_inference(
+        &mut self,
+        request: &Request,
+        prediction: &[Tensor],
+    ) -> Option<Result<Response, RequestError>> {
+        self.enter(self.stages().post, "post-inference", None);
+        self.instance.as_mut()?.post_inference(request, prediction).await
+    }
+
+    /// Runs the handler's `post-inference-tensors`; `None` if it has none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn post_inference_tensors(
+        &mut self,
+        request: &Request,
+        prediction: &[Tensor],
+    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
+        self.enter(self.stages().post_tensors, "post-inference-tensors", None);
+        let outcome = self.instance.as_mut()?.post_inference_tensors(request, prediction).await;
+        if let (Some(tape), Some(Ok(Outcome::Next(tensors)))) = (&self.tape, &outcome) {
+            tape.note_answer(tensors);
+        }
+        outcome
+    }
+
+    /// Tells the tape of a call, if the handler has the function.
+    fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
+        if let Some(tape) = self.tape.as_ref().filter(|_| has) {
+            tape.enter(function, sample);
+        }
+    }
+
+    /// The request is answered and the guest is at rest: the instance may serve another.
+    pub fn finish(mut self) {
+        if let Some(mut instance) = self.instance.take() {
+            instance.end();
+            if self.kept {
+                self.plugin.give_back(instance);
+            }
+        }
+    }
+}
+
+impl Drop for Lease<'_> {
+    fn drop(&mut self) {
+        if let Some(mut instance) = self.instance.take() {
+            instance.end();
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Clocks, random numbers and waits, as a guest imports them.
+//!
+//! Place in the flow: called by the guest. In: WASI's own implementation. Out: its answers; while a request is recorded also
+//! on the [`Tape`](super::tape::Tape), and in a replay from there in its place.
+//! A replay waits for no timer: what a wait led to is on the tape.
+//! Invariant: without a tape each of these is WASI's own function and one comparison.
+
+use wasmtime::Result;
+use wasmtime::component::Resource;
+use wasmtime_wasi::WasiView as _;
+use wasmtime_wasi::clocks::WasiClocksView as _;
+use wasmtime_wasi::p2::DynPollable;
+use wasmtime_wasi::p2::bindings::clocks::monotonic_clock::{self, Duration, Instant};
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::{self, Datetime};
+use wasmtime_wasi::p2::bindings::io::poll;
+use wasmtime_wasi::p2::bindings::random::insecure;
+use wasmtime_wasi::p2::bindings::random::insecure_seed;
+use wasmtime_wasi::p2::bindings::random::random;
+use wasmtime_wasi::random::WasiRandomCtx;
+
+use super::instance::State;
+use super::tape::Draw;
+
+/// What `$real` gives, which on a tape is `$draw`.
+macro_rules! tapped {
+    ($state:ident, $name:literal, $real:expr, $value:pat => $draw:expr, $recorded:pat => $back:expr) => {{
+        let Some(tape) = $state.tape.clone() else { return $real };
+        let recorded = tape.next($name, |draw| match draw {
+            $recorded => Some($back),
+            _ => None,
+        })?;
+        match recorded {
+            Some(value) => Ok(value),
+            None => {
+                let real = $real?;
+                let $value = &real;
+                tape.note($draw);
+                Ok(real)
+            }
+        }
+    }};
+}
+
+/// Bytes of a tape, if they are as many as were asked for.
+macro_rules! tapped_bytes {
+    ($state:ident, $name:literal, $length:ident, $real:expr, $variant:ident) => {{
+        let Some(tape) = $state.tape.clone() else { return $real };
+        let recorded = tape.next($name, |draw| match draw {
+            Draw::$variant(bytes) if bytes.len() as u64 == $length => Some(bytes.clone()),
+            _ => None,
+        })?;
+        match recorded {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let bytes = $real?;
+                tape.note(Draw::$variant(bytes.clone()));
+                Ok(bytes)
+            }
+        }
+    }};
+}
+
+impl State {
+    fn randomness(&mut self) -> &mut WasiRandomCtx {
+        self.ctx().ctx.random()
+    }
+
+    /// Remembers that a pollable is a timer.
+    fn timer(&self, timer: Resource<DynPollable>) -> Resource<DynPollable> {
+        if let Some(tape) = &self.tape {
+            tape.timer(timer.rep());
+        }
+        timer
+    }
+}
+
+impl wall_clock::Host for State {
+    fn now(&mut self) -> Result<Datetime> {
+        tapped!(self, "the wall clock", wall_clock::Host::now(&mut self.clocks()),
+            Datetime { seconds, nanoseconds } => Draw::WallClock(*seconds, *nanoseconds),
+            Draw::WallClock(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
+    }
+
+    fn resolution(&mut self) -> Result<Datetime> {
+        tapped!(self, "the wall clock's resolution", wall_clock::Host::resolution(&mut self.clocks()),
+            Datetime { seconds, nanoseconds } => Draw::WallClockResolution(*seconds, *nanoseconds),
+            Draw::WallClockResolution(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
+    }
+}
+
+fn datetime(seconds: u64, nanoseconds: u32) -> Datetime {
+    Datetime { seconds, nanoseconds }
+}
+
+impl monotonic_clock::Host for State {
+    fn now(&mut self) -> Result<Instant> {
+        tapped!(self, "the monotonic clock", monotonic_clock::Host::now(&mut self.clocks()),
+            now => Draw::MonotonicClock(*now), Draw::MonotonicClock(now) => *now)
+    }
+
+    fn resolution(&mut self) -> Result<Duration> {
+        tapped!(self, "the monotonic clock's resolution", monotonic_clock::Host::resolution(&mut self.clocks()),
+            step => Draw::MonotonicClockResolution(*step), Draw::MonotonicClockResolution(step) => *step)
+    }
+
+    fn subscribe_instant(&mut self, when: Instant) -> Result<Resource<DynPollable>> {
+        self.host_call();
+        let timer = self.clocks().subscribe_instant(when)?;
+        Ok(self.timer(timer))
+    }
+
+    fn subscribe_duration(&mut self, length: Duration) -> Result<Resource<DynPollable>> {
+        self.host_call();
+        let timer = self.clocks().subscribe_duration(length)?;
+        Ok(self.timer(timer))
+    }
+}
+
+impl random::Host for State {
+    fn get_random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
+        tapped_bytes!(self, "random bytes", length, self.randomness().get_random_bytes(length), Random)
+    }
+
+    fn get_random_u64(&mut self) -> Result<u64> {
+        tapped!(self, "random bytes", self.randomness().get_random_u64(),
+            number => Draw::RandomU64(*number), Draw::RandomU64(number) => *number)
+    }
+}
+
+impl insecure::Host for State {
+    fn get_insecure_random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
+        tapped_bytes!(
+            self,
+            "insecure random bytes",
+            length,
+            self.randomness().get_insecure_random_bytes(length),
+            InsecureRandom
+        )
+    }
+
+    fn get_insecure_random_u64(&mut self) -> Result<u64> {
+        tapped!(self, "insecure random bytes", self.randomness().get_insecure_random_u64(),
+            number => Draw::InsecureRandomU64(*number), Draw::InsecureRandomU64(number) => *number)
+    }
+}
+
+impl insecure_seed::Host for State {
+    fn insecure_seed(&mut self) -> Result<(u64, u64)> {
+        tapped!(self, "the insecure seed", self.randomness().insecure_seed(),
+            (low, high) => Draw::InsecureSeed(*low, *high), Draw::InsecureSeed(low, high) => (*low, *high))
+    }
+}
+
+impl poll::Host for State {
+    async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> Result<Vec<u32>> {
+        // Whatever has no timer in it depends on the guest alone.
+        let tape = self.tape.clone().filter(|tape| tape.has_timer(pollables.iter().map(Resource::rep)));
+        let Some(tape) = tape else { return self.host_call().table.poll(pollables).await };
+        let count = pollables.len();
+        let recorded = tape.next("whether a timer has run out", |draw| match draw {
+            // Of a list that somebody may have made up.
+            Draw::Poll(ready) if ready.iter().all(|index| (*index as usize) < count) => Some(ready.clone()),
+            _ => None,
+        })?;
+        match recorded {
+            Some(ready) => Ok(ready),
+            None => {
+                let ready = self.ctx().table.poll(pollables).await?;
+                tape.note(Draw::Poll(ready.clone()));
+                Ok(ready)
+            }
+        }
+    }
+}
+
+impl poll::HostPollable for State {
+    async fn ready(&mut self, pollable: Resource<DynPollable>) -> Result<bool> {
+        let tape = self.tape.clone().filter(|tape| tape.has_timer([pollable.rep()]));
+        let Some(tape) = tape else { return self.host_call().table.ready(pollable).await };
+        let recorded = tape.next("whether a timer has run out", |draw| match draw {
+            Draw::Ready(ready) => Some(*ready),
+            _ => None,
+        })?;
+        match recorded {
+            Some(ready) => Ok(ready),
+            None => {
+                let ready = self.ctx().table.ready(pollable).await?;
+                tape.note(Draw::Ready(ready));
+                Ok(ready)
+            }
+        }
+    }
+
+    async fn block(&mut self, pollable: Resource<DynPollable>) -> Result<()> {
+        let tape = self.tape.clone().filter(|tape| tape.has_timer([pollable.rep()]));
+        let Some(tape) = tape else { return self.host_call().table.block(pollable).await };
+        let recorded = tape.next("the end of a wait", |draw| (*draw == Draw::Waited).then_some(()))?;
+        if recorded.is_none() {
+            self.ctx().table.block(pollable).await?;
+            tape.note(Draw::Waited);
+        }
+        Ok(())
+    }
+
+    fn drop(&mut self, pollable: Resource<DynPollable>) -> Result<()> {
+        if let Some(tape) = &self.tape {
+            tape.forget(pollable.rep());
+        }
+        poll::HostPollable::drop(self.host_call().table, pollable)
+    }
+}

@@ -1,0 +1,79 @@
+//! Calls of a path that stands for several endpoints.
+//!
+//! Place in the flow: before [`call`], which serves the request at the endpoint that was drawn for it: with that endpoint's keys,
+//! limits and metrics. `GET` says which endpoints there are.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use serde_json::{Map, Value, json};
+
+use super::{Callee, Target, call, error};
+use crate::draw::Draw;
+use crate::server::Served;
+use crate::server::split::Split;
+
+/// The endpoints at one path.
+pub(super) struct Several {
+    split: Split,
+    draw: Draw,
+    first: Target,
+    others: Vec<Target>,
+}
+
+/// Every split's path and whom it stands for.
+pub(super) fn callees(served: &Arc<Served>) -> impl Iterator<Item = (String, Callee)> {
+    served.config.splits.iter().filter_map(|split| {
+        let named = |name: &String| served.endpoints.iter().find(|endpoint| endpoint.config.name == *name);
+        let target = |endpoint: &Arc<_>| Target { endpoint: Arc::clone(endpoint), served: served.clone() };
+        // The configuration has seen to it that all of them are there.
+        let mut targets = split.endpoints.iter().filter_map(|(name, _)| named(name)).map(target);
+        let first = targets.next()?;
+        let others = targets.collect();
+        let draw = Draw::new(split.sticky.clone(), &split.path);
+        let several = Several { split: split.clone(), draw, first, others };
+        Some((split.path.clone(), Callee::Several(Arc::new(several))))
+    })
+}
+
+impl Several {
+    /// Who answers a request with these headers.
+    pub(super) fn target(&self, headers: &HeaderMap) -> &Target {
+        let place = self.draw.place(|name| headers.get(name)?.to_str().ok());
+        let others = self.split.of(place).checked_sub(1).and_then(|index| self.others.get(index));
+        others.unwrap_or(&self.first)
+    }
+}
+
+/// `POST <split>`, by way of the router.
+pub(super) async fn routed(State(several): State<Arc<Several>>, request: Request) -> Response {
+    call::call(several.target(request.headers()), request).await
+}
+
+/// `GET <split>`.
+pub(super) async fn describe(State(several): State<Arc<Several>>, headers: HeaderMap) -> Response {
+    for target in std::iter::once(&several.first).chain(&several.others) {
+        // Who may not know of one of them is not told of any.
+        if let Err(failure) = target.endpoint.admit(call::presented(&headers)) {
+            let name = Some(target.endpoint.config.name.as_str());
+            return error::respond(
+                failure,
+                &call::request_id(&headers),
+                &target.served,
+                name,
+                Instant::now(),
+            );
+        }
+    }
+    let weights = several.split.endpoints.iter().map(|(name, weight)| (name.clone(), json!(weight)));
+    let weights: Map<String, Value> = weights.collect();
+    Json(json!({
+        "endpoints": weights,
+        "message": "make a prediction by sending a post request; one of these endpoints answers, by weight",
+    }))
+    .into_response()
+}

@@ -1,0 +1,102 @@
+//! Which handlers an endpoint has, and what its trials came to.
+//!
+//! Place in the flow: brought up to date by `deploy` before the metrics are rendered, never by a request.
+//! Invariant: a digest is no set of labels that grows: an endpoint has one series for each role, replaced when the digest is.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGaugeVec};
+
+const ROLES: [&str; 3] = ["current", "candidate", "previous"];
+const COMPARED: [&str; 4] = ["same", "differs", "failed", "dropped"];
+const ANSWERED: [&str; 2] = ["ok", "error"];
+
+/// The handlers of one endpoint.
+pub struct Plugins {
+    series: IntGaugeVec,
+    endpoint: String,
+    /// Digests by role as they are shown; empty for none.
+    shown: Mutex<[String; ROLES.len()]>,
+}
+
+impl Plugins {
+    pub(super) fn new(series: &IntGaugeVec, endpoint: &str) -> Plugins {
+        let plugins =
+            Plugins { series: series.clone(), endpoint: endpoint.to_owned(), shown: Mutex::default() };
+        for role in ROLES {
+            plugins.series.with_label_values(&[endpoint, role, ""]);
+        }
+        plugins
+    }
+
+    /// Says which handlers there are now: current, candidate and previous.
+    pub fn set(&self, digests: [Option<Arc<str>>; ROLES.len()]) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        for ((role, shown), digest) in ROLES.into_iter().zip(shown.iter_mut()).zip(digests) {
+            let digest = digest.as_deref().unwrap_or_default();
+            if shown != digest {
+                // Nothing to remove is no harm.
+                let _ = self.series.remove_label_values(&[&self.endpoint, role, shown]);
+                self.series
+                    .with_label_values(&[&self.endpoint, role, digest])
+                    .set(i64::from(!digest.is_empty()));
+                digest.clone_into(shown);
+            }
+        }
+    }
+}
+
+/// The trials of one endpoint, one after the other.
+#[derive(Clone)]
+pub struct TrialCounts {
+    /// The share that a candidate has now.
+    pub share: Gauge,
+    requests: Vec<(&'static str, &'static str, IntCounter)>,
+}
+
+impl TrialCounts {
+    pub(super) fn new(requests: &IntCounterVec, share: &GaugeVec, endpoint: &str) -> TrialCounts {
+        let of = |mode: &'static str, outcomes: &'static [&'static str]| {
+            let requests = requests.clone();
+            let endpoint = endpoint.to_owned();
+            outcomes.iter().map(move |outcome| {
+                (mode, *outcome, requests.with_label_values(&[endpoint.as_str(), mode, outcome]))
+            })
+        };
+        let canary = of("canary", &ANSWERED).chain(of("canary", &COMPARED));
+        TrialCounts {
+            share: share.with_label_values(&[endpoint]),
+            requests: of("shadow", &COMPARED).chain(canary).collect(),
+        }
+    }
+
+    /// Counts more requests that ended so under this mode.
+    pub fn add(&self, mode: &str, outcome: &str, more: u64) {
+        let of = |(known, ended, _): &&(&str, &str, _)| *known == mode && *ended == outcome;
+        if let Some((_, _, counter)) = self.requests.iter().find(of) {
+            counter.inc_by(more);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prometheus::Opts;
+
+    use super::*;
+
+    #[test]
+    fn a_role_has_one_series_whatever_handlers_come_and_go() {
+        let series = IntGaugeVec::new(Opts::new("info", "help"), &["endpoint", "role", "digest"]).unwrap();
+        let plugins = Plugins::new(&series, "e");
+        for round in 0..100u32 {
+            let digest = |n: u32| Some(Arc::from(format!("{:064x}", round + n)));
+            plugins.set([digest(0), digest(1).filter(|_| round % 2 == 0), digest(2)]);
+            let families = prometheus::core::Collector::collect(&series);
+            assert_eq!(families[0].get_metric().len(), ROLES.len());
+        }
+        let value = |role, digest: &str| series.with_label_values(&["e", role, digest]).get();
+        assert_eq!(value("current", &format!("{:064x}", 99)), 1);
+        assert_eq!(value("candidate", ""), 0);
+    }
+}

@@ -1,0 +1,75 @@
+//! One path for several endpoints, by weight: `[[split]]`.
+
+use std::collections::BTreeSet;
+
+use e2e::{Host, Reply, agent, component, request, try_request};
+
+/// Endpoints `a` and `b` that sign with their letters, and what else the file says.
+fn serve(more: &str) -> Host {
+    let endpoint = |name: &str| {
+        let handler = component(&format!("tests/version_{name}"));
+        format!("[[endpoint]]\nname = '{name}'\nplugin = '{}'\n", handler.display())
+    };
+    Host::configured(&format!("{}{}{more}", endpoint("a"), endpoint("b")))
+}
+
+fn signed(reply: &Reply) -> String {
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    reply.json()["post"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn requests_are_spread_by_weight() {
+    let host = serve("[[split]]\npath = '/both'\nendpoints = { a = 90, b = 10 }\n");
+    let (agent, url) = (agent(), format!("{}/both", host.url));
+    let answers: Vec<String> =
+        (0..1000).map(|_| signed(&try_request(&agent, "POST", &url, &[], b"{}").unwrap())).collect();
+    let b = answers.iter().filter(|signed| *signed == "b").count();
+    assert!((60..=140).contains(&b), "{b} of 1000");
+    let served = |name: &str| {
+        host.metric(&format!("modelhost_requests_total{{endpoint=\"{name}\",outcome=\"ok\"}}")) as usize
+    };
+    assert_eq!((served("a"), served("b")), (1000 - b, b), "each counts what it served");
+    // Both have paths of their own still, and the path says what it is.
+    assert_eq!((signed(&host.post("/a", "{}")), signed(&host.post("/b", "{}"))), ("a".into(), "b".into()));
+    let described = host.get("/both").json();
+    assert_eq!((&described["endpoints"]["a"], &described["endpoints"]["b"]), (&90.into(), &10.into()));
+    assert_eq!(host.request("PUT", "/both", &[], b"").status, 405);
+    assert_eq!(
+        host.request("OPTIONS", "/both", &[], b"").status,
+        host.request("OPTIONS", "/a", &[], b"").status
+    );
+}
+
+#[test]
+fn a_key_decides_if_it_is_there() {
+    let host =
+        serve("[[split]]\npath = '/both'\nsticky = 'header:x-user'\n[split.endpoints]\na = 1\nb = 1\n");
+    let (agent, url) = (agent(), format!("{}/both", host.url));
+    let send = |user: &str| signed(&try_request(&agent, "POST", &url, &[("x-user", user)], b"{}").unwrap());
+    let mut sides = BTreeSet::new();
+    for user in (0..50).map(|n| n.to_string()) {
+        let side = send(&user);
+        assert!((0..3).all(|_| send(&user) == side), "{user} is on both sides");
+        sides.insert(side);
+    }
+    assert_eq!(sides.len(), 2);
+}
+
+#[test]
+fn each_endpoint_keeps_its_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    std::fs::write(&key, "secret\n").unwrap();
+    let a = component("tests/version_a");
+    let host = Host::configured(&format!(
+        "[[endpoint]]\nname = 'a'\nplugin = '{}'\nkeys = ['@{}']\n[[split]]\npath = '/s'\nendpoints = {{ a = 1 }}\n",
+        a.display(),
+        key.display()
+    ));
+    assert_eq!((host.post("/s", "{}").status, host.get("/s").status), (401, 401));
+    let with_key = |method| {
+        request(method, &format!("{}/s", host.url), &[("authorization", "Bearer secret")], b"{}").status
+    };
+    assert_eq!((with_key("POST"), with_key("GET")), (200, 200));
+}
