@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e2e::wire::{self, Wire};
-use e2e::{Host, component, model, request};
+use e2e::{Host, component, model, request, version};
 
 const CLIENTS: usize = 8;
 
@@ -123,4 +123,41 @@ fn a_thousand_swaps_in_a_minute() {
     assert!(memory[4] < memory[0] + 16.0, "memory grows: {memory:?}");
     let (before, during) = (before.percentile(0.99), during.percentile(0.99));
     assert!(during <= before * 3 / 2, "p99 {during} µs during swaps, {before} µs before");
+}
+
+/// A shadow sees every request, after it was answered, and takes what nobody else wants: the requests themselves lose at most
+/// three of a hundred. Window by window, with it and without, so that a machine that changes its mind does not decide.
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn a_shadow_costs_next_to_nothing() {
+    const PAIRS: usize = 10;
+    let host = Host::with(Some(&component("tests/version_a")), Some(&model("add")), &["--name", "e"]);
+    let candidate = version("tests/version_a", 1);
+    let url = format!("{}/admin/v1/endpoints/e/plugin/candidate", host.admin);
+    let check = |reply: &e2e::Reply| assert_eq!(reply.status, 200);
+    let window = || under_load(&host.url, "/e", check, || thread::sleep(Duration::from_secs(3)));
+    window();
+    let mut shares = Vec::new();
+    for _ in 0..PAIRS {
+        let without = window();
+        let reply = request("PUT", &format!("{url}?mode=shadow&share=1"), &[], &candidate);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let with = window();
+        let state = request("GET", &url, &[], b"").json();
+        assert!(state["compared"]["same"].as_u64().unwrap() > 0, "nothing was compared: {state}");
+        assert_eq!(request("DELETE", &url, &[], b"").status, 200);
+        println!(
+            "without: {}; with a shadow: {}; compared: {}",
+            without.line(),
+            with.line(),
+            state["compared"]
+        );
+        shares.push(with.rate() / without.rate());
+    }
+    shares.sort_by(f64::total_cmp);
+    let median = (shares[PAIRS / 2 - 1] + shares[PAIRS / 2]) / 2.0;
+    println!(
+        "requests a second with a shadow, as a share of those without: {shares:.3?}, median {median:.3}"
+    );
+    assert!(median >= 0.97, "a shadow takes more than three of a hundred requests");
 }
