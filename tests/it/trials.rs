@@ -357,7 +357,8 @@ fn a_candidate_that_cannot_serve_is_refused_and_so_are_terms_that_make_no_sense(
     let origin = [("origin", "http://evil.example")];
     let url = format!("{}/admin/v1/endpoints/e/plugin/candidate", host.admin);
     for (method, call) in [("PUT", ""), ("DELETE", ""), ("POST", "/promote")] {
-        assert_eq!(request(method, &format!("{url}{call}"), &origin, &b).status, 403, "{method}");
+        // A longer body might not be taken before the refusal comes.
+        assert_eq!(request(method, &format!("{url}{call}"), &origin, b"short").status, 403, "{method}");
     }
     let condition = [("if-match", "\"0\"")];
     assert_eq!(request("PUT", &format!("{url}?share=1"), &condition, &b).status, 412);
