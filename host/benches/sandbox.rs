@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use host::plugin::{Config, Facts, Isolation, Keep, Limits, Network, Outcome, Plugin, Sandbox};
-use host::request::{Form, Head, Input, Request, Response};
+use host::request::{Form, Input, PlainHead, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
 
@@ -231,7 +231,7 @@ fn answer(called: Called<Response>) -> anyhow::Result<()> {
 fn request(body: &[u8]) -> Arc<Request> {
     Arc::new(Request {
         id: "bench".into(),
-        head: Box::new(Post),
+        head: Box::new(PlainHead::post("/", "application/json")),
         input: Input::Body(Bytes::copy_from_slice(body), Form::Plain),
         model: None,
         arrived: Instant::now(),
@@ -243,25 +243,4 @@ fn request(body: &[u8]) -> Arc<Request> {
 
 fn tensor(name: &str, datatype: Datatype, shape: Vec<u64>, data: Vec<u8>) -> anyhow::Result<Tensor> {
     Ok(Tensor::new(name.into(), datatype, shape, data.into())?)
-}
-
-/// What is known of the request besides its body.
-struct Post;
-
-impl Head for Post {
-    fn method(&self) -> &str {
-        "POST"
-    }
-    fn path(&self) -> &str {
-        "/"
-    }
-    fn query(&self) -> &str {
-        ""
-    }
-    fn header(&self, name: &str) -> Option<&str> {
-        name.eq_ignore_ascii_case("content-type").then_some("application/json")
-    }
-    fn headers(&self) -> Vec<(&str, &str)> {
-        vec![("content-type", "application/json")]
-    }
 }

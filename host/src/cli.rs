@@ -14,6 +14,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand}
 use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
 use crate::json::path::Pattern;
+use crate::text::is_token;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -368,8 +369,7 @@ fn tolerance(typed: &str) -> Result<Tolerance, String> {
 fn header(typed: &str) -> Result<(String, String), String> {
     let (name, value) = typed.split_once(':').ok_or("write `NAME: VALUE`")?;
     let (name, value) = (name.trim(), value.trim());
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) || value.chars().any(char::is_control) {
+    if !is_token(name) || value.chars().any(char::is_control) {
         return Err("write `NAME: VALUE`, as in a request".to_owned());
     }
     Ok((name.to_ascii_lowercase(), value.to_owned()))

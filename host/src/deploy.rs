@@ -291,8 +291,7 @@ impl Visit<'_> {
         let mut outcome = generation.handle(&request, &mut trace).await;
         self.counted = true;
         // Of a request that was answered without the handler: what the handler itself came to.
-        let own =
-            trace.bypass.why().map(|why| Err(RequestError::new(why.code, why.stage, why.message.clone())));
+        let own = trace.bypass.why().map(|why| Err(why.told()));
         let said = own.as_ref().unwrap_or(&outcome);
         if let Some(recorder) = &endpoint.recorder {
             recorder.end(generation.pipeline.plugin.as_ref(), &request, &trace, said);

@@ -1,12 +1,15 @@
 //! Draws lots: to which of several sides a request goes, each with a share of them.
 //!
-//! Place in the flow: a trial asks for the candidate's share, a split for the weights of its endpoints.
+//! Place in the flow: a trial asks for the candidate's share, a split for the weights of its endpoints, the recorder whether it
+//! is a request's turn.
 //! In:   a request's headers. Out: its place in [0, 1); a side has a part of that as long as its share.
 //! Invariants: no state is shared by threads; equal keys have equal places, today and after a restart, so a side that only
 //! grows keeps everybody it has.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+
+use crate::text::is_token;
 
 /// The header whose value decides, so that equal values stay on one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,11 +21,8 @@ impl Sticky {
     /// # Errors
     /// What was expected.
     pub fn parse(text: &str) -> Result<Sticky, String> {
-        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
         match text.strip_prefix("header:") {
-            Some(name) if !name.is_empty() && name.bytes().all(is_token) => {
-                Ok(Sticky(name.to_ascii_lowercase().into()))
-            }
+            Some(name) if is_token(name) => Ok(Sticky(name.to_ascii_lowercase().into())),
             _ => Err(format!("`{text}`: expected `header:NAME`")),
         }
     }
@@ -50,10 +50,18 @@ impl Draw {
     /// The place of a request in [0, 1). Without a header that decides it is drawn by chance.
     pub fn place<'a>(&self, header: impl FnOnce(&str) -> Option<&'a str>) -> f64 {
         let key = self.sticky.as_ref().and_then(|sticky| header(&sticky.0));
-        let bits = key.map_or_else(random, |key| hash(self.seed, key));
-        // As many bits as the number has.
-        (bits >> 11) as f64 / (1u64 << 53) as f64
+        key.map_or_else(by_chance, |key| place(hash(self.seed, key)))
     }
+}
+
+/// A place in [0, 1) that nobody can foresee.
+pub fn by_chance() -> f64 {
+    place(random())
+}
+
+/// As many bits as the number has.
+fn place(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
 /// FNV-1a, then mixed: keys that differ in their last letter are to be far from each other.

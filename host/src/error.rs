@@ -204,6 +204,11 @@ impl RequestError {
         RequestError { faults, ..RequestError::invalid(stage, message) }
     }
 
+    /// What callers are told of it, without what only the log may know.
+    pub fn told(&self) -> Self {
+        RequestError::new(self.code, self.stage, self.message.clone())
+    }
+
     /// Adds what only the log may know.
     #[must_use]
     pub fn with_detail(mut self, detail: impl fmt::Display) -> Self {

@@ -25,5 +25,6 @@ pub mod json;
 pub mod blocking;
 pub mod draw;
 pub mod shard;
+pub mod text;
 pub mod error;
 pub mod tensor;

@@ -30,6 +30,53 @@ pub trait Head: Send + Sync {
     fn headers(&self) -> Vec<(&str, &str)>;
 }
 
+/// A head that did not come by any protocol: of an example, a sample, or a request that is kept.
+#[derive(Debug, Clone, Default)]
+pub struct PlainHead {
+    /// Upper case.
+    pub method: String,
+    /// Without the query.
+    pub path: String,
+    /// Without the question mark.
+    pub query: String,
+    /// Names in any case.
+    pub headers: Vec<(String, String)>,
+}
+
+impl PlainHead {
+    /// Of a `POST` with a body of this type.
+    pub fn post(path: &str, content_type: &str) -> PlainHead {
+        PlainHead {
+            method: "POST".to_owned(),
+            path: path.to_owned(),
+            query: String::new(),
+            headers: vec![("content-type".to_owned(), content_type.to_owned())],
+        }
+    }
+}
+
+impl Head for PlainHead {
+    fn method(&self) -> &str {
+        &self.method
+    }
+
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn query(&self) -> &str {
+        &self.query
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+}
+
 /// One request to an endpoint.
 pub struct Request {
     /// Stands in every log line and error of this request.

@@ -18,7 +18,7 @@ use crate::config;
 use crate::deploy::Endpoint;
 use crate::model::Catalog;
 use crate::pipeline::trace::Trace;
-use crate::request::{Form, Head, Input, Output, Request};
+use crate::request::{Form, Input, Output, PlainHead, Request};
 use crate::telemetry::metrics::Metrics;
 
 /// Runs the command.
@@ -65,7 +65,12 @@ async fn send(
 ) -> (Result<Output, crate::error::RequestError>, Trace) {
     let mut headers = vec![("content-type".to_owned(), arguments.content_type.clone())];
     headers.extend(arguments.headers.iter().cloned());
-    let head = RunHead { path: endpoint.config.path.clone(), query: arguments.query.clone(), headers };
+    let head = PlainHead {
+        method: "POST".to_owned(),
+        path: endpoint.config.path.clone(),
+        query: arguments.query.clone(),
+        headers,
+    };
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: "run".into(),
@@ -111,33 +116,4 @@ fn report(outcome: Result<Output, crate::error::RequestError>, trace: &Trace) ->
 
 fn microseconds(duration: Duration) -> String {
     format!("{:.1} µs", duration.as_secs_f64() * 1e6)
-}
-
-/// The request's head, as the arguments describe it.
-struct RunHead {
-    path: String,
-    query: String,
-    headers: Vec<(String, String)>,
-}
-
-impl Head for RunHead {
-    fn method(&self) -> &str {
-        "POST"
-    }
-
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn query(&self) -> &str {
-        &self.query
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-
-    fn headers(&self) -> Vec<(&str, &str)> {
-        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-    }
 }

@@ -16,7 +16,6 @@
 pub mod format;
 mod writer;
 
-use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,6 +30,7 @@ use serde_json::Value;
 use self::writer::Writer;
 use super::Endpoint;
 use crate::blocking;
+use crate::draw;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys;
 use crate::pipeline::trace::Trace;
@@ -79,7 +79,7 @@ impl Share {
 
     /// Whether the next one is of this part.
     fn draw(self) -> bool {
-        self == Share::ALL || random() < self.0
+        self == Share::ALL || draw::by_chance() < self.0
     }
 }
 
@@ -263,13 +263,6 @@ impl Recorder {
             self.counts.dropped.inc();
         }
     }
-}
-
-/// From 0 to 1. The standard library seeds its maps so; no caller can foresee it.
-fn random() -> f64 {
-    const BITS: u32 = 53;
-    let bits = RandomState::new().build_hasher().finish() >> (u64::BITS - BITS);
-    bits as f64 / (1_u64 << BITS) as f64
 }
 
 fn weight(request: &Request, tape: &Tape, outcome: &Result<Output, Failure>) -> usize {

@@ -21,7 +21,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::pipeline::{debug, respond, verify};
 use crate::plugin::tape::{Divergence, Tape};
 use crate::plugin::{Facts, Isolation, Lease, Limits, LoadError, Network, Outcome, Plugin, Sandbox};
-use crate::request::{Head, Output, Request};
+use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
 
@@ -363,45 +363,16 @@ fn replayed(sent: Sent) -> Result<Request, Flaw> {
         id: sent.id.into(),
         body_limit: sent.body_limit.clamp(OUTPUT.0, OUTPUT.1),
         input: sent.input.input()?,
-        head: Box::new(ReplayedHead {
+        // What a handler asks of other headers is answered by the tape.
+        head: Box::new(PlainHead {
             method: sent.method,
             path: sent.path,
             query: sent.query,
-            content_type: sent.content_type,
+            headers: vec![("content-type".to_owned(), sent.content_type)],
         }),
         model: None,
         arrived,
         deadline: arrived + 3 * PATIENCE,
         debug: false,
     })
-}
-
-/// The head; what a handler asks of its headers is answered by the tape.
-struct ReplayedHead {
-    method: String,
-    path: String,
-    query: String,
-    content_type: String,
-}
-
-impl Head for ReplayedHead {
-    fn method(&self) -> &str {
-        &self.method
-    }
-
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn query(&self) -> &str {
-        &self.query
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        name.eq_ignore_ascii_case("content-type").then_some(&*self.content_type)
-    }
-
-    fn headers(&self) -> Vec<(&str, &str)> {
-        vec![("content-type", &self.content_type)]
-    }
 }

@@ -27,7 +27,7 @@ use crate::json::path::Pattern;
 use crate::json::redact::redacted;
 use crate::json::serving::Serving;
 use crate::keys;
-use crate::request::{Form, Head, Input, Output, Request, TensorInput};
+use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
 use crate::tensor::{Datatype, Tensor, push_bytes_element};
 
 /// Of the requests of so much time at most [`Config::samples`] are kept.
@@ -59,7 +59,7 @@ pub struct Sample {
     /// What a report calls it: `request 7`, or the name of a file.
     pub name: String,
     /// Its head, without what may hold a secret.
-    pub head: SampleHead,
+    pub head: PlainHead,
     /// What it brings.
     pub input: SampleInput,
     /// The model that its protocol named.
@@ -75,41 +75,6 @@ pub enum SampleInput {
     Serving(Bytes),
     /// Tensors, and the protocol's parameters.
     Tensors(Vec<Tensor>, Option<Box<str>>),
-}
-
-/// The head of a sample.
-#[derive(Debug, Clone, Default)]
-pub struct SampleHead {
-    /// Upper case.
-    pub method: String,
-    /// Without the query.
-    pub path: String,
-    /// Without the question mark.
-    pub query: String,
-    /// Names in lower case.
-    pub headers: Vec<(String, String)>,
-}
-
-impl Head for SampleHead {
-    fn method(&self) -> &str {
-        &self.method
-    }
-
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn query(&self) -> &str {
-        &self.query
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-
-    fn headers(&self) -> Vec<(&str, &str)> {
-        self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
-    }
 }
 
 impl Sample {
@@ -177,7 +142,7 @@ impl Sample {
         let query = head.query().split('&').map(|pair| parameter(pair).unwrap_or_else(|| pair.to_owned()));
         Some(Sample {
             name: format!("request {number}"),
-            head: SampleHead {
+            head: PlainHead {
                 method: head.method().to_owned(),
                 path: head.path().to_owned(),
                 query: query.collect::<Vec<_>>().join("&"),

@@ -17,7 +17,7 @@ use crate::error::{RequestError, Stage};
 use crate::pipeline::Pipeline;
 use crate::pipeline::debug;
 use crate::pipeline::trace::Trace;
-use crate::request::{Form, Head, Input, Output, Request, TensorInput};
+use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
 use crate::schema::check;
 
 /// The request id in the log, and in what the handler is told.
@@ -80,7 +80,7 @@ async fn send(
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: ID.into(),
-        head: Box::new(SmokeHead { path: config.path.clone() }),
+        head: Box::new(PlainHead::post(&config.path, "application/json")),
         input,
         model: None,
         arrived,
@@ -104,31 +104,4 @@ fn reason(error: &RequestError) -> String {
     let detail = error.detail.as_deref().and_then(|detail| detail.lines().next());
     let detail = detail.map(|detail| format!(" ({})", debug::text(detail.as_bytes()))).unwrap_or_default();
     format!("{} in {}: {error}{detail}", error.code.name(), error.stage)
-}
-
-/// The head of an example.
-struct SmokeHead {
-    path: String,
-}
-
-impl Head for SmokeHead {
-    fn method(&self) -> &str {
-        "POST"
-    }
-
-    fn path(&self) -> &str {
-        &self.path
-    }
-
-    fn query(&self) -> &str {
-        ""
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        name.eq_ignore_ascii_case("content-type").then_some("application/json")
-    }
-
-    fn headers(&self) -> Vec<(&str, &str)> {
-        vec![("content-type", "application/json")]
-    }
 }

@@ -28,6 +28,7 @@ use crate::pipeline::admit::Door;
 use crate::pipeline::models::Models;
 use crate::plugin::{self, Facts, Keep, Plugin, Sandbox};
 use crate::telemetry::metrics::{EndpointMetrics, Metrics};
+use crate::text;
 
 /// How long the first instance of a generation that takes over again may take to start.
 const WARM_TIMEOUT: Duration = Duration::from_secs(10);
@@ -302,7 +303,7 @@ impl Endpoint {
             generation: new.map(|new| new.number),
             digest: new.map_or(digest, |new| new.digest.clone()),
             step: error.map(DeployError::step),
-            error: error.map(|error| cut(error.to_string())),
+            error: error.map(|error| text::cut(error.to_string())),
             gate: error.and_then(DeployError::report).cloned(),
             duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
         });
@@ -315,16 +316,6 @@ impl Generation {
         let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Breaker::new);
         Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
     }
-}
-
-/// A reason, of a length that every list of attempts can bear.
-fn cut(mut text: String) -> String {
-    const LONGEST: usize = 4 << 10;
-    if text.len() > LONGEST {
-        text.truncate(text.floor_char_boundary(LONGEST));
-        text.push('…');
-    }
-    text
 }
 
 /// Handler and models behind the endpoint's door.

@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
+use crate::text::is_token;
+
 /// Most steps of a pattern.
 const MOST_STEPS: usize = 32;
 
@@ -95,8 +97,7 @@ impl Pattern {
     /// What is wrong with it, for the operator.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let Some(place) = text.strip_prefix('/') else {
-            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            return match !text.is_empty() && text != "*" && text.bytes().all(is_token) {
+            return match text != "*" && is_token(text) {
                 true => Ok(Pattern::Name(text.to_ascii_lowercase())),
                 false => Err(format!("`{}` is neither a path nor a header's name", text.escape_debug())),
             };

@@ -15,6 +15,7 @@ use super::bindings::modelhost::handler::types;
 use crate::request::Response;
 use crate::schema::{Input, MOST_INPUTS, Schema};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
+use crate::text;
 
 /// Response headers a handler may not set: the server owns them, or they belong to one connection.
 const REFUSED_HEADERS: [&str; 8] = [
@@ -93,7 +94,7 @@ pub(super) fn response_from_guest(mut response: types::Response) -> Result<Respo
     }
     response.headers.retain(|(name, _)| !OUR_HEADERS.iter().any(|ours| name.eq_ignore_ascii_case(ours)));
     for (name, value) in &response.headers {
-        if !is_header_name(name) {
+        if !text::is_token(name) {
             return Err(format!("response header name `{}` is not a header name", shown(name)));
         }
         if REFUSED_HEADERS.iter().any(|refused| name.eq_ignore_ascii_case(refused)) {
@@ -172,12 +173,6 @@ fn shown(text: &str) -> String {
         shown.push('…');
     }
     shown
-}
-
-/// RFC 9110, section 5.1: a token.
-fn is_header_name(name: &str) -> bool {
-    !name.is_empty()
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// RFC 9110, section 5.5, without obsolete bytes: visible ASCII, space, tab.

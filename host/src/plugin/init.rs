@@ -19,6 +19,7 @@ use super::snapshot::{self, NoSnapshot};
 use super::{Facts, LoadError, Sandbox, Shared};
 use crate::error::Stage;
 use crate::request::until;
+use crate::text;
 
 /// Runs `init`, if the handler has one, and gives what its instances are made from.
 ///
@@ -76,7 +77,7 @@ impl Instance {
         self.disarm(STAGE).map_err(StartError::InitFault)?;
         match outcome {
             Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(text))) => Err(StartError::Init(fault::bounded(&instance::cut(text)))),
+            Some(Ok(Err(text))) => Err(StartError::Init(fault::bounded(&text::cut(text)))),
             Some(Err(error)) if !error.is::<DeadlineExceeded>() => {
                 Err(StartError::InitFault(self.fault(error, STAGE)))
             }

@@ -31,6 +31,7 @@ use crate::request::{Request, Response, until};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
 use crate::tensor::{Signature, Tensor};
+use crate::text;
 
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough to read the
 /// largest project in pieces of a few kilobytes.
@@ -397,22 +398,13 @@ fn bad_output(stage: Stage, text: String) -> RequestError {
     RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned nonsense: {text}"))
 }
 
-/// A handler's own words, of a length that a response and a log line can bear.
-pub(super) fn cut(mut text: String) -> String {
-    const LONGEST: usize = 4 << 10;
-    if text.len() > LONGEST {
-        text.truncate(text.floor_char_boundary(LONGEST));
-        text.push('…');
-    }
-    text
-}
-
 /// What a handler's own error means for the request.
 fn handler_error<T>(error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
     match error {
-        types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, cut(text))),
+        types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
         types::Error::Internal(text) => {
-            Err(RequestError::new(Code::PluginError, stage, "the handler failed").with_detail(cut(text)))
+            Err(RequestError::new(Code::PluginError, stage, "the handler failed")
+                .with_detail(text::cut(text)))
         }
         types::Error::Respond(response) => convert::response_from_guest(response)
             .map(Outcome::Respond)

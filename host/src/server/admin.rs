@@ -25,7 +25,7 @@ use super::http::{Operator, Site, health, loading, method_not_allowed, not_found
 use super::listen::{self, Edge, Limits};
 use crate::error::Code;
 
-pub(super) use self::endpoints::from_a_page;
+pub(super) use self::endpoints::not_from_a_page;
 
 /// Connections of operators and their tools: enough for all, and few beside those of the endpoints.
 const MAX_CONNECTIONS: usize = 256;

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::deploy::samples::{Sample, SampleHead, SampleInput};
+use crate::deploy::samples::{Sample, SampleInput};
 use crate::pipeline::respond;
-use crate::request::Output;
+use crate::request::{Output, PlainHead};
 
 /// Most samples of a folder.
 const MOST: usize = 1000;
@@ -99,12 +99,7 @@ pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, Stri
                 Err(error) => Err(format!("`{}` is not JSON: {error}", answer.display())),
             }
         });
-        let head = SampleHead {
-            method: "POST".to_owned(),
-            path: path.to_owned(),
-            query: String::new(),
-            headers: vec![("content-type".to_owned(), content_type(&file).to_owned())],
-        };
+        let head = PlainHead::post(path, content_type(&file));
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sample = Sample { name, head, input: SampleInput::Body(body), model: None };
         Ok(Golden { sample: Arc::new(sample), expected: expected.transpose()? })

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::Stage;
-use crate::request::Response;
+use crate::request::{Head as _, Response};
 
 fn request(body: &str, headers: &[(&str, &str)], query: &str) -> Request {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-    let head = SampleHead {
+    let head = PlainHead {
         method: "POST".to_owned(),
         path: "/iris".to_owned(),
         query: query.to_owned(),

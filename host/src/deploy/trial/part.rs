@@ -107,7 +107,7 @@ impl Part {
         let sample = || Sample {
             trial: trial.clone(),
             request: request.clone(),
-            outcome: copy(outcome),
+            outcome: outcome.as_ref().cloned().map_err(RequestError::told),
             handler: handler_time(trace),
             crossing: trace.take_crossing(),
         };
@@ -140,12 +140,4 @@ pub(super) fn is_error(outcome: &Outcome) -> bool {
 /// Whether the handler broke its contract or a limit.
 pub(super) fn is_fault(outcome: &Outcome) -> bool {
     outcome.as_ref().is_err_and(|error| error.code.is_fault())
-}
-
-/// What is needed of an outcome to compare it with another.
-fn copy(outcome: &Outcome) -> Outcome {
-    match outcome {
-        Ok(output) => Ok(output.clone()),
-        Err(error) => Err(RequestError::new(error.code, error.stage, error.message.clone())),
-    }
 }

@@ -4,6 +4,8 @@
 //! Invariants: an order runs on the runtime of the requests, not on this listener's, which answers meanwhile; one that was
 //! taken is carried out even if whoever gave it hangs up; no order is taken from a web page.
 
+#![expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
+
 use std::io::Write as _;
 use std::path::Path as FsPath;
 use std::sync::Arc;
@@ -33,6 +35,9 @@ const LARGEST_COMPONENT: usize = 256 << 20;
 /// Longest note, in bytes.
 const LONGEST_NOTE: usize = 200;
 
+/// An answer, or the refusal that stands in its place.
+pub(super) type Answer = Result<Response, Response>;
+
 pub(super) fn router() -> Router<Arc<Served>> {
     Router::new()
         .route("/admin/v1/endpoints", get(list))
@@ -49,13 +54,13 @@ async fn list(State(served): State<Arc<Served>>) -> impl IntoResponse {
     Json(json!({ "endpoints": endpoints }))
 }
 
-async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Response {
-    let Some(endpoint) = find(&served, &name) else { return no_such_endpoint(&name) };
+async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Answer {
+    let endpoint = find(&served, &name)?;
     let mut answer = describe(&endpoint);
     if let Some(answer) = answer.as_object_mut() {
         answer.insert("history".to_owned(), json!(endpoint.history.attempts()));
     }
-    with_etag(Json(answer).into_response(), endpoint.current().digest.as_deref())
+    Ok(with_etag(Json(answer).into_response(), endpoint.current().digest.as_deref()))
 }
 
 fn describe(endpoint: &Endpoint) -> Value {
@@ -148,7 +153,6 @@ pub(super) struct Taken {
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
 impl Taken {
-    #[expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
     pub(super) fn take(
         served: &Served,
         name: &str,
@@ -156,15 +160,20 @@ impl Taken {
         headers: &HeaderMap,
         origin: Origin,
     ) -> Result<Taken, Response> {
-        if let Some(refusal) = from_a_page(headers) {
-            return Err(refusal);
-        }
-        let invalid = |text| refused(StatusCode::BAD_REQUEST, "invalid_input", text);
+        not_from_a_page(headers)?;
         let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
         let wish = Wish::parse(pairs).map_err(invalid)?;
-        let endpoint = find(served, name).ok_or_else(|| no_such_endpoint(name))?;
+        let endpoint = find(served, name)?;
         let order = Order { origin, note: wish.note.clone(), expected: expected(headers) };
         Ok(Taken { endpoint, wish, order })
+    }
+
+    /// The same, if it says no more than why.
+    pub(super) fn only_a_note(self) -> Result<Taken, Response> {
+        match self.wish.persist || !self.wish.models.is_empty() {
+            true => Err(invalid("this order has no parameter but `note=TEXT`".to_owned())),
+            false => Ok(self),
+        }
     }
 }
 
@@ -189,26 +198,18 @@ async fn swap(
     Path(name): Path<String>,
     query: Pairs,
     request: Request,
-) -> Response {
+) -> Answer {
     let headers = request.headers().clone();
-    if let Some(refusal) = from_a_page(&headers) {
-        return refusal;
-    }
+    not_from_a_page(&headers)?;
     // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
-    let plugin = match component(request.into_body()).await {
-        Ok(plugin) => plugin,
-        Err(refusal) => return refusal,
-    };
-    let Taken { endpoint, wish, order } = match Taken::take(&served, &name, query, &headers, Origin::Admin) {
-        Ok(taken) => taken,
-        Err(refusal) => return refusal,
-    };
+    let plugin = component(request.into_body()).await?;
+    let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
     let file = endpoint.config.plugin.clone().filter(|_| wish.persist);
     if wish.persist && file.is_none() {
         let text = format!(
             "endpoint `{name}` is configured without a handler's file, so nothing can be written to it"
         );
-        return refused(StatusCode::CONFLICT, "refused", text);
+        return Err(refused(StatusCode::CONFLICT, "refused", text));
     }
     let change = Change { plugin: Some(plugin.clone()), models: wish.models };
     carry_out(&served, async move {
@@ -226,13 +227,10 @@ async fn reload(
     Path(name): Path<String>,
     query: Pairs,
     headers: HeaderMap,
-) -> Response {
-    let Taken { endpoint, wish, order } = match Taken::take(&served, &name, query, &headers, Origin::Admin) {
-        Ok(taken) => taken,
-        Err(refusal) => return refusal,
-    };
+) -> Answer {
+    let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
     if wish.persist {
-        return refused(StatusCode::BAD_REQUEST, "invalid_input", "`persist` is for a component".to_owned());
+        return Err(invalid("`persist` is for a component".to_owned()));
     }
     carry_out(&served, async move {
         match wish.models.is_empty() {
@@ -248,17 +246,10 @@ async fn rollback(
     Path(name): Path<String>,
     query: Pairs,
     headers: HeaderMap,
-) -> Response {
-    match Taken::take(&served, &name, query, &headers, Origin::Rollback) {
-        Ok(Taken { wish, .. }) if wish.persist || !wish.models.is_empty() => {
-            let text = "a rollback goes back to what there was: it takes `note` only".to_owned();
-            refused(StatusCode::BAD_REQUEST, "invalid_input", text)
-        }
-        Ok(Taken { endpoint, order, .. }) => {
-            carry_out(&served, async move { endpoint.rollback(&order).await }).await
-        }
-        Err(refusal) => refusal,
-    }
+) -> Answer {
+    let taken = Taken::take(&served, &name, query, &headers, Origin::Rollback)?;
+    let Taken { endpoint, order, .. } = taken.only_a_note()?;
+    carry_out(&served, async move { endpoint.rollback(&order).await }).await
 }
 
 /// What an order to load may say beside its path.
@@ -273,32 +264,25 @@ async fn load_model(
     Path((endpoint, model)): Path<(String, String)>,
     query: Result<Query<LoadQuery>, QueryRejection>,
     headers: HeaderMap,
-) -> Response {
-    if let Some(refusal) = from_a_page(&headers) {
-        return refusal;
-    }
-    let Query(LoadQuery { version }) = match query {
-        Ok(query) => query,
-        Err(error) => return refused(StatusCode::BAD_REQUEST, "invalid_input", error.body_text()),
-    };
-    let Some(endpoint) = find(&served, &endpoint) else { return no_such_endpoint(&endpoint) };
+) -> Answer {
+    not_from_a_page(&headers)?;
+    let Query(LoadQuery { version }) = query.map_err(|error| invalid(error.body_text()))?;
+    let endpoint = find(&served, &endpoint)?;
     let order = Order::by(Origin::Admin);
     let loading = async move { endpoint.load_model(&model, version, &order).await };
-    named(carry_out_raw(&served, loading).await, "loaded")
+    named(carry_out_raw(&served, loading).await?, "loaded")
 }
 
 async fn unload_model(
     State(served): State<Arc<Served>>,
     Path((endpoint, model)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Response {
-    if let Some(refusal) = from_a_page(&headers) {
-        return refusal;
-    }
-    let Some(endpoint) = find(&served, &endpoint) else { return no_such_endpoint(&endpoint) };
+) -> Answer {
+    not_from_a_page(&headers)?;
+    let endpoint = find(&served, &endpoint)?;
     let order = Order::by(Origin::Admin);
     let unloading = async move { endpoint.unload_model(&model, &order).await };
-    named(carry_out_raw(&served, unloading).await, "unloaded")
+    named(carry_out_raw(&served, unloading).await?, "unloaded")
 }
 
 /// Why an order was not carried out.
@@ -330,24 +314,21 @@ pub(super) async fn carry_out_raw<T: Send + 'static, E: Into<Refusal> + Send + '
 pub(super) async fn carry_out<E: Into<Refusal> + Send + 'static>(
     served: &Served,
     order: impl Future<Output = Result<Swapped, E>> + Send + 'static,
-) -> Response {
-    match carry_out_raw(served, order).await {
-        Ok(swapped) => {
-            let digest = swapped.digest.clone();
-            with_etag(Json(swapped).into_response(), digest.as_deref())
-        }
-        Err(refusal) => refusal.into_response(),
-    }
+) -> Answer {
+    let swapped = carry_out_raw(served, order).await?;
+    let digest = swapped.digest.clone();
+    Ok(with_etag(Json(swapped).into_response(), digest.as_deref()))
 }
 
 /// The answer to an order that has a word of its own for what it did.
-fn named(outcome: Result<Swapped, Refusal>, done: &str) -> Response {
-    match outcome {
-        Ok(swapped) => {
-            let outcome = if swapped.is_new() { done } else { swapped.outcome };
-            Json(json!({ "outcome": outcome, "generation": swapped.generation })).into_response()
-        }
-        Err(refusal) => refusal.into_response(),
+fn named(swapped: Swapped, done: &str) -> Answer {
+    let outcome = if swapped.is_new() { done } else { swapped.outcome };
+    Ok(Json(json!({ "outcome": outcome, "generation": swapped.generation })).into_response())
+}
+
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Response {
+        refusal.into_response()
     }
 }
 
@@ -402,17 +383,22 @@ async fn persist(plugin: Bytes, file: std::path::PathBuf) -> Result<(), Refusal>
 
 /// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
 /// and says with every one where the page came from; the operator's tools do not.
-pub(in crate::server) fn from_a_page(headers: &HeaderMap) -> Option<Response> {
-    let text = "orders from web pages are not taken".to_owned();
-    headers.contains_key(ORIGIN).then(|| refused(StatusCode::FORBIDDEN, "forbidden", text))
+pub(in crate::server) fn not_from_a_page(headers: &HeaderMap) -> Result<(), Response> {
+    let text = "orders from web pages are not taken";
+    match headers.contains_key(ORIGIN) {
+        true => Err(refused(StatusCode::FORBIDDEN, "forbidden", text.to_owned())),
+        false => Ok(()),
+    }
 }
 
-pub(super) fn find(served: &Served, name: &str) -> Option<Arc<Endpoint>> {
-    served.endpoints.iter().find(|endpoint| endpoint.config.name == name).cloned()
+pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Endpoint>, Response> {
+    let endpoint = served.endpoints.iter().find(|endpoint| endpoint.config.name == name).cloned();
+    endpoint
+        .ok_or_else(|| refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`")))
 }
 
-pub(super) fn no_such_endpoint(name: &str) -> Response {
-    refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`"))
+pub(super) fn invalid(text: String) -> Response {
+    refused(StatusCode::BAD_REQUEST, "invalid_input", text)
 }
 
 pub(super) fn refused(status: StatusCode, code: &str, error: String) -> Response {

@@ -7,19 +7,18 @@ use std::sync::Arc;
 
 use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::IntoResponse as _;
 use axum::routing::{post, put};
 use axum::{Json, Router};
 use serde_json::json;
 
 use super::endpoints::{
-    Pairs, Refusal, Taken, carry_out, carry_out_raw, component, expected, find, from_a_page,
-    no_such_endpoint, note, refused,
+    Answer, Pairs, Refusal, Taken, carry_out, carry_out_raw, component, expected, find, invalid,
+    not_from_a_page, note, refused,
 };
-use crate::deploy::error::DeployError;
 use crate::deploy::history::Origin;
 use crate::deploy::swap::Order;
-use crate::deploy::trial::{Report, Terms, parse_share};
+use crate::deploy::trial::{Terms, parse_share};
 use crate::server::Served;
 
 pub(super) fn router() -> Router<Arc<Served>> {
@@ -28,15 +27,12 @@ pub(super) fn router() -> Router<Arc<Served>> {
         .route("/admin/v1/endpoints/{endpoint}/plugin/candidate/promote", post(promote))
 }
 
-async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Response {
-    let Some(endpoint) = find(&served, &name) else { return no_such_endpoint(&name) };
-    match endpoint.trial() {
-        Some(trial) => Json(trial.report()).into_response(),
-        None => {
-            let text = format!("endpoint `{name}` has no handler on trial");
-            refused(StatusCode::NOT_FOUND, "not_found", text)
-        }
-    }
+async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Answer {
+    let trial = find(&served, &name)?.trial().ok_or_else(|| {
+        let text = format!("endpoint `{name}` has no handler on trial");
+        refused(StatusCode::NOT_FOUND, "not_found", text)
+    })?;
+    Ok(Json(trial.report()).into_response())
 }
 
 async fn try_out(
@@ -44,50 +40,32 @@ async fn try_out(
     Path(name): Path<String>,
     query: Pairs,
     request: Request,
-) -> Response {
-    if let Some(refusal) = from_a_page(request.headers()) {
-        return refusal;
-    }
-    let invalid = |text| refused(StatusCode::BAD_REQUEST, "invalid_input", text);
-    let Query(mut pairs) = match query {
-        Ok(query) => query,
-        Err(error) => return invalid(error.body_text()),
-    };
-    let Some(endpoint) = find(&served, &name) else { return no_such_endpoint(&name) };
+) -> Answer {
+    not_from_a_page(request.headers())?;
+    let Query(mut pairs) = query.map_err(|error| invalid(error.body_text()))?;
+    let endpoint = find(&served, &name)?;
     let mut order = Order { expected: expected(request.headers()), ..Order::by(Origin::Admin) };
     for (_, text) in pairs.extract_if(.., |(name, _)| name == "note") {
-        match note(&text) {
-            Ok(note) => order.note = Some(note),
-            Err(text) => return invalid(text),
-        }
+        order.note = Some(note(&text).map_err(invalid)?);
     }
-    let plugin = match component(request.into_body()).await {
-        Ok(plugin) => plugin,
-        Err(refusal) => return refusal,
-    };
-    let parameters = || pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let plugin = component(request.into_body()).await?;
     // Without a component the order is about the candidate that there is.
     if plugin.is_empty() {
         let share = match pairs.as_slice() {
             [(name, share)] if name == "share" => parse_share(share),
             _ => None,
         };
-        let Some(share) = share else {
-            return invalid(
-                "without a component the order is `share=SHARE`, more than 0 and at most 1".to_owned(),
-            );
-        };
-        return report(endpoint.set_share(share).map(|trial| trial.report()).map_err(Refusal::from));
+        let share = share.ok_or_else(|| {
+            invalid("without a component the order is `share=SHARE`, more than 0 and at most 1".to_owned())
+        })?;
+        let trial = endpoint.set_share(share).map_err(Refusal::from)?;
+        return Ok(Json(trial.report()).into_response());
     }
-    let terms = match Terms::parse(parameters()) {
-        Ok(terms) => terms,
-        Err(text) => return invalid(text),
-    };
-    let trying = async move {
-        let trial = endpoint.try_out(plugin, terms, &order).await?;
-        Ok::<_, DeployError>(trial.report())
-    };
-    report(carry_out_raw(&served, trying).await)
+    let parameters = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let terms = Terms::parse(parameters).map_err(invalid)?;
+    let trying = async move { endpoint.try_out(plugin, terms, &order).await };
+    let trial = carry_out_raw(&served, trying).await?;
+    Ok(Json(trial.report()).into_response())
 }
 
 async fn promote(
@@ -95,14 +73,10 @@ async fn promote(
     Path(name): Path<String>,
     query: Pairs,
     headers: HeaderMap,
-) -> Response {
-    match Taken::take(&served, &name, query, &headers, Origin::Admin) {
-        Ok(Taken { wish, .. }) if wish.persist || !wish.models.is_empty() => only_a_note(),
-        Ok(Taken { endpoint, order, .. }) => {
-            carry_out(&served, async move { endpoint.promote(&order).await }).await
-        }
-        Err(refusal) => refusal,
-    }
+) -> Answer {
+    let taken = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
+    let Taken { endpoint, order, .. } = taken.only_a_note()?;
+    carry_out(&served, async move { endpoint.promote(&order).await }).await
 }
 
 async fn end(
@@ -110,29 +84,11 @@ async fn end(
     Path(name): Path<String>,
     query: Pairs,
     headers: HeaderMap,
-) -> Response {
-    let Taken { endpoint, wish, order } = match Taken::take(&served, &name, query, &headers, Origin::Admin) {
-        Ok(taken) => taken,
-        Err(refusal) => return refusal,
-    };
-    if wish.persist || !wish.models.is_empty() {
-        return only_a_note();
-    }
-    let dropped = endpoint.drop_candidate(&order);
-    let outcome = if dropped.is_some() { "dropped" } else { "unchanged" };
+) -> Answer {
+    let taken = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
+    let Taken { endpoint, order, .. } = taken.only_a_note()?;
+    let outcome = if endpoint.drop_candidate(&order).is_some() { "dropped" } else { "unchanged" };
     let current = endpoint.current();
-    Json(json!({ "outcome": outcome, "generation": current.number, "digest": current.digest }))
-        .into_response()
-}
-
-fn only_a_note() -> Response {
-    let text = "this order has no parameter but `note=TEXT`".to_owned();
-    refused(StatusCode::BAD_REQUEST, "invalid_input", text)
-}
-
-fn report(outcome: Result<Report, Refusal>) -> Response {
-    match outcome {
-        Ok(report) => Json(report).into_response(),
-        Err(refusal) => refusal.into_response(),
-    }
+    let answer = json!({ "outcome": outcome, "generation": current.number, "digest": current.digest });
+    Ok(Json(answer).into_response())
 }

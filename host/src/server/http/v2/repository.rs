@@ -51,7 +51,7 @@ pub(super) async fn index(asked: Asked, body: Body) -> Response {
 
 /// `POST /v2/repository/models/{model}/load`.
 pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Body) -> Response {
-    if let Some(refusal) = admin::from_a_page(&headers) {
+    if let Err(refusal) = admin::not_from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {
@@ -69,7 +69,7 @@ pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Body) -> Respon
 
 /// `POST /v2/repository/models/{model}/unload`.
 pub(super) async fn unload(asked: Asked, headers: HeaderMap, body: Body) -> Response {
-    if let Some(refusal) = admin::from_a_page(&headers) {
+    if let Err(refusal) = admin::not_from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {

@@ -1,0 +1,21 @@
+//! Rules for text that comes from outside.
+//!
+//! Place in the flow: wherever such a text is checked or kept; depends on nothing.
+
+/// Longest text that is kept of somebody's own words, in bytes.
+const LONGEST: usize = 4 << 10;
+
+/// Whether `name` is a token, as names of headers are (RFC 9110, section 5.6.2).
+pub fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Somebody's own words, of a length that a response, a log line and a list can bear.
+pub fn cut(mut text: String) -> String {
+    if text.len() > LONGEST {
+        text.truncate(text.floor_char_boundary(LONGEST));
+        text.push('…');
+    }
+    text
+}
