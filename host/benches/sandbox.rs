@@ -21,6 +21,10 @@ use host::request::{Form, Input, PlainHead, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
 
+/// The host's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The seeds' first flower.
 const FLOWER: &[u8] = br#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
 /// Bytes of an image, 224 × 224 pixels of three colours, and of the FP32 tensor made of it.
@@ -101,11 +105,15 @@ async fn run() -> anyhow::Result<()> {
     let config = Config { cache_dir: Some(cache.path().join("cache")), ..Config::default() };
     let cached = Sandbox::new(&config, 8)?;
     let (bytes_of_iris, facts) = (read("iris-wasm")?, facts("iris-wasm", Isolation::Worker, "null")?);
-    measure("load iris, compiled and in the cache, to its first instance", async || {
-        Plugin::load(&cached, bytes_of_iris.clone(), facts.clone()).await?;
-        Ok(())
-    })
-    .await?;
+    let mut times = Vec::with_capacity(BATCHES);
+    for _ in 0..BATCHES {
+        let start = Instant::now();
+        let plugin = Plugin::load(&cached, bytes_of_iris.clone(), facts.clone()).await?;
+        times.push(start.elapsed().as_secs_f64() * 1e6);
+        // What it takes to get rid of it, nobody waits for.
+        drop(plugin);
+    }
+    report("load iris, compiled and in the cache, to its first instance", times);
 
     let mut buffer = vec![0u8; TENSOR];
     measure("602,112 bytes: plain memcpy", async || {
@@ -146,10 +154,15 @@ async fn measure(name: &str, mut operation: impl AsyncFnMut() -> anyhow::Result<
         }
         batches.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(calls));
     }
-    batches.sort_by(f64::total_cmp);
-    let at = |rank: usize| batches.get(rank).copied().unwrap_or(f64::NAN);
-    println!("{name:<64} {:>10.2} {:>10.2} {:>10.2}", at(BATCHES / 2), at(0), at(BATCHES * 9 / 10));
+    report(name, batches);
     Ok(())
+}
+
+/// Prints what [`BATCHES`] took, in microseconds.
+fn report(name: &str, mut times: Vec<f64>) {
+    times.sort_by(f64::total_cmp);
+    let at = |rank: usize| times.get(rank).copied().unwrap_or(f64::NAN);
+    println!("{name:<64} {:>10.2} {:>10.2} {:>10.2}", at(BATCHES / 2), at(0), at(BATCHES * 9 / 10));
 }
 
 /// Loads `target/components/NAME.wasm` with the default limits.

@@ -9,7 +9,8 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{Hash as _, Hasher};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -21,6 +22,8 @@ use wasmtime::component::Component;
 const FORMAT: &[u8; 8] = b"mhcode01";
 /// Bytes before an entry's machine code: the format and the seal.
 const HEADER: usize = FORMAT.len() + blake3::OUT_LEN;
+/// What is read at a time: more than the hash needs to be fast, less than a core's own cache.
+const CHUNK: usize = 64 << 10;
 /// The file that holds the key of the seals.
 const KEY: &str = "key";
 /// What the name of an entry ends with.
@@ -104,8 +107,14 @@ impl Cache {
 
     /// What only a holder of the key can write before `code`. The entry's name is sealed in, so that none passes for another.
     fn seal(&self, id: &blake3::Hash, code: &[u8]) -> blake3::Hash {
+        self.hasher(id).update(code).finalize()
+    }
+
+    /// The seal's beginning; the code follows.
+    fn hasher(&self, id: &blake3::Hash) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        hasher.update(FORMAT).update(id.as_bytes()).update(code).finalize()
+        hasher.update(FORMAT).update(id.as_bytes());
+        hasher
     }
 
     /// The entry called `id`; `None` if there is none.
@@ -114,17 +123,15 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        let mut entry = Vec::new();
-        file.read_to_end(&mut entry)?;
-        let Some(code) = self.code(id, &entry) else {
+        let Some(code) = self.code(id, &mut file)? else {
             wasmtime::bail!("it is not as this host wrote it");
         };
         #[expect(unsafe_code, reason = "machine code that this cache wrote")]
         // SAFETY: `code` must be what `Component::serialize` made. It is, unchanged: its seal is one that only holders of the key can
         // make, and the key and the folder are readable and writable by this user alone, who can run what code they like anyway.
-        // `code` is this process's own copy, checked and not read again. That it is of this version of wasmtime, with these
-        // settings and for this processor, its sealed name says, and `deserialize` checks it once more.
-        let component = unsafe { Component::deserialize(engine, code)? };
+        // `code` is this process's own copy, which nobody else writes to. That it is of this version of wasmtime, with these
+        // settings and for this processor, its sealed name says, and wasmtime checks it once more.
+        let component = unsafe { Component::deserialize_file(engine, path_of(&code))? };
         let now = SystemTime::now();
         let used = file.metadata()?.modified()?;
         if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
@@ -134,12 +141,22 @@ impl Cache {
         Ok(Some(component))
     }
 
-    /// The machine code in an entry, if it is what this cache wrote under this name.
-    fn code<'a>(&self, id: &blake3::Hash, entry: &'a [u8]) -> Option<&'a [u8]> {
-        let (header, code) = entry.split_at_checked(HEADER)?;
-        let seal: [u8; blake3::OUT_LEN] = header.strip_prefix(FORMAT)?.try_into().ok()?;
+    /// A copy of the machine code in an entry, if it is what this cache wrote under this name. A file, because wasmtime can map that:
+    /// of a component of megabytes a request touches a part.
+    fn code(&self, id: &blake3::Hash, entry: &mut File) -> io::Result<Option<File>> {
+        let (mut header, mut code) = (Vec::with_capacity(HEADER), memory_file()?);
+        Read::take(&mut *entry, HEADER as u64).read_to_end(&mut header)?;
+        let mut hasher = self.hasher(id);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            let length = entry.read(&mut chunk)?;
+            let Some(read @ [_, ..]) = chunk.get(..length) else { break };
+            hasher.update(read);
+            code.write_all(read)?;
+        }
+        let seal = header.strip_prefix(FORMAT).and_then(|seal| <[u8; blake3::OUT_LEN]>::try_from(seal).ok());
         // Compared in constant time.
-        (self.seal(id, code) == seal).then_some(code)
+        Ok(seal.is_some_and(|seal| hasher.finalize() == seal).then_some(code))
     }
 
     fn write(&self, id: &blake3::Hash, component: &Component) -> wasmtime::Result<()> {
@@ -266,6 +283,20 @@ fn make_key(folder: &Path, path: &Path) -> io::Result<()> {
 /// A file for this user only, removed unless it is given its name.
 fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
+}
+
+/// An empty file that has no name and is nobody else's.
+fn memory_file() -> io::Result<File> {
+    #[cfg(target_os = "linux")]
+    return Ok(rustix::fs::memfd_create(c"compiled component", rustix::fs::MemfdFlags::CLOEXEC)?.into());
+    #[cfg(not(target_os = "linux"))]
+    tempfile::tempfile()
+}
+
+/// Where this process finds a file that it has open.
+fn path_of(file: &File) -> PathBuf {
+    let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
+    Path::new(folder).join(file.as_raw_fd().to_string())
 }
 
 /// What wasmtime writes into a [`Hasher`], as a digest that tells more than 64 bits.
