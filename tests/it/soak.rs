@@ -130,12 +130,12 @@ fn a_thousand_swaps_in_a_minute() {
 #[test]
 #[ignore = "takes minutes: make soak"]
 fn a_shadow_costs_next_to_nothing() {
-    const PAIRS: usize = 10;
+    const PAIRS: usize = 30;
     let host = Host::with(Some(&component("tests/version_a")), Some(&model("add")), &["--name", "e"]);
     let candidate = version("tests/version_a", 1);
     let url = format!("{}/admin/v1/endpoints/e/plugin/candidate", host.admin);
     let check = |reply: &e2e::Reply| assert_eq!(reply.status, 200);
-    let window = || under_load(&host.url, "/e", check, || thread::sleep(Duration::from_secs(3)));
+    let window = || under_load(&host.url, "/e", check, || thread::sleep(Duration::from_millis(1000)));
     window();
     let mut shares = Vec::new();
     for _ in 0..PAIRS {

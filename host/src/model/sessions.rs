@@ -30,6 +30,7 @@ use super::engine::Session;
 use super::queue::{Job, Queue};
 use super::schedule::Batching;
 use super::{ModelError, Prediction, batch, shares, warm_up};
+use crate::priority::{Priority, step_back};
 use crate::shard;
 use crate::tensor::{Signature, Tensor};
 
@@ -44,9 +45,6 @@ const STALLED: Duration = Duration::from_millis(2);
 
 /// A model whose runs take this long is one for which nobody waits in milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
-
-/// How far runners of slow models step back: about a tenth of a core beside a thread that does not (`sched(7)`).
-const SLOW_NICENESS: i32 = 10;
 
 /// All sessions of one model, and the requests that wait for them.
 #[derive(Debug)]
@@ -165,7 +163,7 @@ impl Sessions {
         while let Some(jobs) = self.queue.take() {
             let slow = self.typical.load(Ordering::Relaxed) >= nanoseconds(SLOW);
             if slow && self.cores.is_some() && !stepped_back {
-                step_back();
+                step_back(Priority::Low);
                 stepped_back = true;
             }
             let _share = self.cores.filter(|_| slow).map(shares::begin);
@@ -250,14 +248,6 @@ impl Sessions {
         };
         // Two runs that end together may lose one measurement, which does no harm.
         self.typical.store(next, Ordering::Relaxed);
-    }
-}
-
-/// Lowers the calling thread's own priority. Elsewhere than on Linux this would lower the process's.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, SLOW_NICENESS) {
-        tracing::debug!(%error, "a slow model runs at full priority");
     }
 }
 

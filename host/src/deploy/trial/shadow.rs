@@ -20,11 +20,8 @@ use super::part::{is_error, is_fault};
 use crate::deploy::compare::{self, Outcome};
 use crate::error::{Code, Stage};
 use crate::pipeline::trace::{Crossing, Trace};
+use crate::priority::{Priority, step_back};
 use crate::request::Request;
-
-/// Lowest there is: of a busy machine it gets about a hundredth.
-#[cfg(target_os = "linux")]
-const NICENESS: i32 = 19;
 
 /// A trial's way to its thread.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl Shadows {
         let (samples, mut taken) = mpsc::unbounded_channel::<(Sample, OwnedSemaphorePermit)>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         std::thread::Builder::new().name("shadow".to_owned()).spawn(move || {
-            step_back();
+            step_back(Priority::Idle);
             runtime.block_on(async move {
                 while let Some((sample, place)) = taken.recv().await {
                     tokio::spawn(async move {
@@ -147,12 +144,4 @@ fn was_starved((since, used): (Instant, Option<Duration>)) -> bool {
 fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
-}
-
-/// Lowers the calling thread's own priority. Elsewhere than on Linux this would lower the process's.
-fn step_back() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICENESS) {
-        tracing::debug!(%error, "shadows run at full priority");
-    }
 }
