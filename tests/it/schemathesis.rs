@@ -54,7 +54,8 @@ fn schemathesis_finds_nothing_in_models_without_handlers() {
         "strid",
     ];
     let config: String = names.iter().map(|name| endpoint(name, None, Some(name))).collect();
-    finds_nothing(&Host::configured(&config));
+    let alike = "[[split]]\npath = '/alike'\nendpoints = { add = 1 }\n";
+    finds_nothing(&Host::configured(&format!("{config}{alike}")));
 }
 
 #[test]
@@ -74,6 +75,8 @@ fn schemathesis_finds_nothing_in_handlers() {
         // These two take what the document says: one reads the model's JSON, the other anything.
         endpoint("post", Some("tests/post_only"), Some("iris_dyn")),
         endpoint("echo", Some("tests/echo"), None),
+        "[[split]]\npath = '/unlike'\nendpoints = { undeclared-iris = 1, undeclared-pre = 1, echo = 1 }\n"
+            .to_owned(),
     ];
     finds_nothing(&Host::configured(&endpoints.concat()));
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use e2e::{Host, Reply, agent, component, request, try_request};
+use serde_json::json;
 
 /// Endpoints `a` and `b` that sign with their letters, and what else the file says.
 fn serve(more: &str) -> Host {
@@ -34,6 +35,16 @@ fn requests_are_spread_by_weight() {
     assert_eq!((signed(&host.post("/a", "{}")), signed(&host.post("/b", "{}"))), ("a".into(), "b".into()));
     let described = host.get("/both").json();
     assert_eq!((&described["endpoints"]["a"], &described["endpoints"]["b"]), (&90.into(), &10.into()));
+    let documented = &host.get("/openapi.json").json()["paths"]["/both"];
+    assert_eq!(
+        documented["post"]["description"],
+        "One of these endpoints answers, by weight: `a` (90), `b` (10)."
+    );
+    assert_eq!(
+        documented["post"]["responses"],
+        host.get("/openapi.json").json()["paths"]["/a"]["post"]["responses"]
+    );
+    assert_eq!(documented["get"]["tags"], json!(["a", "b"]));
     assert_eq!(host.request("PUT", "/both", &[], b"").status, 405);
     assert_eq!(
         host.request("OPTIONS", "/both", &[], b"").status,
@@ -72,4 +83,6 @@ fn each_endpoint_keeps_its_keys() {
         request(method, &format!("{}/s", host.url), &[("authorization", "Bearer secret")], b"{}").status
     };
     assert_eq!((with_key("POST"), with_key("GET")), (200, 200));
+    let documented = &host.get("/openapi.json").json()["paths"]["/s"]["post"];
+    assert!(documented["responses"]["401"].is_object() && documented["security"].is_array(), "{documented}");
 }

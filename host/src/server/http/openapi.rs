@@ -12,6 +12,7 @@ mod answers;
 mod endpoint;
 mod oip;
 mod process;
+mod split;
 mod v1;
 mod values;
 
@@ -29,7 +30,8 @@ use crate::server::Served;
 type Paths = Vec<(String, Value)>;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
-const PROTOCOLS: [fn(&Served) -> Paths; 4] = [endpoint::paths, oip::paths, v1::paths, process::paths];
+const PROTOCOLS: [fn(&Served) -> Paths; 5] =
+    [endpoint::paths, split::paths, oip::paths, v1::paths, process::paths];
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
 const PROCESS_TAG: &str = "the server";

@@ -4,6 +4,7 @@
 //! In: an endpoint's current generation. Out: its operations. A declared schema says what it takes; without one, where the
 //! built-in conversion reads the body, the model's signature does; otherwise only its handler knows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -14,7 +15,6 @@ use super::values;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::Code;
 use crate::pipeline::models::Named;
-use crate::plugin::Stages;
 use crate::server::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
@@ -92,45 +92,7 @@ fn reading(endpoint: &Endpoint, operation: &str, what: &str, schema: &Value) -> 
 /// `POST <endpoint>`.
 fn call(endpoint: &Endpoint, current: &Generation, served: &Served) -> Value {
     let name = &endpoint.config.name;
-    let models = &current.models().0;
-    let stages = current.stages();
-    let handler = stages.unwrap_or_default();
-    let reads_json = !handler.pre && !models.is_empty();
-
-    let mut parameters = vec![json!({
-        "name": "debug",
-        "in": "query",
-        "description": "`true` writes what every stage makes of the request to the log of the host; anything else is ignored.",
-        "schema": { "type": "string", "examples": ["true"] },
-    })];
-    if models.len() > 1 {
-        let names: Vec<&str> = models.iter().map(|model| &*model.name).collect();
-        parameters.push(json!({
-            "name": "model",
-            "in": "query",
-            "description": "Which model; the first by itself.",
-            "schema": { "enum": names },
-        }));
-    }
-
-    let mut answers =
-        with_errors(answered(handler, models), &codes(stages.is_some(), models), stages.is_some());
-    if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
-        answers.insert("default".to_owned(), error_free("Whatever the handler decides.", &anything()));
-    }
-    json!({
-        "operationId": format!("{name}.predict"),
-        "tags": [name],
-        "summary": format!("{name}: predict"),
-        "description": description(served, reads_json),
-        "parameters": parameters,
-        "requestBody": request(current, models, reads_json),
-        "responses": answers,
-    })
-}
-
-fn description(served: &Served, reads_json: bool) -> String {
-    let mut text = match reads_json {
+    let mut text = match reads_json(current) {
         true => {
             "The body is the model's input: an object of inputs, or the value itself if there is only one. "
                 .to_owned()
@@ -140,32 +102,93 @@ fn description(served: &Served, reads_json: bool) -> String {
     if served.endpoints.len() == 1 {
         text.push_str("Also at `/` and `/predict`.");
     }
-    text.trim_end().to_owned()
+    operation(&format!("{name}.predict"), &[name], &format!("{name}: predict"), text.trim_end(), &[current])
+}
+
+/// A call that one of these answers.
+pub(super) fn operation(
+    id: &str,
+    tags: &[&str],
+    summary: &str,
+    description: &str,
+    generations: &[&Generation],
+) -> Value {
+    let models: Vec<&Named> = generations.iter().flat_map(|generation| &generation.models().0).collect();
+    let has_handler = generations.iter().any(|generation| generation.stages().is_some());
+    let has_choice = generations.iter().any(|generation| generation.models().0.len() > 1);
+    let mut parameters = vec![json!({
+        "name": "debug",
+        "in": "query",
+        "description": "`true` writes what every stage makes of the request to the log of the host; anything else is ignored.",
+        "schema": { "type": "string", "examples": ["true"] },
+    })];
+    if has_choice {
+        let mut names: Vec<&str> = models.iter().map(|model| &*model.name).collect();
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(*name));
+        parameters.push(json!({
+            "name": "model",
+            "in": "query",
+            "description": "Which model; the first by itself.",
+            "schema": { "enum": names },
+        }));
+    }
+    let body = same(generations, request).unwrap_or_else(
+        || json!({ "description": "What whichever endpoint answers reads.", "content": anything_sent() }),
+    );
+    let ok = same(generations, answered)
+        .unwrap_or_else(|| error_free("What whichever endpoint answers makes.", &anything()));
+    let mut answers = with_errors(ok, &codes(has_handler, !models.is_empty(), has_choice), has_handler);
+    if let (Value::Object(answers), true) = (&mut answers, has_handler) {
+        answers.insert("default".to_owned(), error_free("Whatever the handler decides.", &anything()));
+    }
+    json!({
+        "operationId": id,
+        "tags": tags,
+        "summary": summary,
+        "description": description,
+        "parameters": parameters,
+        "requestBody": body,
+        "responses": answers,
+    })
+}
+
+/// What `of` says of each of them, if it is the same.
+fn same(generations: &[&Generation], of: fn(&Generation) -> Value) -> Option<Value> {
+    let mut all = generations.iter().map(|generation| of(generation));
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
+}
+
+/// Whether the built-in conversion reads the body.
+fn reads_json(generation: &Generation) -> bool {
+    !generation.stages().unwrap_or_default().pre && !generation.models().0.is_empty()
 }
 
 /// What the operation may end in, besides what the handler makes up.
-pub(super) fn codes(has_handler: bool, models: &[Named]) -> Vec<Code> {
+pub(super) fn codes(has_handler: bool, has_model: bool, has_choice: bool) -> Vec<Code> {
     let mut codes =
         vec![Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge, Code::UnsupportedMediaType];
-    if models.len() > 1 {
+    if has_choice {
         codes.push(Code::NotFound);
     }
     if has_handler {
         codes.extend(HANDLER_CODES);
     }
-    if !models.is_empty() {
+    if has_model {
         codes.extend([Code::ModelError, Code::ModelUnloaded]);
     }
     codes.extend([Code::Internal, Code::Overloaded, Code::ShuttingDown, Code::RequestTimeout]);
     codes
 }
 
-fn request(current: &Generation, models: &[Named], reads_json: bool) -> Value {
+fn request(current: &Generation) -> Value {
+    let models = &current.models().0;
     let (schema, example) = match current.schema() {
         Some(schema) => {
             (values::declared(schema, current.stages().is_some_and(|stages| stages.pre)), schema.example())
         }
-        None if reads_json => {
+        None if reads_json(current) => {
             // A handler for tensors gets them as they came, and may want other shapes than its model does.
             let as_they_came = current.stages().is_some_and(|stages| stages.pre_tensors);
             let schemas = models.iter().map(|model| match as_they_came {
@@ -184,11 +207,12 @@ fn request(current: &Generation, models: &[Named], reads_json: bool) -> Value {
 }
 
 /// The answer that all went well with.
-fn answered(handler: Stages, models: &[Named]) -> Value {
+fn answered(current: &Generation) -> Value {
+    let handler = current.stages().unwrap_or_default();
     if handler.post {
         return error_free("The handler's answer.", &anything());
     }
-    let schema = match models {
+    let schema = match current.models().0.as_slice() {
         _ if handler.post_tensors => {
             json!({ "type": "object", "description": "The handler's tensors by name." })
         }

@@ -58,9 +58,8 @@ fn predict(entry: &Entry<'_>, verb: &str) -> Value {
     let stages = current.stages();
     let is_binary = verb == "predict_binary";
     // The path names the model, so there is none to be named wrongly.
-    let codes: Vec<Code> = codes(stages.is_some(), &current.models().0)
+    let codes: Vec<Code> = codes(stages.is_some(), !current.models().0.is_empty(), false)
         .into_iter()
-        .filter(|code| *code != Code::NotFound)
         .chain(is_binary.then_some(Code::PluginBadOutput))
         .collect();
     let any = || json!({ "schema": {} });

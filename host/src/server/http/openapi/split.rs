@@ -1,0 +1,49 @@
+//! Paths that stand for several endpoints.
+//!
+//! Place in the flow: beside it; documents `http/split.rs`. In: the endpoints of a split. Out: its operations, which are what
+//! all of them have in common.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::Paths;
+use super::answers::{json_ok, with_errors};
+use super::endpoint::operation;
+use crate::deploy::{Endpoint, Generation};
+use crate::error::Code;
+use crate::server::Served;
+use crate::server::split::Split;
+
+pub(super) fn paths(served: &Served) -> Paths {
+    served.config.splits.iter().map(|split| (split.path.clone(), item(split, served))).collect()
+}
+
+fn item(split: &Split, served: &Served) -> Value {
+    let named = |name: &str| served.endpoints.iter().find(|endpoint| endpoint.config.name == name);
+    let endpoints: Vec<&Arc<Endpoint>> = split.endpoints.iter().filter_map(|(name, _)| named(name)).collect();
+    let current: Vec<Arc<Generation>> = endpoints.iter().map(|endpoint| endpoint.current()).collect();
+    let current: Vec<&Generation> = current.iter().map(Arc::as_ref).collect();
+    let tags: Vec<&str> = endpoints.iter().map(|endpoint| endpoint.config.name.as_str()).collect();
+    let path = &split.path;
+    let shares: Vec<String> =
+        split.endpoints.iter().map(|(name, weight)| format!("`{name}` ({weight})")).collect();
+    let text = format!("One of these endpoints answers, by weight: {}.", shares.join(", "));
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "endpoints": { "type": "object", "additionalProperties": { "type": "integer", "minimum": 1 } },
+            "message": { "type": "string" },
+        },
+        "required": ["endpoints", "message"],
+    });
+    json!({
+        "post": operation(&format!("{path}.predict"), &tags, &format!("{path}: predict"), &text, &current),
+        "get": {
+            "operationId": format!("{path}.describe"),
+            "tags": tags,
+            "summary": format!("{path}: the endpoints behind it"),
+            "responses": with_errors(json_ok("Endpoints with their weights.", &schema), &[Code::MethodNotAllowed], false),
+        },
+    })
+}
