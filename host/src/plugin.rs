@@ -223,6 +223,26 @@ pub enum LoadError {
     Project(#[from] ProjectError),
 }
 
+impl LoadError {
+    /// Whether the component itself is wrong, whatever it is granted and given.
+    pub fn is_of_the_bytes(&self) -> bool {
+        match self {
+            LoadError::NotWasm
+            | LoadError::CoreModule
+            | LoadError::Compile(_)
+            | LoadError::Version { .. }
+            | LoadError::Link(_)
+            | LoadError::NoHandler
+            | LoadError::Export { .. } => true,
+            LoadError::Import { .. }
+            | LoadError::Start(_)
+            | LoadError::Init { .. }
+            | LoadError::Schema(_)
+            | LoadError::Project(_) => false,
+        }
+    }
+}
+
 fn quoted(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
@@ -276,9 +296,14 @@ impl Plugin {
     /// [`LoadError`]. Nothing of a refused component stays behind.
     pub async fn load(sandbox: &Sandbox, bytes: Bytes, facts: Facts) -> Result<Plugin, LoadError> {
         let (engine, component) = (sandbox.clone(), bytes.clone());
-        let prepared = tokio::task::spawn_blocking(move || Plugin::prepare(&engine, &component, facts));
-        let mut plugin = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
-        plugin.shared = init::prepare(sandbox, &bytes, plugin.shared).await?;
+        let schema = facts.schema.clone();
+        let prepared = tokio::task::spawn_blocking(move || {
+            prepare(&engine, &component, facts).map(|shared| (shared, digest(&component)))
+        });
+        let (shared, digest) = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
+        let shared = init::prepare(sandbox, &bytes, shared).await?;
+        let (idle, retired) = (Idle::new(), AtomicBool::new(false));
+        let mut plugin = Plugin { shared, idle, retired, digest, schema };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
@@ -286,37 +311,6 @@ impl Plugin {
         }
         plugin.give_back(first);
         Ok(plugin)
-    }
-
-    /// Everything that needs no guest code to run.
-    fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Plugin, LoadError> {
-        let component = compile(sandbox, bytes)?;
-        let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
-        let exports = Indices::find(&component, &pre)?;
-        if !exports.stages().any() {
-            return Err(LoadError::NoHandler);
-        }
-        let project = facts
-            .project
-            .as_deref()
-            .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
-            .transpose()?
-            .map(Arc::new);
-        Ok(Plugin {
-            idle: Idle::new(),
-            retired: AtomicBool::new(false),
-            schema: facts.schema.clone(),
-            shared: Arc::new(Shared {
-                pre,
-                exports,
-                facts,
-                project,
-                pace: Pace::default(),
-                handles: sandbox.handles,
-                init_in_each: false,
-            }),
-            digest: digest(bytes),
-        })
     }
 
     /// SHA-256 of the component, in hex.
@@ -445,6 +439,24 @@ fn compile(sandbox: &Sandbox, bytes: &[u8]) -> Result<Component, LoadError> {
         Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
         Some(_) => sandbox.component(bytes).map_err(|error| LoadError::Compile(format!("{error:#}"))),
     }
+}
+
+/// Everything that needs no guest code to run.
+fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Arc<Shared>, LoadError> {
+    let component = compile(sandbox, bytes)?;
+    let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
+    let exports = Indices::find(&component, &pre)?;
+    if !exports.stages().any() {
+        return Err(LoadError::NoHandler);
+    }
+    let project = facts
+        .project
+        .as_deref()
+        .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
+        .transpose()?
+        .map(Arc::new);
+    let (pace, handles) = (Pace::default(), sandbox.handles);
+    Ok(Arc::new(Shared { pre, exports, facts, project, pace, handles, init_in_each: false }))
 }
 
 /// SHA-256 in hex: what names a version of a handler.

@@ -19,3 +19,8 @@ pub fn cut(mut text: String) -> String {
     }
     text
 }
+
+/// An error with its hint, on one line.
+pub fn on_one_line(error: &impl ToString) -> String {
+    error.to_string().replace("\n  hint: ", "; hint: ").replace('\n', " ")
+}

@@ -18,6 +18,7 @@ use crate::deploy::{Endpoint, EndpointConfig};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::telemetry::metrics::Metrics;
+use crate::text;
 
 /// Runs the command.
 ///
@@ -37,9 +38,7 @@ pub fn check(overrides: &Overrides) -> Result<(), Failure> {
                 Ok(line) => say(&format!("ok      {name}: {line}"))?,
                 Err(error) => {
                     bad += 1;
-                    // A reason and its hint stand on a line each, elsewhere.
-                    let line = error.to_string().replace("\n  hint: ", "; hint: ").replace('\n', " ");
-                    say(&format!("failed  {name}: {line}"))?;
+                    say(&format!("failed  {name}: {}", text::on_one_line(&error)))?;
                 }
             }
         }

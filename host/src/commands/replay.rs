@@ -52,7 +52,7 @@ pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
                 Ok(recording) => replayer.replay(recording).await,
                 Err(flaw) => Err(ReplayError::Recording(flaw)),
             };
-            if let Err(ReplayError::Component(error)) = outcome {
+            if let Some(error) = outcome.as_ref().err().and_then(ReplayError::of_component) {
                 bail!("`{}` {error}", plugin.display());
             }
             bad += usize::from(!matches!(outcome, Ok(Replayed { verdict: Verdict::Same, .. })));

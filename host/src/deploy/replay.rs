@@ -24,6 +24,7 @@ use crate::plugin::{Facts, Isolation, Lease, Limits, LoadError, Network, Outcome
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
+use crate::text;
 
 /// How long a call may take, unless the recorded one was cut off: the machine may be slower than the one before.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,15 +66,25 @@ pub enum Verdict {
     Diverged(Divergence),
 }
 
-/// Why a recording cannot be replayed. On one line, but for the hints of [`LoadError`].
+/// Why a recording cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The recording.
     #[error("{0}")]
     Recording(Flaw),
-    /// The component, which then can replay none.
-    #[error("the component {0}")]
+    /// The component, with what the recording says it was given; on one line.
+    #[error("the component {}", text::on_one_line(.0))]
     Component(#[from] LoadError),
+}
+
+impl ReplayError {
+    /// Why the component can replay none at all.
+    pub fn of_component(&self) -> Option<&LoadError> {
+        match self {
+            ReplayError::Component(error) if error.is_of_the_bytes() => Some(error),
+            _ => None,
+        }
+    }
 }
 
 impl From<Flaw> for ReplayError {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::error::{Code, RequestError, Stage};
+use crate::json::short_list::short_list;
 use crate::json::{base64, write};
 use crate::pipeline::debug::cut;
 use crate::plugin::tape::Reel;
@@ -61,6 +62,7 @@ pub struct Recording {
 pub struct Handler {
     pub digest: String,
     pub contract: String,
+    #[serde(deserialize_with = "short_list")]
     pub functions: Vec<String>,
     pub isolation: String,
     pub network: String,
@@ -109,6 +111,7 @@ pub enum Body {
 pub struct Tensor {
     pub name: String,
     pub datatype: String,
+    #[serde(deserialize_with = "short_list")]
     pub shape: Vec<u64>,
     #[serde(with = "base64")]
     pub data: Bytes,
@@ -130,6 +133,7 @@ pub struct Signature {
 pub struct TensorSpec {
     pub name: String,
     pub datatype: String,
+    #[serde(deserialize_with = "short_list")]
     pub shape: Vec<Extent>,
 }
 
@@ -424,6 +428,9 @@ mod tests {
     #[test]
     fn whatever_is_read_is_read_or_refused_on_one_line() {
         assert_eq!(read(SMALL.as_bytes()), Ok(()));
+        let long = SMALL.replace("[2,\"N\",null]", &format!("[{}1]", "1,".repeat(32)));
+        let flaw = read(long.as_bytes()).unwrap_err();
+        assert!(flaw.contains("invalid length 33, expected a list of at most 32"), "{flaw}");
         let (mut good, mut bad) = (0, 0);
         let mut attempt = |text: &[u8]| match read(text) {
             Ok(()) => good += 1,
