@@ -11,6 +11,7 @@ pub mod error;
 pub mod gate;
 pub mod history;
 mod models;
+mod persist;
 pub mod record;
 pub mod replay;
 pub mod samples;

@@ -100,6 +100,31 @@ fn what_is_refused_says_at_which_step_and_leaves_the_old_one() {
 }
 
 #[test]
+fn what_cannot_be_written_is_not_published_and_what_cannot_be_read_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sub").join("handler.wasm");
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    fs::copy(component("tests/version_a"), &file).unwrap();
+    let host = serve(&file, &["--no-watch"]);
+    fs::remove_dir_all(file.parent().unwrap()).unwrap();
+    let b = bytes("tests/version_b");
+    for (method, call, body, step, text) in [
+        ("PUT", "plugin?persist=true", b.as_slice(), "persist", "cannot write handler"),
+        ("POST", "reload", b"", "load", "cannot read handler"),
+    ] {
+        let reply = order(&host, method, call, &[], body);
+        let answer = reply.json();
+        assert_eq!((reply.status, answer["step"].as_str()), (409, Some(step)), "{call}: {answer}");
+        assert!(answer["error"].as_str().unwrap().contains(text), "{call}: {answer}");
+        assert_eq!(show(&host)["history"][0]["step"], step);
+        assert_eq!((signature(&host).as_str(), show(&host)["generation"].as_u64()), ("a", Some(1)));
+    }
+    fs::create_dir(file.parent().unwrap()).unwrap();
+    put(&host, "plugin?persist=true", &b);
+    assert_eq!((signature(&host).as_str(), fs::read(&file).unwrap() == b), ("b", true));
+}
+
+#[test]
 fn a_rollback_goes_back_and_forth() {
     let host = serve(&component("tests/version_a"), &["--isolation", "request"]);
     put(&host, "plugin", &bytes("tests/version_b"));
@@ -123,6 +148,9 @@ fn handler_and_model_are_swapped_as_one() {
     let host = Host::with(Some(&iris), Some(folder.path()), &arguments);
     let sample = fs::read_to_string(root().join("examples/iris-wasm/sample.json")).unwrap();
     assert_eq!(host.post("/e", &sample).status, 200);
+    for call in ["models/default/load", "models/default/unload", "reload?model=default:2"] {
+        assert_eq!(order(&host, "POST", call, &[("if-match", "\"0\"")], b"").status, 412, "{call}");
+    }
     // Each alone fits nothing.
     let alone = order(&host, "POST", "reload?model=default:2", &[], b"");
     assert_eq!((alone.status, alone.json()["step"].as_str()), (409, Some("verify")), "{}", alone.text());

@@ -337,6 +337,29 @@ fn another_generation_ends_a_trial() {
 }
 
 #[test]
+fn a_shadow_meets_the_gate_when_it_is_to_serve_and_a_canary_before() {
+    let golden = tempfile::tempdir().unwrap();
+    fs::write(golden.path().join("one.json"), "{}").unwrap();
+    let gate = ["--gate-golden", golden.path().to_str().unwrap()];
+    let host = serve(&component("tests/version_a"), None, &gate);
+    let b = bytes("tests/version_b");
+    let refused = |reply: Reply| {
+        assert_eq!((reply.status, reply.json()["step"].as_str()), (409, Some("gate")), "{}", reply.text());
+        assert_eq!(history(&host)[0]["step"], "gate");
+    };
+    refused(order(&host, "PUT", "?mode=canary&share=1", &b));
+    assert_eq!(order(&host, "GET", "", b"").status, 404);
+
+    try_out(&host, "mode=shadow&share=1", &b);
+    assert_eq!(send(&host, ["{}"], None)[0].json()["post"], "a");
+    wait_until("they are compared", || compared(&host, "differs") == 1);
+    refused(order(&host, "POST", "/promote", b""));
+    // It goes on: what differs may be what was wanted.
+    assert_eq!(send(&host, ["{}"], None)[0].json()["post"], "a");
+    wait_until("they are compared", || compared(&host, "differs") == 2);
+}
+
+#[test]
 fn a_candidate_that_cannot_serve_is_refused_and_so_are_terms_that_make_no_sense() {
     let host = serve(&component("tests/version_a"), None, &[]);
     let b = bytes("tests/version_b");
@@ -362,9 +385,19 @@ fn a_candidate_that_cannot_serve_is_refused_and_so_are_terms_that_make_no_sense(
     }
     let condition = [("if-match", "\"0\"")];
     assert_eq!(request("PUT", &format!("{url}?share=1"), &condition, &b).status, 412);
+    assert_eq!(request("DELETE", &url, &condition, b"").status, 412);
+    try_out(&host, "share=0.5", &b);
+    assert_eq!(request("PUT", &format!("{url}?share=1"), &condition, b"").status, 412);
+    assert_eq!(request("POST", &format!("{url}/promote"), &condition, b"").status, 412);
+    assert_eq!(request("DELETE", &url, &condition, b"").status, 412);
+    assert_eq!(state(&host)["share"], 0.5);
+    assert_eq!(order(&host, "DELETE", "", b"").json()["outcome"], "dropped");
     assert_eq!(order(&host, "POST", "/promote?persist=true", b"").status, 400);
     assert_eq!(order(&host, "DELETE", "", b"").json()["outcome"], "unchanged");
-    assert_eq!(history(&host)[0]["step"], "verify");
+    assert_eq!(
+        (&history(&host)[0]["step"], &history(&host)[1]["step"]),
+        (&"shadow".into(), &"verify".into())
+    );
 }
 
 #[test]

@@ -15,6 +15,16 @@ use crate::plugin::LoadError;
 pub enum DeployError {
     #[error("endpoint `{endpoint}`: cannot read handler `{path}`: {cause}")]
     Read { endpoint: String, path: String, cause: std::io::Error },
+    #[error(
+        "endpoint `{endpoint}`: cannot write handler `{path}`: {cause}\n  hint: without `persist` the handler serves until the \
+         next start"
+    )]
+    Persist { endpoint: String, path: String, cause: std::io::Error },
+    #[error(
+        "endpoint `{endpoint}` is configured without a handler's file, so nothing can be written to it\n  hint: without \
+         `persist` the handler serves until the next start"
+    )]
+    NoFile { endpoint: String },
     #[error("endpoint `{endpoint}`: {handler} {cause}")]
     Load { endpoint: String, handler: String, cause: LoadError },
     #[error("endpoint `{endpoint}`: {cause}")]
@@ -79,8 +89,10 @@ impl DeployError {
             DeployError::Mismatch { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",
             DeployError::Gate { .. } => "gate",
+            DeployError::Persist { .. } => "persist",
             DeployError::Trial { mode, .. } => mode,
             DeployError::Expected { .. }
+            | DeployError::NoFile { .. }
             | DeployError::NoPrevious { .. }
             | DeployError::NoCandidate { .. } => "order",
         }

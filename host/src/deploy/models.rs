@@ -50,18 +50,20 @@ impl Endpoint {
         version: Option<u64>,
         order: &Order,
     ) -> Result<Swapped, DeployError> {
-        self.swap(Change { plugin: None, models: vec![(name.to_owned(), version)] }, order).await
+        let models = vec![(name.to_owned(), version)];
+        self.swap(Change { models, ..Change::default() }, order).await
     }
 
     /// Takes a model out of service: requests for it are refused from now on, those in flight are answered, then its memory
     /// goes back.
     ///
     /// # Errors
-    /// [`DeployError::NoSuchModel`].
+    /// [`DeployError::NoSuchModel`], or the current handler is not the one that the order is about.
     pub async fn unload_model(&self, name: &str, order: &Order) -> Result<Swapped, DeployError> {
         let started = Instant::now();
         let turn = self.swapping.lock().await;
         let old = self.current();
+        self.expect(order, &old)?;
         let place = self.place(name)?;
         let mut models = old.models().clone();
         if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {

@@ -1,7 +1,7 @@
 //! Makes generations: the first at start, later ones when a handler, a model, or both together are replaced.
 //!
 //! ```text
-//! load → verify (contract, imports, types, signature) → init → smoke → gate → publish → the old one drains → and is kept for a rollback
+//! load → verify (contract, imports, types, signature) → init → smoke → gate → [persist] → publish → the old one drains → and is kept for a rollback
 //! ```
 //! In: a [`Change`] and who asked for it, an [`Order`]. Out: the next [`Generation`], or the step that refused it.
 //! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes it,
@@ -21,7 +21,7 @@ use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
 use super::history::{Attempt, Origin, unix_seconds};
 use super::samples::Samples;
-use super::{Endpoint, EndpointConfig, Generation, gate, models, smoke};
+use super::{Endpoint, EndpointConfig, Generation, gate, models, persist, smoke};
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
@@ -40,6 +40,8 @@ pub struct Change {
     pub plugin: Option<Bytes>,
     /// Models to load as their files are now, by name; a number picks one of a folder of versions.
     pub models: Vec<(String, Option<u64>)>,
+    /// Whether the handler is to be in the endpoint's file as well, and serve after a restart.
+    pub persist: bool,
 }
 
 /// Who wants it.
@@ -140,10 +142,25 @@ impl Endpoint {
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
     pub async fn swap(&self, change: Change, order: &Order) -> Result<Swapped, DeployError> {
         let started = Instant::now();
+        let file = match (&self.config.plugin, change.persist) {
+            (Some(path), true) => Some(path),
+            (None, true) => return Err(DeployError::NoFile { endpoint: self.config.name.clone() }),
+            _ => None,
+        };
         let turn = self.swapping.lock().await;
         let old = self.current();
         self.expect(order, &old)?;
-        match self.make(&change, order, &old).await {
+        let made = async {
+            let pipeline = self.make(&change, order, &old).await?;
+            if let Some(pipeline) = &pipeline {
+                self.gate(&old, pipeline).await?;
+            }
+            if let (Some(plugin), Some(path)) = (&change.plugin, file) {
+                persist::write(&self.config.name, plugin.clone(), path).await?;
+            }
+            Ok(pipeline)
+        };
+        match made.await {
             Ok(None) => Ok(Swapped::unchanged(&old)),
             Ok(Some(pipeline)) => Ok(self.publish(&turn, pipeline, order, started)),
             Err(error) => {
@@ -159,14 +176,19 @@ impl Endpoint {
     /// # Errors
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
     pub async fn reload(&self, order: &Order) -> Result<Swapped, DeployError> {
+        let started = Instant::now();
+        let current = self.current();
         let plugin = match &self.config.plugin {
-            Some(path) => Some(read(&self.config, path).await?),
+            Some(path) => {
+                let bytes = read(&self.config, path).await;
+                let noted = |error: &_| self.note(order, started, None, Err(error));
+                Some(bytes.inspect_err(noted)?)
+            }
             None => None,
         };
-        let current = self.current();
         let loaded = current.models().0.iter().filter(|named| named.lane.is_some());
         let models = loaded.map(|named| (named.name.to_string(), None)).collect();
-        self.swap(Change { plugin, models }, order).await
+        self.swap(Change { plugin, models, persist: false }, order).await
     }
 
     /// Goes back to the generation before, which has been kept: nothing is compiled, read or loaded.
@@ -215,7 +237,7 @@ impl Endpoint {
         }
     }
 
-    /// The steps before publishing; `None` if nothing would be another than it is.
+    /// The steps up to the gate; `None` if nothing would be another than it is.
     pub(super) async fn make(
         &self,
         change: &Change,
@@ -243,8 +265,12 @@ impl Endpoint {
         if self.config.smoke {
             smoke::run(&self.config, &pipeline).await?;
         }
-        gate::examine(&self.config, self.samples.as_ref(), &old.pipeline, &pipeline).await?;
         Ok(Some(pipeline))
+    }
+
+    /// The last step before requests get answers of `new`.
+    pub(super) async fn gate(&self, old: &Generation, new: &Pipeline) -> Result<(), DeployError> {
+        gate::examine(&self.config, self.samples.as_ref(), &old.pipeline, new).await
     }
 
     /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.

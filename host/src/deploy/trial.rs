@@ -1,8 +1,8 @@
 //! A handler on trial beside the current generation: a **shadow** sees requests that others answer, a **canary** answers some.
 //!
 //! ```text
-//! order → load → verify → init → smoke → on trial ─┬─ an order, or a canary that has passed → published
-//!                                                  └─ a limit broken, an order, another generation → dropped
+//! order → load → verify → init → smoke → [canary: gate] → on trial ─┬─ an order: [shadow: gate]; a canary that has passed → published
+//!                                                                 └─ a limit broken, an order, another generation → dropped
 //! ```
 //! Place in the flow: [`Endpoint::try_out`] starts one, [`Part`] is a request's part in it, [`follow`] looks after a canary.
 //! Invariants: the candidate runs with the models of the generation that it stands beside, and only as long as that is
@@ -196,13 +196,14 @@ impl Trial {
 
     /// Brings the metrics up to date.
     pub(super) fn count(&self) {
+        // First of all: figures that are older than those that have been told would count for nothing, and then twice.
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let candidate = self.figures.of(Side::Candidate);
         let compared = Compared::ALL.map(|what| (what.name(), self.figures.of_compared(what)));
         let is_canary = self.terms.mode == Mode::Canary;
         let answered =
             [("ok", candidate.requests.saturating_sub(candidate.errors)), ("error", candidate.errors)];
         let answered = answered.into_iter().filter(|_| is_canary);
-        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         for (outcome, now) in answered.chain(compared) {
             let before = counted.insert(outcome, now).unwrap_or_default();
             self.counts.add(self.terms.mode.name(), outcome, now.saturating_sub(before));
@@ -257,9 +258,15 @@ impl Endpoint {
         self.expect(order, &old)?;
         let digest: Arc<str> = crate::plugin::digest(&plugin).into();
         let trial = async {
-            let change = Change { plugin: Some(plugin.clone()), models: Vec::new() };
+            let change = Change { plugin: Some(plugin.clone()), ..Change::default() };
             let pipeline = match self.make(&change, order, &old).await? {
-                Some(pipeline) => pipeline,
+                Some(pipeline) => {
+                    // Nobody gets an answer of a shadow: before it is published is early enough.
+                    if terms.mode == Mode::Canary {
+                        self.gate(&old, &pipeline).await?;
+                    }
+                    pipeline
+                }
                 // The very handler that serves, compared with itself, shows what a trial costs.
                 None => {
                     let loaded =
@@ -340,11 +347,12 @@ impl Endpoint {
         })
     }
 
-    /// Gives the candidate another share, which is held until an order.
+    /// Gives the candidate another share, which is held until another order.
     ///
     /// # Errors
-    /// [`DeployError::NoCandidate`].
-    pub fn set_share(&self, share: f64) -> Result<Arc<Trial>, DeployError> {
+    /// [`DeployError::NoCandidate`], or the current handler is not the one that the order is about.
+    pub fn set_share(&self, share: f64, order: &Order) -> Result<Arc<Trial>, DeployError> {
+        self.expect(order, &self.current())?;
         let trial = self.trial().ok_or_else(|| self.no_candidate())?;
         trial.enter(vec![share], 0, None);
         Ok(trial)
@@ -367,21 +375,29 @@ impl Endpoint {
             return Err(self.no_candidate());
         }
         let candidate = trial.candidate.load();
+        let took = SystemTime::now().duration_since(candidate.published).unwrap_or_default();
+        let started = Instant::now().checked_sub(took).unwrap_or_else(Instant::now);
+        if trial.terms.mode == Mode::Shadow {
+            let passed = self.gate(&self.current(), &candidate.pipeline).await;
+            passed.inspect_err(|error| self.note(order, started, candidate.digest.clone(), Err(error)))?;
+        }
         if !self.take(trial) {
             return Err(self.no_candidate());
         }
-        let took = SystemTime::now().duration_since(candidate.published).unwrap_or_default();
-        let started = Instant::now().checked_sub(took).unwrap_or_else(Instant::now);
         Ok(self.publish(&turn, candidate.pipeline.clone(), order, started))
     }
 
-    /// Drops the candidate; `None` if there is none.
-    pub fn drop_candidate(&self, order: &Order) -> Option<Arc<Trial>> {
-        let trial = self.trial()?;
-        self.take(&trial).then(|| {
-            self.ended(&trial, order, "an order");
-            trial
-        })
+    /// Drops the candidate, if there is one; whether there was.
+    ///
+    /// # Errors
+    /// The current handler is not the one that the order is about.
+    pub fn drop_candidate(&self, order: &Order) -> Result<bool, DeployError> {
+        self.expect(order, &self.current())?;
+        let trial = self.trial().filter(|trial| self.take(trial));
+        if let Some(trial) = &trial {
+            self.ended(trial, order, "an order");
+        }
+        Ok(trial.is_some())
     }
 
     /// Another generation is about to be published: who stands beside the old one has nobody to be compared with.

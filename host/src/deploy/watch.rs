@@ -89,7 +89,7 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
         served = FileStamp(now);
         let outcome = match read {
             Ok(bytes) => {
-                let change = Change { plugin: Some(bytes.into()), models: Vec::new() };
+                let change = Change { plugin: Some(bytes.into()), ..Change::default() };
                 let swapped = endpoint.swap(change, &Order::by(Origin::Watch)).await;
                 swapped.map(drop).map_err(|error| error.to_string())
             }

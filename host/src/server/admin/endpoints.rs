@@ -6,8 +6,6 @@
 
 #![expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
 
-use std::io::Write as _;
-use std::path::Path as FsPath;
 use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
@@ -204,22 +202,8 @@ async fn swap(
     // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
     let plugin = component(request.into_body()).await?;
     let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
-    let file = endpoint.config.plugin.clone().filter(|_| wish.persist);
-    if wish.persist && file.is_none() {
-        let text = format!(
-            "endpoint `{name}` is configured without a handler's file, so nothing can be written to it"
-        );
-        return Err(refused(StatusCode::CONFLICT, "refused", text));
-    }
-    let change = Change { plugin: Some(plugin.clone()), models: wish.models };
-    carry_out(&served, async move {
-        let swapped = endpoint.swap(change, &order).await?;
-        match file {
-            Some(file) => persist(plugin, file).await.map(|()| swapped),
-            None => Ok(swapped),
-        }
-    })
-    .await
+    let change = Change { plugin: Some(plugin), models: wish.models, persist: wish.persist };
+    carry_out(&served, async move { endpoint.swap(change, &order).await }).await
 }
 
 async fn reload(
@@ -235,7 +219,7 @@ async fn reload(
     carry_out(&served, async move {
         match wish.models.is_empty() {
             true => endpoint.reload(&order).await,
-            false => endpoint.swap(Change { plugin: None, models: wish.models }, &order).await,
+            false => endpoint.swap(Change { models: wish.models, ..Change::default() }, &order).await,
         }
     })
     .await
@@ -268,7 +252,7 @@ async fn load_model(
     not_from_a_page(&headers)?;
     let Query(LoadQuery { version }) = query.map_err(|error| invalid(error.body_text()))?;
     let endpoint = find(&served, &endpoint)?;
-    let order = Order::by(Origin::Admin);
+    let order = Order { expected: expected(&headers), ..Order::by(Origin::Admin) };
     let loading = async move { endpoint.load_model(&model, version, &order).await };
     named(carry_out_raw(&served, loading).await?, "loaded")
 }
@@ -280,7 +264,7 @@ async fn unload_model(
 ) -> Answer {
     not_from_a_page(&headers)?;
     let endpoint = find(&served, &endpoint)?;
-    let order = Order::by(Origin::Admin);
+    let order = Order { expected: expected(&headers), ..Order::by(Origin::Admin) };
     let unloading = async move { endpoint.unload_model(&model, &order).await };
     named(carry_out_raw(&served, unloading).await?, "unloaded")
 }
@@ -288,8 +272,6 @@ async fn unload_model(
 /// Why an order was not carried out.
 pub(super) enum Refusal {
     Deploy(DeployError),
-    /// It was published, and its file could not be written.
-    Persist(String),
     /// A defect of this host.
     Lost,
 }
@@ -301,9 +283,9 @@ impl From<DeployError> for Refusal {
 }
 
 /// Carries an order out to its end, whatever becomes of this request.
-pub(super) async fn carry_out_raw<T: Send + 'static, E: Into<Refusal> + Send + 'static>(
+pub(super) async fn carry_out_raw<T: Send + 'static>(
     served: &Served,
-    order: impl Future<Output = Result<T, E>> + Send + 'static,
+    order: impl Future<Output = Result<T, DeployError>> + Send + 'static,
 ) -> Result<T, Refusal> {
     match served.runtime.spawn(order).await {
         Ok(outcome) => outcome.map_err(Into::into),
@@ -311,9 +293,9 @@ pub(super) async fn carry_out_raw<T: Send + 'static, E: Into<Refusal> + Send + '
     }
 }
 
-pub(super) async fn carry_out<E: Into<Refusal> + Send + 'static>(
+pub(super) async fn carry_out(
     served: &Served,
-    order: impl Future<Output = Result<Swapped, E>> + Send + 'static,
+    order: impl Future<Output = Result<Swapped, DeployError>> + Send + 'static,
 ) -> Answer {
     let swapped = carry_out_raw(served, order).await?;
     let digest = swapped.digest.clone();
@@ -336,9 +318,6 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let error = match self {
             Refusal::Deploy(error) => error,
-            Refusal::Persist(text) => {
-                return refused(StatusCode::INTERNAL_SERVER_ERROR, "not_persisted", text);
-            }
             Refusal::Lost => {
                 let text = "the order came to no end; the log says why".to_owned();
                 return refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", text);
@@ -355,30 +334,6 @@ impl IntoResponse for Refusal {
         let body = json!({ "error": error.to_string(), "code": code, "step": error.step() });
         (status, Json(body)).into_response()
     }
-}
-
-/// Writes the handler that was published to the endpoint's file: the whole of it or nothing, whenever the process ends.
-async fn persist(plugin: Bytes, file: std::path::PathBuf) -> Result<(), Refusal> {
-    let write = move || -> std::io::Result<()> {
-        let folder =
-            file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(FsPath::new("."));
-        let mut beside = tempfile::Builder::new().prefix(".modelhost-").tempfile_in(folder)?;
-        beside.write_all(&plugin)?;
-        if let Ok(metadata) = std::fs::metadata(&file) {
-            beside.as_file().set_permissions(metadata.permissions())?;
-        }
-        beside.as_file().sync_all()?;
-        beside.persist(&file)?;
-        // The name is on disk when its folder is.
-        std::fs::File::open(folder)?.sync_all()
-    };
-    let written = tokio::task::spawn_blocking(write).await;
-    let written = written.unwrap_or_else(|error| Err(std::io::Error::other(error)));
-    written.map_err(|error| {
-        Refusal::Persist(format!(
-            "the handler serves, but its file could not be written: {error}; after a restart the old one would serve"
-        ))
-    })
 }
 
 /// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,

@@ -58,7 +58,7 @@ async fn try_out(
         let share = share.ok_or_else(|| {
             invalid("without a component the order is `share=SHARE`, more than 0 and at most 1".to_owned())
         })?;
-        let trial = endpoint.set_share(share).map_err(Refusal::from)?;
+        let trial = endpoint.set_share(share, &order).map_err(Refusal::from)?;
         return Ok(Json(trial.report()).into_response());
     }
     let parameters = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
@@ -87,7 +87,8 @@ async fn end(
 ) -> Answer {
     let taken = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
     let Taken { endpoint, order, .. } = taken.only_a_note()?;
-    let outcome = if endpoint.drop_candidate(&order).is_some() { "dropped" } else { "unchanged" };
+    let dropped = endpoint.drop_candidate(&order).map_err(Refusal::from)?;
+    let outcome = if dropped { "dropped" } else { "unchanged" };
     let current = endpoint.current();
     let answer = json!({ "outcome": outcome, "generation": current.number, "digest": current.digest });
     Ok(Json(answer).into_response())
