@@ -31,6 +31,7 @@ use self::breaker::{Breaker, Policy};
 use self::history::History;
 use self::samples::Samples;
 use self::trial::{Part, Trial};
+use self::watch::FileStamp;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
@@ -176,6 +177,8 @@ pub struct Endpoint {
     trial: ArcSwapOption<Trial>,
     /// Held while a new generation is made, so that two never race.
     swapping: tokio::sync::Mutex<()>,
+    /// The handler's file as an order has written it last: nothing that the watch has to swap in.
+    written: ArcSwapOption<FileStamp>,
     /// Wakes who brings the generation before back.
     opened: Notify,
     /// What became of every attempt to publish another.

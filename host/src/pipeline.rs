@@ -186,7 +186,7 @@ impl Pipeline {
                 Err(failure) => failure,
             },
         };
-        let inputs = trace.bypass.inputs(failure, model, request).await?;
+        let inputs = Box::pin(trace.bypass.inputs(failure, model, request)).await?;
         Ok((None, Outcome::Next(inputs)))
     }
 
@@ -199,7 +199,8 @@ impl Pipeline {
         let Some(plugin) = &self.plugin else { return Ok(None) };
         let signature = model.map(Lane::signature);
         match trace.tape() {
-            Some(tape) => plugin.lend_taped(request, signature, tape).await.map(Some),
+            // Boxed, as what follows from a failure is: they are rare, and every request's future would be as large.
+            Some(tape) => Box::pin(plugin.lend_taped(request, signature, tape)).await.map(Some),
             None => plugin.lend(request, signature, self.keep).await.map(Some),
         }
     }
@@ -216,7 +217,7 @@ async fn infer(
     let Some(model) = model else { return Ok(inputs) };
     let prediction = match runtime {
         None => in_time(request, Stage::Infer, model.infer(inputs)).await?,
-        Some(runtime) => in_time(request, Stage::Infer, model.infer_on(runtime, inputs)).await?,
+        Some(runtime) => in_time(request, Stage::Infer, Box::pin(model.infer_on(runtime, inputs))).await?,
     };
     let prediction = prediction.map_err(model_error)?;
     trace.ran(prediction.queued, prediction.shared);

@@ -224,8 +224,8 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Whether the component itself is wrong, whatever it is granted and given.
-    pub fn is_of_the_bytes(&self) -> bool {
+    /// Whether nothing could help that the component is granted or given: limits, metadata, the network.
+    pub fn is_final(&self) -> bool {
         match self {
             LoadError::NotWasm
             | LoadError::CoreModule
@@ -233,12 +233,12 @@ impl LoadError {
             | LoadError::Version { .. }
             | LoadError::Link(_)
             | LoadError::NoHandler
-            | LoadError::Export { .. } => true,
+            | LoadError::Export { .. }
+            | LoadError::Project(_) => true,
             LoadError::Import { .. }
             | LoadError::Start(_)
             | LoadError::Init { .. }
-            | LoadError::Schema(_)
-            | LoadError::Project(_) => false,
+            | LoadError::Schema(_) => false,
         }
     }
 }
@@ -346,7 +346,8 @@ impl Plugin {
             Some(instance) => instance,
             None => {
                 let end = request.deadline;
-                self.fresh(Some(end)).await.map_err(|error| error.in_request(end))?
+                // Boxed: it is large, and with an idle instance it never comes to be.
+                Box::pin(self.fresh(Some(end))).await.map_err(|error| error.in_request(end))?
             }
         };
         instance.begin(request, signature);

@@ -124,6 +124,34 @@ fn what_cannot_be_written_is_not_published_and_what_cannot_be_read_is_told() {
     assert_eq!((signature(&host).as_str(), fs::read(&file).unwrap() == b), ("b", true));
 }
 
+/// What an order has written to the file is not swapped in once more, over what came after it.
+#[test]
+fn the_watch_leaves_alone_what_an_order_has_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = ["e", "clock"].map(|name| folder.path().join(format!("{name}.wasm")));
+    let mut config = String::new();
+    for (name, file) in ["e", "clock"].iter().zip(&files) {
+        fs::copy(component("tests/version_a"), file).unwrap();
+        config.push_str(&format!("[[endpoint]]\nname = '{name}'\nplugin = '{}'\n", file.display()));
+    }
+    let host = Host::configured(&config);
+    put(&host, "plugin?persist=true", &bytes("tests/version_b"));
+    assert_eq!(order(&host, "POST", "rollback", &[], b"").status, 200);
+    // The other file is looked at as often. Once it has been swapped in twice, this one has had its time too.
+    for version in ["tests/version_b", "tests/version_a"] {
+        let before = host.endpoint("clock")["generation"].as_u64().unwrap();
+        fs::copy(component(version), &files[1]).unwrap();
+        wait_until("the other file is swapped in", || {
+            host.endpoint("clock")["generation"].as_u64().unwrap() > before
+        });
+    }
+    assert_eq!((signature(&host).as_str(), show(&host)["generation"].as_u64()), ("a", Some(3)));
+    // What somebody else writes is swapped in as ever.
+    fs::write(&files[0], version("tests/version_b", 1)).unwrap();
+    wait_until("the file is swapped in", || signature(&host) == "b");
+    assert_eq!(show(&host)["history"][0]["origin"], "watch");
+}
+
 #[test]
 fn a_rollback_goes_back_and_forth() {
     let host = serve(&component("tests/version_a"), &["--isolation", "request"]);

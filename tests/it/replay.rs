@@ -194,6 +194,17 @@ fn what_somebody_tampered_with_is_one_clear_line() {
         *changed.pointer_mut(path).unwrap_or_else(|| panic!("no `{path}` in {original:#}")) = value;
         serde_json::to_vec(&changed).unwrap()
     };
+    // What one of them says of the handler's limits is no reason to leave the others.
+    let (starved, sound) = (folder.path().join("1.json"), folder.path().join("2.json"));
+    fs::write(&starved, set("/handler/memory", json!(1))).unwrap();
+    fs::write(&sound, &whole).unwrap();
+    fs::remove_file(&file).unwrap();
+    let (code, lines, stderr) = replay(folder.path(), &plugin, &[]);
+    assert_eq!((code, lines.len()), (1, 2), "{lines:#?} {stderr}");
+    assert!(lines[0].starts_with("unusable  ") && lines[0].contains("1.json: the component "), "{lines:#?}");
+    assert!(lines[1].starts_with("same "), "{lines:#?}");
+    fs::remove_file(starved).unwrap();
+    fs::remove_file(sound).unwrap();
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let huge = json!(u64::MAX);
     for (content, expected) in [

@@ -30,7 +30,7 @@ const INSTANCES: usize = 4;
 /// Runs the command.
 ///
 /// # Errors
-/// The component cannot be loaded, there is no recording, or one is not the same.
+/// The component cannot be loaded at all, there is no recording, or one is not the same.
 pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
     let _logs = start_logs(&logs::Config { filter: "warn".to_owned(), ..logs::Config::default() })?;
     let mut files = Vec::new();

@@ -1,7 +1,7 @@
 //! The gate: nothing is published that answers otherwise than what it replaces.
 //!
-//! Place in the flow: the step of a swap between smoke test and publishing; at the start, for answers that files expect; and
-//! in `host diff`.
+//! Place in the flow: the step of a swap between smoke test and publishing, of a canary before its first answer, of a shadow when
+//! it is promoted; at the start, for answers that files expect; and in `host diff`.
 //! In:   the last requests of the endpoint ([`samples`]), and files of the operator's ([`golden`]).
 //! Out:  a [`Report`], or [`DeployError::Gate`] with it.
 //!

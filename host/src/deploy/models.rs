@@ -63,7 +63,7 @@ impl Endpoint {
         let started = Instant::now();
         let turn = self.swapping.lock().await;
         let old = self.current();
-        self.expect(order, &old)?;
+        self.expect(order, old.digest.as_deref())?;
         let place = self.place(name)?;
         let mut models = old.models().clone();
         if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {

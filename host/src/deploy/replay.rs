@@ -42,6 +42,8 @@ pub struct Replayer {
     instances: Instances,
     /// As the last recording wanted it; most want the same.
     loaded: Option<Arc<Plugin>>,
+    /// With what it could not be loaded last, and why: that takes as long every time.
+    failed: Option<(Facts, Flaw)>,
 }
 
 /// What a replay came to.
@@ -81,7 +83,7 @@ impl ReplayError {
     /// Why the component can replay none at all.
     pub fn of_component(&self) -> Option<&LoadError> {
         match self {
-            ReplayError::Component(error) if error.is_of_the_bytes() => Some(error),
+            ReplayError::Component(error) if error.is_final() => Some(error),
             _ => None,
         }
     }
@@ -102,7 +104,7 @@ impl Replayer {
         bounds: Bounds,
         instances: Instances,
     ) -> Replayer {
-        Replayer { sandbox, component, project, bounds, instances, loaded: None }
+        Replayer { sandbox, component, project, bounds, instances, loaded: None, failed: None }
     }
 
     /// Runs one recorded request again.
@@ -193,19 +195,26 @@ impl Replayer {
     }
 
     async fn load(&mut self, facts: Facts) -> Result<Arc<Plugin>, ReplayError> {
-        let fits = |plugin: &&Arc<Plugin>| {
-            let loaded = plugin.facts();
-            loaded.metadata == facts.metadata
-                && loaded.network == facts.network
-                && loaded.limits == facts.limits
-        };
-        if let Some(plugin) = self.loaded.as_ref().filter(fits) {
+        if let Some(plugin) = self.loaded.as_ref().filter(|plugin| alike(plugin.facts(), &facts)) {
             return Ok(plugin.clone());
         }
-        let plugin = Arc::new(Plugin::load(&self.sandbox, self.component.clone(), facts).await?);
-        self.loaded = Some(plugin.clone());
-        Ok(plugin)
+        if let Some((_, flaw)) = self.failed.as_ref().filter(|(failed, _)| alike(failed, &facts)) {
+            return Err(flaw.clone().into());
+        }
+        match Plugin::load(&self.sandbox, self.component.clone(), facts.clone()).await {
+            Ok(plugin) => Ok(self.loaded.insert(Arc::new(plugin)).clone()),
+            Err(error) => {
+                let error = ReplayError::Component(error);
+                self.failed = Some((facts, error.to_string()));
+                Err(error)
+            }
+        }
     }
+}
+
+/// Whether what a recording says that the component was given is the same.
+fn alike(one: &Facts, other: &Facts) -> bool {
+    one.metadata == other.metadata && one.network == other.network && one.limits == other.limits
 }
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {

@@ -126,6 +126,7 @@ impl Endpoint {
             previous: ArcSwapOption::empty(),
             trial: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
+            written: ArcSwapOption::empty(),
             opened: Default::default(),
             history: Default::default(),
             recorder: None,
@@ -142,33 +143,9 @@ impl Endpoint {
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
     pub async fn swap(&self, change: Change, order: &Order) -> Result<Swapped, DeployError> {
         let started = Instant::now();
-        let file = match (&self.config.plugin, change.persist) {
-            (Some(path), true) => Some(path),
-            (None, true) => return Err(DeployError::NoFile { endpoint: self.config.name.clone() }),
-            _ => None,
-        };
         let turn = self.swapping.lock().await;
-        let old = self.current();
-        self.expect(order, &old)?;
-        let made = async {
-            let pipeline = self.make(&change, order, &old).await?;
-            if let Some(pipeline) = &pipeline {
-                self.gate(&old, pipeline).await?;
-            }
-            if let (Some(plugin), Some(path)) = (&change.plugin, file) {
-                persist::write(&self.config.name, plugin.clone(), path).await?;
-            }
-            Ok(pipeline)
-        };
-        match made.await {
-            Ok(None) => Ok(Swapped::unchanged(&old)),
-            Ok(Some(pipeline)) => Ok(self.publish(&turn, pipeline, order, started)),
-            Err(error) => {
-                let digest = change.plugin.as_deref().map(plugin::digest).map(Arc::from);
-                self.note(order, started, digest.or_else(|| old.digest.clone()), Err(&error));
-                Err(error)
-            }
-        }
+        self.expect(order, self.current().digest.as_deref())?;
+        self.change(&turn, change, order, started).await
     }
 
     /// Reads the handler's file and loads the models there are, all as the files are now, and makes one generation of them.
@@ -177,7 +154,9 @@ impl Endpoint {
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
     pub async fn reload(&self, order: &Order) -> Result<Swapped, DeployError> {
         let started = Instant::now();
+        let turn = self.swapping.lock().await;
         let current = self.current();
+        self.expect(order, current.digest.as_deref())?;
         let plugin = match &self.config.plugin {
             Some(path) => {
                 let bytes = read(&self.config, path).await;
@@ -188,7 +167,43 @@ impl Endpoint {
         };
         let loaded = current.models().0.iter().filter(|named| named.lane.is_some());
         let models = loaded.map(|named| (named.name.to_string(), None)).collect();
-        self.swap(Change { plugin, models, persist: false }, order).await
+        self.change(&turn, Change { plugin, models, persist: false }, order, started).await
+    }
+
+    /// All steps, for whoever's turn it is.
+    async fn change(
+        &self,
+        turn: &MutexGuard<'_, ()>,
+        change: Change,
+        order: &Order,
+        started: Instant,
+    ) -> Result<Swapped, DeployError> {
+        let file = match (&self.config.plugin, change.persist) {
+            (Some(path), true) => Some(path),
+            (None, true) => return Err(DeployError::NoFile { endpoint: self.config.name.clone() }),
+            _ => None,
+        };
+        let old = self.current();
+        let made = async {
+            let pipeline = self.make(&change, order, &old).await?;
+            if let Some(pipeline) = &pipeline {
+                self.gate(&old, pipeline).await?;
+            }
+            if let (Some(plugin), Some(path)) = (&change.plugin, file) {
+                let written = persist::write(&self.config.name, plugin.clone(), path).await?;
+                self.written.store(Some(Arc::new(written)));
+            }
+            Ok(pipeline)
+        };
+        match made.await {
+            Ok(None) => Ok(Swapped::unchanged(&old)),
+            Ok(Some(pipeline)) => Ok(self.publish(turn, pipeline, order, started)),
+            Err(error) => {
+                let digest = change.plugin.as_deref().map(plugin::digest).map(Arc::from);
+                self.note(order, started, digest.or_else(|| old.digest.clone()), Err(&error));
+                Err(error)
+            }
+        }
     }
 
     /// Goes back to the generation before, which has been kept: nothing is compiled, read or loaded.
@@ -199,7 +214,7 @@ impl Endpoint {
         let started = Instant::now();
         let turn = self.swapping.lock().await;
         let old = self.current();
-        self.expect(order, &old)?;
+        self.expect(order, old.digest.as_deref())?;
         // Another generation has come in between: it has done nothing wrong yet.
         let is_needed = order.origin != Origin::Breaker || old.breaker.as_ref().is_some_and(Breaker::is_open);
         let Some(previous) = self.previous.load_full().filter(|_| is_needed) else {
@@ -225,8 +240,9 @@ impl Endpoint {
         self.previous.load_full()
     }
 
-    pub(super) fn expect(&self, order: &Order, current: &Generation) -> Result<(), DeployError> {
-        let found = current.digest.as_deref().unwrap_or_default();
+    /// Whether an order is about the handler of this digest.
+    pub(super) fn expect(&self, order: &Order, found: Option<&str>) -> Result<(), DeployError> {
+        let found = found.unwrap_or_default();
         match &order.expected {
             Some(expected) if expected != found => Err(DeployError::Expected {
                 endpoint: self.config.name.clone(),

@@ -255,7 +255,7 @@ impl Endpoint {
         let started = Instant::now();
         let _turn = self.swapping.lock().await;
         let old = self.current();
-        self.expect(order, &old)?;
+        self.expect(order, old.digest.as_deref())?;
         let digest: Arc<str> = crate::plugin::digest(&plugin).into();
         let trial = async {
             let change = Change { plugin: Some(plugin.clone()), ..Change::default() };
@@ -352,8 +352,9 @@ impl Endpoint {
     /// # Errors
     /// [`DeployError::NoCandidate`], or the current handler is not the one that the order is about.
     pub fn set_share(&self, share: f64, order: &Order) -> Result<Arc<Trial>, DeployError> {
-        self.expect(order, &self.current())?;
-        let trial = self.trial().ok_or_else(|| self.no_candidate())?;
+        let trial = self.trial();
+        self.expect_beside(order, trial.as_deref())?;
+        let trial = trial.ok_or_else(|| self.no_candidate())?;
         trial.enter(vec![share], 0, None);
         Ok(trial)
     }
@@ -369,7 +370,10 @@ impl Endpoint {
 
     async fn publish_candidate(&self, trial: &Arc<Trial>, order: &Order) -> Result<Swapped, DeployError> {
         let turn = self.swapping.lock().await;
-        self.expect(order, &self.current())?;
+        self.expect(order, self.current().digest.as_deref())?;
+        if !self.trial().is_some_and(|now| Arc::ptr_eq(&now, trial)) {
+            return Err(self.no_candidate());
+        }
         // While this waited for its turn the candidate answered on, and an order may have come.
         if order.origin == Origin::Canary && !matches!(trial.verdict(), Verdict::Publish) {
             return Err(self.no_candidate());
@@ -392,12 +396,21 @@ impl Endpoint {
     /// # Errors
     /// The current handler is not the one that the order is about.
     pub fn drop_candidate(&self, order: &Order) -> Result<bool, DeployError> {
-        self.expect(order, &self.current())?;
-        let trial = self.trial().filter(|trial| self.take(trial));
+        let trial = self.trial();
+        self.expect_beside(order, trial.as_deref())?;
+        let trial = trial.filter(|trial| self.take(trial));
         if let Some(trial) = &trial {
             self.ended(trial, order, "an order");
         }
         Ok(trial.is_some())
+    }
+
+    /// Whether an order is about the handler that a candidate stands beside.
+    fn expect_beside(&self, order: &Order, trial: Option<&Trial>) -> Result<(), DeployError> {
+        match trial {
+            Some(trial) => self.expect(order, trial.current.as_deref()),
+            None => self.expect(order, self.current().digest.as_deref()),
+        }
     }
 
     /// Another generation is about to be published: who stands beside the old one has nobody to be compared with.

@@ -35,12 +35,13 @@ struct Stamp {
 
 impl Stamp {
     async fn of(path: &Path) -> Option<Stamp> {
-        let metadata = tokio::fs::metadata(path).await.ok()?;
-        Some(Stamp {
-            modified: metadata.modified().ok(),
-            length: metadata.len(),
-            identity: identity(&metadata),
-        })
+        tokio::fs::metadata(path).await.ok().as_ref().map(Stamp::from)
+    }
+}
+
+impl From<&Metadata> for Stamp {
+    fn from(metadata: &Metadata) -> Stamp {
+        Stamp { modified: metadata.modified().ok(), length: metadata.len(), identity: identity(metadata) }
     }
 }
 
@@ -63,6 +64,12 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
         let now = Stamp::of(&path).await;
         if now == served.0 {
             changed = None;
+            continue;
+        }
+        let written = endpoint.written.load();
+        if written.as_deref().is_some_and(|written| written.0 == now) {
+            // An order has put this there, and it was published then; what serves now may be another one, on purpose.
+            (served, changed) = (FileStamp(now), None);
             continue;
         }
         let since = match changed {
@@ -117,6 +124,12 @@ pub async fn reload(endpoints: Vec<Arc<Endpoint>>, mut asked: mpsc::Receiver<()>
 /// A file's state at some moment, to be compared with a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileStamp(Option<Stamp>);
+
+impl From<&Metadata> for FileStamp {
+    fn from(metadata: &Metadata) -> FileStamp {
+        FileStamp(Some(metadata.into()))
+    }
+}
 
 impl FileStamp {
     /// The file's state now.

@@ -129,7 +129,7 @@ impl Cache {
         #[expect(unsafe_code, reason = "machine code that this cache wrote")]
         // SAFETY: `code` must be what `Component::serialize` made. It is, unchanged: its seal is one that only holders of the key can
         // make, and the key and the folder are readable and writable by this user alone, who can run what code they like anyway.
-        // `code` is this process's own copy, which nobody else writes to. That it is of this version of wasmtime, with these
+        // `code` is this process's own copy, which nobody can write to any more. That it is of this version of wasmtime, with these
         // settings and for this processor, its sealed name says, and wasmtime checks it once more.
         let component = unsafe { Component::deserialize_file(engine, path_of(&code))? };
         let now = SystemTime::now();
@@ -149,12 +149,16 @@ impl Cache {
         let mut hasher = self.hasher(id);
         let mut chunk = vec![0; CHUNK];
         loop {
-            let length = entry.read(&mut chunk)?;
+            let length = match entry.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                length => length?,
+            };
             let Some(read @ [_, ..]) = chunk.get(..length) else { break };
             hasher.update(read);
             code.write_all(read)?;
         }
         let seal = header.strip_prefix(FORMAT).and_then(|seal| <[u8; blake3::OUT_LEN]>::try_from(seal).ok());
+        make_final(&code)?;
         // Compared in constant time.
         Ok(seal.is_some_and(|seal| hasher.finalize() == seal).then_some(code))
     }
@@ -285,12 +289,29 @@ fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
 }
 
-/// An empty file that has no name and is nobody else's.
+/// An empty file that has no name.
 fn memory_file() -> io::Result<File> {
     #[cfg(target_os = "linux")]
-    return Ok(rustix::fs::memfd_create(c"compiled component", rustix::fs::MemfdFlags::CLOEXEC)?.into());
+    {
+        use rustix::fs::{MemfdFlags, memfd_create};
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        Ok(memfd_create(c"compiled component", flags)?.into())
+    }
     #[cfg(not(target_os = "linux"))]
     tempfile::tempfile()
+}
+
+/// Sees to it that nobody writes to a [`memory_file`] any more: not this process, nor one that finds it among its open files.
+fn make_final(file: &File) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{SealFlags, fcntl_add_seals};
+        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
+        fcntl_add_seals(file, seals)?;
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
+    Ok(())
 }
 
 /// Where this process finds a file that it has open.

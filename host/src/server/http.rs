@@ -120,14 +120,15 @@ impl Site {
         let came_from_banana = request.headers().contains_key(X_BANANA_REQUEST_ID);
         let call = is_post.then(|| self.calls.get(path)).flatten();
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
+        // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
         let mut response = match (call, models) {
             (Some(callee), _) => call::call(callee.target(request.headers()), request).await,
-            (None, Some(served)) => v2::infer(served, request).await,
+            (None, Some(served)) => Box::pin(v2::infer(served, request)).await,
             (None, None) => {
                 let id = call::request_id(request.headers());
                 // Whoever asks for the id further in is to find this one.
                 call::insert(request.headers_mut(), X_REQUEST_ID, &id);
-                let Ok(mut response) = self.router.clone().call(request).await;
+                let Ok(mut response) = Box::pin(self.router.clone().call(request)).await;
                 call::insert(response.headers_mut(), X_REQUEST_ID, &id);
                 response
             }

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use axum::routing::{MethodRouter, get};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::server::Served;
 
@@ -31,7 +31,7 @@ type Paths = Vec<(String, Value)>;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
 const PROTOCOLS: [fn(&Served) -> Paths; 5] =
-    [endpoint::paths, split::paths, oip::paths, v1::paths, process::paths];
+    [split::paths, endpoint::paths, oip::paths, v1::paths, process::paths];
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
 const PROCESS_TAG: &str = "the server";
@@ -54,10 +54,12 @@ fn document(served: &Served) -> Value {
         .map(|endpoint| &*endpoint.config.name)
         .collect();
     for (path, mut item) in PROTOCOLS.iter().flat_map(|protocol| protocol(served)) {
-        for operation in item.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        for (method, operation) in item.as_object_mut().into_iter().flatten() {
             let names = operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            if names.into_iter().any(|name| locked.contains(&name)) {
-                answers::lock(operation);
+            let is_locked: Vec<bool> = names.map(|name| locked.contains(&name)).collect();
+            if is_locked.contains(&true) {
+                // Who is sent to an endpoint without keys needs none. What is told of several needs those of all.
+                answers::lock(operation, method == "post" && is_locked.contains(&false));
             }
         }
         paths.entry(path).or_insert(item);

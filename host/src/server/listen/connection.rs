@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use atomic_waker::AtomicWaker;
@@ -158,8 +158,15 @@ impl Connection {
 
     /// Waits until more is wished than this.
     async fn wish_beyond(&self, known: u8) -> u8 {
-        std::future::poll_fn(|context| {
-            self.woken.register(context.waker());
+        let mut registered: Option<Waker> = None;
+        std::future::poll_fn(move |context| {
+            // A waker stays until a wish takes it. The first wish ends this waiting, so until then it need not be left again by every
+            // poll, of which each request has a few. Later a wake may be that of a wish which is known already.
+            let stays = registered.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
+            if known != GO_ON || !stays {
+                self.woken.register(context.waker());
+                registered = Some(context.waker().clone());
+            }
             let wish = self.wish.load(Ordering::Acquire);
             if wish > known { Poll::Ready(wish) } else { Poll::Pending }
         })

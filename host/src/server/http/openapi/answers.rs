@@ -87,10 +87,11 @@ fn error(status: u16, codes: &[Code]) -> Value {
 /// The name of the one way to present a key.
 const BEARER: &str = "bearer";
 
-/// Says of an operation that it wants a key.
-pub(super) fn lock(operation: &mut Value) {
+/// Says of an operation that it wants a key; `or_none`: not always.
+pub(super) fn lock(operation: &mut Value, or_none: bool) {
     let Value::Object(operation) = operation else { return };
-    operation.insert("security".to_owned(), json!([{ BEARER: [] }]));
+    let security = if or_none { json!([{ BEARER: [] }, {}]) } else { json!([{ BEARER: [] }]) };
+    operation.insert("security".to_owned(), security);
     if let Some(Value::Object(answers)) = operation.get_mut("responses") {
         let (status, _) = status::of(Code::Unauthorized);
         let status = status.as_u16();
