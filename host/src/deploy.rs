@@ -218,8 +218,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// `unauthorized`, counted already.
-    pub fn admit(&self, presented: Presented<'_>) -> Result<(), RequestError> {
-        if self.config.keys.admit(presented) {
+    pub fn admit<'a>(&self, shown: impl FnOnce() -> Presented<'a>) -> Result<(), RequestError> {
+        if self.config.keys.admit(shown) {
             return Ok(());
         }
         self.metrics.error(Code::Unauthorized);
@@ -231,8 +231,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// `unauthorized` or `overloaded`, counted already.
-    pub fn knock(&self, presented: Presented<'_>) -> Result<Visit<'_>, RequestError> {
-        self.admit(presented)?;
+    pub fn knock<'a>(&self, shown: impl FnOnce() -> Presented<'a>) -> Result<Visit<'_>, RequestError> {
+        self.admit(shown)?;
         let guest = self.door.knock().inspect_err(|refusal| self.metrics.error(refusal.code))?;
         Ok(Visit { endpoint: self, counted: false, _guest: guest })
     }

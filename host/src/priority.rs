@@ -18,7 +18,7 @@ pub enum Priority {
 pub fn step_back(to: Priority) {
     #[cfg(target_os = "linux")]
     if let Err(error) = linux::step_back(to) {
-        tracing::debug!(%error, "a thread that may wait runs at full priority");
+        tracing::debug!(%error, "a thread that may wait cannot step back as far as it should");
     }
     #[cfg(not(target_os = "linux"))]
     let _ = to;

@@ -379,8 +379,7 @@ impl Endpoint {
             return Err(self.no_candidate());
         }
         let candidate = trial.candidate.load();
-        let took = SystemTime::now().duration_since(candidate.published).unwrap_or_default();
-        let started = Instant::now().checked_sub(took).unwrap_or_else(Instant::now);
+        let started = begun(&candidate);
         if trial.terms.mode == Mode::Shadow {
             let passed = self.gate(&self.current(), &candidate.pipeline).await;
             passed.inspect_err(|error| self.note(order, started, candidate.digest.clone(), Err(error)))?;
@@ -432,8 +431,7 @@ impl Endpoint {
         if let Some(plugin) = &candidate.pipeline.plugin {
             plugin.retire();
         }
-        let took = SystemTime::now().duration_since(candidate.published).unwrap_or_default();
-        let started = Instant::now().checked_sub(took).unwrap_or_else(Instant::now);
+        let started = begun(&candidate);
         let error = self.ended_by(trial.terms.mode, reason.to_owned());
         tracing::warn!(plugin.digest = candidate.digest.as_deref(), origin = order.origin.name(), "{error}");
         self.note(order, started, candidate.digest.clone(), Err(&error));
@@ -446,6 +444,12 @@ impl Endpoint {
     fn no_candidate(&self) -> DeployError {
         DeployError::NoCandidate { endpoint: self.config.name.clone() }
     }
+}
+
+/// When a candidate was put on trial.
+fn begun(candidate: &Generation) -> Instant {
+    let since = SystemTime::now().duration_since(candidate.published).unwrap_or_default();
+    Instant::now().checked_sub(since).unwrap_or_else(Instant::now)
 }
 
 /// Looks after a canary until it is published, ended or gone.

@@ -99,7 +99,7 @@ impl Served {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
-        entry.endpoint.admit(presented)?;
+        entry.endpoint.admit(|| presented)?;
         if let Some(wanted) = version.filter(|wanted| !wanted.is_empty()) {
             let served = entry.version();
             if wanted != served {

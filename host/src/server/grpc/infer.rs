@@ -34,7 +34,7 @@ pub(super) async fn infer(
     let endpoint = entry.endpoint;
     let failed = |error| failure::status(error, call, served, Some(&endpoint.config.name));
     let limits = &endpoint.config.limits;
-    let visit = endpoint.knock(call.presented()).map_err(failed)?;
+    let visit = endpoint.knock(|| call.presented()).map_err(failed)?;
     let wanted = std::mem::take(&mut message.outputs);
     let id = std::mem::take(&mut message.id);
     let input = match contents::input(message, &wanted, limits.body) {

@@ -86,7 +86,7 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
         headers.remove("grpc-accept-encoding");
     }
     let is_stream = STREAMS.contains(&request.uri().path());
-    let is_known = intake.keys.admit(presented(request.headers()));
+    let is_known = intake.keys.admit(|| presented(request.headers()));
     let watched = |body| Body::new(Watched { is_stream, is_known, ..Watched::new(body, intake, arrived) });
     next.run(request.map(watched)).await
 }

@@ -95,10 +95,7 @@ pub(super) async fn serve(
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    // Headers are looked at for keys where keys are wanted.
-    let shown =
-        if endpoint.config.keys.is_empty() { Presented::default() } else { presented(&parts.headers) };
-    let visit = endpoint.knock(shown)?;
+    let visit = endpoint.knock(|| presented(&parts.headers))?;
     let body = match receive(&mut parts, body, limits.body, deadline).await {
         Ok(Some(body)) => body,
         // The client is gone. `visit`, dropped here, counts it as such, and nobody will read this.

@@ -52,7 +52,7 @@ pub(super) async fn signature(State(target): State<Arc<Target>>, headers: Header
 
 /// What is answered to who may not know.
 fn refusal(target: &Target, headers: &HeaderMap) -> Option<Response> {
-    let error = target.endpoint.admit(call::presented(headers)).err()?;
+    let error = target.endpoint.admit(|| call::presented(headers)).err()?;
     let name = Some(target.endpoint.config.name.as_str());
     Some(error::respond(error, &call::request_id(headers), &target.served, name, Instant::now()))
 }

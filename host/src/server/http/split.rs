@@ -58,7 +58,7 @@ pub(super) async fn routed(State(several): State<Arc<Several>>, request: Request
 pub(super) async fn describe(State(several): State<Arc<Several>>, headers: HeaderMap) -> Response {
     for target in std::iter::once(&several.first).chain(&several.others) {
         // Who may not know of one of them is not told of any.
-        if let Err(failure) = target.endpoint.admit(call::presented(&headers)) {
+        if let Err(failure) = target.endpoint.admit(|| call::presented(&headers)) {
             let name = Some(target.endpoint.config.name.as_str());
             return error::respond(
                 failure,
