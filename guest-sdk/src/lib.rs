@@ -41,6 +41,12 @@ pub use half::{bf16, f16};
 pub use multipart::Part;
 pub use tensor::{Element, Rows, TensorError};
 
+// What Rust uses anyway. Named here it is compiled together with the handler, and half of what stands between a `Vec` and the C
+// library goes away.
+#[cfg(all(feature = "allocator", target_family = "wasm"))]
+#[global_allocator]
+static ALLOCATOR: std::alloc::System = std::alloc::System;
+
 /// A handler: what happens to a request before and after the model.
 ///
 /// One value of it lives in every instance of the component, and an instance serves one request at a time, from

@@ -9,6 +9,7 @@
 //! the machine was doing. Nothing is compared with a limit: performance.md's floors were measured elsewhere.
 #![expect(clippy::print_stdout, reason = "the table is this program's output")]
 
+use std::ffi::c_void;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +17,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use host::plugin::{Config, Facts, Isolation, Keep, Limits, Network, Outcome, Plugin, Sandbox};
+use host::plugin::{Binary, Config, Facts, Isolation, Keep, Limits, Network, Outcome, Plugin, Sandbox};
 use host::request::{Form, Input, PlainHead, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
 
-/// The host's.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+/// The host's allocator, see its `main.rs`.
+#[used]
+static MALLOC: unsafe extern "C" fn(usize) -> *mut c_void = libmimalloc_sys::mi_malloc;
 
 /// The seeds' first flower.
 const FLOWER: &[u8] = br#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
@@ -108,7 +109,7 @@ async fn run() -> anyhow::Result<()> {
     let mut times = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
         let start = Instant::now();
-        let plugin = Plugin::load(&cached, bytes_of_iris.clone(), facts.clone()).await?;
+        let plugin = Plugin::load(&cached, Binary::new(bytes_of_iris.clone()), facts.clone()).await?;
         times.push(start.elapsed().as_secs_f64() * 1e6);
         // What it takes to get rid of it, nobody waits for.
         drop(plugin);
@@ -167,7 +168,7 @@ fn report(name: &str, mut times: Vec<f64>) {
 
 /// Loads `target/components/NAME.wasm` with the default limits.
 async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Plugin> {
-    Ok(Plugin::load(sandbox, read(name)?, facts(name, isolation, metadata)?).await?)
+    Ok(Plugin::load(sandbox, Binary::new(read(name)?), facts(name, isolation, metadata)?).await?)
 }
 
 fn read(name: &str) -> anyhow::Result<Bytes> {

@@ -20,6 +20,7 @@ pub mod respond;
 pub mod trace;
 pub mod verify;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +93,7 @@ impl Pipeline {
     /// # Errors
     /// What the failing stage says. The caller logs and counts it.
     pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
-        let _permit = in_time(request, Stage::Admit, self.door.enter()).await??;
+        let _permit = in_time(request, Stage::Admit, pin!(self.door.enter())).await??;
         trace.end(Stage::Admit);
         trace.keep("sample", || match &request.input {
             Input::Body(body, _) => debug::text(body),
@@ -216,7 +217,7 @@ async fn infer(
 ) -> Result<Vec<Tensor>, RequestError> {
     let Some(model) = model else { return Ok(inputs) };
     let prediction = match runtime {
-        None => in_time(request, Stage::Infer, model.infer(inputs)).await?,
+        None => in_time(request, Stage::Infer, pin!(model.infer(inputs))).await?,
         Some(runtime) => in_time(request, Stage::Infer, Box::pin(model.infer_on(runtime, inputs))).await?,
     };
     let prediction = prediction.map_err(model_error)?;
@@ -245,7 +246,11 @@ fn settle(lease: Option<Lease<'_>>, failure: Option<&RequestError>) {
 }
 
 /// Runs a stage that may wait, for as long as the request has.
-async fn in_time<F: Future>(request: &Request, stage: Stage, future: F) -> Result<F::Output, RequestError> {
+async fn in_time<F: Future + Unpin>(
+    request: &Request,
+    stage: Stage,
+    future: F,
+) -> Result<F::Output, RequestError> {
     until(request.deadline, future)
         .await
         .ok_or_else(|| RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may"))

@@ -6,6 +6,7 @@
 //! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`] has
 //! passed; a [`Lease`] that is not finished takes its instance with it.
 
+mod binary;
 mod bindings;
 mod cache;
 mod context;
@@ -31,8 +32,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use sha2::{Digest as _, Sha256};
 use wasmtime::component::{Component, InstancePre};
 
 use self::deadline::Pace;
@@ -47,6 +46,7 @@ use crate::schema::Schema;
 use crate::telemetry::metrics::Instances;
 use crate::tensor::Signature;
 
+pub use self::binary::Binary;
 pub use self::engine::{Sandbox, SandboxError};
 pub use self::exports::Stages;
 pub use self::inspect::{Inspection, inspect};
@@ -275,7 +275,7 @@ pub struct Plugin {
     idle: Idle,
     /// No longer current: instances that come back are not kept.
     retired: AtomicBool,
-    digest: String,
+    digest: Arc<str>,
     schema: Option<Arc<Schema>>,
 }
 
@@ -294,14 +294,12 @@ impl Plugin {
     ///
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
-    pub async fn load(sandbox: &Sandbox, bytes: Bytes, facts: Facts) -> Result<Plugin, LoadError> {
-        let (engine, component) = (sandbox.clone(), bytes.clone());
-        let schema = facts.schema.clone();
-        let prepared = tokio::task::spawn_blocking(move || {
-            prepare(&engine, &component, facts).map(|shared| (shared, digest(&component)))
-        });
-        let (shared, digest) = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
-        let shared = init::prepare(sandbox, &bytes, shared).await?;
+    pub async fn load(sandbox: &Sandbox, binary: Binary, facts: Facts) -> Result<Plugin, LoadError> {
+        let (engine, component) = (sandbox.clone(), binary.clone());
+        let (digest, schema) = (binary.digest().clone(), facts.schema.clone());
+        let prepared = tokio::task::spawn_blocking(move || prepare(&engine, &component, facts));
+        let shared = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
+        let shared = init::prepare(sandbox, &binary, shared).await?;
         let (idle, retired) = (Idle::new(), AtomicBool::new(false));
         let mut plugin = Plugin { shared, idle, retired, digest, schema };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
@@ -314,7 +312,7 @@ impl Plugin {
     }
 
     /// SHA-256 of the component, in hex.
-    pub fn digest(&self) -> &str {
+    pub fn digest(&self) -> &Arc<str> {
         &self.digest
     }
 
@@ -388,7 +386,7 @@ impl Plugin {
     }
 
     /// A fresh instance, ready for a request by `end`.
-    async fn fresh(&self, end: Option<Instant>) -> Result<Instance, StartError> {
+    async fn fresh(&self, end: Option<Instant>) -> Result<Box<Instance>, StartError> {
         let deadline = Instant::now() + START_TIMEOUT;
         let deadline = end.map_or(deadline, |end| deadline.min(end));
         let mut instance = Instance::new(&self.shared, deadline, None).await?;
@@ -419,7 +417,7 @@ impl Plugin {
     }
 
     /// Keeps an instance for the next request, or drops it.
-    fn give_back(&self, instance: Instance) {
+    fn give_back(&self, instance: Box<Instance>) {
         if self.shared.facts.isolation == Isolation::Worker {
             self.idle.push(instance);
             // Looked at after the push: either this or `retire` finds the instance.
@@ -432,19 +430,19 @@ impl Plugin {
 
 /// Compiles a component, or takes it from the cache. Other kinds of file are told apart first: the compiler's own words
 /// for them help nobody.
-fn compile(sandbox: &Sandbox, bytes: &[u8]) -> Result<Component, LoadError> {
+fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Component, LoadError> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
-    match bytes.strip_prefix(MAGIC) {
+    match binary.bytes().strip_prefix(MAGIC) {
         None => Err(LoadError::NotWasm),
         Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
-        Some(_) => sandbox.component(bytes).map_err(|error| LoadError::Compile(format!("{error:#}"))),
+        Some(_) => sandbox.component(binary).map_err(|error| LoadError::Compile(format!("{error:#}"))),
     }
 }
 
 /// Everything that needs no guest code to run.
-fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Arc<Shared>, LoadError> {
-    let component = compile(sandbox, bytes)?;
+fn prepare(sandbox: &Sandbox, binary: &Binary, facts: Facts) -> Result<Arc<Shared>, LoadError> {
+    let component = compile(sandbox, binary)?;
     let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
     let exports = Indices::find(&component, &pre)?;
     if !exports.stages().any() {
@@ -458,9 +456,4 @@ fn prepare(sandbox: &Sandbox, bytes: &[u8], facts: Facts) -> Result<Arc<Shared>,
         .map(Arc::new);
     let (pace, handles) = (Pace::default(), sandbox.handles);
     Ok(Arc::new(Shared { pre, exports, facts, project, pace, handles, init_in_each: false }))
-}
-
-/// SHA-256 in hex: what names a version of a handler.
-pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -5,6 +5,7 @@
 //! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only if it
 //! arrived in pieces.
 
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Instant;
@@ -217,11 +218,11 @@ pub struct Response {
 }
 
 /// Waits for `future`, but not beyond `deadline`; `None` if it did not make it. A future that is ready at once, the usual
-/// case on the request path, never costs a timer.
-pub async fn until<F: Future>(deadline: Instant, future: F) -> Option<F::Output> {
-    tokio::pin!(future);
+/// case on the request path, never costs a timer. It stays pinned where the caller has it: the futures of guest calls are large,
+/// and by value each of these layers would copy them.
+pub async fn until<F: Future + Unpin>(deadline: Instant, mut future: F) -> Option<F::Output> {
     let at_once = std::future::poll_fn(|context| {
-        Poll::Ready(match future.as_mut().poll(context) {
+        Poll::Ready(match Pin::new(&mut future).poll(context) {
             Poll::Ready(output) => Some(output),
             Poll::Pending => None,
         })

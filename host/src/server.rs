@@ -16,6 +16,7 @@ pub mod admin;
 pub mod models;
 pub mod split;
 mod activity;
+mod head;
 mod status;
 
 use std::net::SocketAddr;

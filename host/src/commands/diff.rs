@@ -15,6 +15,7 @@ use crate::deploy::Endpoint;
 use crate::deploy::compare::Bounds;
 use crate::deploy::gate::{Report, Row, Taken, golden, readable};
 use crate::model::Catalog;
+use crate::plugin::Binary;
 use crate::telemetry::metrics::Metrics;
 
 /// Runs the command.
@@ -61,7 +62,7 @@ async fn compared(
     let endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
     let catalog = Arc::new(Catalog::new(config.model));
     let endpoint = Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?;
-    Ok(endpoint.diff(new.into(), cases).await?)
+    Ok(endpoint.diff(Binary::new(new), cases).await?)
 }
 
 fn table(report: &Report) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 
 use crate::cli;
 use crate::commands::{Failure, say};
-use crate::plugin::{self, Inspection, Sandbox};
+use crate::plugin::{self, Binary, Inspection, Sandbox};
 
 /// Runs the command.
 ///
@@ -16,8 +16,8 @@ pub fn inspect(arguments: &cli::Inspect) -> Result<(), Failure> {
     let path = &arguments.component;
     let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let sandbox = Sandbox::new(&plugin::Config::default(), 1).map_err(anyhow::Error::from)?;
-    let inspection =
-        plugin::inspect(&sandbox, &bytes).map_err(|error| anyhow::anyhow!("`{}` {error}", path.display()))?;
+    let inspection = plugin::inspect(&sandbox, &Binary::new(bytes))
+        .map_err(|error| anyhow::anyhow!("`{}` {error}", path.display()))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&inspection).map_err(anyhow::Error::from)?
     } else {

@@ -20,7 +20,7 @@ use crate::commands::{Failure, runtime, say, start_logs};
 use crate::deploy::compare::Bounds;
 use crate::deploy::record::format::{LONGEST, Recording};
 use crate::deploy::replay::{ReplayError, Replayed, Replayer, Verdict};
-use crate::plugin::{self, Sandbox};
+use crate::plugin::{self, Binary, Sandbox};
 use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
 
@@ -45,7 +45,7 @@ pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
         let metrics = Metrics::new().context("cannot set up the metrics")?;
         let instances = metrics.endpoint("replay").instances;
         let project = arguments.project.clone();
-        let mut replayer = Replayer::new(sandbox, component.into(), project, bounds, instances);
+        let mut replayer = Replayer::new(sandbox, Binary::new(component), project, bounds, instances);
         let (mut bad, mut noted) = (0, HashSet::new());
         for file in &files {
             let outcome = match read(file) {

@@ -25,8 +25,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 pub use self::report::{Report, Row, Taken, readable};
 
 use self::golden::Golden;
@@ -37,6 +35,7 @@ use super::samples::{self, Samples};
 use super::{Endpoint, EndpointConfig, swap};
 use crate::blocking;
 use crate::pipeline::Pipeline;
+use crate::plugin::Binary;
 
 /// Times that both handlers are timed on a sample, after a first run that warms them.
 const ROUNDS: usize = 3;
@@ -160,7 +159,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`DeployError::Load`].
-    pub async fn diff(&self, handler: Bytes, cases: &[Golden]) -> Result<Report, DeployError> {
+    pub async fn diff(&self, handler: Binary, cases: &[Golden]) -> Result<Report, DeployError> {
         let current = self.current();
         let plugin = swap::load(&self.config, &self.sandbox, &self.metrics, handler, Origin::Admin).await?;
         let new = swap::pipeline(&self.config, &self.door, Some(plugin), current.models().clone());

@@ -13,14 +13,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use super::compare::{Bounds, Difference, compare};
 use super::record::format::{Flaw, Recording, Sent, read_tensors};
 use crate::error::{Code, RequestError, Stage};
 use crate::pipeline::{debug, respond, verify};
 use crate::plugin::tape::{Divergence, Tape};
-use crate::plugin::{Facts, Isolation, Lease, Limits, LoadError, Network, Outcome, Plugin, Sandbox};
+use crate::plugin::{Binary, Facts, Isolation, Lease, Limits, LoadError, Network, Outcome, Plugin, Sandbox};
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
@@ -36,7 +34,7 @@ const PROJECT: u64 = 64 << 30;
 /// One component, and what it is replayed with.
 pub struct Replayer {
     sandbox: Sandbox,
-    component: Bytes,
+    component: Binary,
     project: Option<PathBuf>,
     bounds: Bounds,
     instances: Instances,
@@ -99,7 +97,7 @@ impl Replayer {
     /// For a component that sees `project`, if that is some.
     pub fn new(
         sandbox: Sandbox,
-        component: Bytes,
+        component: Binary,
         project: Option<PathBuf>,
         bounds: Bounds,
         instances: Instances,
@@ -219,7 +217,7 @@ fn alike(one: &Facts, other: &Facts) -> bool {
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {
     let mut notes = Vec::new();
-    if handler.digest != plugin.digest() {
+    if *handler.digest != **plugin.digest() {
         notes.push("another component than the recorded one".to_owned());
     }
     match (&handler.project, plugin.project_digest()) {

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::MutexGuard;
 
@@ -26,7 +25,7 @@ use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
 use crate::pipeline::models::Models;
-use crate::plugin::{self, Facts, Keep, Plugin, Sandbox};
+use crate::plugin::{Binary, Facts, Keep, Plugin, Sandbox};
 use crate::telemetry::metrics::{EndpointMetrics, Metrics};
 use crate::text;
 
@@ -37,7 +36,7 @@ const WARM_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Default)]
 pub struct Change {
     /// A handler component; `None` keeps the handler there is.
-    pub plugin: Option<Bytes>,
+    pub plugin: Option<Binary>,
     /// Models to load as their files are now, by name; a number picks one of a folder of versions.
     pub models: Vec<(String, Option<u64>)>,
     /// Whether the handler is to be in the endpoint's file as well, and serve after a restart.
@@ -105,8 +104,8 @@ impl Endpoint {
         let models = models::load_all(&config, catalog).await?;
         let plugin = match &config.plugin {
             Some(path) => {
-                let bytes = read(&config, path).await?;
-                Some(load(&config, sandbox, &metrics, bytes, Origin::Start).await?)
+                let binary = read(&config, path).await?;
+                Some(load(&config, sandbox, &metrics, binary, Origin::Start).await?)
             }
             None => None,
         };
@@ -159,9 +158,9 @@ impl Endpoint {
         self.expect(order, current.digest.as_deref())?;
         let plugin = match &self.config.plugin {
             Some(path) => {
-                let bytes = read(&self.config, path).await;
+                let binary = read(&self.config, path).await;
                 let noted = |error: &_| self.note(order, started, None, Err(error));
-                Some(bytes.inspect_err(noted)?)
+                Some(binary.inspect_err(noted)?)
             }
             None => None,
         };
@@ -190,7 +189,7 @@ impl Endpoint {
                 self.gate(&old, pipeline).await?;
             }
             if let (Some(plugin), Some(path)) = (&change.plugin, file) {
-                let written = persist::write(&self.config.name, plugin.clone(), path).await?;
+                let written = persist::write(&self.config.name, plugin.bytes().clone(), path).await?;
                 self.written.store(Some(Arc::new(written)));
             }
             Ok(pipeline)
@@ -199,7 +198,7 @@ impl Endpoint {
             Ok(None) => Ok(Swapped::unchanged(&old)),
             Ok(Some(pipeline)) => Ok(self.publish(turn, pipeline, order, started)),
             Err(error) => {
-                let digest = change.plugin.as_deref().map(plugin::digest).map(Arc::from);
+                let digest = change.plugin.as_ref().map(|plugin| plugin.digest().clone());
                 self.note(order, started, digest.or_else(|| old.digest.clone()), Err(&error));
                 Err(error)
             }
@@ -260,17 +259,17 @@ impl Endpoint {
         order: &Order,
         old: &Generation,
     ) -> Result<Option<Pipeline>, DeployError> {
-        let is_new = |bytes: &&Bytes| old.digest.as_deref() != Some(&*plugin::digest(bytes));
-        let bytes = change.plugin.as_ref().filter(is_new);
+        let is_new = |binary: &&Binary| old.digest.as_ref() != Some(binary.digest());
+        let binary = change.plugin.as_ref().filter(is_new);
         let models = self.loaded(old, &change.models).await?;
-        if bytes.is_none() && models.is_none() {
+        if binary.is_none() && models.is_none() {
             return Ok(None);
         }
         let models = models.unwrap_or_else(|| old.models().clone());
-        let plugin = match bytes {
-            Some(bytes) => {
+        let plugin = match binary {
+            Some(binary) => {
                 let (config, sandbox, metrics) = (&self.config, &self.sandbox, &self.metrics);
-                Some(load(config, sandbox, metrics, bytes.clone(), order.origin).await?)
+                Some(load(config, sandbox, metrics, binary.clone(), order.origin).await?)
             }
             None => {
                 self.fits(old, &models)?;
@@ -354,7 +353,7 @@ impl Endpoint {
 
 impl Generation {
     pub(super) fn new(number: u64, pipeline: Pipeline, breaker: Option<Policy>) -> Generation {
-        let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().into());
+        let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().clone());
         let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Breaker::new);
         Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
     }
@@ -374,8 +373,8 @@ pub(super) fn pipeline(
     Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation, model_runtime: None }
 }
 
-async fn read(config: &EndpointConfig, path: &Path) -> Result<Bytes, DeployError> {
-    tokio::fs::read(path).await.map(Bytes::from).map_err(|cause| DeployError::Read {
+async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {
+    tokio::fs::read(path).await.map(Binary::new).map_err(|cause| DeployError::Read {
         endpoint: config.name.clone(),
         path: path.display().to_string(),
         cause,
@@ -387,7 +386,7 @@ pub(super) async fn load(
     config: &EndpointConfig,
     sandbox: &Sandbox,
     metrics: &EndpointMetrics,
-    bytes: Bytes,
+    binary: Binary,
     origin: Origin,
 ) -> Result<Arc<Plugin>, DeployError> {
     let facts = Facts {
@@ -403,6 +402,6 @@ pub(super) async fn load(
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
-    let loaded = Plugin::load(sandbox, bytes, facts).await;
+    let loaded = Plugin::load(sandbox, binary, facts).await;
     loaded.map(Arc::new).map_err(|cause| config.refused_plugin(origin, cause))
 }

@@ -23,7 +23,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -43,7 +42,7 @@ use crate::draw::Draw;
 use crate::error::Code;
 use crate::pipeline::Pipeline;
 use crate::pipeline::admit::Door;
-use crate::plugin::Keep;
+use crate::plugin::{Binary, Keep};
 use crate::request::Request;
 use crate::telemetry::metrics::TrialCounts;
 
@@ -248,7 +247,7 @@ impl Endpoint {
     /// [`DeployError`]: it is not put on trial, and what was before goes on.
     pub async fn try_out(
         self: &Arc<Self>,
-        plugin: Bytes,
+        plugin: Binary,
         terms: Terms,
         order: &Order,
     ) -> Result<Arc<Trial>, DeployError> {
@@ -256,7 +255,7 @@ impl Endpoint {
         let _turn = self.swapping.lock().await;
         let old = self.current();
         self.expect(order, old.digest.as_deref())?;
-        let digest: Arc<str> = crate::plugin::digest(&plugin).into();
+        let digest = plugin.digest().clone();
         let trial = async {
             let change = Change { plugin: Some(plugin.clone()), ..Change::default() };
             let pipeline = match self.make(&change, order, &old).await? {

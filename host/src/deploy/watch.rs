@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use super::Endpoint;
 use super::history::Origin;
 use super::swap::{Change, Order};
+use crate::plugin::Binary;
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -96,7 +97,7 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
         served = FileStamp(now);
         let outcome = match read {
             Ok(bytes) => {
-                let change = Change { plugin: Some(bytes.into()), ..Change::default() };
+                let change = Change { plugin: Some(Binary::new(bytes)), ..Change::default() };
                 let swapped = endpoint.swap(change, &Order::by(Origin::Watch)).await;
                 swapped.map(drop).map_err(|error| error.to_string())
             }

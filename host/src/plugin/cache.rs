@@ -1,6 +1,6 @@
 //! Compiled components, kept for the next start and shared by all processes of one user.
 //!
-//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles. In: a component's bytes. Out: the component,
+//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles. In: a [`Binary`]. Out: the component,
 //! compiled: from the cache's folder if it is there, else by the compiler, and kept.
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
@@ -17,6 +17,8 @@ use std::time::{Duration, SystemTime};
 
 use wasmtime::Engine;
 use wasmtime::component::Component;
+
+use super::Binary;
 
 /// What an entry begins with; another number for another layout.
 const FORMAT: &[u8; 8] = b"mhcode01";
@@ -75,8 +77,8 @@ impl Cache {
     ///
     /// # Errors
     /// The compiler's; none of the cache's own.
-    pub(super) fn component(&self, engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
-        let id = self.id(bytes);
+    pub(super) fn component(&self, engine: &Engine, binary: &Binary) -> wasmtime::Result<Component> {
+        let id = self.id(binary);
         match self.read(engine, &id) {
             Ok(Some(component)) => {
                 tracing::debug!(entry = %id.to_hex(), "compiled component taken from the cache");
@@ -86,7 +88,7 @@ impl Cache {
             Err(error) => tracing::warn!(entry = %self.path(&id).display(),
                 "cannot use an entry of the compile cache, which is made anew: {error:#}"),
         }
-        let component = Component::from_binary(engine, bytes)?;
+        let component = Component::from_binary(engine, binary.bytes())?;
         match self.write(&id, &component) {
             Ok(()) => tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache"),
             Err(error) => tracing::warn!(folder = %self.folder.display(),
@@ -95,10 +97,10 @@ impl Cache {
         Ok(component)
     }
 
-    /// What names the machine code of the component with these bytes.
-    fn id(&self, bytes: &[u8]) -> blake3::Hash {
+    /// What names a component's machine code.
+    fn id(&self, binary: &Binary) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(FORMAT).update(self.engine.as_bytes()).update(bytes).finalize()
+        hasher.update(FORMAT).update(self.engine.as_bytes()).update(binary.digest().as_bytes()).finalize()
     }
 
     fn path(&self, id: &blake3::Hash) -> PathBuf {

@@ -15,7 +15,7 @@ use wasmtime::{
 
 use super::cache::{Cache, CacheError};
 use super::grants::Linkers;
-use super::{Config, deadline, project};
+use super::{Binary, Config, deadline, project};
 
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
@@ -83,10 +83,10 @@ impl Sandbox {
     ///
     /// # Errors
     /// The compiler's.
-    pub(super) fn component(&self, bytes: &[u8]) -> wasmtime::Result<Component> {
+    pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Component> {
         match &self.cache {
-            Some(cache) => cache.component(&self.engine, bytes),
-            None => Component::from_binary(&self.engine, bytes),
+            Some(cache) => cache.component(&self.engine, binary),
+            None => Component::from_binary(&self.engine, binary.bytes()),
         }
     }
 }
@@ -126,6 +126,8 @@ fn engine_config(instances: usize) -> EngineConfig {
     config.async_stack_size(CALL_STACK);
     // Enough frames to find a bug by, few enough for a log line.
     config.wasm_backtrace_max_frames(NonZeroUsize::new(20));
+    // What a debugger of native code would read, and wasmtime does not: every load would have to register it.
+    config.native_unwind_info(false);
 
     let count = u32::try_from(instances).unwrap_or(u32::MAX).max(1);
     let keep_resident = match PoolingAllocationConfig::is_pagemap_scan_available() {

@@ -16,14 +16,17 @@ pub(super) struct Idle(Box<[Shard]>);
 /// Aligned so that no two shards share a cache line (or a pair of them, which x86 fetches together).
 #[derive(Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Vec<Instance>>);
+struct Shard(Mutex<Stack>);
+
+/// Boxed for its whole life: an instance changes hands several times a request.
+type Stack = Vec<Box<Instance>>;
 
 impl Idle {
     pub(super) fn new() -> Idle {
         Idle((0..shard::count()).map(|_| Shard::default()).collect())
     }
 
-    pub(super) fn pop(&self) -> Option<Instance> {
+    pub(super) fn pop(&self) -> Option<Box<Instance>> {
         let (before, from_own) = self.0.split_at(shard::current(self.0.len()));
         from_own.iter().chain(before).find_map(|shard| shard.stack().pop())
     }
@@ -36,7 +39,7 @@ impl Idle {
         }
     }
 
-    pub(super) fn push(&self, instance: Instance) {
+    pub(super) fn push(&self, instance: Box<Instance>) {
         if let Some(own) = self.0.get(shard::current(self.0.len())) {
             own.stack().push(instance);
         }
@@ -44,7 +47,7 @@ impl Idle {
 }
 
 impl Shard {
-    fn stack(&self) -> std::sync::MutexGuard<'_, Vec<Instance>> {
+    fn stack(&self) -> std::sync::MutexGuard<'_, Stack> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

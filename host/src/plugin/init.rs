@@ -6,17 +6,17 @@
 //! Invariants: a handler whose `init` fails never becomes current; no instance serves a request before `init` has succeeded for it;
 //! a component without `init` passes through none of this.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::Bytes;
 use tokio::runtime::Handle;
 
 use super::deadline::DeadlineExceeded;
 use super::fault;
 use super::instance::{self, Instance, StartError};
 use super::snapshot::{self, NoSnapshot};
-use super::{Facts, LoadError, Sandbox, Shared};
+use super::{Binary, Facts, LoadError, Sandbox, Shared};
 use crate::error::Stage;
 use crate::request::until;
 use crate::text;
@@ -27,14 +27,14 @@ use crate::text;
 /// [`LoadError::Init`] if it fails.
 pub(super) async fn prepare(
     sandbox: &Sandbox,
-    bytes: &Bytes,
+    binary: &Binary,
     shared: Arc<Shared>,
 ) -> Result<Arc<Shared>, LoadError> {
     if !shared.exports.has_init() {
         return Ok(shared);
     }
     let started = Instant::now();
-    let (engine, component, original) = (sandbox.clone(), bytes.clone(), shared.clone());
+    let (engine, component, original) = (sandbox.clone(), binary.clone(), shared.clone());
     // Guest code and long computations take turns here, so all of it is done on a thread that may be held.
     let taken = tokio::task::spawn_blocking(move || {
         Handle::current().block_on(snapshot::take(&engine, &component, &original))
@@ -71,7 +71,7 @@ impl Instance {
         let deadline = Instant::now() + limit;
         let deadline = end.map_or(deadline, |end| deadline.min(end));
         instance::arm_until(&mut self.store, deadline);
-        let outcome = until(deadline, guest.call_init(&mut self.store, &shared.facts.metadata)).await;
+        let outcome = until(deadline, pin!(guest.call_init(&mut self.store, &shared.facts.metadata))).await;
         // What it printed without a line end is logged.
         self.end();
         self.disarm(STAGE).map_err(StartError::InitFault)?;

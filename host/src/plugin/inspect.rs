@@ -2,17 +2,19 @@
 //!
 //! Place in the flow: `host inspect`. In: a component's bytes. Out: names, versions and sizes for a person or a script.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::bindings::{INIT, INPUT_SCHEMA, PACKAGE};
 use super::exports::Stages;
-use super::{LoadError, Network, Sandbox, compile, digest, grants};
+use super::{Binary, LoadError, Network, Sandbox, compile, grants};
 
 /// The answer of `host inspect`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Inspection {
     /// SHA-256 of the file, in hex.
-    pub digest: String,
+    pub digest: Arc<str>,
     /// Size of the file in bytes.
     pub bytes: usize,
     /// Size of its machine code in bytes.
@@ -44,8 +46,8 @@ pub struct Inspection {
 /// # Errors
 /// The bytes are no component. A component this host would refuse is not an error:
 /// [`Inspection::refused`] says why.
-pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError> {
-    let component = compile(sandbox, bytes)?;
+pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadError> {
+    let component = compile(sandbox, binary)?;
     let (exports, imports) = grants::names(&component, &sandbox.engine);
     let mut contract: Vec<String> = exports
         .iter()
@@ -64,8 +66,8 @@ pub fn inspect(sandbox: &Sandbox, bytes: &[u8]) -> Result<Inspection, LoadError>
     };
     let image = component.image_range();
     Ok(Inspection {
-        digest: digest(bytes),
-        bytes: bytes.len(),
+        digest: binary.digest().clone(),
+        bytes: binary.bytes().len(),
         compiled_bytes: (image.end as usize).saturating_sub(image.start as usize),
         contract,
         pre_inference: stages.pre,

@@ -8,6 +8,7 @@
 //! entry into guest code; its memory never passes the limit.
 
 use std::any::Any;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -177,7 +178,7 @@ impl Instance {
         shared: &Arc<Shared>,
         deadline: Instant,
         tape: Option<Arc<Tape>>,
-    ) -> Result<Instance, StartError> {
+    ) -> Result<Box<Instance>, StartError> {
         if let Some(tape) = &tape {
             tape.enter(START, None);
         }
@@ -209,13 +210,16 @@ impl Instance {
         });
         store.set_epoch_deadline(deadline::FIRST_TICKS);
         // Two guards, as for every call: the epoch stops guest code, the timer what waits outside of it.
-        let instance = match until(deadline, shared.pre.instantiate_async(&mut store)).await {
+        let made = until(deadline, pin!(shared.pre.instantiate_async(&mut store))).await;
+        let instance = match made {
             Some(Ok(instance)) => instance,
             Some(Err(error)) => return Err(StartError::of(error, store.data())),
             None => return Err(StartError::Time),
         };
         let exports = shared.exports.bind(&mut store, &instance)?;
-        Ok(Instance { store, handle: instance, exports, _alive: shared.facts.instances.made() })
+        let _alive = shared.facts.instances.made();
+        // Boxed: it changes hands several times a request.
+        Ok(Box::new(Instance { store, handle: instance, exports, _alive }))
     }
 
     /// From here on the instance belongs to `request`.
@@ -255,8 +259,8 @@ impl Instance {
         let guest = self.exports.pre.as_ref()?;
         let deadline = arm(&mut self.store, request, STAGE);
         let sample = pre_inference::Sample { content_type: request.sample_type(), body: request.body() };
-        let call = guest.call_pre_inference(&mut self.store, sample, Context::handle());
-        let outcome = until(deadline, call).await;
+        let outcome =
+            until(deadline, pin!(guest.call_pre_inference(&mut self.store, sample, Context::handle()))).await;
         Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
@@ -270,8 +274,11 @@ impl Instance {
         let guest = self.exports.pre_tensors.as_ref()?;
         let deadline = arm(&mut self.store, request, STAGE);
         let sample = convert::tensors_to_guest(sample);
-        let call = guest.call_pre_inference_tensors(&mut self.store, &sample, Context::handle());
-        let outcome = until(deadline, call).await;
+        let outcome = until(
+            deadline,
+            pin!(guest.call_pre_inference_tensors(&mut self.store, &sample, Context::handle())),
+        )
+        .await;
         Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
@@ -285,8 +292,9 @@ impl Instance {
         let guest = self.exports.post.as_ref()?;
         let deadline = arm(&mut self.store, request, STAGE);
         let prediction = convert::tensors_to_guest(prediction);
-        let call = guest.call_post_inference(&mut self.store, &prediction, Context::handle());
-        let outcome = until(deadline, call).await;
+        let outcome =
+            until(deadline, pin!(guest.call_post_inference(&mut self.store, &prediction, Context::handle())))
+                .await;
         let settled = self.settled(outcome, STAGE, convert::response_from_guest);
         Some(settled.map(|outcome| match outcome {
             Outcome::Next(response) | Outcome::Respond(response) => response,
@@ -303,8 +311,11 @@ impl Instance {
         let guest = self.exports.post_tensors.as_ref()?;
         let deadline = arm(&mut self.store, request, STAGE);
         let prediction = convert::tensors_to_guest(prediction);
-        let call = guest.call_post_inference_tensors(&mut self.store, &prediction, Context::handle());
-        let outcome = until(deadline, call).await;
+        let outcome = until(
+            deadline,
+            pin!(guest.call_post_inference_tensors(&mut self.store, &prediction, Context::handle())),
+        )
+        .await;
         Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
@@ -317,7 +328,7 @@ impl Instance {
         let Some(guest) = &self.exports.schema else { return Ok(None) };
         let deadline = Instant::now() + time(self.store.data(), STAGE);
         arm_until(&mut self.store, deadline);
-        let outcome = until(deadline, guest.call_input_schema(&mut self.store)).await;
+        let outcome = until(deadline, pin!(guest.call_input_schema(&mut self.store))).await;
         let failed = |error: RequestError| error.message;
         self.disarm(STAGE).map_err(failed)?;
         match outcome {

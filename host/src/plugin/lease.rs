@@ -16,7 +16,7 @@ use crate::tensor::Tensor;
 /// the guest was left in is gone.
 pub struct Lease<'a> {
     plugin: &'a Plugin,
-    instance: Option<Instance>,
+    instance: Option<Box<Instance>>,
     kept: bool,
     tape: Option<Arc<Tape>>,
 }
@@ -25,7 +25,7 @@ impl<'a> Lease<'a> {
     /// `kept`: it may serve others after. `tape`: of a request that is recorded or replayed.
     pub(super) fn new(
         plugin: &'a Plugin,
-        instance: Instance,
+        instance: Box<Instance>,
         kept: bool,
         tape: Option<Arc<Tape>>,
     ) -> Lease<'a> {
@@ -39,7 +39,7 @@ impl<'a> Lease<'a> {
 
     /// Bytes of memory that the instance holds, the most it has held: it never gives any back.
     pub fn memory(&self) -> usize {
-        self.instance.as_ref().map_or(0, Instance::memory)
+        self.instance.as_ref().map_or(0, |instance| instance.memory())
     }
 
     /// Runs the handler's `pre-inference`; `None` if it has none.

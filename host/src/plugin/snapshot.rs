@@ -15,7 +15,7 @@ use wasmtime::component::{Component, Lift, WasmList};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::instance::{self, Instance, StartError};
-use super::{Indices, LoadError, START_TIMEOUT, Sandbox, Shared, grants};
+use super::{Binary, Indices, LoadError, START_TIMEOUT, Sandbox, Shared, grants};
 
 /// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes while memory is
 /// copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every other byte.
@@ -49,14 +49,14 @@ fn refused(error: wasmtime::Error) -> NoSnapshot {
 /// If wizer meets a component of a form that it does not expect.
 pub(super) async fn take(
     sandbox: &Sandbox,
-    bytes: &[u8],
+    binary: &Binary,
     original: &Arc<Shared>,
 ) -> Result<Shared, NoSnapshot> {
     let mut wizer = Wizer::new();
     // Or it takes an export away that has a certain name.
     wizer.keep_init_func(true);
-    let (context, readable) = wizer.instrument_component(bytes).map_err(refused)?;
-    let readable = sandbox.component(&readable).map_err(refused)?;
+    let (context, readable) = wizer.instrument_component(binary.bytes()).map_err(refused)?;
+    let readable = sandbox.component(&Binary::new(readable)).map_err(refused)?;
     let readable = Arc::new(checked(sandbox, &readable, original)?);
     let start = Instant::now() + START_TIMEOUT;
     let mut instance = Instance::new(&readable, start, None).await.map_err(NoSnapshot::Init)?;
@@ -74,7 +74,7 @@ pub(super) async fn take(
     // Its place in the pool may be the last one.
     drop(instance);
     let written = match original.facts.env.is_empty() {
-        true => sandbox.component(&written),
+        true => sandbox.component(&Binary::new(written)),
         // What is granted by variables is often a secret.
         false => Component::from_binary(&sandbox.engine, &written),
     };

@@ -79,7 +79,7 @@ fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
             return next.run(request).await;
         }
         let message = "the administration wants a key: send `authorization: Bearer KEY`";
-        refuse(Code::Unauthorized, message.to_owned(), &served, &request)
+        refuse(Code::Unauthorized, message.to_owned(), &served, request.headers())
     };
     let router = router.layer(middleware::from_fn_with_state(served.clone(), guard));
     Site::of(router.with_state(served.clone()))

@@ -6,10 +6,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use axum::extract::Request;
+use axum::body::Body;
 use axum::response::Response;
 
 use super::Served;
+use super::head::Head;
 use super::http::{Site, refuse};
 use crate::error::Code;
 
@@ -32,21 +33,17 @@ impl Front {
     }
 
     /// Answers one request.
-    pub async fn answer(&self, request: Request) -> Response {
+    pub(super) async fn answer(&self, head: Box<Head>, body: Body) -> Response {
         let limits = &self.served.config.connections;
-        let headers = request.headers();
+        let headers = head.headers();
         if headers.len() > limits.headers {
             let message = format!("the head has {} headers, of at most {}", headers.len(), limits.headers);
-            return refuse(Code::HeadTooLarge, message, &self.served, &request);
+            return refuse(Code::HeadTooLarge, message, &self.served, headers);
         }
-        // What the request line and each header's line have besides.
-        let length = headers.iter().fold(request.uri().path().len(), |length, (name, value)| {
-            length + name.as_str().len() + value.len() + ": \r\n".len()
-        }) + request.uri().query().map_or(0, str::len);
-        if length > limits.header_size {
+        if head.length > limits.header_size {
             let message = format!("the head is longer than {} bytes", limits.header_size);
-            return refuse(Code::HeadTooLarge, message, &self.served, &request);
+            return refuse(Code::HeadTooLarge, message, &self.served, headers);
         }
-        self.loaded.get().unwrap_or(&self.loading).answer(request).await
+        self.loaded.get().unwrap_or(&self.loading).answer(head, body).await
     }
 }

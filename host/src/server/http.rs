@@ -30,18 +30,21 @@ pub(super) mod v2;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::call::{Operator, presented, visible};
+pub(super) use self::call::{Operator, presented};
 pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
+use super::head::{Head, X_BANANA_REQUEST_ID, X_REQUEST_ID};
 use super::{Activity, Served};
 use crate::deploy::Endpoint;
 
@@ -113,27 +116,29 @@ impl Site {
     }
 
     /// Answers one request. Every answer carries the request's id.
-    pub async fn answer(&self, mut request: Request) -> Response {
-        let path = request.uri().path();
-        let is_post = request.method() == Method::POST;
-        let _busy = is_post.then(|| self.activity.begin());
-        let came_from_banana = request.headers().contains_key(X_BANANA_REQUEST_ID);
+    pub(super) async fn answer(&self, mut head: Box<Head>, body: Body) -> Response {
+        let path = head.parts.uri.path();
+        let is_post = head.parts.method == Method::POST;
+        let arrived = Instant::now();
+        let _busy = is_post.then(|| self.activity.begin(arrived));
+        let is_banana = head.is_banana;
         let call = is_post.then(|| self.calls.get(path)).flatten();
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
         let mut response = match (call, models) {
-            (Some(callee), _) => call::call(callee.target(request.headers()), request).await,
-            (None, Some(served)) => Box::pin(v2::infer(served, request)).await,
+            (Some(callee), _) => call::call(callee.target(head.headers()), head, body, arrived).await,
+            (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
-                let id = call::request_id(request.headers());
+                let id = call::request_id(head.headers());
                 // Whoever asks for the id further in is to find this one.
-                call::insert(request.headers_mut(), X_REQUEST_ID, &id);
-                let Ok(mut response) = Box::pin(self.router.clone().call(request)).await;
+                call::insert(&mut head.parts.headers, X_REQUEST_ID, &id);
+                let Ok(mut response) =
+                    Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
                 call::insert(response.headers_mut(), X_REQUEST_ID, &id);
                 response
             }
         };
-        if came_from_banana && let Some(id) = response.headers().get(X_REQUEST_ID).cloned() {
+        if is_banana && let Some(id) = response.headers().get(X_REQUEST_ID).cloned() {
             response.headers_mut().insert(X_BANANA_REQUEST_ID, id);
         }
         for (name, value) in &self.headers {
@@ -179,10 +184,6 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Callee>) -> Router {
     router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone())
 }
 
-/// Names the request, in both directions.
-pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The same, as the clients of one of the systems this host follows send it.
-const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
 /// SHA-256 of the handler that answered.
 const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
 /// The stage from which on the handler had no part in the answer, because it failed there.

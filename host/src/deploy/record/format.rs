@@ -382,7 +382,7 @@ impl Handler {
     pub(super) fn of(plugin: &plugin::Plugin) -> Handler {
         let facts = plugin.facts();
         Handler {
-            digest: plugin.digest().to_owned(),
+            digest: plugin.digest().to_string(),
             contract: plugin::CONTRACT.to_owned(),
             functions: plugin.stages().functions().map(str::to_owned).collect(),
             isolation: facts.isolation.name().to_owned(),

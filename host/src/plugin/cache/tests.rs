@@ -10,9 +10,9 @@ use super::*;
 const PLENTY: u64 = 1 << 30;
 
 /// An empty component; `note` makes it another one.
-fn component(note: u8) -> Vec<u8> {
+fn component(note: u8) -> Binary {
     // A custom section: its id, its length, the length of its name, its name.
-    [b"\0asm\x0d\0\x01\0".as_slice(), &[0, 3, 1, b'v', note]].concat()
+    Binary::new([b"\0asm\x0d\0\x01\0".as_slice(), &[0, 3, 1, b'v', note]].concat())
 }
 
 fn open(folder: &TempDir, limit: u64) -> (Cache, Engine) {
@@ -21,8 +21,8 @@ fn open(folder: &TempDir, limit: u64) -> (Cache, Engine) {
 }
 
 /// Whether the component is in the cache; `Err` if its entry cannot be used.
-fn hit(cache: &Cache, engine: &Engine, bytes: &[u8]) -> Result<bool, String> {
-    cache.read(engine, &cache.id(bytes)).map(|found| found.is_some()).map_err(|error| error.to_string())
+fn hit(cache: &Cache, engine: &Engine, binary: &Binary) -> Result<bool, String> {
+    cache.read(engine, &cache.id(binary)).map(|found| found.is_some()).map_err(|error| error.to_string())
 }
 
 fn names(cache: &Cache) -> Vec<String> {
@@ -57,20 +57,20 @@ fn what_one_process_compiled_another_one_finds() {
 fn a_changed_entry_is_never_run_and_is_made_anew() {
     let (folder, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (cache, engine) = open(&folder, PLENTY);
-    let bytes = component(1);
+    let binary = component(1);
     for note in [1, 2] {
         cache.component(&engine, &component(note)).unwrap();
     }
-    let path = cache.path(&cache.id(&bytes));
+    let path = cache.path(&cache.id(&binary));
     let sound = fs::read(&path).unwrap();
     let other = fs::read(cache.path(&cache.id(&component(2)))).unwrap();
     let (stranger, _) = open(&foreign, PLENTY);
-    stranger.component(&engine, &bytes).unwrap();
-    let sealed_by_a_stranger = fs::read(stranger.path(&stranger.id(&bytes))).unwrap();
+    stranger.component(&engine, &binary).unwrap();
+    let sealed_by_a_stranger = fs::read(stranger.path(&stranger.id(&binary))).unwrap();
     assert_ne!(sealed_by_a_stranger, sound);
     // Sealed as it should be, and no machine code: `deserialize` has the last word.
     let nonsense = b"no machine code".as_slice();
-    let seal = cache.seal(&cache.id(&bytes), nonsense);
+    let seal = cache.seal(&cache.id(&binary), nonsense);
     let nonsense = [FORMAT.as_slice(), seal.as_bytes(), nonsense].concat();
 
     let flipped = |at: usize| {
@@ -95,18 +95,18 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
         ("nonsense", nonsense),
     ] {
         fs::write(&path, entry).unwrap();
-        assert!(hit(&cache, &engine, &bytes).is_err(), "{what}");
-        cache.component(&engine, &bytes).unwrap();
+        assert!(hit(&cache, &engine, &binary).is_err(), "{what}");
+        cache.component(&engine, &binary).unwrap();
         assert_eq!(fs::read(&path).unwrap(), sound, "{what}: made anew");
-        assert_eq!(hit(&cache, &engine, &bytes), Ok(true), "{what}");
+        assert_eq!(hit(&cache, &engine, &binary), Ok(true), "{what}");
     }
     // A link is not followed, wherever it leads.
     let moved = folder.path().join("moved");
     fs::rename(&path, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &path).unwrap();
-    assert!(hit(&cache, &engine, &bytes).is_err());
-    cache.component(&engine, &bytes).unwrap();
-    assert_eq!(hit(&cache, &engine, &bytes), Ok(true));
+    assert!(hit(&cache, &engine, &binary).is_err());
+    cache.component(&engine, &binary).unwrap();
+    assert_eq!(hit(&cache, &engine, &binary), Ok(true));
 }
 
 #[test]

@@ -26,6 +26,7 @@ use crate::deploy::samples::Samples;
 use crate::deploy::swap::{Change, Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
+use crate::plugin::Binary;
 use crate::server::Served;
 
 /// Longest component that is taken. Interpreters with their libraries have tens of megabytes.
@@ -202,7 +203,7 @@ async fn swap(
     // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
     let plugin = component(request.into_body()).await?;
     let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
-    let change = Change { plugin: Some(plugin), models: wish.models, persist: wish.persist };
+    let change = Change { plugin: Some(Binary::new(plugin)), models: wish.models, persist: wish.persist };
     carry_out(&served, async move { endpoint.swap(change, &order).await }).await
 }
 

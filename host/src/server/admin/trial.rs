@@ -19,6 +19,7 @@ use super::endpoints::{
 use crate::deploy::history::Origin;
 use crate::deploy::swap::Order;
 use crate::deploy::trial::{Terms, parse_share};
+use crate::plugin::Binary;
 use crate::server::Served;
 
 pub(super) fn router() -> Router<Arc<Served>> {
@@ -63,6 +64,7 @@ async fn try_out(
     }
     let parameters = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let terms = Terms::parse(parameters).map_err(invalid)?;
+    let plugin = Binary::new(plugin);
     let trying = async move { endpoint.try_out(plugin, terms, &order).await };
     let trial = carry_out_raw(&served, trying).await?;
     Ok(Json(trial.report()).into_response())

@@ -12,7 +12,8 @@ use tonic::Request;
 use super::intake::Arrived;
 use crate::keys::Presented;
 use crate::request::Head;
-use crate::server::http::{X_REQUEST_ID, presented, visible};
+use crate::server::head::{X_REQUEST_ID, visible};
+use crate::server::http::presented;
 
 /// One call.
 #[derive(Clone)]

@@ -8,6 +8,7 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,7 +16,6 @@ use arc_swap::Guard;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::State;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as HttpResponse;
 use bytes::{Bytes, BytesMut};
@@ -23,13 +23,14 @@ use http_body_util::BodyExt as _;
 use uuid::Uuid;
 
 use super::compression::Coding;
-use super::{Target, X_BANANA_REQUEST_ID, X_HANDLER_BYPASSED, X_HANDLER_DIGEST, X_REQUEST_ID, error};
+use super::{Target, X_HANDLER_BYPASSED, X_HANDLER_DIGEST, error};
 use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
 use crate::keys::Presented;
 use crate::pipeline::respond;
-use crate::request::{Form, Head, Input, Output, Request, Response, until};
+use crate::request::{Form, Input, Output, Request, Response, until};
+use crate::server::head::{Head, X_BANANA_REQUEST_ID, X_REQUEST_ID};
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
@@ -41,17 +42,16 @@ pub(super) async fn routed(
     State(target): State<Arc<Target>>,
     request: axum::extract::Request,
 ) -> HttpResponse {
-    call(&target, request).await
+    let (parts, body) = request.into_parts();
+    call(&target, Box::new(Head::new(parts)), body, Instant::now()).await
 }
 
 /// `POST <endpoint>`. The target is borrowed: every request of every thread would count it at the same place.
-pub(super) async fn call(target: &Target, request: axum::extract::Request) -> HttpResponse {
-    let arrived = Instant::now();
+pub(super) async fn call(target: &Target, head: Box<Head>, body: Body, arrived: Instant) -> HttpResponse {
     let Target { endpoint, served } = target;
-    let (parts, body) = request.into_parts();
-    let id = request_id(&parts.headers);
-    let plain = |_: &Parts, body| Ok(Input::Body(body, Form::Plain));
-    let (outcome, by) = match serve(endpoint, None, parts, body, &id, arrived, plain).await {
+    let id = id_of(&head);
+    let plain = |_: &HeaderMap, body| Ok(Input::Body(body, Form::Plain));
+    let (outcome, by) = match serve(endpoint, None, head, body, &id, arrived, plain).await {
         Ok(Answer { outcome, generation, bypassed }) => (outcome, Some((generation, bypassed))),
         Err(failure) => (Err(failure), None),
     };
@@ -87,16 +87,16 @@ pub(super) fn sign(headers: &mut HeaderMap, id: &str, by: Option<&By>) {
 pub(super) async fn serve(
     endpoint: &Endpoint,
     model: Option<Arc<str>>,
-    mut parts: Parts,
+    mut head: Box<Head>,
     body: Body,
     id: &Arc<str>,
     arrived: Instant,
-    input: impl FnOnce(&Parts, Bytes) -> Result<Input, RequestError>,
+    input: impl FnOnce(&HeaderMap, Bytes) -> Result<Input, RequestError>,
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    let visit = endpoint.knock(|| presented(&parts.headers))?;
-    let body = match receive(&mut parts, body, limits.body, deadline).await {
+    let visit = endpoint.knock(|| presented(head.headers()))?;
+    let body = match receive(&mut head, body, limits.body, deadline).await {
         Ok(Some(body)) => body,
         // The client is gone. `visit`, dropped here, counts it as such, and nobody will read this.
         Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
@@ -105,15 +105,14 @@ pub(super) async fn serve(
             return Err(failure);
         }
     };
-    let debug = parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"));
-    let input = match input(&parts, body) {
+    let debug = head.parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"));
+    let input = match input(head.headers(), body) {
         Ok(input) => input,
         Err(failure) => {
             visit.refuse(&failure);
             return Err(failure);
         }
     };
-    let head = Box::new(HttpHead(parts));
     let body_limit = limits.body;
     let request = Request { id: id.clone(), head, input, model, arrived, deadline, debug, body_limit };
     Ok(visit.serve(Arc::new(request)).await)
@@ -128,6 +127,11 @@ pub(in crate::server) fn presented(headers: &HeaderMap) -> Presented<'_> {
     Presented::of(|name| headers.get(name)?.to_str().ok())
 }
 
+/// As [`request_id`], of a head that has been looked through.
+pub(super) fn id_of(head: &Head) -> Arc<str> {
+    if head.has_id { request_id(head.headers()) } else { new_id() }
+}
+
 /// The caller's own id if it is fit to be logged and returned, else a new one.
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
     let given = headers.get(X_REQUEST_ID).or_else(|| headers.get(X_BANANA_REQUEST_ID));
@@ -135,8 +139,12 @@ pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
         Some(id) if (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
             id.into()
         }
-        _ => (&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer())).into(),
+        _ => new_id(),
     }
+}
+
+fn new_id() -> Arc<str> {
+    (&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer())).into()
 }
 
 pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
@@ -147,17 +155,17 @@ pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 
 /// The whole body, unpacked; `None` if the client went away before its end.
 async fn receive(
-    parts: &mut Parts,
+    head: &mut Head,
     body: Body,
     limit: usize,
     deadline: Instant,
 ) -> Result<Option<Bytes>, RequestError> {
-    let coding = Coding::of_body(&parts.headers)?;
+    let coding = if head.is_coded { Coding::of_body(head.headers())? } else { None };
     let body = read_body(body, limit, deadline).await?;
     let (Some(coding), Some(packed)) = (coding, &body) else { return Ok(body) };
     // Whoever reads them reads the body as it is now.
-    parts.headers.remove(CONTENT_ENCODING);
-    parts.headers.remove(CONTENT_LENGTH);
+    head.parts.headers.remove(CONTENT_ENCODING);
+    head.parts.headers.remove(CONTENT_LENGTH);
     coding.decode(packed, limit).map(Some)
 }
 
@@ -167,7 +175,7 @@ pub(super) async fn read_body(
     limit: usize,
     deadline: Instant,
 ) -> Result<Option<Bytes>, RequestError> {
-    until(deadline, collect(body, limit)).await.unwrap_or_else(|| {
+    until(deadline, pin!(collect(body, limit))).await.unwrap_or_else(|| {
         Err(RequestError::new(Code::RequestTimeout, Stage::Admit, "the body took longer than a request may"))
     })
 }
@@ -233,34 +241,4 @@ pub(super) fn into_http(response: Response) -> HttpResponse {
         }
     }
     http
-}
-
-/// The parts of a request a handler may ask for, as HTTP brought them.
-struct HttpHead(Parts);
-
-impl Head for HttpHead {
-    fn method(&self) -> &str {
-        self.0.method.as_str()
-    }
-
-    fn path(&self) -> &str {
-        self.0.uri.path()
-    }
-
-    fn query(&self) -> &str {
-        self.0.uri.query().unwrap_or_default()
-    }
-
-    fn header(&self, name: &str) -> Option<&str> {
-        self.0.headers.get(name)?.to_str().ok()
-    }
-
-    fn headers(&self) -> Vec<(&str, &str)> {
-        visible(&self.0.headers)
-    }
-}
-
-/// The headers that are text.
-pub(in crate::server) fn visible(headers: &HeaderMap) -> Vec<(&str, &str)> {
-    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
 }

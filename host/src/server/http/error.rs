@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-use super::{X_REQUEST_ID, call};
+use super::call;
 use crate::error::{Code, PluginFault, RequestError, Stage};
+use crate::server::head::X_REQUEST_ID;
 use crate::server::{Served, status};
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
@@ -88,7 +89,7 @@ pub(in crate::server) async fn not_found(
     request: Request,
 ) -> Response {
     let message = format!("no endpoint at `{}`", request.uri().path());
-    refuse(Code::NotFound, message, &served, &request)
+    refuse(Code::NotFound, message, &served, request.headers())
 }
 
 /// A route has this path, but not for this method. The router adds `Allow`.
@@ -97,12 +98,17 @@ pub(in crate::server) async fn method_not_allowed(
     request: Request,
 ) -> Response {
     let message = format!("`{}` does not answer `{}`", request.uri().path(), request.method());
-    refuse(Code::MethodNotAllowed, message, &served, &request)
+    refuse(Code::MethodNotAllowed, message, &served, request.headers())
 }
 
 /// Refuses a request before any endpoint is asked. The answer names the request, whoever passes it on.
-pub(in crate::server) fn refuse(code: Code, message: String, served: &Served, request: &Request) -> Response {
-    let id = call::request_id(request.headers());
+pub(in crate::server) fn refuse(
+    code: Code,
+    message: String,
+    served: &Served,
+    headers: &HeaderMap,
+) -> Response {
+    let id = call::request_id(headers);
     let error = RequestError::new(code, Stage::Admit, message);
     let mut response = respond(error, &id, served, None, Instant::now());
     call::insert(response.headers_mut(), X_REQUEST_ID, &id);

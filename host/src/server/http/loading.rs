@@ -59,5 +59,5 @@ async fn not_ready(State(served): State<Arc<Served>>, request: Request) -> Respo
         }
         None => "the server is still loading models and handlers".to_owned(),
     };
-    refuse(Code::NotReady, message, &served, &request)
+    refuse(Code::NotReady, message, &served, request.headers())
 }

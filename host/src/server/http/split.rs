@@ -15,6 +15,7 @@ use serde_json::{Map, Value, json};
 use super::{Callee, Target, call, error};
 use crate::draw::Draw;
 use crate::server::Served;
+use crate::server::head::Head;
 use crate::server::split::Split;
 
 /// The endpoints at one path.
@@ -51,7 +52,9 @@ impl Several {
 
 /// `POST <split>`, by way of the router.
 pub(super) async fn routed(State(several): State<Arc<Several>>, request: Request) -> Response {
-    call::call(several.target(request.headers()), request).await
+    let (parts, body) = request.into_parts();
+    let head = Box::new(Head::new(parts));
+    call::call(several.target(head.headers()), head, body, Instant::now()).await
 }
 
 /// `GET <split>`.

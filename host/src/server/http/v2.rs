@@ -19,11 +19,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::path::Path;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{FromRequestParts, Request};
-use axum::http::HeaderValue;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use axum::routing::{get, options, post};
 use serde::Deserialize;
@@ -36,6 +37,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Presented};
 use crate::request::Input;
 use crate::server::Served;
+use crate::server::head::Head;
 use crate::server::models::Entry;
 
 /// Whether clients of a listener may load and unload models.
@@ -93,30 +95,29 @@ fn target(path: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// One inference.
-pub(super) async fn infer(served: &Served, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let entry = match target(parts.uri.path()) {
-        Some((model, version)) => served.model(model, version, call::presented(&parts.headers)),
+pub(super) async fn infer(served: &Served, head: Box<Head>, body: Body, arrived: Instant) -> Response {
+    let entry = match target(head.parts.uri.path()) {
+        Some((model, version)) => served.model(model, version, call::presented(head.headers())),
         None => Err(RequestError::new(Code::NotFound, Stage::Admit, "no model is named")),
     };
-    run(served, entry, parts, body).await
+    run(served, entry, head, body, arrived).await
 }
 
 /// The same, by way of the router.
 async fn routed(asked: Asked, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    run(&asked.served, asked.entry(), parts, body).await
+    run(&asked.served, asked.entry(), Box::new(Head::new(parts)), body, asked.arrived).await
 }
 
 async fn run(
     served: &Served,
     entry: Result<Entry<'_>, RequestError>,
-    parts: Parts,
-    body: axum::body::Body,
+    head: Box<Head>,
+    body: Body,
+    arrived: Instant,
 ) -> Response {
-    let arrived = Instant::now();
-    let id = call::request_id(&parts.headers);
-    let coding = Coding::wanted(&parts.headers);
+    let id = call::id_of(&head);
+    let coding = Coding::wanted(head.headers());
     let entry = match entry {
         Ok(entry) => entry,
         Err(failure) => {
@@ -126,12 +127,12 @@ async fn run(
         }
     };
     let mut wanted = Wanted::default();
-    let input = |parts: &Parts, body| {
-        let (input, asked) = request::read(&parts.headers, &body, || entry.signature())?;
+    let input = |headers: &HeaderMap, body| {
+        let (input, asked) = request::read(headers, &body, || entry.signature())?;
         wanted = asked;
         Ok(Input::Tensors(input))
     };
-    let answer = call::serve(entry.endpoint, entry.model.clone(), parts, body, &id, arrived, input).await;
+    let answer = call::serve(entry.endpoint, entry.model.clone(), head, body, &id, arrived, input).await;
     let (outcome, by) = match answer {
         Ok(Answer { outcome, generation, bypassed }) => {
             let version = entry.version_in(&generation);

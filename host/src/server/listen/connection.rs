@@ -13,7 +13,7 @@ use std::time::Duration;
 use atomic_waker::AtomicWaker;
 use axum::body::Body;
 use axum::http::Version;
-use axum::http::header::{CONNECTION, EXPECT, HeaderValue};
+use axum::http::header::{CONNECTION, HeaderValue};
 use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -23,6 +23,7 @@ use super::bodies::{Arriving, Leaving, Untaken};
 use super::socket::{Socket, Stream};
 use super::{Drain, Edge};
 use crate::server::front::Front;
+use crate::server::head::Head;
 
 /// Serve requests as they come.
 pub(super) const GO_ON: u8 = 0;
@@ -110,7 +111,12 @@ impl Connection {
         let service = hyper::service::service_fn(move |request| {
             // Begun here and not when the future is first polled: what is read from now on is no head.
             let in_flight = InFlight::begin(this.clone(), &request);
-            respond(in_flight, request)
+            let (parts, body) = request.into_parts();
+            // Boxed: it goes through many hands, and stays where it is to the end.
+            let head = Box::new(Head::new(parts));
+            let is_let_in = !head.is_awaited && Arriving::is_small(&body);
+            let body = Body::new(Arriving::new(body, this.clone(), head.is_awaited));
+            respond(in_flight, head, body, is_let_in)
         });
         let builder = self.protocols();
         let connection = builder.serve_connection(TokioIo::new(Socket::new(stream, self.clone())), service);
@@ -179,16 +185,15 @@ impl Connection {
     }
 }
 
-/// One request, and what every response carries.
+/// One request, and what every response carries. `is_let_in`: its body, even if nobody wants it.
 async fn respond(
     in_flight: InFlight,
-    request: hyper::Request<Incoming>,
+    head: Box<Head>,
+    body: Body,
+    is_let_in: bool,
 ) -> Result<axum::http::Response<Leaving>, Infallible> {
     let connection = &in_flight.0;
-    let is_awaited = request.headers().contains_key(EXPECT);
-    let is_let_in = !is_awaited && Arriving::is_small(request.body());
-    let arriving = |body| Body::new(Arriving::new(body, connection.clone(), is_awaited));
-    let mut response = connection.front.answer(request.map(arriving)).await;
+    let mut response = connection.front.answer(head, body).await;
     // Nobody wanted the body, and there is too much of it to be let in: the connection cannot go on.
     let is_left = !is_let_in
         && connection.in_body.load(Ordering::Relaxed)

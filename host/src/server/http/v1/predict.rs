@@ -23,6 +23,7 @@ use crate::json::serving::Serving;
 use crate::json::{msgpack, write};
 use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output};
+use crate::server::head::Head;
 use crate::server::{Served, status};
 
 const BINARY: &str = "application/octet-stream";
@@ -32,16 +33,17 @@ const GROWTH: usize = 8;
 
 pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request) -> Response {
     let arrived = Instant::now();
-    let (mut parts, body) = request.into_parts();
-    let id = call::request_id(&parts.headers);
+    let (parts, body) = request.into_parts();
+    let mut head = Box::new(Head::new(parts));
+    let id = call::id_of(&head);
     let refuse = |failure: RequestError, endpoint: Option<&str>| {
         let truss = status::truss(failure.code);
         marked(error::respond(failure, &id, &served, endpoint, arrived), truss)
     };
-    let path = parts.uri.path();
+    let path = head.parts.uri.path();
     let found = match Route::of(path) {
         Some(route) if route.wanted == Wanted::Prediction => {
-            route.find(&served, call::presented(&parts.headers))
+            route.find(&served, call::presented(head.headers()))
         }
         Some(_) => {
             let mut response = refuse(wrong_method(path, "POST"), None);
@@ -54,8 +56,8 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
         Ok(entry) => entry,
         Err(failure) => return refuse(failure, None),
     };
-    let is_binary = is_binary(&parts.headers);
-    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+    let is_binary = is_binary(head.headers());
+    head.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     let limit = entry.endpoint.config.limits.body.saturating_mul(GROWTH);
     let read = |_: &_, body: Bytes| {
         let body =
@@ -65,7 +67,7 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
         Ok(Input::Body(body, Form::Serving(serving)))
     };
     let (outcome, by) =
-        match call::serve(entry.endpoint, entry.model.clone(), parts, body, &id, arrived, read).await {
+        match call::serve(entry.endpoint, entry.model.clone(), head, body, &id, arrived, read).await {
             Ok(Answer { outcome, generation, bypassed }) => (outcome, Some((generation, bypassed))),
             Err(failure) => (Err(failure), None),
         };

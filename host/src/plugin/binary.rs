@@ -1,0 +1,39 @@
+//! A handler's file.
+//!
+//! Place in the flow: whoever reads a component or is sent one makes a [`Binary`] of it at once; from there on its digest names
+//! that version, in answers, in logs and in the compile cache.
+//! Invariant: bytes and digest belong together, and a digest is computed once.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use crate::blocking;
+
+/// The bytes of a component, or of what passes for one, and their SHA-256. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Binary {
+    bytes: Bytes,
+    digest: Arc<str>,
+}
+
+impl Binary {
+    /// Names these bytes. A file of many megabytes takes milliseconds, not as one of the runtime's workers.
+    pub fn new(bytes: impl Into<Bytes>) -> Binary {
+        let bytes = bytes.into();
+        let digest = blocking::if_large(bytes.len(), || Sha256::digest(&bytes));
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Binary { bytes, digest: digest.into() }
+    }
+
+    /// The file.
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// SHA-256 in hex: what names a version of a handler.
+    pub fn digest(&self) -> &Arc<str> {
+        &self.digest
+    }
+}

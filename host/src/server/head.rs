@@ -1,0 +1,86 @@
+//! A request's head, read once.
+//!
+//! Place in the flow: made when a request's head is there; handed on, boxed, until the pipeline has it as what a handler may ask for.
+//! Out: how long it is, and which of the headers that every request is looked at for it has. Most requests have none of them, and
+//! one walk over a few headers costs less than looking each of these up.
+
+use axum::http::header::{CONTENT_ENCODING, EXPECT};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName};
+
+use crate::request;
+
+/// Names the request, in both directions.
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+/// The same, as the clients of one of the systems this host follows send it.
+pub(super) const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
+
+/// A request without its body.
+pub(super) struct Head {
+    pub(super) parts: Parts,
+    /// Bytes, about as they came: path, query, and each header's line.
+    pub(super) length: usize,
+    /// Whether its client waits for a word before it sends the body.
+    pub(super) is_awaited: bool,
+    /// Whether its body says how it is packed.
+    pub(super) is_coded: bool,
+    /// Whether it brings an id, of either name.
+    pub(super) has_id: bool,
+    /// Whether its id, if it brings one, is to be returned by the other name as well.
+    pub(super) is_banana: bool,
+}
+
+impl Head {
+    pub(super) fn new(parts: Parts) -> Head {
+        let uri = &parts.uri;
+        let mut head = Head {
+            length: uri.path().len() + uri.query().map_or(0, str::len),
+            is_awaited: false,
+            is_coded: false,
+            has_id: false,
+            is_banana: false,
+            parts,
+        };
+        for (name, value) in &head.parts.headers {
+            head.length += name.as_str().len() + value.len() + ": \r\n".len();
+            head.is_awaited |= *name == EXPECT;
+            head.is_coded |= *name == CONTENT_ENCODING;
+            head.is_banana |= *name == X_BANANA_REQUEST_ID;
+            head.has_id |= *name == X_REQUEST_ID;
+        }
+        head.has_id |= head.is_banana;
+        head
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+}
+
+/// What a handler may ask for.
+impl request::Head for Head {
+    fn method(&self) -> &str {
+        self.parts.method.as_str()
+    }
+
+    fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    fn query(&self) -> &str {
+        self.parts.uri.query().unwrap_or_default()
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.parts.headers.get(name)?.to_str().ok()
+    }
+
+    fn headers(&self) -> Vec<(&str, &str)> {
+        visible(&self.parts.headers)
+    }
+}
+
+/// The headers that are text.
+pub(super) fn visible(headers: &HeaderMap) -> Vec<(&str, &str)> {
+    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
+}
