@@ -217,7 +217,7 @@ fn alike(one: &Facts, other: &Facts) -> bool {
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {
     let mut notes = Vec::new();
-    if *handler.digest != **plugin.digest() {
+    if handler.digest != **plugin.digest() {
         notes.push("another component than the recorded one".to_owned());
     }
     match (&handler.project, plugin.project_digest()) {

@@ -6,7 +6,7 @@
 
 use axum::http::header::{CONTENT_ENCODING, EXPECT};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName};
+use axum::http::{HeaderMap, HeaderName, Request};
 
 use crate::request;
 
@@ -31,7 +31,13 @@ pub(super) struct Head {
 }
 
 impl Head {
-    pub(super) fn new(parts: Parts) -> Head {
+    /// Takes a request's body away from its head. Boxed: the head goes through many hands, and stays where it is to the end.
+    pub(super) fn split<B>(request: Request<B>) -> (Box<Head>, B) {
+        let (parts, body) = request.into_parts();
+        (Box::new(Head::new(parts)), body)
+    }
+
+    fn new(parts: Parts) -> Head {
         let uri = &parts.uri;
         let mut head = Head {
             length: uri.path().len() + uri.query().map_or(0, str::len),

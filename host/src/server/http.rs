@@ -129,7 +129,7 @@ impl Site {
             (Some(callee), _) => call::call(callee.target(head.headers()), head, body, arrived).await,
             (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
-                let id = call::request_id(head.headers());
+                let id = call::id_of(&head);
                 // Whoever asks for the id further in is to find this one.
                 call::insert(&mut head.parts.headers, X_REQUEST_ID, &id);
                 let Ok(mut response) =

@@ -203,8 +203,12 @@ async fn swap(
     // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
     let plugin = component(request.into_body()).await?;
     let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
-    let change = Change { plugin: Some(Binary::new(plugin)), models: wish.models, persist: wish.persist };
-    carry_out(&served, async move { endpoint.swap(change, &order).await }).await
+    carry_out(&served, async move {
+        let plugin = Some(Binary::new(plugin));
+        let change = Change { plugin, models: wish.models, persist: wish.persist };
+        endpoint.swap(change, &order).await
+    })
+    .await
 }
 
 async fn reload(

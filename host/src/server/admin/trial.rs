@@ -64,8 +64,7 @@ async fn try_out(
     }
     let parameters = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let terms = Terms::parse(parameters).map_err(invalid)?;
-    let plugin = Binary::new(plugin);
-    let trying = async move { endpoint.try_out(plugin, terms, &order).await };
+    let trying = async move { endpoint.try_out(Binary::new(plugin), terms, &order).await };
     let trial = carry_out_raw(&served, trying).await?;
     Ok(Json(trial.report()).into_response())
 }

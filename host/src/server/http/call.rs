@@ -42,8 +42,8 @@ pub(super) async fn routed(
     State(target): State<Arc<Target>>,
     request: axum::extract::Request,
 ) -> HttpResponse {
-    let (parts, body) = request.into_parts();
-    call(&target, Box::new(Head::new(parts)), body, Instant::now()).await
+    let (head, body) = Head::split(request);
+    call(&target, head, body, Instant::now()).await
 }
 
 /// `POST <endpoint>`. The target is borrowed: every request of every thread would count it at the same place.

@@ -52,8 +52,7 @@ impl Several {
 
 /// `POST <split>`, by way of the router.
 pub(super) async fn routed(State(several): State<Arc<Several>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let head = Box::new(Head::new(parts));
+    let (head, body) = Head::split(request);
     call::call(several.target(head.headers()), head, body, Instant::now()).await
 }
 

@@ -105,8 +105,8 @@ pub(super) async fn infer(served: &Served, head: Box<Head>, body: Body, arrived:
 
 /// The same, by way of the router.
 async fn routed(asked: Asked, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    run(&asked.served, asked.entry(), Box::new(Head::new(parts)), body, asked.arrived).await
+    let (head, body) = Head::split(request);
+    run(&asked.served, asked.entry(), head, body, asked.arrived).await
 }
 
 async fn run(

@@ -111,9 +111,7 @@ impl Connection {
         let service = hyper::service::service_fn(move |request| {
             // Begun here and not when the future is first polled: what is read from now on is no head.
             let in_flight = InFlight::begin(this.clone(), &request);
-            let (parts, body) = request.into_parts();
-            // Boxed: it goes through many hands, and stays where it is to the end.
-            let head = Box::new(Head::new(parts));
+            let (head, body) = Head::split(request);
             let is_let_in = !head.is_awaited && Arriving::is_small(&body);
             let body = Body::new(Arriving::new(body, this.clone(), head.is_awaited));
             respond(in_flight, head, body, is_let_in)

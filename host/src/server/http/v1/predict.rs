@@ -33,8 +33,7 @@ const GROWTH: usize = 8;
 
 pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request) -> Response {
     let arrived = Instant::now();
-    let (parts, body) = request.into_parts();
-    let mut head = Box::new(Head::new(parts));
+    let (mut head, body) = Head::split(request);
     let id = call::id_of(&head);
     let refuse = |failure: RequestError, endpoint: Option<&str>| {
         let truss = status::truss(failure.code);
