@@ -10,6 +10,7 @@ mod fault;
 mod plugin_fault;
 
 use std::fmt;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -156,10 +157,14 @@ impl Code {
     }
 }
 
-/// A failed request.
+/// A failed request. One pointer, so that the results of all stages stay small: nearly none of them is a failure.
 #[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct RequestError {
+#[error("{}", .0.message)]
+pub struct RequestError(Box<Failure>);
+
+/// What there is to say of a failed request.
+#[derive(Debug)]
+pub struct Failure {
     /// What kind of failure.
     pub code: Code,
     /// Where it happened.
@@ -178,10 +183,24 @@ pub struct RequestError {
     pub retry_after: Option<Duration>,
 }
 
+impl Deref for RequestError {
+    type Target = Failure;
+
+    fn deref(&self) -> &Failure {
+        &self.0
+    }
+}
+
+impl DerefMut for RequestError {
+    fn deref_mut(&mut self) -> &mut Failure {
+        &mut self.0
+    }
+}
+
 impl RequestError {
     /// A failure whose message says everything.
     pub fn new(code: Code, stage: Stage, message: impl Into<String>) -> Self {
-        RequestError {
+        RequestError(Box::new(Failure {
             code,
             stage,
             message: message.into(),
@@ -190,7 +209,7 @@ impl RequestError {
             plugin_fault: None,
             digest: None,
             retry_after: None,
-        }
+        }))
     }
 
     /// A failure the caller can mend: 400 `invalid_input`.
@@ -200,8 +219,9 @@ impl RequestError {
 
     /// Inputs that are not as the endpoint's schema says: 400 `invalid_input`.
     pub fn faulty(stage: Stage, faults: Vec<Fault>) -> Self {
-        let message = fault::line(&faults);
-        RequestError { faults, ..RequestError::invalid(stage, message) }
+        let mut failure = RequestError::invalid(stage, fault::line(&faults));
+        failure.faults = faults;
+        failure
     }
 
     /// What callers are told of it, without what only the log may know.

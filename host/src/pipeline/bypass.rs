@@ -16,8 +16,8 @@ use crate::tensor::Tensor;
 #[derive(Debug, Default)]
 pub struct Bypass {
     allowed: bool,
-    unavailable: Option<Box<RequestError>>,
-    why: Option<Box<RequestError>>,
+    unavailable: Option<RequestError>,
+    why: Option<RequestError>,
 }
 
 impl Bypass {
@@ -28,12 +28,12 @@ impl Bypass {
 
     /// The handler is not to be called at all; this is why. Allowed before, the request is answered without it.
     pub fn close_handler(&mut self, why: RequestError) {
-        self.unavailable = Some(Box::new(why));
+        self.unavailable = Some(why);
     }
 
     /// Why the request was answered without the handler, and from which stage on; `None` if it was not.
     pub fn why(&self) -> Option<&RequestError> {
-        self.why.as_deref()
+        self.why.as_ref()
     }
 
     pub(super) fn is_allowed(&self) -> bool {
@@ -42,7 +42,7 @@ impl Bypass {
 
     /// Why the handler is not to be called.
     pub(super) fn unavailable(&mut self) -> Option<RequestError> {
-        self.unavailable.take().map(|why| *why)
+        self.unavailable.take()
     }
 
     fn forgives(&self, failure: &RequestError) -> bool {
@@ -63,7 +63,7 @@ impl Bypass {
             && model.is_some()
             && let Ok(Outcome::Next(inputs)) = pre_inference::pre_inference(None, model, request, None).await
         {
-            self.why = Some(Box::new(failure));
+            self.why = Some(failure);
             return Ok(inputs);
         }
         Err(failure)
@@ -83,7 +83,7 @@ impl Bypass {
             && let Some(outputs) = outputs
             && let Ok(output) = post_inference::post_inference(None, true, request, outputs).await
         {
-            self.why = Some(Box::new(failure));
+            self.why = Some(failure);
             return Ok(output);
         }
         Err(failure)

@@ -37,14 +37,21 @@ pub struct Trace {
     last: Instant,
     durations: [Option<Duration>; Stage::ALL.len()],
     batch: Option<usize>,
+    /// Whether the handler may be, or was, bypassed.
+    pub bypass: Bypass,
+    /// Behind a pointer: of most requests nobody wants to know more than times.
+    kept: Option<Box<Kept>>,
+}
+
+/// What else is to be known of a request.
+#[derive(Debug, Default)]
+struct Kept {
     objects: Option<Vec<(&'static str, String)>>,
     keeps_crossing: bool,
     crossing: Option<Crossing>,
     /// The model's answer is known for these inputs.
     known: Option<Arc<Crossing>>,
     assumed: bool,
-    /// Whether the handler may be, or was, bypassed.
-    pub bypass: Bypass,
     tape: Option<Arc<Tape>>,
     /// What the handler takes, and how long its instance was waited for.
     usage: Option<(Usage, Duration)>,
@@ -53,114 +60,115 @@ pub struct Trace {
 impl Trace {
     /// A record of a request that arrived at `started`. `objects`: also keep what each stage made, as text.
     pub fn start(started: Instant, objects: bool) -> Trace {
-        Trace {
-            started,
-            last: started,
-            durations: [None; Stage::ALL.len()],
-            batch: None,
-            objects: objects.then(Vec::new),
-            keeps_crossing: false,
-            crossing: None,
-            known: None,
-            assumed: false,
-            bypass: Bypass::default(),
-            tape: None,
-            usage: None,
-        }
+        let kept = objects.then(|| Box::new(Kept { objects: Some(Vec::new()), ..Kept::default() }));
+        let durations = [None; Stage::ALL.len()];
+        Trace { started, last: started, durations, batch: None, bypass: Bypass::default(), kept }
+    }
+
+    fn kept(&mut self) -> &mut Kept {
+        self.kept.get_or_insert_default()
     }
 
     /// The same, that keeps what crosses between handler and model.
     #[must_use]
     pub fn keeping_crossing(mut self) -> Trace {
-        self.keeps_crossing = true;
+        self.kept().keeps_crossing = true;
         self
     }
 
     /// The same, which takes for granted what the model answers to the inputs of `known`: to those it is not asked again.
     #[must_use]
     pub fn assuming(mut self, known: Arc<Crossing>) -> Trace {
-        self.known = Some(known);
+        self.kept().known = Some(known);
         self
     }
 
     /// The same, of a request that is recorded: its handler gets a fresh instance, and what it gets from outside is noted.
     #[must_use]
     pub fn on_tape(mut self, tape: Arc<Tape>) -> Trace {
-        self.tape = Some(tape);
+        self.kept().tape = Some(tape);
         self
     }
 
     /// The tape of a request that is recorded.
     pub fn tape(&self) -> Option<&Arc<Tape>> {
-        self.tape.as_ref()
+        self.kept.as_ref()?.tape.as_ref()
     }
 
     /// The same, that notes what the handler takes.
     #[must_use]
     pub fn measuring(mut self) -> Trace {
-        self.usage = Some(Default::default());
+        self.kept().usage = Some(Default::default());
         self
     }
 
     /// What the handler took, if that was noted.
     pub fn usage(&self) -> Option<Usage> {
-        let (usage, lending) = self.usage?;
+        let (usage, lending) = self.kept.as_ref()?.usage?;
         let stages = [Stage::PreInference, Stage::PostInference];
         let time: Duration =
             stages.iter().filter_map(|stage| self.durations.get(*stage as usize).copied().flatten()).sum();
         Some(Usage { time: time.saturating_sub(lending), ..usage })
     }
 
+    fn usage_mut(&mut self) -> Option<&mut (Usage, Duration)> {
+        self.kept.as_mut()?.usage.as_mut()
+    }
+
     /// The request has its instance.
     pub(super) fn lent(&mut self) {
-        if let Some((_, lending)) = &mut self.usage {
-            *lending = self.last.elapsed();
+        let last = self.last;
+        if let Some((_, lending)) = self.usage_mut() {
+            *lending = last.elapsed();
         }
     }
 
     /// The handler has been called.
     pub(super) fn called(&mut self, lease: Option<&Lease<'_>>) {
-        if let Some((usage, _)) = &mut self.usage {
+        if let Some((usage, _)) = self.usage_mut() {
             usage.memory = lease.map_or(0, Lease::memory);
         }
     }
 
     /// What crossed between handler and model, if it is kept and the request got as far.
     pub fn crossing(&self) -> Option<&Crossing> {
-        self.crossing.as_ref()
+        self.kept.as_ref()?.crossing.as_ref()
     }
 
     /// Takes that.
     pub fn take_crossing(&mut self) -> Option<Crossing> {
-        self.crossing.take()
+        self.kept.as_mut()?.crossing.take()
     }
 
     /// Whether the model's answer was taken for granted.
     pub fn assumed(&self) -> bool {
-        self.assumed
+        self.kept.as_ref().is_some_and(|kept| kept.assumed)
     }
 
     /// The model's answer to `inputs`, if it is known.
     pub(super) fn known(&mut self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
-        let outputs = self.known.as_ref().filter(|known| known.inputs == inputs)?.outputs.clone();
-        self.assumed = true;
+        let kept = self.kept.as_mut()?;
+        let outputs = kept.known.as_ref().filter(|known| known.inputs == inputs)?.outputs.clone();
+        kept.assumed = true;
         Some(outputs)
     }
 
     /// What the model will get, if that is to be kept.
     pub(super) fn sent(&self, inputs: &[Tensor]) -> Option<Vec<Tensor>> {
-        if let Some(tape) = &self.tape {
+        let kept = self.kept.as_ref()?;
+        if let Some(tape) = &kept.tape {
             tape.note_sent(inputs);
         }
-        self.keeps_crossing.then(|| inputs.to_vec())
+        kept.keeps_crossing.then(|| inputs.to_vec())
     }
 
     /// The model has answered what was [`Trace::sent`].
     pub(super) fn crossed(&mut self, inputs: Option<Vec<Tensor>>, outputs: &[Tensor]) {
-        if let Some(tape) = &self.tape {
+        let Some(kept) = &mut self.kept else { return };
+        if let Some(tape) = &kept.tape {
             tape.note_received(outputs);
         }
-        self.crossing = inputs.map(|inputs| Crossing { inputs, outputs: outputs.to_vec() });
+        kept.crossing = inputs.map(|inputs| Crossing { inputs, outputs: outputs.to_vec() });
     }
 
     /// Time since the request's arrival.
@@ -175,7 +183,7 @@ impl Trace {
 
     /// What the stages made, readable: `sample`, `pre_inference`, `inference`, `post_inference`. Empty unless asked for.
     pub fn objects(&self) -> &[(&'static str, String)] {
-        self.objects.as_deref().unwrap_or_default()
+        self.kept.as_ref().and_then(|kept| kept.objects.as_deref()).unwrap_or_default()
     }
 
     /// How many requests shared the run of the model; `None` if there was none, or another of them says.
@@ -205,7 +213,7 @@ impl Trace {
 
     /// Keeps an object, if somebody asked for them; it is made readable only then.
     pub(super) fn keep(&mut self, name: &'static str, object: impl FnOnce() -> String) {
-        if let Some(objects) = &mut self.objects {
+        if let Some(objects) = self.kept.as_mut().and_then(|kept| kept.objects.as_mut()) {
             objects.push((name, object()));
         }
     }

@@ -329,7 +329,7 @@ impl Instance {
         let deadline = Instant::now() + time(self.store.data(), STAGE);
         arm_until(&mut self.store, deadline);
         let outcome = until(deadline, pin!(guest.call_input_schema(&mut self.store))).await;
-        let failed = |error: RequestError| error.message;
+        let failed = |error: RequestError| error.to_string();
         self.disarm(STAGE).map_err(failed)?;
         match outcome {
             Some(Ok(inputs)) => convert::schema_from_guest(inputs),

@@ -28,7 +28,7 @@ fn typical() -> Schema {
 
 fn line(faults: Vec<Fault>) -> String {
     assert!(!faults.is_empty());
-    RequestError::faulty(Stage::PreInference, faults).message
+    RequestError::faulty(Stage::PreInference, faults).to_string()
 }
 
 /// The tensors as `name DATATYPE [shape] values; …`, or what is wrong; both ways of checking say the same.

@@ -11,7 +11,7 @@ fn shown(headers: &[&str], body: &[u8], inputs: &[TensorSpec]) -> Result<(String
     let read = read(&headers, &Bytes::copy_from_slice(body), || signature);
     let (input, wanted) = read.map_err(|error| {
         assert_eq!((error.code.name(), error.stage), ("invalid_input", Stage::Admit));
-        error.message
+        error.to_string()
     })?;
     let tensor = |tensor: &Tensor| {
         let data = serde_json::to_string(&write::Flat(tensor)).unwrap();
