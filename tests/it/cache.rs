@@ -51,7 +51,12 @@ fn a_restart_compiles_nothing_and_a_tampered_entry_is_compiled_anew() {
     let mut code = fs::read(entry).unwrap();
     let middle = code.len() / 2;
     code[middle] ^= 0x80;
+    // As the host leaves it, but for that bit.
+    let permissions = fs::metadata(entry).unwrap().permissions();
+    assert!(permissions.readonly(), "processes map it");
+    fs::remove_file(entry).unwrap();
     fs::write(entry, code).unwrap();
+    fs::set_permissions(entry, permissions).unwrap();
     let third = serve(&echo, &cache, &[]);
     assert_eq!(counts(&third), (0, 1));
     assert!(third.log().contains("cannot use an entry of the compile cache"), "{}", third.log());

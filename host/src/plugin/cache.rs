@@ -3,15 +3,17 @@
 //! Place in the flow: [`super::Sandbox::component`] asks here before it compiles. In: a [`Binary`]. Out: the component,
 //! compiled: from the cache's folder if it is there, else by the compiler, and kept.
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
+//! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
 //! engine; a folder or a key that others can get at is refused at start; whatever else is wrong costs a compilation and a warning,
 //! never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not at all.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+mod steady;
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::hash::{Hash as _, Hasher};
-use std::io::{self, Read, Write as _};
-use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -20,12 +22,10 @@ use wasmtime::component::Component;
 
 use super::Binary;
 
-/// What an entry begins with; another number for another layout.
-const FORMAT: &[u8; 8] = b"mhcode01";
-/// Bytes before an entry's machine code: the format and the seal.
-const HEADER: usize = FORMAT.len() + blake3::OUT_LEN;
-/// What is read at a time: more than the hash needs to be fast, less than a core's own cache.
-const CHUNK: usize = 64 << 10;
+/// Goes into the names of entries; another number for another layout.
+const FORMAT: &[u8; 8] = b"mhcode02";
+/// Bytes of the seal.
+const SEAL: usize = blake3::OUT_LEN;
 /// The file that holds the key of the seals.
 const KEY: &str = "key";
 /// What the name of an entry ends with.
@@ -107,7 +107,7 @@ impl Cache {
         self.folder.join(format!("{}{ENTRY}", id.to_hex()))
     }
 
-    /// What only a holder of the key can write before `code`. The entry's name is sealed in, so that none passes for another.
+    /// What only a holder of the key can write after `code`. The entry's name is sealed in, so that none passes for another.
     fn seal(&self, id: &blake3::Hash, code: &[u8]) -> blake3::Hash {
         self.hasher(id).update(code).finalize()
     }
@@ -121,60 +121,52 @@ impl Cache {
 
     /// The entry called `id`; `None` if there is none.
     fn read(&self, engine: &Engine, id: &blake3::Hash) -> wasmtime::Result<Option<Component>> {
-        let mut file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(self.path(id)) {
+        let entry = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(self.path(id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            file => file?,
+            entry => entry?,
         };
-        let Some(code) = self.code(id, &mut file)? else {
+        let copy = steady::copy_unless(&entry)?;
+        let code = copy.as_ref().unwrap_or(&entry);
+        if !self.is_sealed(id, code)? {
             wasmtime::bail!("it is not as this host wrote it");
-        };
+        }
         #[expect(unsafe_code, reason = "machine code that this cache wrote")]
-        // SAFETY: `code` must be what `Component::serialize` made. It is, unchanged: its seal is one that only holders of the key can
-        // make, and the key and the folder are readable and writable by this user alone, who can run what code they like anyway.
-        // `code` is this process's own copy, which nobody can write to any more. That it is of this version of wasmtime, with these
-        // settings and for this processor, its sealed name says, and wasmtime checks it once more.
-        let component = unsafe { Component::deserialize_file(engine, path_of(&code))? };
+        // SAFETY: `code` must be what `Component::serialize` made. It is: its seal is one that only holders of the key can make, and
+        // the key and the folder are readable and writable by this user alone, who can run what code they like anyway. It stays so
+        // while it is mapped, see `steady`. That it is of this version of wasmtime, with these settings and for this processor, its
+        // sealed name says, and wasmtime checks it once more.
+        let component = unsafe { Component::deserialize_file(engine, steady::path_of(code))? };
         let now = SystemTime::now();
-        let used = file.metadata()?.modified()?;
+        let used = entry.metadata()?.modified()?;
         if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
             // Where nothing can be written, what goes first is what was written first.
-            let _ = file.set_modified(now);
+            let _ = entry.set_modified(now);
         }
         Ok(Some(component))
     }
 
-    /// A copy of the machine code in an entry, if it is what this cache wrote under this name. A file, because wasmtime can map that:
-    /// of a component of megabytes a request touches a part.
-    fn code(&self, id: &blake3::Hash, entry: &mut File) -> io::Result<Option<File>> {
-        let (mut header, mut code) = (Vec::with_capacity(HEADER), memory_file()?);
-        Read::take(&mut *entry, HEADER as u64).read_to_end(&mut header)?;
+    /// Whether `file` is, to its last byte, what a holder of the key wrote under this name.
+    fn is_sealed(&self, id: &blake3::Hash, mut file: &File) -> io::Result<bool> {
+        let Some(length) = file.metadata()?.len().checked_sub(SEAL as u64) else { return Ok(false) };
         let mut hasher = self.hasher(id);
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            let length = match entry.read(&mut chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                length => length?,
-            };
-            let Some(read @ [_, ..]) = chunk.get(..length) else { break };
-            hasher.update(read);
-            code.write_all(read)?;
-        }
-        let seal = header.strip_prefix(FORMAT).and_then(|seal| <[u8; blake3::OUT_LEN]>::try_from(seal).ok());
-        make_final(&code)?;
+        hasher.update_reader(file.take(length))?;
+        let mut seal = [0; SEAL];
+        file.read_exact(&mut seal)?;
         // Compared in constant time.
-        Ok(seal.is_some_and(|seal| hasher.finalize() == seal).then_some(code))
+        Ok(hasher.finalize() == seal)
     }
 
     fn write(&self, id: &blake3::Hash, component: &Component) -> wasmtime::Result<()> {
         let code = component.serialize()?;
-        let length = (HEADER + code.len()) as u64;
+        let length = (code.len() + SEAL) as u64;
         if length > self.limit {
             wasmtime::bail!("it has {length} bytes, and the cache may have {}", self.limit);
         }
         let mut file = self::new_file(&self.folder)?;
-        file.write_all(FORMAT)?;
-        file.write_all(self.seal(id, &code).as_bytes())?;
         file.write_all(&code)?;
+        file.write_all(self.seal(id, &code).as_bytes())?;
+        // Processes map it: from here on it is replaced and removed, and not written to.
+        file.as_file().set_permissions(Permissions::from_mode(steady::MODE))?;
         // Nothing is waited for: what a power cut leaves of it has the wrong seal.
         file.persist(self.path(id))?;
         self.evict()?;
@@ -289,37 +281,6 @@ fn make_key(folder: &Path, path: &Path) -> io::Result<()> {
 /// A file for this user only, removed unless it is given its name.
 fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
-}
-
-/// An empty file that has no name.
-fn memory_file() -> io::Result<File> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{MemfdFlags, memfd_create};
-        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-        Ok(memfd_create(c"compiled component", flags)?.into())
-    }
-    #[cfg(not(target_os = "linux"))]
-    tempfile::tempfile()
-}
-
-/// Sees to it that nobody writes to a [`memory_file`] any more: not this process, nor one that finds it among its open files.
-fn make_final(file: &File) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{SealFlags, fcntl_add_seals};
-        let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        fcntl_add_seals(file, seals)?;
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = file;
-    Ok(())
-}
-
-/// Where this process finds a file that it has open.
-fn path_of(file: &File) -> PathBuf {
-    let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
-    Path::new(folder).join(file.as_raw_fd().to_string())
 }
 
 /// What wasmtime writes into a [`Hasher`], as a digest that tells more than 64 bits.

@@ -1,6 +1,5 @@
 //! The cache's folder in every state that it can be found in.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 
 use tempfile::TempDir;
@@ -52,7 +51,15 @@ fn what_one_process_compiled_another_one_finds() {
     assert_eq!(names(&first).len(), 2, "{:?}", names(&first));
 }
 
-/// Everything that can become of an entry, by accident or on purpose, costs a compilation.
+/// Puts another file in an entry's place.
+fn replace(path: &Path, contents: &[u8], mode: u32) {
+    fs::remove_file(path).unwrap();
+    fs::write(path, contents).unwrap();
+    fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+}
+
+/// Everything that can become of an entry, by accident or on purpose, costs a compilation: whether it would be mapped itself, or a
+/// copy of it.
 #[test]
 fn a_changed_entry_is_never_run_and_is_made_anew() {
     let (folder, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -71,7 +78,7 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
     // Sealed as it should be, and no machine code: `deserialize` has the last word.
     let nonsense = b"no machine code".as_slice();
     let seal = cache.seal(&cache.id(&binary), nonsense);
-    let nonsense = [FORMAT.as_slice(), seal.as_bytes(), nonsense].concat();
+    let nonsense = [nonsense, seal.as_bytes()].concat();
 
     let flipped = |at: usize| {
         let mut entry = sound.clone();
@@ -79,27 +86,33 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
         entry
     };
     let last = sound.len() - 1;
-    for (what, entry) in [
+    let code = last + 1 - SEAL;
+    let changed = [
         ("nothing", Vec::new()),
-        ("half a header", sound[..HEADER / 2].to_vec()),
-        ("a header", sound[..HEADER].to_vec()),
+        ("half a seal", sound[code..][..SEAL / 2].to_vec()),
+        ("a seal", sound[code..].to_vec()),
+        ("the code", sound[..code].to_vec()),
         ("half", sound[..sound.len() / 2].to_vec()),
         ("all but a byte", sound[..last].to_vec()),
         ("a byte more", [&sound[..], &[0]].concat()),
-        ("another format", flipped(FORMAT.len() - 1)),
-        ("another seal", flipped(FORMAT.len())),
-        ("another first byte", flipped(HEADER)),
-        ("another last byte", flipped(last)),
+        ("another first byte", flipped(0)),
+        ("another last byte of code", flipped(code - 1)),
+        ("another seal", flipped(last)),
         ("another component's", other),
         ("a stranger's", sealed_by_a_stranger),
         ("nonsense", nonsense),
-    ] {
-        fs::write(&path, entry).unwrap();
-        assert!(hit(&cache, &engine, &binary).is_err(), "{what}");
-        cache.component(&engine, &binary).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), sound, "{what}: made anew");
-        assert_eq!(hit(&cache, &engine, &binary), Ok(true), "{what}");
+    ];
+    for (what, entry) in &changed {
+        for mode in [steady::MODE, 0o600] {
+            replace(&path, entry, mode);
+            assert!(hit(&cache, &engine, &binary).is_err(), "{what}");
+            cache.component(&engine, &binary).unwrap();
+            assert_eq!(fs::read(&path).unwrap(), sound, "{what}: made anew");
+            assert_eq!(hit(&cache, &engine, &binary), Ok(true), "{what}");
+        }
     }
+    replace(&path, &sound, 0o600);
+    assert_eq!(hit(&cache, &engine, &binary), Ok(true), "whoever may write to it");
     // A link is not followed, wherever it leads.
     let moved = folder.path().join("moved");
     fs::rename(&path, &moved).unwrap();
@@ -142,7 +155,7 @@ fn what_was_not_used_for_longest_goes_first() {
     let long_ago = |minutes: u64| SystemTime::now() - Duration::from_secs(60 * minutes);
     for note in 0..4 {
         cache.component(&engine, &component(note)).unwrap();
-        let file = File::options().write(true).open(path(note)).unwrap();
+        let file = File::open(path(note)).unwrap();
         file.set_modified(long_ago(100 - u64::from(note))).unwrap();
     }
     // The oldest is used again, which is noted; then once more, which is not worth a write.
