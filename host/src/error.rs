@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: each stage returns it where the failure happens; `server/status.rs` holds the one
 //! table from [`Code`] to the statuses of HTTP and gRPC. `Display` goes to the caller and so names no host path, address or
-//! secret; [`RequestError::detail`] goes to the log only.
+//! secret; [`Failure::detail`] goes to the log only.
 //! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and a
 //! test compares.
 

@@ -208,9 +208,11 @@ fn a_killed_host_leaves_nothing_that_hinders_the_next() {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "code") {
-                let code = fs::read(&path).unwrap();
+                let (code, permissions) =
+                    (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().permissions());
                 fs::remove_file(&path).unwrap();
                 fs::write(&path, &code[..code.len() / 2]).unwrap();
+                fs::set_permissions(&path, permissions).unwrap();
                 cut += 1;
             }
         }

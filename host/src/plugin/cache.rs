@@ -5,8 +5,9 @@
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
 //! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
-//! engine; a folder or a key that others can get at is refused at start; whatever else is wrong costs a compilation and a warning,
-//! never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not at all.
+//! engine; a folder or a key that others can get at is refused at start; whatever else is wrong with an entry when it is loaded costs a
+//! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
+//! at all; they are replaced and removed, and never written to. From then on a loaded entry is as any shared library: see `steady`.
 
 mod steady;
 
@@ -125,17 +126,12 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             entry => entry?,
         };
-        let copy = steady::copy_unless(&entry)?;
-        let code = copy.as_ref().unwrap_or(&entry);
-        if !self.is_sealed(id, code)? {
-            wasmtime::bail!("it is not as this host wrote it");
-        }
-        #[expect(unsafe_code, reason = "machine code that this cache wrote")]
-        // SAFETY: `code` must be what `Component::serialize` made. It is: its seal is one that only holders of the key can make, and
-        // the key and the folder are readable and writable by this user alone, who can run what code they like anyway. It stays so
-        // while it is mapped, see `steady`. That it is of this version of wasmtime, with these settings and for this processor, its
-        // sealed name says, and wasmtime checks it once more.
-        let component = unsafe { Component::deserialize_file(engine, steady::path_of(code))? };
+        let mapped = steady::is_steady(&entry)?.then(|| self.load(engine, id, &entry));
+        let component = match mapped {
+            Some(Ok(component)) => component,
+            // Or nothing may be run that lies there: a mount or a profile forbids it.
+            Some(Err(_)) | None => self.load(engine, id, &steady::copy(&entry)?)?,
+        };
         let now = SystemTime::now();
         let used = entry.metadata()?.modified()?;
         if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
@@ -143,6 +139,22 @@ impl Cache {
             let _ = entry.set_modified(now);
         }
         Ok(Some(component))
+    }
+
+    /// Maps what is in `file`, if it is an entry of this name.
+    fn load(&self, engine: &Engine, id: &blake3::Hash, file: &File) -> wasmtime::Result<Component> {
+        if !self.is_sealed(id, file)? {
+            wasmtime::bail!("it is not as this host wrote it");
+        }
+        #[expect(unsafe_code, reason = "machine code that this cache wrote")]
+        // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal is one that only holders of the key can make, and
+        // the key can be read, and the folder written to, by this user alone, who can run what code they like anyway. It must stay so
+        // while it is mapped: `file` is a copy that nobody can write to, or an entry that is never written to, on a disk that gives
+        // back what was hashed. That it is of this version of wasmtime, with these settings and for this processor, its sealed name
+        // says, and wasmtime checks it once more.
+        unsafe {
+            Component::deserialize_file(engine, steady::path_of(file))
+        }
     }
 
     /// Whether `file` is, to its last byte, what a holder of the key wrote under this name.
@@ -165,9 +177,11 @@ impl Cache {
         let mut file = self::new_file(&self.folder)?;
         file.write_all(&code)?;
         file.write_all(self.seal(id, &code).as_bytes())?;
-        // Processes map it: from here on it is replaced and removed, and not written to.
-        file.as_file().set_permissions(Permissions::from_mode(steady::MODE))?;
-        // Nothing is waited for: what a power cut leaves of it has the wrong seal.
+        // What is mapped is read again when memory is short: it has to be on the disk by then. What a power cut leaves of an entry has
+        // the wrong seal.
+        file.as_file().sync_data()?;
+        // From here on processes map it. Where files have no modes, they copy it.
+        let _ = file.as_file().set_permissions(Permissions::from_mode(steady::READ_ONLY));
         file.persist(self.path(id))?;
         self.evict()?;
         Ok(())

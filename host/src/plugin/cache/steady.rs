@@ -1,57 +1,60 @@
 //! Files that stay as they are while they are mapped.
 //!
-//! Place in the flow: the compile cache → here → wasmtime, which maps what it gets. In: an open entry of the cache. Out: the entry
-//! itself where nothing changes it, as any shared library is mapped; elsewhere a copy in memory that nobody can write to.
-//! Where nothing does: it is this user's and read-only even to them, on a disk of this machine. Another machine may change a file on a
-//! network's disk at any time. To copy an entry takes longer than to read and hash it.
+//! Place in the flow: the compile cache → here → wasmtime, which maps what it gets. In: an open entry of the cache. Out: whether the
+//! entry itself can be mapped, as any shared library is; a copy in memory where it cannot. To copy an entry takes longer than to read
+//! and hash it.
+//! Invariants: nobody can write to a copy. An entry that is mapped itself belongs to this user, is read-only even to them, and lies on
+//! a disk of this machine: another one may change what is on a network's disk at any time. Root could write to it all the same, and a
+//! disk may fail; then a process that runs it ends, or does what was written, as with the host's own file.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-/// The mode of a file that is not to be written to any more.
-pub(super) const MODE: u32 = 0o400;
+/// The mode of entries that are complete.
+pub(super) const READ_ONLY: u32 = 0o400;
 
-/// A copy of `entry` to map in its place; `None` if the entry itself can be mapped.
-pub(super) fn copy_unless(entry: &File) -> io::Result<Option<File>> {
-    if is_steady(entry)? {
-        return Ok(None);
+/// Whether an entry can be mapped for as long as a process lives. Only Linux says what is needed to know that.
+pub(super) fn is_steady(entry: &File) -> io::Result<bool> {
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        let metadata = entry.metadata()?;
+        let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+        Ok(is_ours && metadata.mode() & 0o777 == READ_ONLY && is_local(entry)?)
     }
-    let (mut entry, mut copy) = (entry, memory_file()?);
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = entry;
+        Ok(false)
+    }
+}
+
+/// Whether a file is on a file system that only this machine writes to: ext4, XFS, Btrfs, ZFS, F2FS, tmpfs and overlayfs, by the numbers
+/// they go by in statfs(2). What is not listed is copied.
+#[cfg(target_os = "linux")]
+pub(super) fn is_local(file: &File) -> io::Result<bool> {
+    const LOCAL: [u32; 7] =
+        [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0x0102_1994, 0x794c_7630];
+    let number = u32::try_from(rustix::fs::fstatfs(file)?.f_type);
+    Ok(number.is_ok_and(|number| LOCAL.contains(&number)))
+}
+
+/// A copy of `entry` that nobody can write to.
+pub(super) fn copy(mut entry: &File) -> io::Result<File> {
+    let mut copy = memory_file()?;
+    entry.rewind()?;
     io::copy(&mut entry, &mut copy)?;
     make_final(&copy)?;
-    io::Seek::rewind(&mut copy)?;
-    Ok(Some(copy))
+    copy.rewind()?;
+    Ok(copy)
 }
 
 /// Where this process finds a file that it has open.
 pub(super) fn path_of(file: &File) -> PathBuf {
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     Path::new(folder).join(file.as_raw_fd().to_string())
-}
-
-/// Whether a file can be mapped, and run, for as long as a process lives.
-#[cfg(target_os = "linux")]
-fn is_steady(file: &File) -> io::Result<bool> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    use rustix::fs::{FsWord, StatVfsMountFlags, fstatfs, fstatvfs};
-
-    /// Linux's numbers of file systems on disks and in memory of this machine (statfs(2)): ext4, XFS, Btrfs, ZFS, F2FS, tmpfs, overlayfs.
-    const LOCAL: [FsWord; 7] =
-        [0xef53, 0x5846_5342, 0x9123_683e, 0x2fc1_2fc1, 0xf2f5_2010, 0x0102_1994, 0x794c_7630];
-    let metadata = file.metadata()?;
-    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-    Ok(is_ours
-        && metadata.mode() & 0o777 == MODE
-        && LOCAL.contains(&fstatfs(file)?.f_type)
-        && !fstatvfs(file)?.f_flag.contains(StatVfsMountFlags::NOEXEC))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_steady(_: &File) -> io::Result<bool> {
-    Ok(false)
 }
 
 /// An empty file that has no name.
@@ -88,22 +91,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_may_be_written_to_is_copied_and_the_copy_may_not() {
+    fn an_entry_is_mapped_itself_if_nobody_may_write_to_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("entry");
-        for (mode, copied) in [(MODE, false), (0o600, true), (0o440, true), (0o420, true), (MODE, false)] {
-            let _ = fs::remove_file(&path);
-            fs::write(&path, "machine code").unwrap();
+        fs::write(&path, "machine code").unwrap();
+        let entry = File::open(&path).unwrap();
+        for mode in [0o600, 0o440, 0o420, 0o404, READ_ONLY] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let copy = copy_unless(&File::open(&path).unwrap()).unwrap();
-            assert_eq!(copy.is_some(), copied, "{mode:o}");
-            let Some(mut copy) = copy else { continue };
-            let mut text = String::new();
-            copy.read_to_string(&mut text).unwrap();
-            assert_eq!(text, "machine code");
-            assert!(copy.write_all(b"more").is_err() && copy.set_len(1).is_err());
-            let again = File::options().write(true).open(path_of(&copy));
-            assert!(again.and_then(|mut again| again.write_all(b"x")).is_err());
+            let expected = mode == READ_ONLY && is_local(&entry).unwrap();
+            assert_eq!(is_steady(&entry).unwrap(), expected, "{mode:o}");
         }
+        let elsewhere = File::open("/proc/self/status").unwrap();
+        assert!(!is_local(&elsewhere).unwrap());
+    }
+
+    #[test]
+    fn nobody_can_write_to_a_copy() {
+        let mut entry = tempfile::tempfile().unwrap();
+        entry.write_all(b"machine code").unwrap();
+        let mut copy = copy(&entry).unwrap();
+        let mut text = String::new();
+        copy.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "machine code");
+        assert!(copy.write_all(b"more").is_err() && copy.set_len(1).is_err());
+        let again = File::options().write(true).open(path_of(&copy));
+        assert!(again.and_then(|mut again| again.write_all(b"x")).is_err());
     }
 }
