@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use e2e::{Host, component, version, wait_until};
+use e2e::{Host, component, replace, version, wait_until};
 use tempfile::TempDir;
 
 const TAKEN: &str = "compiled component taken from the cache";
@@ -51,12 +51,8 @@ fn a_restart_compiles_nothing_and_a_tampered_entry_is_compiled_anew() {
     let mut code = fs::read(entry).unwrap();
     let middle = code.len() / 2;
     code[middle] ^= 0x80;
-    // As the host leaves it, but for that bit.
-    let permissions = fs::metadata(entry).unwrap().permissions();
-    assert!(permissions.readonly(), "processes map it");
-    fs::remove_file(entry).unwrap();
-    fs::write(entry, code).unwrap();
-    fs::set_permissions(entry, permissions).unwrap();
+    assert!(fs::metadata(entry).unwrap().permissions().readonly(), "processes map it");
+    replace(entry, &code);
     let third = serve(&echo, &cache, &[]);
     assert_eq!(counts(&third), (0, 1));
     assert!(third.log().contains("cannot use an entry of the compile cache"), "{}", third.log());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use e2e::load::{Load, Pattern, alone};
 use e2e::wire::{self, Wire};
-use e2e::{Host, component, wait_until};
+use e2e::{Host, component, replace, wait_until};
 
 /// Serves the guest `files`, which sleeps as long as the body says.
 fn serve(more: &[&str]) -> Host {
@@ -208,11 +208,8 @@ fn a_killed_host_leaves_nothing_that_hinders_the_next() {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "code") {
-                let (code, permissions) =
-                    (fs::read(&path).unwrap(), fs::metadata(&path).unwrap().permissions());
-                fs::remove_file(&path).unwrap();
-                fs::write(&path, &code[..code.len() / 2]).unwrap();
-                fs::set_permissions(&path, permissions).unwrap();
+                let code = fs::read(&path).unwrap();
+                replace(&path, &code[..code.len() / 2]);
                 cut += 1;
             }
         }

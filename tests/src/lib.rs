@@ -22,6 +22,7 @@ pub mod recorded;
 pub mod tls;
 pub mod wire;
 
+use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -61,7 +62,7 @@ pub fn component(name: &str) -> PathBuf {
 
 /// A built component with a note that changes nothing but its digest: one more version of the same handler.
 pub fn version(name: &str, note: u8) -> Vec<u8> {
-    let mut bytes = std::fs::read(component(name)).unwrap();
+    let mut bytes = fs::read(component(name)).unwrap();
     // A custom section: its id, its length, the length of its name, its name.
     bytes.extend([0, 3, 1, b'v', note]);
     bytes
@@ -75,7 +76,7 @@ pub fn assembled(name: &str) -> Vec<u8> {
 /// The same with something else in place of a `mark`.
 pub fn assembled_with(name: &str, mark: &str, more: &str) -> Vec<u8> {
     let file = existing(root().join(format!("tests/guests/wat/{name}.wat")), "git checkout tests/guests");
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = fs::read_to_string(file).unwrap();
     assert!(text.contains(mark), "no `{mark}` in `{name}`");
     let text = if mark.is_empty() { text } else { text.replacen(mark, more, 1) };
     wat::parse_str(text).expect("the text is a component")
@@ -173,7 +174,7 @@ impl Host {
     /// Serves what a config file says; paths in it have to be absolute.
     pub fn configured(config: &str) -> Host {
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), config).unwrap();
+        fs::write(file.path(), config).unwrap();
         Host::serve(&["--config", file.path().to_str().unwrap()])
     }
 
@@ -253,6 +254,14 @@ impl Drop for Host {
             eprintln!("---- log of the host\n{}----", self.log());
         }
     }
+}
+
+/// Puts another file of the same mode in the place of one that nobody writes to: whoever has the old one open keeps it.
+pub fn replace(path: &Path, contents: &[u8]) {
+    let permissions = fs::metadata(path).unwrap().permissions();
+    fs::remove_file(path).unwrap();
+    fs::write(path, contents).unwrap();
+    fs::set_permissions(path, permissions).unwrap();
 }
 
 /// Waits until `condition` holds.
