@@ -11,6 +11,9 @@
 #[cfg(target_endian = "big")]
 compile_error!("tensors are little-endian; views of them on a big-endian machine would be wrong");
 
+#[cfg(any(all(feature = "allocator", target_family = "wasm"), test))]
+#[allow(unsafe_code, reason = "an allocator is")]
+mod allocator;
 #[allow(
     missing_docs,
     unsafe_code,
@@ -41,11 +44,9 @@ pub use half::{bf16, f16};
 pub use multipart::Part;
 pub use tensor::{Element, Rows, TensorError};
 
-// What Rust uses anyway. Named here it is compiled together with the handler, and half of what stands between a `Vec` and the C
-// library goes away.
 #[cfg(all(feature = "allocator", target_family = "wasm"))]
 #[global_allocator]
-static ALLOCATOR: std::alloc::System = std::alloc::System;
+static ALLOCATOR: allocator::Recycler = allocator::Recycler::new();
 
 /// A handler: what happens to a request before and after the model.
 ///
