@@ -13,6 +13,7 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -21,6 +22,7 @@ use host::plugin::{Binary, Config, Facts, Isolation, Keep, Limits, Network, Outc
 use host::request::{Form, Input, PlainHead, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
+use tokio::runtime::Handle;
 
 /// The host's allocator, see its `main.rs`.
 #[used]
@@ -84,6 +86,11 @@ async fn run() -> anyhow::Result<()> {
     })
     .await?;
 
+    for (plugin, isolation) in [(&iris, "worker"), (&fresh, "request")] {
+        let name = format!("isolation = {isolation}, while another thread does the same");
+        beside(plugin, &prediction, measure(&name, async || serve(plugin, &flower, &prediction).await))
+            .await?;
+    }
     measure("the same with an image handler: 150,528 bytes to FP32", async || {
         serve(&image, &pixels, &prediction).await
     })
@@ -157,6 +164,28 @@ async fn measure(name: &str, mut operation: impl AsyncFnMut() -> anyhow::Result<
     }
     report(name, batches);
     Ok(())
+}
+
+/// Awaits `measured` while another thread serves requests as fast as it can.
+async fn beside(
+    plugin: &Plugin,
+    prediction: &[Tensor],
+    measured: impl Future<Output = anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let (ended, runtime) = (AtomicBool::new(false), Handle::current());
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            let request = request(FLOWER);
+            while !ended.load(Ordering::Relaxed) {
+                runtime.block_on(serve(plugin, &request, prediction))?;
+            }
+            anyhow::Ok(())
+        });
+        let measured = tokio::task::block_in_place(|| runtime.block_on(measured));
+        ended.store(true, Ordering::Relaxed);
+        other.join().unwrap_or_else(|_| bail!("the other thread panicked"))?;
+        measured
+    })
 }
 
 /// Prints what [`BATCHES`] took, in microseconds.
