@@ -27,10 +27,11 @@ demo: host examples ## build, serve the iris example, send it a request, stay un
 
 build: host examples guests ## target/release/host and every component under target/components/
 
-dist: ## target/dist/host, optimised across crates: what to ship; takes longer to build
+dist: examples ## target/dist/host, optimised as a whole and by a profile: what to ship; takes half an hour to build
 	@scripts/require.sh
-	@echo "==> building target/dist/host (the first time takes ten minutes)"
-	cargo build --profile dist --workspace --bin host
+	@scripts/onnxruntime.sh
+	@scripts/clients.sh
+	@scripts/dist.sh host target/clients/bin/python scripts/exercise.py
 
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
@@ -42,8 +43,7 @@ test: build ## set up, build, run every test
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace
 
-bench: build ## measure the host against a native server without WebAssembly
-	@scripts/onnxruntime.sh
+bench: build dist ## measure the host against a native server without WebAssembly
 	@scripts/bench.sh $(BENCH)
 
 gpu-check: ## everything that needs a GPU: tests and measurements, see docs/gpu.md

@@ -21,7 +21,6 @@ if newer_than "$MODELS/image.onnx" tests/bench/models.py; then
     step "making the models of the larger workloads in target/bench (about 140 MB)"
     "$VENV/bin/python" tests/bench/models.py "$MODELS" </dev/null >&2
 fi
-step "building the native ceiling"
-# `--workspace` as in the Makefile: with the features that the dependencies are already compiled with.
-cargo build --profile dist --workspace --bins </dev/null
+# With a profile of its own, as the host has one.
+scripts/dist.sh ceiling python3 tests/bench/exercise.py
 exec python3 tests/bench/run.py "$@"

@@ -26,12 +26,21 @@ fn main() {
     end(commands::exit(outcome))
 }
 
+#[cfg(profiling)]
+#[allow(unsafe_code, reason = "a function of the compiler's runtime")]
+unsafe extern "C" {
+    /// Writes what this build has counted (`scripts/dist.sh`), which otherwise happens when a process ends in order.
+    safe fn __llvm_profile_write_file() -> i32;
+}
+
 /// Ends the process without tearing down the engines' libraries: a thread may be in the middle of loading a model into one of
 /// them, and would crash. What has to be put in order was, when its owner was dropped.
 #[allow(unsafe_code, reason = "the standard library ends a process in order only")]
 fn end(code: i32) -> ! {
     // Nothing sensible is left to do if stdout is closed.
     let _ = std::io::stdout().flush();
+    #[cfg(profiling)]
+    __llvm_profile_write_file();
     // SAFETY: it does not return, and touches no memory of this process.
     unsafe { libc::_exit(code) }
 }

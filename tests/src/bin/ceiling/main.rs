@@ -24,6 +24,7 @@ use axum::response::{IntoResponse, Response};
 use axum::serve::ListenerExt;
 use ort::session::Session;
 use ort::session::builder::GraphOptimizationLevel;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Whatever went wrong; nothing that is measured fails.
 type Failure = Box<dyn Error + Send + Sync>;
@@ -47,6 +48,12 @@ async fn main() -> Result<(), Failure> {
     let listener = listener.tap_io(|stream| {
         // A connection that is already gone cannot be set up, and needs not be.
         let _ = stream.set_nodelay(true);
+    });
+    // Ended in order, as a profile of it needs (`scripts/dist.sh`), and beside the server, which so pays nothing for it.
+    let mut terminated = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        terminated.recv().await;
+        std::process::exit(0)
     });
     Ok(axum::serve(listener, router).await?)
 }

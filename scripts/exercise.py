@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Has a host serve what its users send, so that a profile of it can be made.
+
+Place in the flow: `scripts/dist.sh` runs it with a host that counts which way its code goes.
+In:  the path of a host; the iris example's component and model; ONNX Runtime's library where the host finds it; tritonclient.
+Out: exit status 0 once every request is answered as it should be and the host has ended in order.
+
+What is not sent here is taken for rare, and laid out of the way: so every protocol takes part, HTTP with JSON the most.
+"""
+
+import http.client
+import json
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.http
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+IRIS = ROOT / "examples" / "iris-wasm"
+BODY = (IRIS / "sample.json").read_bytes().strip()
+LABEL = json.loads((IRIS / "expected.json").read_bytes())["class_label"]
+FLOWER = np.array([list(json.loads(BODY).values())], np.float32)
+
+SETTINGS = [["--isolation", "worker"], ["--isolation", "request"], ["--max-batch", "8", "--max-delay", "1ms"]]
+"""What hosts are started with, one after the other."""
+CLIENTS = 4
+"""How many of each kind send at the same time: more than are answered at once."""
+
+
+def post(address, path, body, status):
+    """A client that keeps its connection."""
+    connection = http.client.HTTPConnection(address)
+
+    def send():
+        connection.request("POST", path, body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == status, (answer.status, text)
+        return text
+
+    return send
+
+
+def flowers(address, grpc):
+    send = post(address, "/iris", BODY, 200)
+    for _ in range(6000):
+        assert json.loads(send())["class_label"] == LABEL
+
+
+def mistakes(address, grpc):
+    for body, status in [(b"{", 400), (b"{}", 400), (BODY[:-1] + b',"more":[1,2,3]}', 200)]:
+        send = post(address, "/iris", body, status)
+        for _ in range(200):
+            send()
+
+
+def questions(address, grpc):
+    connection = http.client.HTTPConnection(address)
+    for path in ["/v2/health/ready", "/v2/models/iris", "/v2"] * 100:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        assert answer.status == 200, (path, answer.status)
+
+
+def tensors(module, client, requests, **settings):
+    """Sends the flower as a tensor, by one of tritonclient's modules."""
+    tensor = module.InferInput("input", list(FLOWER.shape), "FP32")
+    tensor.set_data_from_numpy(FLOWER, **settings)
+    for _ in range(requests):
+        rows = client.infer("iris", [tensor]).as_numpy("probabilities")
+        assert rows.shape == (1, 3) and rows[0].argmax() == 0, rows
+
+
+def binary(address, grpc):
+    tensors(tritonclient.http, tritonclient.http.InferenceServerClient(address), 1500, binary_data=True)
+
+
+def numbers(address, grpc):
+    tensors(tritonclient.http, tritonclient.http.InferenceServerClient(address), 1000, binary_data=False)
+
+
+def calls(address, grpc):
+    tensors(tritonclient.grpc, tritonclient.grpc.InferenceServerClient(grpc), 2000)
+
+
+def exercise(host, settings):
+    """One host from start to end."""
+    arguments = ["--plugin", ROOT / "target/components/iris-wasm.wasm", "--model", IRIS / "iris.onnx", "--name", "iris"]
+    addresses = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]
+    # Without the cache the compiler of handlers takes part.
+    command = [host, "serve", *arguments, *addresses, "--cache-dir", "none", "--log-format", "json", *settings]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    failures = []
+
+    def run(client, *addresses):
+        try:
+            client(*addresses)
+        except Exception as failure:  # Said below, by the thread that ends the program.
+            failures.append(f"{client.__name__}: {failure!r}")
+
+    try:
+        # `listening on http://HOST:PORT`, `admin on …`, `grpc on HOST:PORT`.
+        lines = [process.stdout.readline().split() for _ in range(3)]
+        if not all(lines):
+            sys.exit(f"{host} does not start: {' '.join(map(str, command))}")
+        address, _, grpc = (line[-1].removeprefix("http://") for line in lines)
+        kinds = [flowers, mistakes, questions, binary, numbers, calls]
+        threads = [threading.Thread(target=run, args=(kind, address, grpc)) for kind in kinds for _ in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        process.send_signal(signal.SIGTERM)
+        if process.wait(60) != 0:
+            failures.append(f"it ended with {process.returncode}")
+    finally:
+        process.kill()
+    if failures:
+        sys.exit("\n".join(failures))
+
+
+if __name__ == "__main__":
+    for each in SETTINGS:
+        exercise(sys.argv[1], each)
