@@ -30,7 +30,7 @@ build: host examples guests ## target/release/host and every component under tar
 dist: examples ## target/dist/host, optimised as a whole and by a profile: what to ship; takes half an hour to build
 	@scripts/require.sh
 	@scripts/onnxruntime.sh
-	@scripts/clients.sh
+	@scripts/clients.sh --python
 	@scripts/dist.sh host target/clients/bin/python scripts/exercise.py
 
 test: build ## set up, build, run every test

@@ -2,6 +2,7 @@
 # Installs the clients that the tests drive against the host, tests/clients/requirements.txt, into target/clients: an
 # environment of its own, for their dependencies do not agree with those of the guests' tools; and perf_analyzer, a program,
 # with what it is linked with, tests/clients/perf-analyzer.txt, into target/clients/perf. Does nothing if they are there.
+# `--python`: the former alone.
 . "$(dirname "$0")/lib.sh"
 
 WANTED=tests/clients/requirements.txt
@@ -9,16 +10,23 @@ PERF=tests/clients/perf-analyzer.txt
 CLIENTS=$ROOT/target/clients
 
 require_venv
+if ! cmp -s "$WANTED" "$CLIENTS/installed.txt"; then
+    step "installing the clients of the tests from PyPI into target/clients (about a minute)"
+    rm -rf "$CLIENTS"
+    python3 -m venv "$CLIENTS" >&2
+    "$CLIENTS/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$WANTED" </dev/null >&2 || die \
+        "pip could not install the clients of the tests" "$CLIENTS/bin/python -m pip install --requirement $WANTED"
+    cp "$WANTED" "$CLIENTS/installed.txt"
+fi
+if [ "${1:-}" = --python ]; then exit 0; fi
+
 if ! "$VENV/bin/python" -c 'import ctypes; ctypes.CDLL("libb64.so.0d")' 2>/dev/null; then
     apt_install libb64-0d || die "libb64, which perf_analyzer is linked with, is not installed" \
         "Debian: sudo apt-get install libb64-0d"
 fi
-if cat "$WANTED" "$PERF" | cmp -s - "$CLIENTS/installed.txt"; then exit 0; fi
-step "installing the clients of the tests from PyPI into target/clients (about a minute)"
-rm -rf "$CLIENTS"
-python3 -m venv "$CLIENTS" >&2
-"$CLIENTS/bin/python" -m pip install --quiet --disable-pip-version-check --requirement "$WANTED" </dev/null >&2 || die \
-    "pip could not install the clients of the tests" "$CLIENTS/bin/python -m pip install --requirement $WANTED"
+if cmp -s "$PERF" "$CLIENTS/perf/installed.txt"; then exit 0; fi
+step "fetching perf_analyzer from PyPI into target/clients/perf"
+rm -rf "$CLIENTS/perf"
 "$CLIENTS/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: \
     --dest "$CLIENTS/perf" --requirement "$PERF" </dev/null >&2 || die "pip could not download perf_analyzer" \
     "$CLIENTS/bin/python -m pip download --no-deps --requirement $PERF"
@@ -38,4 +46,4 @@ for wheel in list(folder.glob("*.whl")):
                 (folder / name).chmod(0o755)
     wheel.unlink()
 PYTHON
-cat "$WANTED" "$PERF" > "$CLIENTS/installed.txt"
+cp "$PERF" "$CLIENTS/perf/installed.txt"
