@@ -10,6 +10,7 @@ What is not sent here is taken for rare, and laid out of the way: so every proto
 
 import http.client
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -25,9 +26,9 @@ IRIS = ROOT / "examples" / "iris-wasm"
 BODY = (IRIS / "sample.json").read_bytes().strip()
 LABEL = json.loads((IRIS / "expected.json").read_bytes())["class_label"]
 FLOWER = np.array([list(json.loads(BODY).values())], np.float32)
+MANY = np.repeat(FLOWER, 1000, axis=0)
+"""A request that is work by its size."""
 
-SETTINGS = [["--isolation", "worker"], ["--isolation", "request"], ["--max-batch", "8", "--max-delay", "1ms"]]
-"""What hosts are started with, one after the other."""
 CLIENTS = 4
 """How many of each kind send at the same time: more than are answered at once."""
 
@@ -68,13 +69,20 @@ def questions(address, grpc):
         assert answer.status == 200, (path, answer.status)
 
 
+def rows(address, grpc):
+    send = post(address, "/iris", json.dumps(MANY.tolist()), 200)
+    for _ in range(200):
+        assert len(json.loads(send())[1]) == len(MANY)
+
+
 def tensors(module, client, requests, **settings):
-    """Sends the flower as a tensor, by one of tritonclient's modules."""
-    tensor = module.InferInput("input", list(FLOWER.shape), "FP32")
-    tensor.set_data_from_numpy(FLOWER, **settings)
-    for _ in range(requests):
-        rows = client.infer("iris", [tensor]).as_numpy("probabilities")
-        assert rows.shape == (1, 3) and rows[0].argmax() == 0, rows
+    """Sends flowers as a tensor, by one of tritonclient's modules: one in nearly every request, many in some."""
+    for flowers, times in [(FLOWER, requests), (MANY, requests // 20)]:
+        tensor = module.InferInput("input", list(flowers.shape), "FP32")
+        tensor.set_data_from_numpy(flowers, **settings)
+        for _ in range(times):
+            found = client.infer("iris", [tensor]).as_numpy("probabilities")
+            assert found.shape == (len(flowers), 3) and not found.argmax(axis=1).any(), found
 
 
 def binary(address, grpc):
@@ -89,13 +97,26 @@ def calls(address, grpc):
     tensors(tritonclient.grpc, tritonclient.grpc.InferenceServerClient(grpc), 2000)
 
 
-def exercise(host, settings):
+HANDLER = ["--plugin", str(ROOT / "target/components/iris-wasm.wasm")]
+HOSTS = [
+    ([*HANDLER, "--isolation", "worker"], [flowers, mistakes, questions, binary, numbers, calls]),
+    ([*HANDLER, "--isolation", "request"], [flowers, mistakes]),
+    (["--max-batch", "8", "--max-delay", "1ms"], [rows, questions, binary, numbers, calls]),
+]
+"""What hosts are started with, one after the other, and what is sent to them."""
+
+
+def exercise(host, settings, kinds):
     """One host from start to end."""
-    arguments = ["--plugin", ROOT / "target/components/iris-wasm.wasm", "--model", IRIS / "iris.onnx", "--name", "iris"]
     addresses = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0"]
     # Without the cache the compiler of handlers takes part.
-    command = [host, "serve", *arguments, *addresses, "--cache-dir", "none", "--log-format", "json", *settings]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    model = ["--model", str(IRIS / "iris.onnx"), "--name", "iris", "--cache-dir", "none"]
+    command = [host, "serve", *model, *addresses, *settings]
+    # A setting in the caller's shell would make it another host.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MODELHOST_")}
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment, text=True
+    )
     failures = []
 
     def run(client, *addresses):
@@ -108,9 +129,8 @@ def exercise(host, settings):
         # `listening on http://HOST:PORT`, `admin on …`, `grpc on HOST:PORT`.
         lines = [process.stdout.readline().split() for _ in range(3)]
         if not all(lines):
-            sys.exit(f"{host} does not start: {' '.join(map(str, command))}")
+            sys.exit(f"it does not start: {' '.join(command)}")
         address, _, grpc = (line[-1].removeprefix("http://") for line in lines)
-        kinds = [flowers, mistakes, questions, binary, numbers, calls]
         threads = [threading.Thread(target=run, args=(kind, address, grpc)) for kind in kinds for _ in range(CLIENTS)]
         for thread in threads:
             thread.start()
@@ -126,5 +146,5 @@ def exercise(host, settings):
 
 
 if __name__ == "__main__":
-    for each in SETTINGS:
-        exercise(sys.argv[1], each)
+    for each in HOSTS:
+        exercise(sys.argv[1], *each)
