@@ -16,6 +16,7 @@ TARGET=$(rustc -vV | sed -n 's/^host: //p')
 PROFILES=$ROOT/target/pgo/profiles/$BIN
 MERGED=$PROFILES.profdata
 export CARGO_TARGET_DIR=$ROOT/target/pgo
+BUILT=$CARGO_TARGET_DIR/$TARGET/dist/$BIN
 
 PROFDATA=$(rustc --print sysroot)/lib/rustlib/$TARGET/bin/llvm-profdata
 [ -x "$PROFDATA" ] || { have rustup && limited 300 rustup component add llvm-tools </dev/null >&2; } || die \
@@ -26,16 +27,17 @@ PROFDATA=$(rustc --print sysroot)/lib/rustlib/$TARGET/bin/llvm-profdata
 build() { RUSTFLAGS=$1 cargo build --profile dist --workspace --bin "$BIN" --target "$TARGET" </dev/null; }
 
 step "building a $BIN that counts (the first time takes a quarter of an hour)"
-build "-Cprofile-generate=$PROFILES --cfg profiling"
+# Without a place for the counts, which the run names: so programs share what they have in common.
+build "-Cprofile-generate --cfg profiling"
 COUNTING=$PROFILES/$BIN
-if [ ! -s "$MERGED" ] || ! cmp -s "$CARGO_TARGET_DIR/$TARGET/dist/$BIN" "$COUNTING"; then
+if [ ! -s "$MERGED" ] || ! cmp -s "$BUILT" "$COUNTING"; then
     rm -rf "$PROFILES" "$MERGED"
     mkdir -p "$PROFILES"
-    cp "$CARGO_TARGET_DIR/$TARGET/dist/$BIN" "$COUNTING"
+    cp "$BUILT" "$COUNTING"
     step "exercising it (a minute)"
     LLVM_PROFILE_FILE=$PROFILES/%p.profraw "$@" "$COUNTING"
     "$PROFDATA" merge -o "$MERGED" "$PROFILES"/*.profraw || die "$COUNTING has left no counts: does it end in order?"
 fi
 step "building target/dist/$BIN with what was counted (as long again)"
 build "-Cprofile-use=$MERGED"
-publish "$CARGO_TARGET_DIR/$TARGET/dist/$BIN" "$ROOT/target/dist/$BIN"
+publish "$BUILT" "$ROOT/target/dist/$BIN"

@@ -7,12 +7,11 @@ In:  the path of a ceiling, and what `run.py` takes. Out: exit status 0 once eve
 """
 
 import dataclasses
-import os
 import pathlib
 import sys
 import tempfile
 
-from run import library
+from run import environment
 from servers import BenchError, Running
 from workloads import CEILING, SERVERS, WORKLOADS
 
@@ -21,10 +20,9 @@ def exercise(ceiling: pathlib.Path) -> None:
     """Loads each workload as the benchmark does, at the least and the most connections it has."""
     server = next(server for server in SERVERS if server.name == CEILING)
     server = dataclasses.replace(server, binary=ceiling)
-    environment = {**os.environ, "ORT_DYLIB_PATH": library()}
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         for work in WORKLOADS:
-            running = Running(server, work, environment, pathlib.Path(scratch) / "log")
+            running = Running(server, work, environment(), pathlib.Path(scratch) / "log")
             try:
                 for connections in (1, 64):
                     running.window(work, connections, 3, 0)

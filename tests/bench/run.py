@@ -99,6 +99,13 @@ def library() -> str:
     return str(found[-1])
 
 
+def environment() -> dict[str, str]:
+    """What servers are started with."""
+    # A setting in the caller's shell would reach the host alone and bend the comparison.
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MODELHOST_")}
+    return {**clean, "ORT_DYLIB_PATH": library()}
+
+
 def machine(onnxruntime: str) -> dict[str, str]:
     """What the figures depend on."""
     cpus = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -169,14 +176,12 @@ def main() -> int:
     options = arguments()
     try:
         require(options)
-        onnxruntime = library()
-        # A setting in the caller's shell would reach the host alone and bend the comparison.
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("MODELHOST_")}
-        where = machine(onnxruntime)
+        started_with = environment()
+        where = machine(started_with["ORT_DYLIB_PATH"])
         print("; ".join(f"{name}: {value}" for name, value in where.items()), flush=True)
         results, errors = {}, 0
         for work in options.workloads:
-            results[work.name] = measure(work, options, {**clean, "ORT_DYLIB_PATH": onnxruntime})
+            results[work.name] = measure(work, options, started_with)
             errors += report(work, results[work.name], lengths(work, options)[0])
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
