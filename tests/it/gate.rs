@@ -87,8 +87,8 @@ fn a_wrong_handler_is_refused_and_no_request_notices() {
         "3",
         "--gate-memory",
         "4",
-        "--pre-timeout",
-        "100ms",
+        "--gate-timeout",
+        "60s",
     ]);
     let mut pattern = Pattern::new(&gate.host.url, "/gated");
     pattern.body = |id| format!("{{\"id\":\"{id}\"}}");
@@ -103,7 +103,6 @@ fn a_wrong_handler_is_refused_and_no_request_notices() {
         ("took", &["/took: 3 is new"]),
         ("status", &["status: 200 became 202 {"]),
         ("trap", &["answer: status 200 {", "became plugin_trap in pre_inference: the handler trapped"]),
-        ("hang", &["became plugin_timeout in pre_inference: the handler ran longer than 100ms"]),
         ("slow", &["it takes ", " for a request, more than 3 times as long (median of 20)"]),
         ("memory", &["it takes ", " of memory, more than 4 times as much"]),
     ] {
@@ -131,6 +130,15 @@ fn a_wrong_handler_is_refused_and_no_request_notices() {
     wait_until("instances of refused handlers to be freed", || {
         gate.host.metric("modelhost_plugin_instances{endpoint=\"gated\"}") <= 6.0
     });
+}
+
+#[test]
+fn a_handler_that_hangs_is_refused() {
+    let gate = Gate::start(&["--gate-samples", "3", "--pre-timeout", "100ms"]);
+    gate.send(&["1", "2", "3"]);
+    let error = gate.refused(&gated("hang"), "gate");
+    let reason = "became plugin_timeout in pre_inference: the handler ran longer than 100ms";
+    assert!(error.contains("3 of 3 samples differ, request ") && error.contains(reason), "{error}");
 }
 
 #[test]

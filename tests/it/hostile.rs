@@ -124,7 +124,7 @@ impl Stage {
         let guest = component("tests/hostile");
         let given = format!("project = {project:?}\nenv = [\"GRANTED=1\"]\n");
         let mut config = endpoint("hostile", &guest, &given, "300ms")
-            + &endpoint("patient", &guest, &given, "20s")
+            + &endpoint("patient", &guest, &given, "60s")
             + &endpoint("neighbour", &component("tests/echo"), "", "10s");
         let wat = fs::read_to_string(root().join("tests/guests/wat/hostile.wat")).unwrap();
         let allocator = "(result i32) (i32.const 1024)";

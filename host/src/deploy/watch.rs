@@ -3,8 +3,8 @@
 //! Place in the flow: one task an endpoint, beside the request path.
 //! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
 //! from here: the file's stamp (time, size, identity) changes, and once it has held still for [`SETTLED`] the file is
-//! read. Should a writer pause for longer than that, the half-written file fails to load, the old version stays, and
-//! the rest of the writing changes the stamp again.
+//! read; an empty one, which nobody can mean, after [`EMPTY`] only. Should a writer pause for longer than that, the
+//! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp again.
 //! The file is looked at rather than subscribed to, because looking works on every file system: network mounts,
 //! container volumes, and folders whose links are switched as a whole.
 //! Invariant: a version is published only if the stamp was the same before and after reading it.
@@ -25,6 +25,8 @@ use crate::plugin::Binary;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How long a file must have held still.
 const SETTLED: Duration = Duration::from_millis(150);
+/// The same for a file without content: whoever overwrites it has emptied it, and is about to fill it.
+const EMPTY: Duration = Duration::from_secs(2);
 
 /// What changes when a file does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +82,8 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
                 continue;
             }
         };
-        if since.elapsed() < SETTLED {
+        let is_empty = now.is_some_and(|stamp| stamp.length == 0);
+        if since.elapsed() < if is_empty { EMPTY } else { SETTLED } {
             continue;
         }
         if now.is_none() {
