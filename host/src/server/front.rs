@@ -5,6 +5,7 @@
 //! connections made before stay. No head beyond the limits is answered by anything but 431.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -32,8 +33,8 @@ impl Front {
         let _ = self.loaded.set(site);
     }
 
-    /// Answers one request.
-    pub(super) async fn answer(&self, head: Box<Head>, body: Body) -> Response {
+    /// Answers one request, which came at `arrived`.
+    pub(super) async fn answer(&self, head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let limits = &self.served.config.connections;
         let headers = head.headers();
         if headers.len() > limits.headers {
@@ -44,6 +45,6 @@ impl Front {
             let message = format!("the head is longer than {} bytes", limits.header_size);
             return refuse(Code::HeadTooLarge, message, &self.served, headers);
         }
-        self.loaded.get().unwrap_or(&self.loading).answer(head, body).await
+        self.loaded.get().unwrap_or(&self.loading).answer(head, body, arrived).await
     }
 }

@@ -115,11 +115,10 @@ impl Site {
         Site { calls, models: Some(served.clone()), router, headers, activity: served.activity.clone() }
     }
 
-    /// Answers one request. Every answer carries the request's id.
-    pub(super) async fn answer(&self, mut head: Box<Head>, body: Body) -> Response {
+    /// Answers one request, which came at `arrived`. Every answer carries the request's id.
+    pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let path = head.parts.uri.path();
         let is_post = head.parts.method == Method::POST;
-        let arrived = Instant::now();
         let _busy = is_post.then(|| self.activity.begin(arrived));
         let is_banana = head.is_banana;
         let call = is_post.then(|| self.calls.get(path)).flatten();

@@ -11,6 +11,7 @@
 mod bodies;
 mod connection;
 mod socket;
+mod turn;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
 use axum::body::Body;
@@ -21,7 +21,7 @@ use tokio::net::TcpStream;
 
 use super::bodies::{Arriving, Leaving, Untaken};
 use super::socket::{Socket, Stream};
-use super::{Drain, Edge};
+use super::{Drain, Edge, turn};
 use crate::server::front::Front;
 use crate::server::head::Head;
 
@@ -190,8 +190,12 @@ async fn respond(
     body: Body,
     is_let_in: bool,
 ) -> Result<axum::http::Response<Leaving>, Infallible> {
-    let connection = &in_flight.0;
-    let mut response = connection.front.answer(head, body).await;
+    let (connection, arrived) = (&in_flight.0, Instant::now());
+    let mut response = connection.front.answer(head, body, arrived).await;
+    // Streams of HTTP/2 hand their answers to their connection, which writes them together anyway.
+    if !connection.is_http2.load(Ordering::Relaxed) {
+        turn::pass(arrived).await;
+    }
     // Nobody wanted the body, and there is too much of it to be let in: the connection cannot go on.
     let is_left = !is_let_in
         && connection.in_body.load(Ordering::Relaxed)
