@@ -15,6 +15,7 @@ build() {
     # Two compilers must not share a directory: each would throw the other's work away.
     local directory=$ROOT/target/guests${GUEST_ENV[0]:+-debian}
     local messages=$ROOT/target/guests-messages.$$.json
+    mkdir -p "$ROOT/target"
     # shellcheck disable=SC2064 # The name is fixed now; it is a local.
     trap "rm -f '$messages'" EXIT
     # ${array[@]+…}: bash before 4.4 (macOS) calls an empty array unset.
