@@ -7,7 +7,8 @@
 //!
 //! Invariants: the least that a correct native server can do, so that no ratio flatters the host. Everything the
 //! host could choose as well is the same here: axum on tokio's multi-thread runtime with one worker a core, no
-//! delayed packets, one session a core with one thread each and the host's options.
+//! delayed packets, one session a core with one thread each and the host's options. What the host does by design is its own: it
+//! batches, and it has answers leave together (`host/src/server/listen/turn.rs`).
 #![expect(clippy::print_stdout, reason = "the address is this program's output")]
 
 mod encoder;
