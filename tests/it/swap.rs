@@ -127,6 +127,18 @@ fn a_hundred_swaps_under_load_lose_and_mix_nothing() {
     wait_until("old generations to be freed", || count("modelhost_plugin_instances") <= 4.0);
 }
 
+/// A writer that is interrupted between emptying a file and filling it is no reason for alarm.
+#[test]
+fn an_emptied_file_is_waited_for() {
+    let swapping = Swapping::start(&bytes("tests/version_a"), None, &[]);
+    swapping.overwrite(b"");
+    // Longer than a file has to hold still.
+    thread::sleep(Duration::from_millis(600));
+    swapping.overwrite(&bytes("tests/version_b"));
+    wait_until("the second version", || swapping.generation() == 2);
+    assert_eq!(swapping.swaps("refused"), 0.0, "{}", swapping.state()["last_swap"]);
+}
+
 #[test]
 fn a_bad_file_leaves_the_old_version_serving() {
     let good = bytes("tests/version_a");
