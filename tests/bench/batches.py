@@ -98,7 +98,7 @@ def inputs(of: onnxruntime.InferenceSession, rows: int) -> dict[str, np.ndarray]
 
 
 def main() -> None:
-    """Prints both."""
+    """Prints the rate of the product, then the table."""
     batches = [int(argument) for argument in sys.argv[1:]] or [1, 2, 4, 8, 16]
     square = np.random.default_rng(1).random((SIZE, SIZE), np.float32)
     places = [np.empty_like(square) for _ in range(CORES)]

@@ -82,8 +82,8 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
                 continue;
             }
         };
-        let is_empty = now.is_some_and(|stamp| stamp.length == 0);
-        if since.elapsed() < if is_empty { EMPTY } else { SETTLED } {
+        let patience = if now.is_some_and(|stamp| stamp.length == 0) { EMPTY } else { SETTLED };
+        if since.elapsed() < patience {
             continue;
         }
         if now.is_none() {

@@ -192,14 +192,13 @@ async fn respond(
 ) -> Result<axum::http::Response<Leaving>, Infallible> {
     let (connection, arrived) = (&in_flight.0, Instant::now());
     let mut response = connection.front.answer(head, body, arrived).await;
+    let is_http2 = connection.is_http2.load(Ordering::Relaxed);
     // Streams of HTTP/2 hand their answers to their connection, which writes them together anyway.
-    if !connection.is_http2.load(Ordering::Relaxed) {
+    if !is_http2 {
         turn::pass(arrived).await;
     }
     // Nobody wanted the body, and there is too much of it to be let in: the connection cannot go on.
-    let is_left = !is_let_in
-        && connection.in_body.load(Ordering::Relaxed)
-        && !connection.is_http2.load(Ordering::Relaxed);
+    let is_left = !is_let_in && connection.in_body.load(Ordering::Relaxed) && !is_http2;
     if is_left || connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
