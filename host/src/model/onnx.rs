@@ -2,7 +2,7 @@
 //!
 //! Flow: `engine → [onnx] → ONNX Runtime`.
 //! - `library` loads its shared library, once for the process;
-//! - `session` is one loaded copy of a model, `value` what goes in and comes out;
+//! - `session` is one loaded copy of a model, `value` what goes in and comes out, `api` what a run of it calls;
 //! - `cuda` puts a session on a GPU, `pinned` is the way of its values to and from there.
 
 use std::path::Path;
@@ -12,6 +12,7 @@ use tracing::info;
 use super::engine::{self, LoadError, Loaded, Options};
 use super::{Config, Device};
 
+mod api;
 mod cuda;
 mod library;
 mod pinned;

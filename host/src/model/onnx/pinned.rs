@@ -23,11 +23,12 @@ use std::{ptr, slice};
 use bytes::Bytes;
 use ort::memory::{AllocationDevice, Allocator, MemoryInfo};
 use ort::session::{IoBinding, Session, SharedSessionInner};
-use ort::value::{DynTensor, DynTensorValueType, DynValue};
+use ort::value::{DynTensor, DynTensorValueType, DynValue, Shape, TensorElementType};
 
+use super::api;
 use super::value::{self, run_failed, text};
 use crate::model::ModelError;
-use crate::tensor::{Datatype, Signature, Tensor};
+use crate::tensor::{Datatype, Signature, Tensor, TensorSpec};
 
 /// The way of one session's values.
 #[derive(Debug)]
@@ -72,11 +73,7 @@ impl Pinned {
         outputs?
             .into_iter()
             .zip(&signature.outputs)
-            .map(|(output, spec)| {
-                value::output(output, spec, |output, datatype| {
-                    in_place(output, datatype, Arc::clone(&session))
-                })
-            })
+            .map(|(output, spec)| in_place(output, spec, Arc::clone(&session)))
             .collect()
     }
 
@@ -95,14 +92,13 @@ impl Pinned {
 
     /// A copy of `tensor` in the session's memory.
     fn copy(&self, tensor: &Tensor) -> Result<DynTensor, ModelError> {
-        let (element, shape) = (value::element(tensor.datatype), value::shape(tensor)?);
-        let size = element.byte_size(shape.num_elements());
-        if size != Some(tensor.data.len()) {
-            return Err(ModelError::Input(format!(
-                "input `{}`: its size is not that of its shape",
-                tensor.name
-            )));
+        let wrong = |why: &str| ModelError::Input(format!("input `{}`: {why}", tensor.name));
+        let count = api::count(&tensor.shape).map_err(|error| wrong(&text(error)))?;
+        let element = value::element(tensor.datatype);
+        if element.byte_size(count) != Some(tensor.data.len()) {
+            return Err(wrong("its size is not that of its shape"));
         }
+        let shape: Shape = tensor.shape.iter().map(|extent| extent.cast_signed()).collect();
         let mut copy = DynTensor::new(&self.allocator, element, shape).map_err(run_failed)?;
         let target = copy.data_ptr_mut().cast::<u8>();
         if !tensor.data.is_empty() {
@@ -129,7 +125,11 @@ impl Pinned {
 }
 
 /// The engine's buffer as [`Bytes`], which own the value it belongs to, and the session, which owns the memory.
-fn in_place(value: DynValue, datatype: Datatype, session: Arc<SharedSessionInner>) -> Result<Bytes, String> {
+fn in_place(
+    output: DynValue,
+    spec: &TensorSpec,
+    session: Arc<SharedSessionInner>,
+) -> Result<Tensor, ModelError> {
     /// Shows the buffer that it owns.
     struct Buffer {
         tensor: DynTensor,
@@ -150,15 +150,19 @@ fn in_place(value: DynValue, datatype: Datatype, session: Arc<SharedSessionInner
         }
     }
 
-    let tensor: DynTensor = value.downcast::<DynTensorValueType>().map_err(text)?;
+    let failed = |why: String| ModelError::Run(format!("output `{}`: {why}", spec.name));
+    let tensor: DynTensor = output.downcast::<DynTensorValueType>().map_err(|error| failed(text(error)))?;
     let place = tensor.memory_info().allocation_device();
     if place != AllocationDevice::CPU && place != AllocationDevice::CUDA_PINNED {
-        return Err(format!("it is in memory of `{}`, which the CPU cannot read", place.as_str()));
+        return Err(failed(format!("it is in memory of `{}`, which the CPU cannot read", place.as_str())));
     }
-    let size = match datatype {
-        Datatype::Bytes => None,
-        datatype => value::element(datatype).byte_size(tensor.shape().num_elements()),
+    let element = *tensor.data_type();
+    let size = match element {
+        TensorElementType::String => None,
+        element => element.byte_size(tensor.shape().num_elements()),
     };
-    let size = size.ok_or("strings have no place in this memory")?;
-    Ok(Bytes::from_owner(Buffer { tensor, size, _session: session }))
+    let size = size.ok_or_else(|| failed("strings have no place in this memory".to_owned()))?;
+    let shape = tensor.shape().iter().map(|extent| u64::try_from(*extent).unwrap_or(0)).collect();
+    let bytes = Bytes::from_owner(Buffer { tensor, size, _session: session });
+    value::tensor(spec, element, shape, bytes)
 }

@@ -16,6 +16,7 @@ use ort::environment::Environment;
 use ort::session::Session as OrtSession;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 
+use super::api::Names;
 use super::pinned::Pinned;
 use super::value::{run_failed, text};
 use super::{cuda, pinned, value};
@@ -26,6 +27,7 @@ use crate::tensor::{Signature, Tensor};
 #[derive(Debug)]
 pub struct Session {
     engine: OrtSession,
+    names: Names,
     signature: Arc<Signature>,
     /// How its values reach the GPU, if it is on one and they can.
     pinned: Option<Pinned>,
@@ -65,7 +67,8 @@ impl Session {
             Device::Cuda(index) if pinned::serves(&signature) => cuda::pinned(&engine, index),
             _ => None,
         };
-        Ok(Session { engine, signature: Arc::new(signature), pinned })
+        let names = Names::new(&engine).map_err(text)?;
+        Ok(Session { engine, names, signature: Arc::new(signature), pinned })
     }
 }
 
@@ -81,19 +84,17 @@ impl engine::Session for Session {
         }
         let session = self.engine.inner();
         let values = inputs.iter().map(value::input).collect::<Result<Vec<_>, _>>()?;
-        let outputs = self.engine.run(values.as_slice()).map_err(run_failed)?;
+        let outputs = self.names.run(&mut self.engine, &values).map_err(run_failed)?;
         outputs
             .into_iter()
             .zip(&self.signature.outputs)
-            .map(|((_, output), spec)| {
+            .map(|(output, spec)| {
                 let same =
                     self.signature.inputs.iter().zip(inputs).find(|(input, _)| input.name == spec.name);
                 if let Some((_, input)) = same {
                     return Ok(Tensor { name: Arc::clone(&spec.name), ..input.clone() });
                 }
-                value::output(output, spec, |output, datatype| {
-                    value::in_place(output, datatype, Arc::clone(&session))
-                })
+                value::in_place(output, spec, Arc::clone(&session))
             })
             .collect()
     }

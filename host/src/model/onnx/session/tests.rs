@@ -59,7 +59,7 @@ fn every_datatype_passes_bit_for_bit() {
             [0xff80_0000u32, 0x7fc0_0001, 0x8000_0000, 1].map(u32::to_le_bytes).concat(),
         ),
         ("fp64", Datatype::Fp64, 3, [f64::MIN_POSITIVE, -0.0, f64::INFINITY].map(f64::to_le_bytes).concat()),
-        ("bytes", Datatype::Bytes, 3, encoded(&["", "hé", "a longer one, beyond any small-string buffer"])),
+        ("bytes", Datatype::Bytes, 3, encoded(&["", "h\0é", "a longer one, beyond any small-string buffer"])),
     ];
     for (name, datatype, elements, data) in cases {
         let model = format!("identity_{name}");
@@ -198,10 +198,6 @@ fn values_without_a_form_in_the_engine_are_refused() {
     let mut refused = |shape: &[u64], data: Vec<u8>| {
         session.run(&[tensor("x", Datatype::Bytes, shape, data)]).unwrap_err().to_string()
     };
-    assert_eq!(
-        refused(&[2], encoded(&["a", "b\0c"])),
-        "input `x`: element 1 holds a NUL, which the model's strings cannot"
-    );
     assert_eq!(
         refused(&[1], vec![1, 0, 0, 0, 0xff]),
         "input `x`: element 0 is not UTF-8, which the model's strings must be"
