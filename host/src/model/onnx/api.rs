@@ -46,11 +46,10 @@ impl Drop for Value<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// A tensor of numbers over `data`, where it lies; over a copy if that is not aligned for its elements. Of booleans
-    /// every byte must be 0 or 1.
+    /// A tensor of numbers over `data`, where it lies; over a copy if that is not aligned for its elements.
     ///
     /// # Errors
-    /// `data` is not as long as `shape` says, or `element` is not a type of numbers.
+    /// `data` is not as long as `shape` says, has other booleans than 0 and 1, or `element` is not a type of numbers.
     pub fn numbers(data: &'a [u8], shape: &[u64], element: TensorElementType) -> Result<Value<'a>, Error> {
         /// The CPU's memory, for the engine.
         static CPU: LazyLock<MemoryInfo<'static>> = LazyLock::new(MemoryInfo::default);
@@ -59,13 +58,16 @@ impl<'a> Value<'a> {
         if count(shape)?.checked_mul(size) != Some(data.len()) {
             return Err(Error::new("its size is not that of its shape"));
         }
+        if element == TensorElementType::Bool && data.iter().any(|byte| *byte > 1) {
+            return Err(Error::new("a byte that is neither 0 nor 1"));
+        }
         if !data.as_ptr().addr().is_multiple_of(size) {
             return Value::copied(data, shape, element);
         }
         let extents = extents(shape);
         let mut made = ptr::null_mut();
-        // SAFETY: `data` is valid for reads for `'a`, aligned, and as long as extents and type say (both checked above);
-        // the engine does not write to the inputs of a run. The other pointers are valid for the call.
+        // SAFETY: `data` is valid for reads for `'a`, aligned, as long as extents and type say, and holds only what its type can
+        // (all checked above); the engine does not write to the inputs of a run. The other pointers are valid for the call.
         done(unsafe {
             (api().CreateTensorWithDataAsOrtValue)(
                 CPU.ptr(),
@@ -320,7 +322,7 @@ impl Output {
 /// How many elements a tensor of these extents has.
 ///
 /// # Errors
-/// The product overflows, even before it meets a zero.
+/// The product overflows, even before it meets a zero: the engine multiplies without looking.
 pub fn count(shape: &[u64]) -> Result<usize, Error> {
     let product = shape
         .iter()

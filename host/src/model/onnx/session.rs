@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use ort::environment::Environment;
+use ort::ep;
 use ort::session::Session as OrtSession;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 
@@ -53,7 +54,11 @@ impl Session {
         let engine = match device {
             Device::Cuda(index) => cuda::commit(builder, path, index, memory)?,
             Device::Auto | Device::Cpu => {
-                let mut builder = builder;
+                // The process's allocator serves a run faster than the arena that every session would have, and gives back
+                // what a large request took. See ARCHITECTURE.md, "Decisions".
+                let cpu = ep::CPU::default().with_arena_allocator(false).build();
+                let mut builder =
+                    builder.with_execution_providers([cpu]).map_err(|error| error.to_string())?;
                 builder.commit_from_file(path).map_err(text)?
             }
         };

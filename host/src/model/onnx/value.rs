@@ -13,7 +13,7 @@ use bytes::Bytes;
 use ort::session::SharedSessionInner;
 use ort::value::{Outlet, TensorElementType, ValueType};
 
-use super::api::{self, Output, Value};
+use super::api::{Output, Value};
 use crate::model::ModelError;
 use crate::tensor::{BytesElements, Datatype, Extent, Tensor, TensorSpec, push_bytes_element};
 
@@ -90,30 +90,27 @@ pub fn element(datatype: Datatype) -> TensorElementType {
 /// `tensor` as the engine's value.
 pub fn input(tensor: &Tensor) -> Result<Value<'_>, ModelError> {
     let wrong = |why: String| ModelError::Input(format!("input `{}`: {why}", tensor.name));
-    api::count(&tensor.shape).map_err(|error| wrong(text(error)))?;
     match tensor.datatype {
-        Datatype::Bytes => return strings(tensor),
-        Datatype::Bool if tensor.data.iter().any(|byte| *byte > 1) => {
-            return Err(wrong("a byte that is neither 0 nor 1".to_owned()));
+        Datatype::Bytes => {
+            let elements = strings(tensor).map_err(wrong)?;
+            Value::strings(&elements, &tensor.shape)
         }
-        _ => {}
+        datatype => Value::numbers(&tensor.data, &tensor.shape, element(datatype)),
     }
-    Value::numbers(&tensor.data, &tensor.shape, element(tensor.datatype)).map_err(run_failed)
+    .map_err(|error| wrong(text(error)))
 }
 
 /// ONNX strings are text.
-fn strings(tensor: &Tensor) -> Result<Value<'_>, ModelError> {
+fn strings(tensor: &Tensor) -> Result<Vec<&[u8]>, String> {
     let mut elements = Vec::with_capacity(tensor.elements());
     for (index, element) in BytesElements::new(&tensor.data).enumerate() {
-        let refused =
-            |why: &str| ModelError::Input(format!("input `{}`: element {index} {why}", tensor.name));
-        let element = element.map_err(|error| refused(&error.to_string()))?;
+        let element = element.map_err(|error| format!("element {index} {error}"))?;
         if str::from_utf8(element).is_err() {
-            return Err(refused("is not UTF-8, which the model's strings must be"));
+            return Err(format!("element {index} is not UTF-8, which the model's strings must be"));
         }
         elements.push(element);
     }
-    Value::strings(&elements, &tensor.shape).map_err(run_failed)
+    Ok(elements)
 }
 
 /// What a run on the CPU made as a tensor, and where it lies: its bytes own the value, and the session, since a constant

@@ -71,7 +71,8 @@ fn load(model: &str) -> Result<Vec<Session>, Failure> {
             .with_parallel_execution(false)?
             .with_intra_op_spinning(false)?
             .with_inter_op_spinning(false)?
-            .with_memory_pattern(false)?;
+            .with_memory_pattern(false)?
+            .with_execution_providers([ort::ep::CPU::default().with_arena_allocator(false).build()])?;
         builder.commit_from_file(model)
     };
     Ok((0..cores).map(session).collect::<ort::Result<_>>()?)
