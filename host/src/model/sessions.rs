@@ -46,6 +46,9 @@ const STALLED: Duration = Duration::from_millis(2);
 /// A model whose runs take this long is one for which nobody waits in milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
 
+/// What a caller gets.
+type Answer = (Job, Result<Prediction, ModelError>);
+
 /// All sessions of one model, and the requests that wait for them.
 #[derive(Debug)]
 pub struct Sessions {
@@ -167,14 +170,33 @@ impl Sessions {
                 stepped_back = true;
             }
             let _share = self.cores.filter(|_| slow).map(shares::begin);
-            // Others hold it for a fast run, or while a new lane tries how large a batch pays.
-            let mut session = session.lock().unwrap_or_else(PoisonError::into_inner);
-            self.serve(&mut **session, jobs);
+            let mut groups = vec![jobs];
+            while let Some(group) = groups.pop() {
+                // Others hold it for a fast run, or while a new lane tries how large a batch pays.
+                let mut locked = session.lock().unwrap_or_else(PoisonError::into_inner);
+                let served = self.serve(&mut **locked, group);
+                // Before anybody is told: whoever asks again at once is to find it free, and not to wait for this thread again.
+                drop(locked);
+                match served {
+                    Ok(answers) => {
+                        for (job, answer) in answers {
+                            // A caller who has gone in the meantime needs no answer.
+                            let _ = job.answer.send(answer);
+                        }
+                    }
+                    // One bad request must not fail its neighbours, and nobody knows which one it is: halves of halves find
+                    // it in a few runs.
+                    Err(mut failed) => {
+                        let rest = failed.split_off(failed.len() / 2);
+                        groups.extend([rest, failed]);
+                    }
+                }
+            }
         }
     }
 
-    /// Runs jobs together and answers each.
-    fn serve(&self, session: &mut dyn Session, mut jobs: Vec<Job>) {
+    /// Runs jobs together: what each gets. Gives several jobs back if the run that they shared has failed.
+    fn serve(&self, session: &mut dyn Session, mut jobs: Vec<Job>) -> Result<Vec<Answer>, Vec<Job>> {
         // Some callers may have left since their jobs were taken from the line.
         jobs.retain(|job| !job.answer.is_closed());
         let started = Instant::now();
@@ -182,39 +204,27 @@ impl Sessions {
             let outputs = self.run(session, &job.inputs);
             let queued = job.waited(started);
             let answer = outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) });
-            // A caller who has gone in the meantime needs no answer.
-            jobs.into_iter().zip([answer]).for_each(|(job, answer)| drop(job.answer.send(answer)));
-            return;
+            return Ok(jobs.into_iter().zip([answer]).collect());
         }
         if jobs.is_empty() {
-            return;
+            return Ok(Vec::new());
         }
         let joined = batch::join(&jobs.iter().map(|job| job.inputs.as_slice()).collect::<Vec<_>>());
-        let Ok(outputs) = self.run(session, &joined) else {
-            // One bad request must not fail its neighbours, and nobody knows which one it is: halves of halves find
-            // it in a few runs.
-            let rest = jobs.split_off(jobs.len() / 2);
-            self.serve(session, jobs);
-            self.serve(session, rest);
-            return;
-        };
+        let Ok(outputs) = self.run(session, &joined) else { return Err(jobs) };
         let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
-        match batch::split(&outputs, &rows) {
+        let size = jobs.len();
+        Ok(match batch::split(&outputs, &rows) {
             Ok(parts) => {
-                let size = jobs.len();
-                for (place, (job, outputs)) in jobs.into_iter().zip(parts).enumerate() {
+                let answer = |(place, (job, outputs)): (usize, (Job, Vec<Tensor>))| {
                     let shared = (place == 0).then_some(size);
                     let queued = job.waited(started);
-                    let _ = job.answer.send(Ok(Prediction { outputs, queued, shared }));
-                }
+                    (job, Ok(Prediction { outputs, queued, shared }))
+                };
+                jobs.into_iter().zip(parts).enumerate().map(answer).collect()
             }
             // Which rows are whose is unknown, now and at any other time.
-            Err(text) => {
-                for job in jobs {
-                    let _ = job.answer.send(Err(ModelError::Run(text.clone())));
-                }
-            }
-        }
+            Err(text) => jobs.into_iter().map(|job| (job, Err(ModelError::Run(text.clone())))).collect(),
+        })
     }
 
     /// Runs on a runner's thread, and makes an error of a panic: the runner has other requests to serve.
