@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use e2e::{Host, Reply, component, model, root};
+use e2e::{Host, Reply, component, model, root, wait_until};
 use serde_json::{Value, json};
 
 /// How far an answer of a GPU may be from the CPU's.
@@ -44,6 +44,7 @@ fn a_device_that_cannot_be_had_is_one_line_and_a_hint() {
 #[test]
 fn auto_says_in_one_line_what_it_took_and_why() {
     let host = serve(&model("add"), "auto", &[]);
+    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
     let log = host.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("device `auto`: ")).collect();
     let [line] = lines.as_slice() else { panic!("expected one line: {log}") };

@@ -193,6 +193,7 @@ fn a_failure_names_its_handler_in_every_protocol() {
         reply.error(504, "plugin_timeout", "pre_inference");
         assert_eq!(reply.header("x-handler-digest"), Some(&*digest));
     }
+    wait_until("the log to say so", || host.log().contains("plugin_timeout"));
     let log = host.log();
     let line = log.lines().find(|line| line.contains("plugin_timeout")).unwrap();
     for word in ["fault=\"deadline\"", &*digest, "spin_pre"] {

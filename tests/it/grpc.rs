@@ -98,8 +98,10 @@ fn every_failure_has_its_status() {
     let config = [endpoint("iris", None, Some("iris_dyn"), ""), orders("orders", "pre_timeout = '500ms'")];
     let (host, address) = serve(&config.concat(), &[]);
     clients::run("grpc_raw", &[&address, "statuses"]);
+    let failures = [("id-plugin_trap", "plugin_trap"), ("id-plugin_error", "a secret of the handler's")];
+    wait_until("both in the log", || failures.iter().all(|(id, _)| host.log().contains(id)));
     let log = host.log();
-    for (id, said) in [("id-plugin_trap", "plugin_trap"), ("id-plugin_error", "a secret of the handler's")] {
+    for (id, said) in failures {
         let is_it = |line: &&str| line.contains(id) && line.contains("ERROR");
         let line = log.lines().find(is_it).unwrap_or_else(|| panic!("no {id} in\n{log}"));
         assert!(line.contains(said), "{line}");

@@ -24,6 +24,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::pipeline::bypass::Bypass;
 use crate::pipeline::trace::Trace;
 use crate::request::Request;
+use crate::text::on_one_line;
 
 /// How many steps the window moves in.
 const STEPS: u32 = 16;
@@ -220,7 +221,7 @@ impl Endpoint {
         let order = Order { expected, ..Order::by(Origin::Breaker) };
         match self.rollback(&order).await {
             Ok(_) | Err(DeployError::NoPrevious { .. } | DeployError::Expected { .. }) => {}
-            Err(error) => tracing::error!("no way back from a handler that fails: {error}"),
+            Err(error) => tracing::error!("no way back from a handler that fails: {}", on_one_line(&error)),
         }
     }
 }

@@ -45,6 +45,7 @@ use crate::pipeline::admit::Door;
 use crate::plugin::{Binary, Keep};
 use crate::request::Request;
 use crate::telemetry::metrics::TrialCounts;
+use crate::text::on_one_line;
 
 /// How often a canary is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -469,7 +470,7 @@ async fn follow(endpoint: Weak<Endpoint>, trial: Weak<Trial>, alarm: Arc<Notify>
             }
             Verdict::Publish => {
                 if let Err(error) = endpoint.publish_candidate(&trial, &order).await {
-                    tracing::warn!("canary passed, and is not published: {error}");
+                    tracing::warn!("canary passed, and is not published: {}", on_one_line(&error));
                     continue;
                 }
                 return;

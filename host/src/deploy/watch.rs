@@ -20,6 +20,7 @@ use super::Endpoint;
 use super::history::Origin;
 use super::swap::{Change, Order};
 use crate::plugin::Binary;
+use crate::text::on_one_line;
 
 /// How often the file is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -102,7 +103,7 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
             Ok(bytes) => {
                 let change = Change { plugin: Some(Binary::new(bytes)), ..Change::default() };
                 let swapped = endpoint.swap(change, &Order::by(Origin::Watch)).await;
-                swapped.map(drop).map_err(|error| error.to_string())
+                swapped.map(drop).map_err(|error| on_one_line(&error))
             }
             Err(error) => Err(error.to_string()),
         };
@@ -119,6 +120,7 @@ pub async fn reload(endpoints: Vec<Arc<Endpoint>>, mut asked: mpsc::Receiver<()>
         tracing::info!("reloading: handlers and models as their files are now");
         for endpoint in &endpoints {
             if let Err(error) = endpoint.reload(&Order::by(Origin::Signal)).await {
+                let error = on_one_line(&error);
                 tracing::error!(endpoint = %endpoint.config.name, "not reloaded, what there was goes on serving: {error}");
             }
         }

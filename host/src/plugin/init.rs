@@ -51,7 +51,7 @@ pub(super) async fn prepare(
         Err(_) => "the component has an unusual form".to_owned(),
     };
     tracing::warn!(endpoint = %shared.facts.endpoint,
-        "the memory that `init` leaves cannot be copied, so every instance runs `init`: {why}");
+        "the memory that `init` leaves cannot be copied, so every instance runs `init`: {}", text::on_one_line(&why));
     let mut each = shared.with(shared.pre.clone(), shared.exports.clone());
     each.init_in_each = true;
     Ok(Arc::new(each))

@@ -21,6 +21,7 @@ use crate::pipeline::models::Named;
 use crate::server::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
+use crate::text::on_one_line;
 
 /// What is spoken beyond the Open Inference Protocol itself, by the names of its clients.
 pub const EXTENSIONS: [&str; 5] =
@@ -289,6 +290,6 @@ impl TensorMetadata {
 
 /// The operator's texts name paths, which are not for clients.
 fn refused(error: &DeployError) -> RequestError {
-    tracing::error!("order to load or unload a model refused: {error}");
+    tracing::error!("order to load or unload a model refused: {}", on_one_line(error));
     RequestError::invalid(Stage::Admit, "the model cannot be loaded; the log says why").with_detail(error)
 }

@@ -19,6 +19,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use crate::deploy::watch::FileStamp;
+use crate::text::on_one_line;
 
 /// How often the files are looked at. A change counts once it has held still for as long.
 const INTERVAL: Duration = Duration::from_millis(200);
@@ -108,6 +109,7 @@ impl Tls {
                     tracing::info!(path = %self.files.certificate.display(), "certificate and key loaded again");
                 }
                 Err(error) => {
+                    let error = on_one_line(&error);
                     tracing::error!("new certificate or key refused, the old ones go on serving: {error}");
                 }
             }

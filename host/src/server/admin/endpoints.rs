@@ -28,6 +28,7 @@ use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
 use crate::plugin::Binary;
 use crate::server::Served;
+use crate::text::on_one_line;
 
 /// Longest component that is taken. Interpreters with their libraries have tens of megabytes.
 const LARGEST_COMPONENT: usize = 256 << 20;
@@ -335,7 +336,7 @@ impl IntoResponse for Refusal {
             DeployError::Expected { .. } => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
             _ => (StatusCode::CONFLICT, "refused"),
         };
-        tracing::error!("order of the operator refused: {error}");
+        tracing::error!("order of the operator refused: {}", on_one_line(&error));
         let body = json!({ "error": error.to_string(), "code": code, "step": error.step() });
         (status, Json(body)).into_response()
     }
