@@ -26,8 +26,9 @@ use crate::text::on_one_line;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How long a file must have held still.
 const SETTLED: Duration = Duration::from_millis(150);
-/// The same for a file without content: whoever overwrites it has emptied it, and is about to fill it.
-const EMPTY: Duration = Duration::from_secs(2);
+/// The same for a file without content: whoever overwrites it has emptied it, and is about to fill it (2 s were not enough of a
+/// busy disk once).
+const EMPTY: Duration = Duration::from_secs(5);
 
 /// What changes when a file does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
