@@ -172,9 +172,11 @@ fn a_bad_file_leaves_the_old_version_serving() {
             (state["generation"].as_u64(), state["digest"].as_str()),
             (Some(1), Some(&*versions[0].1))
         );
-        // On one line, with what to do.
-        let told = |line: &str| ["ERROR", "refused", reason, "hint: "].iter().all(|part| line.contains(part));
-        wait_until("the log to say so", || swapping.host.log().lines().any(told));
+        // A line for each, with the reason and what to do.
+        let told = |line: &&str| ["ERROR", "refused", "hint: "].iter().all(|part| line.contains(part));
+        wait_until("the log to say so", || {
+            swapping.host.log().lines().filter(told).nth(n).is_some_and(|line| line.contains(reason))
+        });
     }
     load.wait_for_more(10);
     assert_whole(&load.stop(), &versions);
