@@ -24,6 +24,8 @@ use ort::sys::{OrtMemoryInfoDeviceType, OrtStatusPtr, OrtTensorTypeAndShapeInfo,
 use ort::value::TensorElementType;
 use ort::{AsPointer as _, Error, api};
 
+use crate::tensor::element_count;
+
 /// A tensor of the engine. `'a`: of the bytes that it shows, if they are not its own.
 // With the layout of the pointer, so that a slice of values is what the engine takes.
 #[repr(transparent)]
@@ -327,9 +329,8 @@ pub fn count(shape: &[u64]) -> Result<usize, Error> {
     let product = shape
         .iter()
         .try_fold(1i64, |product, extent| product.checked_mul(i64::try_from((*extent).max(1)).ok()?));
-    let product = product.and_then(|product| usize::try_from(product).ok());
-    let product = product.ok_or_else(|| Error::new(format!("shape {shape:?} is too large")))?;
-    Ok(if shape.contains(&0) { 0 } else { product })
+    let elements = product.and_then(|_| element_count(shape));
+    elements.ok_or_else(|| Error::new(format!("shape {shape:?} is too large")))
 }
 
 /// The extents as the engine takes them. [`count`] has found none too large for it.
