@@ -6,13 +6,20 @@
 //! The lines take turns, so an endpoint that sends much does not delay one that sends little; within a line the policy
 //! of `schedule.rs` decides. A line is as long as its endpoint's door lets it be (`limits.concurrency`).
 //!
+//! # Who is woken
+//! A request wakes one runner: of those that rest the one that worked last, whose session is still in a core's caches. It wakes
+//! none if one is coming anyway, because it is just answering its last request. A client that asks again at once would otherwise wake a second
+//! runner for nothing each time, and that one would stand in line for a core while the first works.
+//!
 //! Invariants: a request that is dropped while it waits leaves the line at once, before it costs model time; every
 //! request that a runner takes gets an answer, or its sender is dropped, which the caller sees.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::pin::Pin;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
@@ -68,8 +75,6 @@ pub struct LineId(u64);
 #[derive(Debug, Default)]
 pub struct Queue {
     state: Mutex<State>,
-    /// Wakes a runner that waits for work.
-    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -79,6 +84,10 @@ struct State {
     last: Option<LineId>,
     /// Counts lines and jobs.
     numbers: u64,
+    /// Runners that found nothing to do; the last one on top.
+    resting: Vec<Thread>,
+    /// Runners that will ask in a moment.
+    coming: usize,
     closed: bool,
 }
 
@@ -113,37 +122,17 @@ impl Queue {
         if let Some(line) = state.lines.get_mut(&line) {
             line.jobs.push_back(Job { number, arrived: Instant::now(), rows, inputs, answer });
         }
+        let runner = state.next_runner();
         drop(state);
-        self.changed.notify_one();
+        if let Some(runner) = runner {
+            runner.unpark();
+        }
         Ticket { queue: Arc::clone(self), line, number, answered }
     }
 
-    /// Waits for work, on behalf of a free session; `None` once the queue is closed.
-    pub fn take(&self) -> Option<Vec<Job>> {
-        let mut state = self.lock();
-        loop {
-            if state.closed {
-                return None;
-            }
-            let now = Instant::now();
-            state = match state.next(now) {
-                Ok(jobs) => {
-                    let more = state.lines.values().any(|line| !line.jobs.is_empty());
-                    drop(state);
-                    // Whoever waits may have gone to sleep until these were due; now others are.
-                    if more {
-                        self.changed.notify_one();
-                    }
-                    return Some(jobs);
-                }
-                Err(None) => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Err(Some(due)) => {
-                    let patience = due.saturating_duration_since(now);
-                    let waited = self.changed.wait_timeout(state, patience);
-                    waited.unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
-        }
+    /// The calling thread as a runner.
+    pub fn runner(&self) -> Runner<'_> {
+        Runner { queue: self, thread: thread::current(), comes: false }
     }
 
     /// Sends the runners home. What still waits is dropped.
@@ -151,8 +140,11 @@ impl Queue {
         let mut state = self.lock();
         state.closed = true;
         state.lines.clear();
+        let resting = mem::take(&mut state.resting);
         drop(state);
-        self.changed.notify_all();
+        for runner in resting {
+            runner.unpark();
+        }
     }
 
     /// Nothing that can panic runs while the lock is held with the state half changed.
@@ -187,6 +179,76 @@ impl State {
         let mut jobs: Vec<Job> = line.map(take).unwrap_or_default();
         jobs.reverse();
         Ok(jobs)
+    }
+
+    /// Who is to be told that there is work, if anybody has to be.
+    fn next_runner(&mut self) -> Option<Thread> {
+        if self.coming == 0 { self.resting.pop() } else { None }
+    }
+}
+
+/// A thread that runs what waits.
+#[derive(Debug)]
+pub struct Runner<'a> {
+    queue: &'a Queue,
+    thread: Thread,
+    /// Whether it is one of [`State::coming`].
+    comes: bool,
+}
+
+impl Runner<'_> {
+    /// Says that it will ask for work in a moment, so nobody else needs to be woken for what arrives until then.
+    pub fn announce(&mut self) {
+        if !mem::replace(&mut self.comes, true) {
+            self.queue.lock().coming += 1;
+        }
+    }
+
+    /// Waits for work, on behalf of a free session; `None` once the queue is closed. To be called on the runner's own thread.
+    pub fn take(&mut self) -> Option<Vec<Job>> {
+        let mut state = self.queue.lock();
+        self.arrive(&mut state);
+        loop {
+            if state.closed {
+                return None;
+            }
+            let now = Instant::now();
+            let due = match state.next(now) {
+                Ok(jobs) => {
+                    // Whoever rests may have gone to rest until these were due; now others are.
+                    let more = state.lines.values().any(|line| !line.jobs.is_empty());
+                    let next = if more { state.next_runner() } else { None };
+                    drop(state);
+                    if let Some(runner) = next {
+                        runner.unpark();
+                    }
+                    return Some(jobs);
+                }
+                Err(due) => due,
+            };
+            state.resting.push(self.thread.clone());
+            drop(state);
+            match due {
+                Some(due) => thread::park_timeout(due.saturating_duration_since(now)),
+                None => thread::park(),
+            }
+            state = self.queue.lock();
+            // Unless somebody woke it: then it is out already.
+            state.resting.retain(|other| other.id() != self.thread.id());
+        }
+    }
+
+    fn arrive(&mut self, state: &mut State) {
+        if mem::take(&mut self.comes) {
+            state.coming -= 1;
+        }
+    }
+}
+
+impl Drop for Runner<'_> {
+    fn drop(&mut self) {
+        let queue = self.queue;
+        self.arrive(&mut queue.lock());
     }
 }
 
@@ -254,11 +316,11 @@ mod tests {
         let (busy, quiet) = (queue.open(batching(2)), queue.open(batching(1)));
         let _tickets = [10, 11, 12, 13, 14].map(|value| queue.submit(busy, inputs(value)));
         let _ticket = queue.submit(quiet, inputs(20));
-        assert_eq!(values(queue.take()), [10, 11]);
-        assert_eq!(values(queue.take()), [20]);
-        assert_eq!(values(queue.take()), [12, 13]);
+        assert_eq!(values(queue.runner().take()), [10, 11]);
+        assert_eq!(values(queue.runner().take()), [20]);
+        assert_eq!(values(queue.runner().take()), [12, 13]);
         // The last one waits for company, but not for ever.
-        assert_eq!(values(queue.take()), [14]);
+        assert_eq!(values(queue.runner().take()), [14]);
     }
 
     #[test]
@@ -268,7 +330,7 @@ mod tests {
         let mut tickets: Vec<_> = (0..5).map(|value| Some(queue.submit(line, inputs(value)))).collect();
         tickets[0] = None;
         tickets[3] = None;
-        assert_eq!(values(queue.take()), [1, 2, 4]);
+        assert_eq!(values(queue.runner().take()), [1, 2, 4]);
         drop(tickets);
         // A closed line, and a closed queue, tell those who wait.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -280,7 +342,7 @@ mod tests {
         queue.close();
         assert!(runtime.block_on(waiting).is_err());
         assert!(runtime.block_on(queue.submit(line, inputs(0))).is_err());
-        assert!(queue.take().is_none());
+        assert!(queue.runner().take().is_none());
     }
 
     #[test]
@@ -289,10 +351,73 @@ mod tests {
         let line = queue.open(Batching { max_delay: Duration::from_secs(3600), ..batching(2) });
         let runner = std::thread::spawn({
             let queue = Arc::clone(&queue);
-            move || values(queue.take())
+            move || values(queue.runner().take())
         });
         let _second = queue.submit(line, inputs(2));
         let _third = queue.submit(line, inputs(3));
         assert_eq!(runner.join().unwrap(), [2, 3]);
+    }
+
+    #[test]
+    fn nobody_is_woken_for_what_a_runner_comes_for() {
+        let queue = Arc::new(Queue::default());
+        let line = queue.open(batching(1));
+        let resting = || queue.lock().resting.len();
+        let mut runner = queue.runner();
+        runner.announce();
+        let _first = queue.submit(line, inputs(1));
+        let other = thread::spawn({
+            let queue = Arc::clone(&queue);
+            move || [values(queue.runner().take()), values(queue.runner().take())]
+        });
+        // It takes the first, for it asks before the one that was announced, and rests.
+        while resting() == 0 {
+            thread::yield_now();
+        }
+        let _second = queue.submit(line, inputs(2));
+        assert_eq!(resting(), 1, "the runner that comes will take it");
+        let _third = queue.submit(line, inputs(3));
+        // It takes one and wakes the other for the rest.
+        assert_eq!(values(runner.take()), [2]);
+        assert_eq!(other.join().unwrap(), [[1], [3]]);
+        // One that never came is not waited for.
+        runner.announce();
+        drop(runner);
+        assert_eq!(queue.lock().coming, 0);
+    }
+
+    #[test]
+    fn the_runner_that_worked_last_works_next() {
+        let queue = Arc::new(Queue::default());
+        let line = queue.open(batching(1));
+        let (say, said) = std::sync::mpsc::channel();
+        let runners: Vec<_> = (0..3)
+            .map(|index| {
+                let (queue, say) = (Arc::clone(&queue), say.clone());
+                thread::spawn(move || {
+                    let mut runner = queue.runner();
+                    while runner.take().is_some() {
+                        say.send(index).unwrap();
+                    }
+                })
+            })
+            .collect();
+        let rest = || {
+            while queue.lock().resting.len() < runners.len() {
+                thread::yield_now();
+            }
+        };
+        rest();
+        let turns = [(); 20].map(|()| {
+            let _ticket = queue.submit(line, inputs(0));
+            let index: usize = said.recv().unwrap();
+            rest();
+            index
+        });
+        assert!(turns.iter().all(|index| *index == turns[0]), "{turns:?}");
+        queue.close();
+        for runner in runners {
+            runner.join().unwrap();
+        }
     }
 }

@@ -162,8 +162,9 @@ impl Sessions {
     /// A runner's life.
     fn work(&self, index: usize) {
         let Some(session) = self.sessions.get(index) else { return };
+        let mut runner = self.queue.runner();
         let mut stepped_back = false;
-        while let Some(jobs) = self.queue.take() {
+        while let Some(jobs) = runner.take() {
             let slow = self.typical.load(Ordering::Relaxed) >= nanoseconds(SLOW);
             if slow && self.cores.is_some() && !stepped_back {
                 step_back(Priority::Low);
@@ -179,6 +180,9 @@ impl Sessions {
                 drop(locked);
                 match served {
                     Ok(answers) => {
+                        if groups.is_empty() {
+                            runner.announce();
+                        }
                         for (job, answer) in answers {
                             // A caller who has gone in the meantime needs no answer.
                             let _ = job.answer.send(answer);
