@@ -53,7 +53,8 @@ impl Context {
         self.0.query()
     }
 
-    /// The header's first value, if it has one that is visible ASCII. Names match in any case.
+    /// The header's first value, if it has one that is visible ASCII. Names match in any case; without a header of that name,
+    /// `-` and `_` count as the same.
     pub fn header(&self, name: &str) -> Option<String> {
         self.0.header(name)
     }
@@ -160,8 +161,10 @@ mod native {
         }
 
         pub(super) fn header(&self, name: &str) -> Option<String> {
-            let mut headers = self.headers.iter();
-            headers.find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| value.clone())
+            let find = |is_it: &dyn Fn(&str) -> bool| self.headers.iter().find(|(other, _)| is_it(other));
+            let dashed = |name: &str| name.replace('_', "-").to_ascii_lowercase();
+            let found = find(&|other| other.eq_ignore_ascii_case(name));
+            found.or_else(|| find(&|other| dashed(other) == dashed(name))).map(|(_, value)| value.clone())
         }
 
         pub(super) fn sample(&self) -> Sample {
@@ -306,6 +309,7 @@ mod tests {
         assert_eq!(context.path(), "/iris");
         assert_eq!(context.query(), "a=1");
         assert_eq!(context.header("x-TEST").as_deref(), Some("first"));
+        assert_eq!(context.header("X_Test").as_deref(), Some("first"));
         assert_eq!(context.header("absent"), None);
         assert_eq!(context.sample(), sample);
         assert_eq!(context.signature(), signature);

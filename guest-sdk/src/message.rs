@@ -133,7 +133,7 @@ impl Response {
     }
 
     /// The same response with one more header. The host refuses hop-by-hop headers, `content-length` and
-    /// `content-type`.
+    /// `content-type`, and unless the endpoint grants them those that speak for the whole server, such as `set-cookie`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Response {
         self.headers.push((name.into(), value.into()));

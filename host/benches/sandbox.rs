@@ -222,6 +222,7 @@ fn facts(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Fac
         limits: Limits::default(),
         isolation,
         hides_credentials: false,
+        response_headers: [].into(),
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     })

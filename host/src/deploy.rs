@@ -68,6 +68,8 @@ pub struct EndpointConfig {
     pub env: Vec<(String, String)>,
     /// What the handler sees of the network.
     pub network: plugin::Network,
+    /// Headers of a handler's responses that need a [grant](plugin::headers) and have it, in lower case.
+    pub response_headers: Arc<[String]>,
     /// How long a handler's instance lives.
     pub isolation: plugin::Isolation,
     /// Whether a changed handler file is swapped in.

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 use subtle::{Choice, ConstantTimeEq as _};
 
+use crate::text;
+
 /// The headers that may carry a key, in lower case.
 pub const HEADERS: [&str; 2] = ["authorization", "x-banana-api-key"];
 /// What a key may follow in `authorization`: the standard's word (RFC 6750), and that of clients of Truss.
@@ -19,9 +21,9 @@ const SCHEMES: [&str; 2] = ["bearer", "api-key"];
 /// Longest key in bytes; nothing longer that a caller shows is looked at.
 const LONGEST: usize = 1024;
 
-/// Whether a header of this name may carry a key.
+/// Whether a header of this name, or one that is found by this name, may carry a key.
 pub fn is_credential(name: &str) -> bool {
-    HEADERS.iter().any(|header| header.eq_ignore_ascii_case(name))
+    HEADERS.iter().any(|header| text::is_similar(header, name))
 }
 
 /// What the names of headers, parameters and cookies that hold a secret end in, word by word.
@@ -225,7 +227,9 @@ mod tests {
 
     #[test]
     fn credentials_are_known_in_any_case() {
-        assert!(is_credential("Authorization") && is_credential("X-BANANA-API-KEY"));
-        assert!(!is_credential("x-request-id"));
+        for name in ["Authorization", "X-BANANA-API-KEY", "x_banana-Api_key"] {
+            assert!(is_credential(name), "{name}");
+        }
+        assert!(!is_credential("x-request-id") && !is_credential("xbanana-api-key"));
     }
 }

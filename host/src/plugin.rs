@@ -16,6 +16,7 @@ mod engine;
 mod exports;
 mod fault;
 mod grants;
+pub mod headers;
 mod idle;
 mod init;
 mod inspect;
@@ -175,6 +176,8 @@ pub struct Facts {
     pub isolation: Isolation,
     /// Whether the headers that carry keys are kept from it.
     pub hides_credentials: bool,
+    /// Headers of its responses that need a [grant](headers) and have it, in lower case.
+    pub response_headers: Arc<[String]>,
     /// What the endpoint takes, as configured; without it the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.

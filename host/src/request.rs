@@ -16,6 +16,7 @@ use crate::blocking;
 use crate::json::serving::Serving;
 use crate::json::write;
 use crate::tensor::Tensor;
+use crate::text;
 
 /// The parts of a request only a handler asks for, read from the protocol's own types when it does.
 pub trait Head: Send + Sync {
@@ -29,6 +30,14 @@ pub trait Head: Send + Sync {
     fn header(&self, name: &str) -> Option<&str>;
     /// Every header whose value is visible ASCII, in the order they came.
     fn headers(&self) -> Vec<(&str, &str)>;
+
+    /// The same; without a header of this name, of the first one whose name differs in `-` and `_` alone.
+    fn header_or_similar(&self, name: &str) -> Option<&str> {
+        self.header(name).or_else(|| {
+            let headers = name.contains(['-', '_']).then(|| self.headers())?;
+            headers.into_iter().find(|(own, _)| text::is_similar(own, name)).map(|(_, value)| value)
+        })
+    }
 }
 
 /// A head that did not come by any protocol: of an example, a sample, or a request that is kept.
@@ -188,10 +197,12 @@ impl Request {
     }
 }
 
-/// Whether a media type is JSON's, or based on it: `application/json; charset=utf-8`, `application/geo+json`.
+/// Whether a media type is JSON's, or based on it: `Application/JSON; charset=utf-8`, `application/geo+json`. As browsers have
+/// it (the MIME Sniffing standard's "JSON MIME type").
 pub fn is_json_type(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
+        || essence.eq_ignore_ascii_case("text/json")
         || essence.rsplit_once('+').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("json"))
 }
 

@@ -11,11 +11,19 @@ pub fn is_token(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
+/// Whether two names of headers are the same but for case and for `-` in place of `_`.
+pub fn is_similar(one: &str, other: &str) -> bool {
+    let dashed = |byte: u8| if byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    one.len() == other.len() && one.bytes().map(dashed).eq(other.bytes().map(dashed))
+}
+
 /// Somebody's own words, of a length that a response, a log line and a list can bear.
 pub fn cut(mut text: String) -> String {
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));
         text.push('…');
+        // What was cut off may be megabytes.
+        text.shrink_to_fit();
     }
     text
 }

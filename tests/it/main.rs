@@ -21,6 +21,7 @@ mod faults;
 mod gate;
 mod grpc;
 mod hangup;
+mod headers;
 mod hostile;
 mod inferless;
 mod init;

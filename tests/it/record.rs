@@ -24,7 +24,8 @@ const SECRET: &str = "hush-0f-the-caller";
 fn no_secret_is_ever_written() {
     let keys = tempfile::NamedTempFile::new().unwrap();
     fs::write(keys.path(), format!("{SECRET}-key")).unwrap();
-    let it = Recorded::serve("tests/draws", &["--key", &format!("@{}", text(keys.path()))]);
+    let key_file = format!("@{}", text(keys.path()));
+    let it = Recorded::serve("tests/draws", &["--key", &key_file, "--response-header", "set-cookie"]);
     let key = format!("Bearer {SECRET}-key");
     let call = |path: &str, header: &str, body: &str| {
         let headers = [("authorization", &*key), (header, SECRET), ("x-request-id", "r")];

@@ -73,6 +73,10 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
     deploy::EndpointConfig {
         metadata: metadata(sources, table),
         env: sources.read(&set::ENV, table, |given| read::variables(given, env)).unwrap_or_default(),
+        response_headers: sources
+            .read(&set::RESPONSE_HEADER, table, read::response_headers)
+            .unwrap_or_default()
+            .into(),
         isolation: sources
             .read(
                 &set::ISOLATION,

@@ -16,6 +16,8 @@ use toml::Value;
 use super::file::with_article;
 use super::problem::{Complaint, list, similar};
 use crate::json::path::Pattern;
+use crate::plugin::headers::{self, Owner};
+use crate::text::is_token;
 
 /// A value and how it came here.
 #[derive(Debug)]
@@ -165,6 +167,33 @@ pub(super) fn patterns(given: &Given<'_>) -> Reading<Vec<Pattern>> {
         None => Err(Complaint::new("holds something that is not a string", hint)),
     };
     items.iter().map(pattern).collect()
+}
+
+/// A list of response headers that need a grant, in lower case.
+pub(super) fn response_headers(given: &Given<'_>) -> Reading<Vec<String>> {
+    let hint = "write names such as `set-cookie` or `content-encoding`; docs/reference.md lists them";
+    let one = std::slice::from_ref(given.value);
+    let items = given.value.as_array().map_or(one, Vec::as_slice);
+    let header = |item: &Value| {
+        let text =
+            item.as_str().ok_or_else(|| Complaint::new("holds something that is not a string", hint))?;
+        let name = text.to_ascii_lowercase();
+        match headers::owner(&name) {
+            Owner::Operator if is_token(&name) => Ok(name),
+            Owner::Connection | Owner::Server => Err(Complaint::new(
+                format!("`{text}` is the server's, and cannot be granted"),
+                "leave it out",
+            )),
+            Owner::Operator | Owner::Handler => {
+                let hint = match similar(&name, headers::operators()) {
+                    Some(name) => format!("did you mean `{name}`?"),
+                    None => format!("leave it out if it is right; {hint}"),
+                };
+                Err(Complaint::new(format!("`{text}` is no header that needs a grant"), hint))
+            }
+        }
+    };
+    items.iter().map(header).collect()
 }
 
 /// A number of bytes within `range`, both ends in whole `KiB`, `MiB` or `GiB`.

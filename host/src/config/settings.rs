@@ -194,6 +194,8 @@ settings! {
         "Free-form JSON for the handler, or `@` and a file that holds it.";
     ENV: Handler, "env", "endpoint.env", Kind::List("NAME[=VALUE]"), "",
         "Environment variable that the handler sees: the host's own value, or this one.";
+    RESPONSE_HEADER: Handler, "response-header", "endpoint.response_headers", Kind::List("NAME"), "",
+        "Header that the handler may set although it speaks for the whole server, such as `set-cookie` or `content-encoding`.";
     ISOLATION: Handler, "isolation", "endpoint.isolation", Kind::Value("worker|request"), "worker",
         "Whether an instance of the handler is reused for later requests, or made fresh for every one.";
     NETWORK: Handler, "network", "endpoint.network", Kind::Value("none|stub"), "none",

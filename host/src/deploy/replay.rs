@@ -187,6 +187,7 @@ impl Replayer {
             },
             isolation: Isolation::Request,
             hides_credentials: false,
+            response_headers: handler.response_headers.clone().into(),
             schema: None,
             instances: self.instances.clone(),
         })
@@ -212,7 +213,10 @@ impl Replayer {
 
 /// Whether what a recording says that the component was given is the same.
 fn alike(one: &Facts, other: &Facts) -> bool {
-    one.metadata == other.metadata && one.network == other.network && one.limits == other.limits
+    one.metadata == other.metadata
+        && one.network == other.network
+        && one.response_headers == other.response_headers
+        && one.limits == other.limits
 }
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {

@@ -399,6 +399,7 @@ pub(super) async fn load(
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
         hides_credentials: !config.keys.is_empty(),
+        response_headers: config.response_headers.clone(),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };

@@ -5,11 +5,11 @@
 //! does not have; they become `null`.
 
 use bytes::Bytes;
-use serde::de::IgnoredAny;
 
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
-use crate::request::Response;
+use crate::json::cursor::Cursor;
+use crate::request::{Response, is_json_type};
 
 /// A 200 with a JSON body that this host wrote itself.
 pub fn json(body: Vec<u8>) -> Response {
@@ -30,9 +30,10 @@ pub fn checked(response: Response, stage: Stage) -> Result<Response, RequestErro
 }
 
 fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError> {
-    let is_json = response.content_type.split(';').next().is_some_and(|t| t.trim() == "application/json");
-    // No content: 204 and 304 have no body whatever their type says.
-    if !is_json
+    // No content: 204 and 304 have no body whatever their type says. What is compressed cannot be looked into; an endpoint
+    // has to grant that.
+    if !is_json_type(&response.content_type)
+        || is_compressed(&response)
         || response.body.is_empty() && matches!(response.status, 204 | 304)
         || is_valid(&response.body)
     {
@@ -40,7 +41,7 @@ fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError>
     }
     let mended = without_special_numbers(&response.body);
     if !is_valid(&mended) {
-        let message = "the handler returned a body that is not JSON, with content type `application/json`";
+        let message = "the handler returned a body that is not JSON, with a content type that says it is";
         return Err(RequestError::new(Code::PluginBadOutput, stage, message));
     }
     response.body = Bytes::from(mended);
@@ -48,7 +49,13 @@ fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError>
 }
 
 fn is_valid(body: &[u8]) -> bool {
-    serde_json::from_slice::<IgnoredAny>(body).is_ok()
+    Cursor::proven(body).is_some()
+}
+
+fn is_compressed(response: &Response) -> bool {
+    response.headers.iter().any(|(name, coding)| {
+        name.eq_ignore_ascii_case("content-encoding") && !coding.trim().eq_ignore_ascii_case("identity")
+    })
 }
 
 /// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings by `null`.
@@ -88,24 +95,50 @@ mod tests {
     #[test]
     fn json_stays_or_becomes_valid() {
         for (body, expected) in [
-            (r#"{"a":1}"#, Some(r#"{"a":1}"#)),
-            ("[NaN, Infinity,-Infinity]", Some("[null, null,null]")),
-            (r#"{"NaN \" NaN":NaN}"#, Some(r#"{"NaN \" NaN":null}"#)),
-            ("", None),
-            ("{", None),
-            ("[-NaN]", None),
-            ("\"NaN", None),
+            (&br#"{"a":1}"#[..], Some(&br#"{"a":1}"#[..])),
+            (b"[NaN, Infinity,-Infinity]", Some(b"[null, null,null]")),
+            (br#"{"NaN \" NaN":NaN}"#, Some(br#"{"NaN \" NaN":null}"#)),
+            ("{\"a\":\"é\"}".as_bytes(), Some("{\"a\":\"é\"}".as_bytes())),
+            (b"", None),
+            (b"{", None),
+            (b"[-NaN]", None),
+            (b"\"NaN", None),
+            (b"{\"a\":\"\xff\"}", None),
+            (b"{\"\xff\":NaN}", None),
+            (b"\xef\xbb\xbf{}", None),
         ] {
-            let response = Response { body: body.into(), ..json(Vec::new()) };
-            let checked = checked(response, Stage::PostInference).map(|response| response.body);
-            assert_eq!(checked.ok().as_deref(), expected.map(str::as_bytes), "{body}");
+            for content_type in [
+                "application/json",
+                "Application/JSON; charset=utf-8",
+                " text/json",
+                "application/geo+json;x",
+            ] {
+                let content_type = content_type.to_owned();
+                let response = Response { body: body.into(), content_type, ..json(Vec::new()) };
+                let checked = checked(response, Stage::PostInference).map(|response| response.body);
+                assert_eq!(checked.ok().as_deref(), expected, "{}", String::from_utf8_lossy(body));
+            }
         }
     }
 
     #[test]
     fn other_types_pass_untouched() {
-        let response =
-            Response { content_type: "text/plain".to_owned(), body: "NaN".into(), ..json(Vec::new()) };
-        assert_eq!(checked(response, Stage::PostInference).unwrap().body, "NaN");
+        for content_type in
+            ["text/plain", "application/x-ndjson", "application/json5", "text/plain; a=application/json", ""]
+        {
+            let response =
+                Response { content_type: content_type.to_owned(), body: "NaN".into(), ..json(Vec::new()) };
+            assert_eq!(checked(response, Stage::PostInference).unwrap().body, "NaN", "{content_type}");
+        }
+    }
+
+    #[test]
+    fn what_is_compressed_is_not_looked_into() {
+        for (coding, expected) in [("gzip", Some("NaN")), ("identity", Some("null"))] {
+            let headers = vec![("Content-Encoding".to_owned(), coding.to_owned())];
+            let response = Response { headers, body: "NaN".into(), ..json(Vec::new()) };
+            let checked = checked(response, Stage::PostInference).ok().map(|response| response.body);
+            assert_eq!(checked.as_deref(), expected.map(str::as_bytes), "{coding}");
+        }
     }
 }

@@ -55,7 +55,7 @@ impl types::HostContext for State {
         // Whoever may call the endpoint trusts the host with the key, not the handler.
         let hidden = self.shared.facts.hides_credentials && keys::is_credential(&name);
         let request = current(self).filter(|_| !hidden);
-        let value = || request?.head.header(&name).map(str::to_owned);
+        let value = || request?.head.header_or_similar(&name).map(str::to_owned);
         match &self.tape {
             Some(tape) => tape.header(&name, value),
             None => value(),

@@ -12,25 +12,15 @@ use bytes::Bytes;
 
 use super::bindings::exports::modelhost::handler::input_schema;
 use super::bindings::modelhost::handler::types;
+use super::headers::{self, Owner};
 use crate::request::Response;
 use crate::schema::{Input, MOST_INPUTS, Schema};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text;
 
-/// Response headers a handler may not set: the server owns them, or they belong to one connection.
-const REFUSED_HEADERS: [&str; 8] = [
-    "connection",
-    "content-length",
-    "content-type",
-    "keep-alive",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
-/// Response headers a handler may set, and how many bytes their names and values may have in all: what clients and
-/// proxies commonly take.
-const MOST_HEADERS: (usize, usize) = (100, 32 << 10);
+/// Response headers a handler may set, and how many bytes their names and values may have in all. Many clients take 100 headers
+/// and no more; the rest is for those that the server, TLS and proxies on the way add.
+const MOST_HEADERS: (usize, usize) = (80, 32 << 10);
 
 /// Longest name of a tensor, in bytes.
 const LONGEST_NAME: usize = 256;
@@ -70,14 +60,14 @@ pub(super) fn tensors_to_guest(tensors: &[Tensor]) -> Vec<types::TensorParam<'_>
         .collect()
 }
 
-/// Headers that the server sets: a handler that sets them too is not heard.
-const OUR_HEADERS: [&str; 3] = ["x-request-id", "x-handler-digest", "x-handler-bypassed"];
-
 /// Checks a handler's response. Which request it is for and who gave it is the server's to say.
 ///
 /// # Errors
-/// Text that names the part that no HTTP response can carry.
-pub(super) fn response_from_guest(mut response: types::Response) -> Result<Response, String> {
+/// Text that names the part that no HTTP response can carry, or the header that is not among the `granted`.
+pub(super) fn response_from_guest(
+    mut response: types::Response,
+    granted: &[String],
+) -> Result<Response, String> {
     if !(200..=599).contains(&response.status) {
         return Err(format!("response status {} is not within 200 to 599", response.status));
     }
@@ -92,13 +82,21 @@ pub(super) fn response_from_guest(mut response: types::Response) -> Result<Respo
             response.headers.len()
         ));
     }
-    response.headers.retain(|(name, _)| !OUR_HEADERS.iter().any(|ours| name.eq_ignore_ascii_case(ours)));
+    response.headers.retain(|(name, _)| headers::owner(name) != Owner::Server);
     for (name, value) in &response.headers {
         if !text::is_token(name) {
             return Err(format!("response header name `{}` is not a header name", shown(name)));
         }
-        if REFUSED_HEADERS.iter().any(|refused| name.eq_ignore_ascii_case(refused)) {
-            return Err(format!("response header `{name}` is the server's to set"));
+        match headers::owner(name) {
+            Owner::Connection => return Err(format!("response header `{name}` is the server's to set")),
+            Owner::Operator if !granted.iter().any(|granted| name.eq_ignore_ascii_case(granted)) => {
+                return Err(format!(
+                    "response header `{}` speaks for the whole server, and its endpoint does not grant it: \
+                     `response_headers`",
+                    shown(name)
+                ));
+            }
+            Owner::Operator | Owner::Server | Owner::Handler => {}
         }
         if !is_header_value(value) {
             return Err(format!("value of response header `{}` is not a header value", shown(name)));

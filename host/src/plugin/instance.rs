@@ -295,7 +295,7 @@ impl Instance {
         let outcome =
             until(deadline, pin!(guest.call_post_inference(&mut self.store, &prediction, Context::handle())))
                 .await;
-        let settled = self.settled(outcome, STAGE, convert::response_from_guest);
+        let settled = self.settled(outcome, STAGE, |response| self.response(response));
         Some(settled.map(|outcome| match outcome {
             Outcome::Next(response) | Outcome::Respond(response) => response,
         }))
@@ -348,10 +348,28 @@ impl Instance {
         self.disarm(stage)?;
         match outcome {
             Some(Ok(Ok(value))) => convert(value).map(Outcome::Next).map_err(|text| bad_output(stage, text)),
-            Some(Ok(Err(error))) => handler_error(error, stage),
+            Some(Ok(Err(error))) => self.handler_error(error, stage),
             Some(Err(error)) => Err(self.fault(error, stage)),
             None => Err(timed_out(self.store.data(), stage)),
         }
+    }
+
+    /// What a handler's own error means for the request.
+    fn handler_error<T>(&self, error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
+        match error {
+            types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
+            types::Error::Internal(text) => {
+                Err(RequestError::new(Code::PluginError, stage, "the handler failed")
+                    .with_detail(text::cut(text)))
+            }
+            types::Error::Respond(response) => {
+                self.response(response).map(Outcome::Respond).map_err(|text| bad_output(stage, text))
+            }
+        }
+    }
+
+    fn response(&self, response: types::Response) -> Result<Response, String> {
+        convert::response_from_guest(response, &self.store.data().shared.facts.response_headers)
     }
 
     /// The call has ended, in whatever way.
@@ -407,20 +425,6 @@ fn over(state: &State, stage: Stage) -> Option<RequestError> {
 
 fn bad_output(stage: Stage, text: String) -> RequestError {
     RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned nonsense: {text}"))
-}
-
-/// What a handler's own error means for the request.
-fn handler_error<T>(error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
-    match error {
-        types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
-        types::Error::Internal(text) => {
-            Err(RequestError::new(Code::PluginError, stage, "the handler failed")
-                .with_detail(text::cut(text)))
-        }
-        types::Error::Respond(response) => convert::response_from_guest(response)
-            .map(Outcome::Respond)
-            .map_err(|text| bad_output(stage, text)),
-    }
 }
 
 /// Why a fresh instance could not be made.

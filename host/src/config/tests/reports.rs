@@ -136,7 +136,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
              starts from the folder of the config file",
             "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `batching`, \
              `breaker`, `env`, `gate`, `input`, `isolation`, `keep_model`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, \
-             `network`, `on_fault`, `path`, `plugin`, `project`, `record_share`, `smoke` and `watch`",
+             `network`, `on_fault`, `path`, `plugin`, `project`, `record_share`, `response_headers`, `smoke` and `watch`",
         ],
     ),
     (

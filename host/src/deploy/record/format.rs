@@ -66,6 +66,8 @@ pub struct Handler {
     pub functions: Vec<String>,
     pub isolation: String,
     pub network: String,
+    #[serde(default, deserialize_with = "short_list", skip_serializing_if = "Vec::is_empty")]
+    pub response_headers: Vec<String>,
     pub project: Option<String>,
     pub metadata: Box<RawValue>,
     pub memory: usize,
@@ -387,6 +389,7 @@ impl Handler {
             functions: plugin.stages().functions().map(str::to_owned).collect(),
             isolation: facts.isolation.name().to_owned(),
             network: facts.network.name().to_owned(),
+            response_headers: facts.response_headers.to_vec(),
             project: plugin.project_digest().map(str::to_owned),
             metadata: raw(&facts.metadata).unwrap_or_else(|| RawValue::NULL.to_owned()),
             memory: facts.limits.memory,

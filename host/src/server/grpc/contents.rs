@@ -19,7 +19,7 @@ use super::pb::{InferParameter, InferTensorContents, ModelInferRequest};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
-use crate::request::{Input, Response, TensorInput};
+use crate::request::{Input, Response, TensorInput, is_json_type};
 use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
 
 type Parameters = BTreeMap<String, InferParameter>;
@@ -237,7 +237,7 @@ pub(super) fn of_response(response: Response) -> Result<Vec<Tensor>, RequestErro
         return Ok(Vec::new());
     }
     blocking::if_large(body.len(), || {
-        if content_type.split(';').next().unwrap_or_default().trim() == "application/json" {
+        if is_json_type(&content_type) {
             return typed::tensors(&body).map_err(bad);
         }
         let mut data = Vec::with_capacity(body.len() + 4);

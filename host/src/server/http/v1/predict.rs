@@ -22,7 +22,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
 use crate::json::{msgpack, write};
 use crate::pipeline::respond;
-use crate::request::{self, Form, Input, Output};
+use crate::request::{self, Form, Input, Output, is_json_type};
 use crate::server::head::Head;
 use crate::server::{Served, status};
 
@@ -110,8 +110,7 @@ fn from_msgpack(body: &[u8], limit: usize) -> Result<Bytes, RequestError> {
 
 /// A success that is JSON as MessagePack; anything else as it is.
 fn to_msgpack(mut response: request::Response) -> Result<request::Response, RequestError> {
-    let essence = response.content_type.split(';').next().unwrap_or_default().trim();
-    if response.status >= 300 || !essence.eq_ignore_ascii_case(JSON) || response.body.is_empty() {
+    if response.status >= 300 || !is_json_type(&response.content_type) || response.body.is_empty() {
         return Ok(response);
     }
     let body = blocking::if_large(response.body.len(), || msgpack::from_json(&response.body));

@@ -92,7 +92,11 @@ pub(super) fn of(
     let headers = response.headers_mut();
     let json_type = HeaderValue::from_static("application/json");
     let content_type = match &binary {
-        None => json_type,
+        None => {
+            // A handler's: of its own body, which this is not.
+            headers.remove(HEADER_LENGTH);
+            json_type
+        }
         Some(_) => {
             headers.insert(HEADER_LENGTH, json.len().into());
             HeaderValue::from_static("application/octet-stream")
@@ -111,9 +115,8 @@ pub(super) fn of(
 }
 
 fn is_json(response: &request::Response) -> bool {
-    let essence = response.content_type.split(';').next().unwrap_or_default().trim();
     (200..300).contains(&response.status)
-        && essence.eq_ignore_ascii_case("application/json")
+        && request::is_json_type(&response.content_type)
         && !response.body.is_empty()
 }
 
