@@ -1,26 +1,153 @@
 //! Keeps long computations off the threads that serve requests.
 //!
 //! A runtime has one worker a core; whatever computes on one for long makes every other request on it wait. Handing
-//! work to another thread costs more than most of it takes, so it is done only when there is much: by size where that is
-//! known ahead ([`if_large`]), by time for guest code (`plugin/deadline.rs`).
+//! work to another thread costs more than most of it takes, so it is done only when there is much. This file decides how much
+//! that is, and everything that takes longer for larger values asks it:
+//! - work of known size, [`if_large`] and [`if_much_copied`];
+//! - work that somebody else does between two calls of ours, [`leave_worker`] before it;
+//! - work whose size shows only when it is done, [`Lately`]: what was large once begins off the workers for a while;
+//! - guest code, by time: `plugin/deadline.rs`.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
-/// Conversions of this many bytes and more take a millisecond or longer.
+use crate::tensor::Tensor;
+
+/// Conversions of this many bytes and more take a millisecond or longer: JSON, base64, compression.
 pub const LARGE: usize = 256 << 10;
+/// Copies of this many bytes do.
+const LARGE_COPY: usize = 4 << 20;
+/// What handing a tensor over costs besides its bytes (three allocations, the checks), in bytes that are copied.
+const EACH: usize = 1 << 10;
+/// How long a thread that gave its worker's place away waits for the new owner to take it. Without the pause the
+/// runtime would hand the place straight back.
+const HANDOVER: Duration = Duration::from_micros(300);
+/// The part of a worker's time that large results may take: one in so many.
+const SHARE: u64 = 100;
 
 /// Runs `work`, which takes time in proportion to `bytes`; if that is long, not as one of the runtime's workers.
 pub fn if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LARGE { work() } else { off_worker(work) }
 }
 
+/// The same of work that only copies them.
+pub fn if_much_copied<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    if bytes < LARGE_COPY { work() } else { off_worker(work) }
+}
+
 /// Runs `work` after giving this thread's place among the workers to another thread, if it has one.
 pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
-    // Only a multi-threaded runtime has places to give away.
-    match Handle::try_current() {
-        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::MultiThread => {
-            tokio::task::block_in_place(work)
+    if may_be_worker() { tokio::task::block_in_place(work) } else { work() }
+}
+
+/// Gives this thread's place among the workers to another thread, if it has one, for the rest of this poll.
+pub fn leave_worker() {
+    if may_be_worker() {
+        tokio::task::block_in_place(|| std::thread::sleep(HANDOVER));
+    }
+}
+
+/// The same if so many bytes are about to be copied that it takes long.
+pub fn leave_worker_if_large(bytes: usize) {
+    if bytes >= LARGE_COPY {
+        leave_worker();
+    }
+}
+
+/// Only a multi-threaded runtime has places to give away.
+fn may_be_worker() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+/// What it takes to hand tensors over, in bytes that are copied.
+pub fn weight(tensors: &[Tensor]) -> usize {
+    weight_of(tensors.iter().map(|tensor| tensor.data.len()))
+}
+
+/// The same of tensors of these lengths.
+pub fn weight_of(lengths: impl IntoIterator<Item = usize>) -> usize {
+    lengths.into_iter().map(|length| length.saturating_add(EACH)).fold(0, usize::saturating_add)
+}
+
+/// Results of one kind of call, of which nobody knows how large they are before they are there.
+///
+/// One that took long to copy may have held a worker. For a hundred times as long all calls begin off the workers, so that however
+/// a handler alternates, it takes a hundredth of their time.
+#[derive(Debug)]
+pub struct Lately {
+    since: Instant,
+    /// Until when calls begin off the workers, in milliseconds since `since`; 0 if none was ever large.
+    until: AtomicU64,
+}
+
+impl Default for Lately {
+    fn default() -> Lately {
+        Lately { since: Instant::now(), until: AtomicU64::new(0) }
+    }
+}
+
+impl Lately {
+    /// Whether a call that hands so many bytes over is to begin off the workers.
+    pub fn is_large(&self, bytes: usize) -> bool {
+        let until = self.until.load(Ordering::Relaxed);
+        bytes >= LARGE_COPY || until > 0 && self.elapsed() < until
+    }
+
+    /// A call has returned so many bytes.
+    pub fn returned(&self, bytes: usize) {
+        if bytes >= LARGE_COPY {
+            let milliseconds = (bytes / LARGE_COPY) as u64 * SHARE;
+            self.until.fetch_max(self.elapsed().saturating_add(milliseconds), Ordering::Relaxed);
         }
-        _ => work(),
+    }
+
+    fn elapsed(&self) -> u64 {
+        self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_large_is_taken_for_large_a_hundred_times_as_long() {
+        let lately = Lately::default();
+        assert!(!lately.is_large(LARGE_COPY - 1) && lately.is_large(LARGE_COPY));
+        lately.returned(LARGE_COPY - 1);
+        assert!(!lately.is_large(0));
+        lately.returned(600 * LARGE_COPY);
+        assert!(lately.is_large(0));
+        // A smaller one does not shorten it.
+        lately.returned(LARGE_COPY);
+        let until = lately.until.load(Ordering::Relaxed);
+        assert!((60_000..=60_000 + lately.elapsed()).contains(&until), "{until}");
+        lately.returned(usize::MAX);
+        let over = Lately { until: AtomicU64::new(1), since: Instant::now() - Duration::from_secs(1) };
+        assert!(!over.is_large(0));
+    }
+
+    #[test]
+    fn many_small_tensors_weigh_as_much_as_a_large_one() {
+        assert!(weight_of([0; 100_000]) > weight_of([16 * LARGE_COPY]));
+        assert!(weight_of([4; 100]) < LARGE_COPY);
+        assert_eq!(weight_of([usize::MAX - EACH, 1]), usize::MAX);
+    }
+
+    /// A worker that is left goes on to serve others: with one worker, the second task runs while the first has not ended.
+    #[test]
+    fn a_worker_that_is_left_serves_others() {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        runtime.block_on(async {
+            let (sender, receiver) = std::sync::mpsc::channel();
+            let first = tokio::spawn(async move {
+                leave_worker();
+                receiver.recv_timeout(Duration::from_secs(60))
+            });
+            tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
+            first.await.unwrap().unwrap();
+        });
     }
 }

@@ -90,7 +90,7 @@ pub enum Code {
     PluginBadOutput,
     /// The handler returned `internal`.
     PluginError,
-    /// The handler ran longer than `limits.pre_timeout` or `limits.post_timeout`.
+    /// The handler used more CPU time than `limits.pre_timeout` or `limits.post_timeout`, or took longer than `limits.wall_timeout`.
     PluginTimeout,
     /// The request took longer than `limits.request_timeout`.
     RequestTimeout,

@@ -26,7 +26,9 @@ mod output;
 mod outside;
 mod project;
 mod snapshot;
+mod state;
 pub mod tape;
+mod turns;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,11 +37,12 @@ use std::time::{Duration, Instant};
 
 use wasmtime::component::{Component, InstancePre};
 
-use self::deadline::Pace;
+use self::deadline::{Pace, Scheduler};
 use self::exports::Indices;
 use self::idle::Idle;
-use self::instance::{Instance, StartError, State};
+use self::instance::{Instance, StartError};
 use self::project::ProjectView;
+use self::state::State;
 use self::tape::Tape;
 use crate::error::RequestError;
 use crate::request::{Request, Response};
@@ -54,7 +57,8 @@ pub use self::inspect::{Inspection, inspect};
 pub use self::lease::Lease;
 pub use self::project::ProjectError;
 
-/// Time a fresh instance has for its start functions, within the request's own. Interpreters need more than a call may take.
+/// CPU time an instance that is kept has for its start functions, within the request's own time. Interpreters need more than a
+/// call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version of the handler contract that this host speaks.
@@ -117,12 +121,14 @@ pub struct Limits {
     pub memory: usize,
     /// Most bytes one call may return, tensors or response together.
     pub output: usize,
-    /// How long `pre-inference` may run.
+    /// CPU time of `pre-inference`; of an instance for one request, with its start functions.
     pub pre_timeout: Duration,
-    /// How long `post-inference` may run.
+    /// CPU time of `post-inference`.
     pub post_timeout: Duration,
-    /// How long `init` may run.
+    /// CPU time of `init`.
     pub init_timeout: Duration,
+    /// How long any of them may take, waits included; `None` is five times its CPU time.
+    pub wall_timeout: Option<Duration>,
     /// Most bytes of project files an endpoint may mount.
     pub project: u64,
 }
@@ -135,8 +141,16 @@ impl Default for Limits {
             pre_timeout: Duration::from_secs(1),
             post_timeout: Duration::from_secs(1),
             init_timeout: Duration::from_secs(10),
+            wall_timeout: None,
             project: 256 << 20,
         }
+    }
+}
+
+impl Limits {
+    /// How long a call may take that may use so much CPU time. On a busy machine the two are far apart.
+    pub fn wall(&self, cpu: Duration) -> Duration {
+        self.wall_timeout.unwrap_or(cpu.saturating_mul(5))
     }
 }
 
@@ -257,6 +271,7 @@ struct Shared {
     facts: Facts,
     project: Option<Arc<ProjectView>>,
     pace: Pace,
+    scheduler: Scheduler,
     /// Most handles (files, streams, clocks) an instance may hold.
     handles: usize,
     /// An instance is not ready before it has run `init`: what instances are made from does not begin with what `init` leaves.
@@ -267,8 +282,17 @@ impl Shared {
     /// The same for another form of the component.
     fn with(&self, pre: InstancePre<State>, exports: Indices) -> Shared {
         let (facts, project) = (self.facts.clone(), self.project.clone());
-        let handles = self.handles;
-        Shared { pre, exports, facts, project, pace: Pace::default(), handles, init_in_each: false }
+        let (scheduler, handles) = (self.scheduler.clone(), self.handles);
+        Shared {
+            pre,
+            exports,
+            facts,
+            project,
+            pace: Pace::default(),
+            scheduler,
+            handles,
+            init_in_each: false,
+        }
     }
 }
 
@@ -366,8 +390,7 @@ impl Plugin {
         tape: &Arc<Tape>,
     ) -> Result<Lease<'_>, RequestError> {
         tape.begin(signature);
-        let deadline = request.deadline.min(Instant::now() + START_TIMEOUT);
-        let instance = Instance::new(&self.shared, deadline, Some(tape.clone())).await;
+        let instance = Instance::new(&self.shared, Some(request.deadline), Some(tape.clone())).await;
         let mut instance = instance.map_err(|error| error.in_request(request.deadline))?;
         if self.shared.init_in_each {
             let end = request.deadline;
@@ -390,9 +413,7 @@ impl Plugin {
 
     /// A fresh instance, ready for a request by `end`.
     async fn fresh(&self, end: Option<Instant>) -> Result<Box<Instance>, StartError> {
-        let deadline = Instant::now() + START_TIMEOUT;
-        let deadline = end.map_or(deadline, |end| deadline.min(end));
-        let mut instance = Instance::new(&self.shared, deadline, None).await?;
+        let mut instance = Instance::new(&self.shared, end, None).await?;
         if self.shared.init_in_each {
             instance.init(end).await?;
         }
@@ -457,6 +478,6 @@ fn prepare(sandbox: &Sandbox, binary: &Binary, facts: Facts) -> Result<Arc<Share
         .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
         .transpose()?
         .map(Arc::new);
-    let (pace, handles) = (Pace::default(), sandbox.handles);
-    Ok(Arc::new(Shared { pre, exports, facts, project, pace, handles, init_in_each: false }))
+    let (pace, scheduler, handles) = (Pace::default(), sandbox.scheduler.clone(), sandbox.handles);
+    Ok(Arc::new(Shared { pre, exports, facts, project, pace, scheduler, handles, init_in_each: false }))
 }

@@ -209,6 +209,14 @@ def sizes(channel):
     stub.ModelInfer(largest)
 
 
+def packed(channel):
+    """Long compressed messages, both ways, one after another."""
+    infer = GRPCInferenceServiceStub(channel).ModelInfer
+    for _ in range(4):
+        answer = infer(order("x" * (30 << 20)), compression=grpc.Compression.Gzip)
+        assert len(answer.raw_output_contents[0]) > 30 << 20
+
+
 def bounded_stream(channel):
     """Far more requests in one stream than are served at the same time, and than the endpoint has places: none is refused."""
     stub = GRPCInferenceServiceStub(channel)

@@ -11,6 +11,7 @@
 
 mod batching;
 mod cache;
+mod call_time;
 mod check;
 mod cli;
 mod content_types;

@@ -223,6 +223,8 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     let post_timeout = timeout(&set::POST_TIMEOUT);
     let init_timeout = timeout(&set::INIT_TIMEOUT);
     let request_timeout = timeout(&set::REQUEST_TIMEOUT);
+    let wall_timeout =
+        sources.read(&set::WALL_TIMEOUT, table, read::duration_or_auto(MILLISECOND..=DAY)).flatten();
     let concurrency = sources.read(&set::CONCURRENCY, table, read::count(1..=10_000));
     let queue = sources.read(&set::QUEUE, table, read::count(0..=1_000_000));
 
@@ -239,6 +241,7 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
             pre_timeout: pre_timeout.unwrap_or(defaults.plugin.pre_timeout),
             post_timeout: post_timeout.unwrap_or(defaults.plugin.post_timeout),
             init_timeout: init_timeout.unwrap_or(defaults.plugin.init_timeout),
+            wall_timeout,
             project: project.unwrap_or(defaults.plugin.project),
         },
     }

@@ -217,6 +217,14 @@ pub(super) fn size_or_none(range: RangeInclusive<u64>) -> impl Fn(&Given<'_>) ->
     move |given| if given.value.as_str() == Some("none") { Ok(None) } else { size(given).map(Some) }
 }
 
+/// A duration within `range`, or `auto`.
+pub(super) fn duration_or_auto(
+    range: RangeInclusive<Duration>,
+) -> impl Fn(&Given<'_>) -> Reading<Option<Duration>> {
+    let duration = duration(range);
+    move |given| if given.value.as_str() == Some("auto") { Ok(None) } else { duration(given).map(Some) }
+}
+
 /// A duration within `range`.
 pub(super) fn duration(range: RangeInclusive<Duration>) -> impl Fn(&Given<'_>) -> Reading<Duration> {
     move |given| {

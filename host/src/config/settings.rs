@@ -231,11 +231,13 @@ settings! {
     MEMORY: HandlerLimits, "memory", "endpoint.limits.memory", Kind::Value("SIZE"), "64MiB",
         "Memory of one instance of the handler.";
     PRE_TIMEOUT: HandlerLimits, "pre-timeout", "endpoint.limits.pre_timeout", Kind::Value("DURATION"), "1s",
-        "How long `pre-inference` may run.";
+        "CPU time of one call of `pre-inference`.";
     POST_TIMEOUT: HandlerLimits, "post-timeout", "endpoint.limits.post_timeout", Kind::Value("DURATION"), "1s",
-        "How long `post-inference` may run.";
+        "CPU time of one call of `post-inference`.";
     INIT_TIMEOUT: HandlerLimits, "init-timeout", "endpoint.limits.init_timeout", Kind::Value("DURATION"), "10s",
-        "How long `init` may run.";
+        "CPU time of `init`.";
+    WALL_TIMEOUT: HandlerLimits, "wall-timeout", "endpoint.limits.wall_timeout", Kind::Value("DURATION|auto"), "auto",
+        "How long each of these may take, waits included; `auto` is five times its CPU time.";
     OUTPUT: HandlerLimits, "output", "endpoint.limits.output", Kind::Value("SIZE"), "64MiB",
         "Most bytes that one call of the handler may return.";
     PROJECT_SIZE: HandlerLimits, "project-size", "endpoint.limits.project", Kind::Value("SIZE"), "256MiB",

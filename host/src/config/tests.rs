@@ -132,6 +132,7 @@ const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("pre-timeout", "20ms", "\"20ms\"", "pre_timeout: 20ms,"),
     ("post-timeout", "1m", "\"1m\"", "post_timeout: 60s,"),
     ("init-timeout", "1m", "\"1m\"", "init_timeout: 60s,"),
+    ("wall-timeout", "2m", "\"2m\"", "wall_timeout: Some( 120s, ),"),
     ("output", "2MB", "\"2MB\"", "output: 2000000,"),
     ("project-size", "1GiB", "\"1GiB\"", "project: 1073741824,"),
     ("request-timeout", "1m 30s", "\"1m 30s\"", "request_timeout: 90s,"),

@@ -183,6 +183,7 @@ impl Replayer {
                 pre_timeout: time(handler.pre_timeout_ms),
                 post_timeout: time(handler.post_timeout_ms),
                 init_timeout: PATIENCE,
+                wall_timeout: None,
                 project: PROJECT,
             },
             isolation: Isolation::Request,

@@ -10,7 +10,8 @@ use wasmtime::component::Resource;
 
 use super::bindings::modelhost::handler::types;
 use super::convert;
-use super::instance::State;
+use super::state::State;
+use crate::blocking;
 use crate::keys;
 use crate::request::Request;
 use crate::tensor::Signature;
@@ -64,10 +65,13 @@ impl types::HostContext for State {
 
     fn sample(&mut self, _context: Resource<Context>) -> types::SampleResult {
         match current(self) {
-            Some(request) => types::SampleResult {
-                content_type: request.sample_type().to_owned(),
-                body: request.body().to_vec(),
-            },
+            Some(request) => {
+                blocking::leave_worker_if_large(request.body().len());
+                types::SampleResult {
+                    content_type: request.sample_type().to_owned(),
+                    body: request.body().to_vec(),
+                }
+            }
             None => types::SampleResult { content_type: String::new(), body: Vec::new() },
         }
     }

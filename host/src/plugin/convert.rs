@@ -13,6 +13,7 @@ use bytes::Bytes;
 use super::bindings::exports::modelhost::handler::input_schema;
 use super::bindings::modelhost::handler::types;
 use super::headers::{self, Owner};
+use crate::blocking;
 use crate::request::Response;
 use crate::schema::{Input, MOST_INPUTS, Schema};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
@@ -22,29 +23,71 @@ use crate::text;
 /// and no more; the rest is for those that the server, TLS and proxies on the way add.
 const MOST_HEADERS: (usize, usize) = (80, 32 << 10);
 
+/// Tensors one call may return: no model has as many inputs, and each is handled by itself all the way.
+const MOST_TENSORS: usize = 1000;
 /// Longest name of a tensor, in bytes.
 const LONGEST_NAME: usize = 256;
 /// Most bytes of text in a schema: it stays in the host's memory, its examples in several times their size.
 const LONGEST_SCHEMA: usize = 1 << 20;
 
+/// What a call returned.
+pub(super) trait Returned {
+    /// What it took to copy it out of the guest, in bytes.
+    fn weight(&self) -> usize;
+}
+
+impl Returned for Vec<types::TensorResult> {
+    fn weight(&self) -> usize {
+        let length = |tensor: &types::TensorResult| {
+            tensor.name.len() + size_of_val(tensor.shape.as_slice()) + tensor.data.len()
+        };
+        blocking::weight_of(self.iter().map(length))
+    }
+}
+
+impl Returned for types::Response {
+    fn weight(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        blocking::weight_of(headers.chain([self.content_type.len() + self.body.len()]))
+    }
+}
+
+impl Returned for types::Error {
+    fn weight(&self) -> usize {
+        match self {
+            types::Error::InvalidInput(text) | types::Error::Internal(text) => text.len(),
+            types::Error::Respond(response) => response.weight(),
+        }
+    }
+}
+
 /// Makes tensors of what `pre-inference` returned.
 ///
 /// # Errors
-/// Text that names the tensor and what is wrong with it.
+/// Text that names the tensor and what is wrong with it; that they are too many.
 pub(super) fn tensors_from_guest(tensors: Vec<types::TensorResult>) -> Result<Vec<Tensor>, String> {
-    tensors
-        .into_iter()
-        .map(|tensor| {
-            // Names stand in error texts and log lines further on, which are one line each.
-            if tensor.name.len() > LONGEST_NAME || tensor.name.chars().any(char::is_control) {
-                return Err(format!("tensor name `{}` is too long or not text", shown(&tensor.name)));
-            }
-            let name: Arc<str> = tensor.name.into();
-            let data = Bytes::from(tensor.data);
-            Tensor::new(name.clone(), datatype_from_guest(tensor.datatype), tensor.shape, data)
-                .map_err(|error| format!("tensor `{}`: {error}", shown(&name)))
-        })
-        .collect()
+    let tensor = |tensor: types::TensorResult| {
+        // Names stand in error texts and log lines further on, which are one line each.
+        if tensor.name.len() > LONGEST_NAME || tensor.name.chars().any(char::is_control) {
+            return Err(format!("tensor name `{}` is too long or not text", shown(&tensor.name)));
+        }
+        let name: Arc<str> = tensor.name.into();
+        let data = Bytes::from(tensor.data);
+        Tensor::new(name.clone(), datatype_from_guest(tensor.datatype), tensor.shape, data)
+            .map_err(|error| format!("tensor `{}`: {error}", shown(&name)))
+    };
+    let count = tensors.len();
+    if count > MOST_TENSORS {
+        blocking::off_worker(|| drop(tensors));
+        return Err(format!("{count} tensors, expected at most {MOST_TENSORS}"));
+    }
+    // Of these each byte is looked at.
+    let looked_at = |tensor: &types::TensorResult| match tensor.datatype {
+        types::Datatype::Bytes | types::Datatype::Bool => tensor.data.len(),
+        _ => 0,
+    };
+    let bytes = tensors.iter().map(looked_at).fold(0, usize::saturating_add);
+    blocking::if_large(bytes, || tensors.into_iter().map(tensor).collect())
 }
 
 /// Borrows tensors for a call to `post-inference`; the ABI copies them into the guest's memory once.

@@ -1,60 +1,301 @@
-//! Keeps guest code from holding a thread or a request longer than it may.
+//! Time limits of guest calls, and the fair use of the async threads.
 //!
-//! One ticker thread per process advances the engine's epoch every [`TICK`]. Compiled guest code checks the epoch
-//! at loop heads and function entries and lands in [`on_tick`], on the thread it runs on. There:
-//! - past its deadline it traps, which ends one request;
-//! - before that it may go on, but not on a thread that serves other requests. A guest call starts on an async
-//!   worker because it usually takes microseconds; one that is still running at the second tick hands the worker's
-//!   place to another thread ([`leave_worker`]) and from then on competes for the CPU as any other OS thread does.
-//!   A handler whose calls have lately done that leaves the worker before it even begins ([`Pace`]): a crowd of such
-//!   calls would otherwise fight for the CPU with the very threads that have to let them go.
-//!   So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays
-//!   nothing for the protection.
+//! One background thread counts ticks of [`TICK`], and advances the engine's epoch with each. Compiled guest code compares the
+//! epoch at loop heads, function entries and before long operations on memory; every call from the guest into the host compares
+//! the ticks. Both end in [`Call::look`], so that no guest code, however it is laid out, runs for long without it. There a call
+//! - that has used the CPU time it may ends with a trap, which ends one request. What counts is the clock of the thread: on a busy
+//!   machine a handler is not charged for the work of others. A limit on the time that passes, waits included, lies beside it;
+//! - may else go on, but not on a thread that serves other requests. A guest call starts on an async worker because it usually
+//!   takes microseconds; one that is still running at the second tick hands the worker's place to another thread
+//!   ([`blocking::leave_worker`]) and from then on competes for the CPU as any other OS thread does. A handler whose calls have
+//!   lately done that leaves the worker before it even begins ([`Pace`]): a crowd of such calls would otherwise fight for the
+//!   CPU with the very threads that have to let them go.
 //!
-//! Time a guest spends waiting (a WASI clock, a file) is not guest code; the pipeline's own timer covers it.
+//! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some to the threads
+//! that serve requests. So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays nothing: its
+//! calls end before the first tick, and the thread's clock is never read.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use wasmtime::{EngineWeak, UpdateDeadline};
+use rustix::time::{ClockId, clock_gettime};
+use wasmtime::EngineWeak;
 
-use crate::blocking;
+use super::turns::{self, Turns};
+use crate::blocking::{self, Lately};
+use crate::request::until;
 
-/// Resolution of guest deadlines, and how long a guest call may hold an async worker.
-pub(super) const TICK: Duration = Duration::from_millis(2);
+/// Resolution of the limits, and how long a guest call may hold an async worker.
+const TICK: Duration = Duration::from_millis(2);
 
-/// Epochs from the start of a call to its first [`on_tick`]: between one and two ticks of time.
+/// Epochs from the start of a call to its first [`Call::look`]: between one and two ticks of time.
 pub(super) const FIRST_TICKS: u64 = 2;
 
-/// How long a thread that gave its worker's place away waits for the new owner to take it. Without the pause the
-/// runtime would hand the place straight back.
-const HANDOVER: Duration = Duration::from_micros(300);
+/// Ticks after which a call is long. Not at the first look: a short call that the kernel interrupted for some milliseconds ends
+/// right after it.
+const LONG: u64 = FIRST_TICKS + 1;
 
-/// A guest call that ran past its deadline.
-#[derive(Debug, thiserror::Error)]
-#[error("deadline exceeded")]
-pub(super) struct DeadlineExceeded;
+/// A guest call that ran past a limit on its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum DeadlineExceeded {
+    /// It used the CPU time that it may.
+    #[error("deadline exceeded")]
+    Cpu,
+    /// More time has passed than may, the guest's waits included.
+    #[error("deadline exceeded")]
+    Wall,
+}
 
-/// Starts the ticker. It ends by itself when the engine is dropped.
+/// What all calls of an engine are timed and scheduled by: the ticks since it was made, and turns. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Scheduler(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    ticks: AtomicU64,
+    turns: Turns,
+}
+
+impl Scheduler {
+    fn now(&self) -> u64 {
+        self.0.ticks.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts the thread that counts ticks. It ends by itself when the engine is dropped.
 ///
 /// # Errors
 /// The operating system refuses a thread.
-pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<()> {
+pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<Scheduler> {
+    let scheduler = Scheduler::default();
+    let counted = scheduler.clone();
     std::thread::Builder::new().name("epoch-ticker".to_owned()).spawn(move || {
         loop {
             std::thread::sleep(TICK);
             let Some(engine) = engine.upgrade() else { return };
+            counted.0.ticks.fetch_add(1, Ordering::Relaxed);
             engine.increment_epoch();
         }
     })?;
-    Ok(())
+    Ok(scheduler)
 }
 
-/// Whether a handler's calls have lately been long.
+/// What a call may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Allowed {
+    /// CPU time of the guest, and of what the host computes for it.
+    pub(super) cpu: Duration,
+    /// When it ends at the latest.
+    pub(super) until: Instant,
+}
+
+/// The current call of an instance.
+#[derive(Debug)]
+pub(super) struct Call {
+    allowed: Allowed,
+    begun: Instant,
+    /// The tick in which it began.
+    first: u64,
+    /// Ticks that had passed at the last look.
+    passed: u64,
+    /// Ticks after which it is asked again to leave the worker.
+    leaves: u64,
+    meter: Arc<Meter>,
+}
+
+impl Call {
+    /// Before the first call.
+    pub(super) fn new(allowed: Allowed, scheduler: &Scheduler) -> Call {
+        let first = scheduler.now();
+        Call { allowed, begun: Instant::now(), first, passed: 0, leaves: LONG, meter: Meter::new(scheduler) }
+    }
+
+    /// A call begins.
+    pub(super) fn begin(&mut self, allowed: Allowed, scheduler: &Scheduler) {
+        self.allowed = allowed;
+        self.begun = Instant::now();
+        self.first = scheduler.now();
+        self.passed = 0;
+        self.leaves = LONG;
+        self.meter.reset();
+    }
+
+    /// What polls the call measures with this.
+    pub(super) fn meter(&self) -> Arc<Meter> {
+        self.meter.clone()
+    }
+
+    /// What it has taken so far, to the accuracy of some ticks: CPU time, and time that has passed.
+    pub(super) fn taken(&self) -> (Duration, Duration) {
+        (self.meter.used(), self.begun.elapsed())
+    }
+
+    /// Looks whether a new tick has come. Called whenever the guest calls the host.
+    ///
+    /// # Errors
+    /// As [`Call::look`].
+    pub(super) fn glance(&mut self, scheduler: &Scheduler, pace: &Pace) -> Result<(), DeadlineExceeded> {
+        let passed = scheduler.now() - self.first;
+        if passed < FIRST_TICKS || passed == self.passed { Ok(()) } else { self.look(scheduler, pace) }
+    }
+
+    /// Decides what becomes of a call that is still running.
+    ///
+    /// # Errors
+    /// It has run as long as it may.
+    pub(super) fn look(&mut self, scheduler: &Scheduler, pace: &Pace) -> Result<(), DeadlineExceeded> {
+        let now = Instant::now();
+        if now >= self.allowed.until {
+            return Err(DeadlineExceeded::Wall);
+        }
+        self.meter.start();
+        // It cannot have used more than has passed.
+        if now.duration_since(self.begun) >= self.allowed.cpu && self.meter.used() >= self.allowed.cpu {
+            return Err(DeadlineExceeded::Cpu);
+        }
+        self.passed = scheduler.now() - self.first;
+        // The first attempt nearly always succeeds. Should the new owner not have got a processor in time, later ticks try again.
+        if self.passed >= self.leaves {
+            if self.leaves == LONG {
+                // Said before the call has ended, for those that begin meanwhile.
+                pace.long();
+            }
+            self.leaves = self.passed + turns::LENGTH;
+            blocking::leave_worker();
+        }
+        if self.passed >= LONG {
+            self.meter.turn(self.passed);
+        }
+        Ok(())
+    }
+
+    /// The call has ended.
+    pub(super) fn end(&self, pace: &Pace) {
+        pace.end(self.passed >= LONG);
+    }
+}
+
+/// CPU time of one call: of its polls, each on whichever thread it happens. And its turn.
+#[derive(Debug)]
+pub(super) struct Meter {
+    scheduler: Scheduler,
+    /// The tick of the call in which its turn was last offered to others; 0 if it has none.
+    turn: AtomicU64,
+    /// Of the polls that have ended, in nanoseconds.
+    ended: AtomicU64,
+    /// The thread's clock when the current poll began, in nanoseconds; 0 if nothing has asked yet.
+    begun: AtomicU64,
+}
+
+impl Meter {
+    fn new(scheduler: &Scheduler) -> Arc<Meter> {
+        let (turn, ended, begun) = Default::default();
+        Arc::new(Meter { scheduler: scheduler.clone(), turn, ended, begun })
+    }
+
+    /// A long call wants to go on.
+    fn turn(&self, passed: u64) {
+        let last = self.turn.load(Ordering::Relaxed);
+        if last == 0 {
+            self.scheduler.0.turns.take();
+        } else if passed >= last + turns::LENGTH {
+            self.scheduler.0.turns.offer();
+        } else {
+            return;
+        }
+        self.turn.store(passed, Ordering::Relaxed);
+    }
+
+    fn end_turn(&self) {
+        if self.turn.load(Ordering::Relaxed) > 0 {
+            self.turn.store(0, Ordering::Relaxed);
+            self.scheduler.0.turns.end();
+        }
+    }
+
+    fn reset(&self) {
+        self.ended.store(0, Ordering::Relaxed);
+        self.begun.store(0, Ordering::Relaxed);
+    }
+
+    /// Reads the clock for a first poll that has become long. It began up to two ticks ago, which are not charged.
+    fn start(&self) {
+        if self.begun.load(Ordering::Relaxed) == 0 {
+            self.begun.store(thread_time(), Ordering::Relaxed);
+        }
+    }
+
+    fn used(&self) -> Duration {
+        let running = match self.begun.load(Ordering::Relaxed) {
+            0 => 0,
+            begun => thread_time().saturating_sub(begun),
+        };
+        Duration::from_nanos(self.ended.load(Ordering::Relaxed).saturating_add(running))
+    }
+
+    /// A poll that is not the first begins.
+    fn resume(&self) {
+        self.begun.store(thread_time(), Ordering::Relaxed);
+    }
+
+    /// The guest waits: the thread's time is no longer its own.
+    fn pause(&self) {
+        let used = u64::try_from(self.used().as_nanos()).unwrap_or(u64::MAX);
+        self.ended.store(used, Ordering::Relaxed);
+        self.begun.store(0, Ordering::Relaxed);
+    }
+}
+
+/// CPU time of this thread, in nanoseconds; never 0.
+fn thread_time() -> u64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    let nanoseconds = Duration::try_from(time).map_or(0, |time| time.as_nanos());
+    u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1)
+}
+
+/// Waits for a guest call, while `meter` measures it, until `deadline` at the latest: what waits outside of guest code is not
+/// looked at by anything else. `None` if it did not make it.
+pub(super) async fn metered<F: Future>(
+    meter: Arc<Meter>,
+    deadline: Instant,
+    call: Pin<&mut F>,
+) -> Option<F::Output> {
+    until(deadline, Metered { call, meter, is_resumed: false }).await
+}
+
+struct Metered<'a, F> {
+    call: Pin<&'a mut F>,
+    meter: Arc<Meter>,
+    is_resumed: bool,
+}
+
+impl<F: Future> Future for Metered<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        let this = &mut *self;
+        if this.is_resumed {
+            this.meter.resume();
+        }
+        let poll = this.call.as_mut().poll(context);
+        this.meter.end_turn();
+        if poll.is_pending() {
+            this.is_resumed = true;
+            this.meter.pause();
+        }
+        poll
+    }
+}
+
+/// Whether a handler's calls have lately been long, or their results large.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     /// Raised by every long call, lowered by every short one; above zero, calls begin off the worker.
     long: AtomicU32,
+    results: Lately,
 }
 
 impl Pace {
@@ -63,11 +304,16 @@ impl Pace {
     /// How far long calls add up.
     const MOST: u32 = 16;
 
-    /// A call is about to enter the guest on this thread.
-    pub(super) fn begin(&self) {
-        if self.long.load(Ordering::Relaxed) > 0 {
-            leave_worker();
+    /// A call is about to enter the guest on this thread, with so many bytes to copy there.
+    pub(super) fn begin(&self, given: usize) {
+        if self.long.load(Ordering::Relaxed) > 0 || self.results.is_large(given) {
+            blocking::leave_worker();
         }
+    }
+
+    /// So many bytes were copied from the guest.
+    pub(super) fn returned(&self, bytes: usize) {
+        self.results.returned(bytes);
     }
 
     /// A call has turned out to be long.
@@ -76,42 +322,61 @@ impl Pace {
         let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise);
     }
 
-    /// A call has ended that was asked `ticks` times to go on.
-    pub(super) fn end(&self, ticks: u32) {
+    fn end(&self, was_long: bool) {
         // The usual case, a short call of a handler without long ones, writes nothing.
-        if !is_long(ticks) && self.long.load(Ordering::Relaxed) > 0 {
+        if !was_long && self.long.load(Ordering::Relaxed) > 0 {
             let lower = |long: u32| long.checked_sub(1);
             let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
         }
     }
 }
 
-/// Whether a call was still running at its second tick. Not at the first one: a short call that the kernel interrupted for some
-/// milliseconds ends right after it.
-fn is_long(ticks: u32) -> bool {
-    ticks > 1
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Decides what happens to a guest call that is still running. `ticks` counts how often this was asked during
-/// the call.
-pub(super) fn on_tick(deadline: Instant, ticks: &mut u32, pace: &Pace) -> wasmtime::Result<UpdateDeadline> {
-    if Instant::now() >= deadline {
-        return Err(DeadlineExceeded.into());
-    }
-    *ticks = ticks.saturating_add(1);
-    // The first attempt nearly always succeeds. Should the new owner not have got a CPU in time, later ticks try
-    // again, ever more rarely, so that the pauses stay a small share of a long call.
-    if is_long(*ticks) && ticks.is_power_of_two() {
-        if *ticks == 2 {
-            // Said before the call has ended, for those that begin meanwhile.
-            pace.long();
-        }
-        leave_worker();
-    }
-    Ok(UpdateDeadline::Continue(1))
-}
+    const HOUR: Duration = Duration::from_secs(3600);
 
-/// Gives this thread's place among the async workers to another thread, if it has one.
-fn leave_worker() {
-    blocking::off_worker(|| std::thread::sleep(HANDOVER));
+    fn call(cpu: Duration, wall: Duration) -> (Call, Scheduler, Pace) {
+        let ticks = Scheduler::default();
+        let call = Call::new(Allowed { cpu, until: Instant::now() + wall }, &ticks);
+        (call, ticks, Pace::default())
+    }
+
+    #[test]
+    fn waiting_costs_no_cpu_time_and_computing_does() {
+        let (mut call, ticks, pace) = call(Duration::from_millis(20), HOUR);
+        ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
+        assert_eq!(call.look(&ticks, &pace), Ok(()));
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(call.look(&ticks, &pace), Ok(()));
+        // The same after a wait outside of it, during which the thread works for others.
+        call.meter.pause();
+        let other = thread_time();
+        while thread_time() - other < 40_000_000 {}
+        call.meter.resume();
+        assert_eq!(call.look(&ticks, &pace), Ok(()));
+        while call.meter.used() < Duration::from_millis(20) {}
+        assert_eq!(call.look(&ticks, &pace), Err(DeadlineExceeded::Cpu));
+        call.begin(Allowed { cpu: HOUR, until: Instant::now() }, &ticks);
+        assert_eq!(call.look(&ticks, &pace), Err(DeadlineExceeded::Wall));
+    }
+
+    #[test]
+    fn a_call_of_the_host_looks_once_a_tick() {
+        let (mut call, ticks, pace) = call(HOUR, Duration::ZERO);
+        assert_eq!(call.glance(&ticks, &pace), Ok(()));
+        ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
+        assert_eq!(call.glance(&ticks, &pace), Err(DeadlineExceeded::Wall));
+        call.begin(Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
+        ticks.0.ticks.fetch_add(LONG, Ordering::Relaxed);
+        assert_eq!(call.glance(&ticks, &pace), Ok(()));
+        assert_eq!((call.passed, call.leaves), (LONG, LONG + turns::LENGTH));
+        call.meter.end_turn();
+        assert_eq!(pace.long.load(Ordering::Relaxed), Pace::WEIGHT);
+        call.end(&pace);
+        call.begin(Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
+        call.end(&pace);
+        assert_eq!(pace.long.load(Ordering::Relaxed), Pace::WEIGHT - 1);
+    }
 }

@@ -43,6 +43,7 @@ pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) linkers: Arc<Linkers>,
     cache: Option<Arc<Cache>>,
+    pub(super) scheduler: deadline::Scheduler,
     /// Most handles (files, streams, clocks) one instance may hold.
     pub(super) handles: usize,
 }
@@ -74,9 +75,9 @@ impl Sandbox {
         project::remove_leftovers();
         let engine = Engine::new(&engine_config(instances)).map_err(SandboxError::Engine)?;
         let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
-        deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
+        let scheduler = deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
         let cache = open_cache(config, &engine)?.map(Arc::new);
-        Ok(Sandbox { engine, linkers: Arc::new(linkers), cache, handles: handles(instances) })
+        Ok(Sandbox { engine, linkers: Arc::new(linkers), cache, scheduler, handles: handles(instances) })
     }
 
     /// Compiles a component, or takes it from the cache. Takes up to seconds of this thread.

@@ -11,7 +11,8 @@ use super::bindings::exports::modelhost::handler as contract;
 use super::bindings::{
     INIT, INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
 };
-use super::instance::{StartError, State};
+use super::instance::StartError;
+use super::state::State;
 
 /// Which stages a handler takes part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -44,8 +44,10 @@ pub(super) struct Bounds {
     pub output: usize,
     /// Files, streams and clocks.
     pub handles: usize,
-    /// How long the call may run.
-    pub time: Duration,
+    /// How long the call may compute.
+    pub cpu: Duration,
+    /// How long it may take, waits included.
+    pub wall: Duration,
 }
 
 /// What the engine's `error` means for the request. `out_of_memory`: growth was refused before.
@@ -53,8 +55,8 @@ pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: boo
     let Bounds { memory, output, handles, .. } = bounds;
     let is_flood = |root: &str| root.contains(TOO_MUCH_DATA);
     let root = error.root_cause().to_string();
-    let (fault, message) = if error.is::<DeadlineExceeded>() {
-        return timed_out(stage, bounds.time).with_detail(detail(error));
+    let (fault, message) = if let Some(exceeded) = error.downcast_ref::<DeadlineExceeded>() {
+        return timed_out(stage, *exceeded, bounds).with_detail(detail(error));
     } else if let Some(TooManyHostCalls(most)) = error.downcast_ref() {
         let message = format!("the handler called files, streams and timers more than {most} times");
         (PluginFault::HostCalls, message)
@@ -88,9 +90,13 @@ pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: boo
     RequestError::new(code, stage, message).by_plugin(fault).with_detail(detail(error))
 }
 
-/// A call that took longer than `time`.
-pub(super) fn timed_out(stage: Stage, time: Duration) -> RequestError {
-    RequestError::new(Code::PluginTimeout, stage, format!("the handler ran longer than {time:?}"))
+/// A call that took longer than it may.
+pub(super) fn timed_out(stage: Stage, exceeded: DeadlineExceeded, bounds: Bounds) -> RequestError {
+    let message = match exceeded {
+        DeadlineExceeded::Cpu => format!("the handler ran longer than {:?}", bounds.cpu),
+        DeadlineExceeded::Wall => format!("the handler took longer than {:?}, waits included", bounds.wall),
+    };
+    RequestError::new(Code::PluginTimeout, stage, message)
 }
 
 /// The causes on one line, then the guest's backtrace, for the log.
@@ -133,13 +139,31 @@ mod tests {
 
     use super::*;
 
-    const BOUNDS: Bounds =
-        Bounds { memory: 65536, output: 1024, handles: 64, time: Duration::from_millis(20) };
+    const BOUNDS: Bounds = Bounds {
+        memory: 65536,
+        output: 1024,
+        handles: 64,
+        cpu: Duration::from_millis(20),
+        wall: Duration::from_millis(200),
+    };
 
     #[test]
     fn every_end_of_a_call_has_its_fault() {
-        let cases: [(Error, bool, PluginFault, Code, &str); 10] = [
-            (DeadlineExceeded.into(), true, PluginFault::Deadline, Code::PluginTimeout, "20ms"),
+        let cases: [(Error, bool, PluginFault, Code, &str); 11] = [
+            (
+                DeadlineExceeded::Cpu.into(),
+                true,
+                PluginFault::Deadline,
+                Code::PluginTimeout,
+                "longer than 20ms",
+            ),
+            (
+                DeadlineExceeded::Wall.into(),
+                true,
+                PluginFault::Deadline,
+                Code::PluginTimeout,
+                "longer than 200ms",
+            ),
             (TooManyHostCalls(9).into(), false, PluginFault::HostCalls, Code::PluginTrap, "9 times"),
             (ResourceTableError::Full.into(), false, PluginFault::Handles, Code::PluginTrap, "64 files"),
             (

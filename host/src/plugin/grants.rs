@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use super::bindings::{self, PACKAGE, VERSION};
-use super::instance::State;
+use super::state::State;
 use super::{LoadError, Network};
 
 /// Every interface a guest may import, without versions.

@@ -12,13 +12,13 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-use super::deadline::DeadlineExceeded;
+use super::deadline::{DeadlineExceeded, metered};
 use super::fault;
-use super::instance::{self, Instance, StartError};
+use super::instance::{Instance, StartError};
 use super::snapshot::{self, NoSnapshot};
+use super::state;
 use super::{Binary, Facts, LoadError, Sandbox, Shared};
 use crate::error::Stage;
-use crate::request::until;
 use crate::text;
 
 /// Runs `init`, if the handler has one, and gives what its instances are made from.
@@ -68,10 +68,9 @@ impl Instance {
         let Some(guest) = &self.exports.init else { return Ok(()) };
         let shared = self.store.data().shared.clone();
         let limit = shared.facts.limits.init_timeout;
-        let deadline = Instant::now() + limit;
-        let deadline = end.map_or(deadline, |end| deadline.min(end));
-        instance::arm_until(&mut self.store, deadline);
-        let outcome = until(deadline, pin!(guest.call_init(&mut self.store, &shared.facts.metadata))).await;
+        let (meter, until) = state::arm_until(&mut self.store, limit, end, 0);
+        let outcome =
+            metered(meter, until, pin!(guest.call_init(&mut self.store, &shared.facts.metadata))).await;
         // What it printed without a line end is logged.
         self.end();
         self.disarm(STAGE).map_err(StartError::InitFault)?;

@@ -7,161 +7,30 @@
 //! Invariants: between two calls of one request nobody else holds the instance; its deadline is set before every
 //! entry into guest code; its memory never passes the limit.
 
-use std::any::Any;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use wasmtime::component::{self, ResourceTable};
-use wasmtime::{PoolConcurrencyLimitError, ResourceLimiter, Store};
-use wasmtime_wasi::filesystem::Descriptor;
-use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
-use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+use wasmtime::component;
+use wasmtime::{PoolConcurrencyLimitError, Store};
 
 use super::bindings::exports::modelhost::handler::pre_inference;
 use super::bindings::modelhost::handler::types;
 use super::context::Context;
-use super::deadline::{self, DeadlineExceeded};
+use super::convert::Returned;
+use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
-use super::fault::{self, Bounds, TooManyHostCalls};
-use super::output::{Output, Stream};
+use super::fault;
+use super::state::{self, State};
 use super::tape::{START, Tape};
-use super::{Outcome, Shared, convert};
+use super::{Isolation, Outcome, START_TIMEOUT, Shared, convert};
+use crate::blocking;
 use crate::error::{Code, PluginFault, RequestError, Stage};
-use crate::request::{Request, Response, until};
+use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
 use crate::tensor::{Signature, Tensor};
 use crate::text;
-
-/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough to read the
-/// largest project in pieces of a few kilobytes.
-const HOST_CALLS: u32 = 100_000;
-/// Most random bytes one host call may return.
-const RANDOM_BYTES: u64 = 1 << 20;
-/// Most entries all tables of an instance may have together.
-const TABLE_ELEMENTS: usize = 1 << 20;
-
-/// What the store of one instance owns.
-pub(super) struct State {
-    pub(super) shared: Arc<Shared>,
-    pub(super) request: Option<Arc<Request>>,
-    /// Of the model that the last request went to; kept, since the next one's is most likely the same.
-    pub(super) signature: Option<Arc<Signature>>,
-    limiter: Limiter,
-    /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
-    wasi: Option<Box<(WasiCtx, Output)>>,
-    table: ResourceTable,
-    /// The project's copy could not be opened: whatever the guest answers without it is not to be trusted.
-    broken: bool,
-    deadline: Instant,
-    ticks: u32,
-    host_calls: u32,
-    /// Of a request that is recorded or replayed.
-    pub(super) tape: Option<Arc<Tape>>,
-}
-
-impl State {
-    /// WASI, for a call that costs more than the guest's own time: it is counted.
-    pub(super) fn host_call(&mut self) -> WasiCtxView<'_> {
-        self.host_calls = self.host_calls.saturating_add(1);
-        self.ctx()
-    }
-
-    fn bounds(&self, stage: Stage) -> Bounds {
-        Bounds {
-            memory: self.limiter.memory_limit,
-            output: self.shared.facts.limits.output,
-            handles: self.shared.handles,
-            time: time(self, stage),
-        }
-    }
-}
-
-impl WasiView for State {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        let wasi = self
-            .wasi
-            .get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref(), &mut self.broken));
-        WasiCtxView { ctx: &mut wasi.0, table: &mut self.table }
-    }
-}
-
-impl State {
-    /// What the guest has of the host's in its hands; empty if nothing.
-    pub(super) fn handles(&mut self) -> Vec<&'static str> {
-        let kind = |entry: &mut (dyn Any + Send)| match () {
-            _ if entry.is::<Descriptor>() => "a file or a folder",
-            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
-            _ if entry.is::<DynPollable>() => "a pollable",
-            _ => "a handle",
-        };
-        self.table.iter_mut().map(kind).collect()
-    }
-
-    /// Lets the instance have so many bytes more of memory than its limit.
-    pub(super) fn allow_memory(&mut self, more: usize) {
-        self.limiter.memory_limit = self.limiter.memory_limit.saturating_add(more);
-    }
-}
-
-fn wasi_context(
-    shared: &Shared,
-    request: Option<&Arc<Request>>,
-    broken: &mut bool,
-) -> Box<(WasiCtx, Output)> {
-    let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
-    let output = Output::new(shared.facts.endpoint.clone(), id, shared.facts.limits.output);
-    let mut builder = WasiCtxBuilder::new();
-    builder
-        .stdout(output.stream(Stream::Stdout))
-        .stderr(output.stream(Stream::Stderr))
-        .envs(&shared.facts.env)
-        .max_random_size(RANDOM_BYTES);
-    if let Some(project) = &shared.project
-        && let Err(error) = builder.preopened_dir(project.path(), "/mnt/project", FsPerms::ReadOnly)
-    {
-        *broken = true;
-        tracing::error!(endpoint = %shared.facts.endpoint, "cannot open the copy of the project files: {error:#}");
-    }
-    Box::new((builder.build(), output))
-}
-
-/// Counts memory over all of an instance's linear memories and tables.
-#[derive(Debug)]
-struct Limiter {
-    memory: usize,
-    memory_limit: usize,
-    elements: usize,
-    /// Whether growth was refused since the request began: what makes a trap an out-of-memory.
-    refused: bool,
-}
-
-impl ResourceLimiter for Limiter {
-    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let total = self.memory.saturating_add(desired.saturating_sub(current));
-        let granted = total <= self.memory_limit;
-        if granted {
-            self.memory = total;
-        }
-        self.refused |= !granted;
-        Ok(granted)
-    }
-
-    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
-        self.refused = true;
-        Ok(())
-    }
-
-    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
-        let total = self.elements.saturating_add(desired.saturating_sub(current));
-        let granted = total <= TABLE_ELEMENTS;
-        if granted {
-            self.elements = total;
-        }
-        Ok(granted)
-    }
-}
 
 /// A live instance and its bound exports.
 pub(super) struct Instance {
@@ -172,45 +41,30 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes a fresh instance. Guest start functions run here, until `deadline` at the latest. `tape`: of the only request it
-    /// is for, if that is recorded or replayed.
+    /// Makes a fresh instance. Guest start functions run here: within the time of `pre-inference` if it is for one request
+    /// only, else within [`START_TIMEOUT`], and until `end` at the latest. `tape`: of the only request it is for, if that is
+    /// recorded or replayed.
     pub(super) async fn new(
         shared: &Arc<Shared>,
-        deadline: Instant,
+        end: Option<Instant>,
         tape: Option<Arc<Tape>>,
     ) -> Result<Box<Instance>, StartError> {
         if let Some(tape) = &tape {
             tape.enter(START, None);
         }
         let limits = &shared.facts.limits;
-        let mut table = ResourceTable::new();
-        table.set_max_capacity(shared.handles);
-        let state = State {
-            shared: shared.clone(),
-            request: None,
-            signature: None,
-            limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
-            wasi: None,
-            table,
-            broken: false,
-            deadline,
-            ticks: 0,
-            host_calls: 0,
-            tape,
-        };
-        let mut store = Store::new(shared.pre.engine(), state);
-        store.limiter(|state| &mut state.limiter);
-        store.set_hostcall_fuel(limits.output);
-        store.epoch_deadline_callback(|mut store| {
+        let of_request = end.is_some() && shared.facts.isolation == Isolation::Request;
+        let cpu = if of_request { limits.pre_timeout } else { START_TIMEOUT };
+        let until = Instant::now() + limits.wall(cpu);
+        let allowed = Allowed { cpu, until: end.map_or(until, |end| until.min(end)) };
+        let mut store = state::store(shared, allowed, tape);
+        // Two guards, as for every call: looks stop guest code, the timer what waits outside of it.
+        let meter = store.data().call.meter();
+        let made = metered(meter, allowed.until, pin!(shared.pre.instantiate_async(&mut store))).await;
+        if of_request {
             let state = store.data_mut();
-            if state.host_calls > HOST_CALLS {
-                return Err(TooManyHostCalls(HOST_CALLS).into());
-            }
-            deadline::on_tick(state.deadline, &mut state.ticks, &state.shared.pace)
-        });
-        store.set_epoch_deadline(deadline::FIRST_TICKS);
-        // Two guards, as for every call: the epoch stops guest code, the timer what waits outside of it.
-        let made = until(deadline, pin!(shared.pre.instantiate_async(&mut store))).await;
+            state.start = state.call.taken();
+        }
         let instance = match made {
             Some(Ok(instance)) => instance,
             Some(Err(error)) => return Err(StartError::of(error, store.data())),
@@ -257,10 +111,12 @@ impl Instance {
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
         const STAGE: Stage = Stage::PreInference;
         let guest = self.exports.pre.as_ref()?;
-        let deadline = arm(&mut self.store, request, STAGE);
+        let armed = state::arm(&mut self.store, request, STAGE, request.body().len());
         let sample = pre_inference::Sample { content_type: request.sample_type(), body: request.body() };
+        let (meter, end) = armed;
         let outcome =
-            until(deadline, pin!(guest.call_pre_inference(&mut self.store, sample, Context::handle()))).await;
+            metered(meter, end, pin!(guest.call_pre_inference(&mut self.store, sample, Context::handle())))
+                .await;
         Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
@@ -272,10 +128,12 @@ impl Instance {
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
         const STAGE: Stage = Stage::PreInference;
         let guest = self.exports.pre_tensors.as_ref()?;
-        let deadline = arm(&mut self.store, request, STAGE);
+        let armed = state::arm(&mut self.store, request, STAGE, blocking::weight(sample));
         let sample = convert::tensors_to_guest(sample);
-        let outcome = until(
-            deadline,
+        let (meter, end) = armed;
+        let outcome = metered(
+            meter,
+            end,
             pin!(guest.call_pre_inference_tensors(&mut self.store, &sample, Context::handle())),
         )
         .await;
@@ -290,11 +148,15 @@ impl Instance {
     ) -> Option<Result<Response, RequestError>> {
         const STAGE: Stage = Stage::PostInference;
         let guest = self.exports.post.as_ref()?;
-        let deadline = arm(&mut self.store, request, STAGE);
+        let armed = state::arm(&mut self.store, request, STAGE, blocking::weight(prediction));
         let prediction = convert::tensors_to_guest(prediction);
-        let outcome =
-            until(deadline, pin!(guest.call_post_inference(&mut self.store, &prediction, Context::handle())))
-                .await;
+        let (meter, end) = armed;
+        let outcome = metered(
+            meter,
+            end,
+            pin!(guest.call_post_inference(&mut self.store, &prediction, Context::handle())),
+        )
+        .await;
         let settled = self.settled(outcome, STAGE, |response| self.response(response));
         Some(settled.map(|outcome| match outcome {
             Outcome::Next(response) | Outcome::Respond(response) => response,
@@ -309,10 +171,12 @@ impl Instance {
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
         const STAGE: Stage = Stage::PostInference;
         let guest = self.exports.post_tensors.as_ref()?;
-        let deadline = arm(&mut self.store, request, STAGE);
+        let armed = state::arm(&mut self.store, request, STAGE, blocking::weight(prediction));
         let prediction = convert::tensors_to_guest(prediction);
-        let outcome = until(
-            deadline,
+        let (meter, end) = armed;
+        let outcome = metered(
+            meter,
+            end,
             pin!(guest.call_post_inference_tensors(&mut self.store, &prediction, Context::handle())),
         )
         .await;
@@ -326,9 +190,9 @@ impl Instance {
     pub(super) async fn input_schema(&mut self) -> Result<Option<Schema>, String> {
         const STAGE: Stage = Stage::PreInference;
         let Some(guest) = &self.exports.schema else { return Ok(None) };
-        let deadline = Instant::now() + time(self.store.data(), STAGE);
-        arm_until(&mut self.store, deadline);
-        let outcome = until(deadline, pin!(guest.call_input_schema(&mut self.store))).await;
+        let cpu = self.store.data().time(STAGE);
+        let (meter, end) = state::arm_until(&mut self.store, cpu, None, 0);
+        let outcome = metered(meter, end, pin!(guest.call_input_schema(&mut self.store))).await;
         let failed = |error: RequestError| error.to_string();
         self.disarm(STAGE).map_err(failed)?;
         match outcome {
@@ -339,17 +203,31 @@ impl Instance {
     }
 
     /// What a call led to, once it has ended in whatever way; `None` is out of time.
-    fn settled<T, U>(
+    fn settled<T: Returned, U>(
         &self,
         outcome: Option<wasmtime::Result<Result<T, types::Error>>>,
         stage: Stage,
         convert: impl FnOnce(T) -> Result<U, String>,
     ) -> Result<Outcome<U>, RequestError> {
         self.disarm(stage)?;
+        let returned = |bytes| self.store.data().shared.pace.returned(bytes);
         match outcome {
-            Some(Ok(Ok(value))) => convert(value).map(Outcome::Next).map_err(|text| bad_output(stage, text)),
-            Some(Ok(Err(error))) => self.handler_error(error, stage),
-            Some(Err(error)) => Err(self.fault(error, stage)),
+            Some(Ok(Ok(value))) => {
+                returned(value.weight());
+                convert(value).map(Outcome::Next).map_err(|text| bad_output(stage, text))
+            }
+            Some(Ok(Err(error))) => {
+                returned(error.weight());
+                self.handler_error(error, stage)
+            }
+            Some(Err(error)) => {
+                let failure = self.fault(error, stage);
+                if failure.code == Code::PluginBadOutput {
+                    // All that may be copied may have been, before something was found wrong with it.
+                    returned(self.store.data().shared.facts.limits.output);
+                }
+                Err(failure)
+            }
             None => Err(timed_out(self.store.data(), stage)),
         }
     }
@@ -375,7 +253,7 @@ impl Instance {
     /// The call has ended, in whatever way.
     pub(super) fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
-        state.shared.pace.end(state.ticks);
+        state.call.end(&state.shared.pace);
         if state.broken {
             return Err(RequestError::new(Code::Internal, stage, "the project files are not there"));
         }
@@ -390,31 +268,8 @@ impl Instance {
     }
 }
 
-/// Sets the deadline of the coming call: its own time or what is left of the request's, whichever is less.
-fn arm(store: &mut Store<State>, request: &Request, stage: Stage) -> Instant {
-    let time = time(store.data(), stage);
-    let deadline = (Instant::now() + time).min(request.deadline);
-    arm_until(store, deadline);
-    deadline
-}
-
-pub(super) fn arm_until(store: &mut Store<State>, deadline: Instant) {
-    let state = store.data_mut();
-    state.deadline = deadline;
-    state.ticks = 0;
-    state.host_calls = 0;
-    state.shared.pace.begin();
-    store.set_epoch_deadline(deadline::FIRST_TICKS);
-}
-
-/// How long a call of this stage may run.
-fn time(state: &State, stage: Stage) -> Duration {
-    let limits = &state.shared.facts.limits;
-    if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout }
-}
-
 fn timed_out(state: &State, stage: Stage) -> RequestError {
-    over(state, stage).unwrap_or_else(|| fault::timed_out(stage, time(state, stage)))
+    over(state, stage).unwrap_or_else(|| fault::timed_out(stage, DeadlineExceeded::Wall, state.bounds(stage)))
 }
 
 /// Whether it is the request's own time that is over.

@@ -18,7 +18,7 @@ use wasmtime_wasi::p2::bindings::random::insecure_seed;
 use wasmtime_wasi::p2::bindings::random::random;
 use wasmtime_wasi::random::WasiRandomCtx;
 
-use super::instance::State;
+use super::state::State;
 use super::tape::Draw;
 
 /// What `$real` gives, which on a tape is `$draw`.

@@ -9,12 +9,12 @@
 //! may hold the endpoint's environment variables is not written to the disk.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use wasmtime::component::{Component, Lift, WasmList};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
-use super::instance::{self, Instance, StartError};
+use super::instance::{Instance, StartError};
+use super::state;
 use super::{Binary, Indices, LoadError, START_TIMEOUT, Sandbox, Shared, grants};
 
 /// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes while memory is
@@ -58,8 +58,7 @@ pub(super) async fn take(
     let (context, readable) = wizer.instrument_component(binary.bytes()).map_err(refused)?;
     let readable = sandbox.component(&Binary::new(readable)).map_err(refused)?;
     let readable = Arc::new(checked(sandbox, &readable, original)?);
-    let start = Instant::now() + START_TIMEOUT;
-    let mut instance = Instance::new(&readable, start, None).await.map_err(NoSnapshot::Init)?;
+    let mut instance = Instance::new(&readable, None, None).await.map_err(NoSnapshot::Init)?;
     instance.init(None).await.map_err(NoSnapshot::Init)?;
     let handles = instance.store.data_mut().handles();
     if !handles.is_empty() {
@@ -101,7 +100,7 @@ struct Reader<'a> {
 impl<'a> Reader<'a> {
     fn new(instance: &'a mut Instance) -> Reader<'a> {
         // What `init` may return and use is behind it; this is for the answers of the added functions.
-        instance.store.set_hostcall_fuel(usize::MAX);
+        instance.store.data_mut().output = usize::MAX;
         instance.store.data_mut().allow_memory(ANSWERS * MEMORIES);
         Reader { instance, error: None }
     }
@@ -130,7 +129,7 @@ impl<'a> Reader<'a> {
         let (_, interface) = handle.get_export(&mut *store, None, interface).ok_or_else(missing)?;
         let (_, function) = handle.get_export(&mut *store, Some(&interface), name).ok_or_else(missing)?;
         let function = handle.get_typed_func::<(), (R,)>(&mut *store, function)?;
-        instance::arm_until(store, Instant::now() + START_TIMEOUT);
+        state::arm_until(store, START_TIMEOUT, None, 0);
         let (answer,) = function.call_async(&mut *store, ()).await?;
         Ok(answer)
     }

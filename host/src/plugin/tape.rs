@@ -286,7 +286,7 @@ impl Tape {
                 }
                 None => draw.name(),
             },
-            None if last && head.cut => return Err(DeadlineExceeded.into()),
+            None if last && head.cut => return Err(DeadlineExceeded::Cpu.into()),
             None => "nothing more",
         };
         let text = match found == name {

@@ -4,17 +4,19 @@
 //! In:   a message of at most so many bytes, hostile. Out: a Rust value.
 //! Invariant: two bytes on the wire can be an input without a name, which takes hundreds in memory. So fields are counted
 //! before they are made: at most [`MOST_FIELDS`] of a message and its inputs, and [`MOST_TEXTS`] elements of `bytes_contents`.
-//! What is left unfolds to eight times its length at most (integers of one byte each).
+//! What is left unfolds to eight times its length at most (integers of one byte each). Long messages are read and written off the
+//! threads that serve requests.
 
 use std::marker::PhantomData;
 
 use bytes::Buf as _;
 use tonic::Status;
-use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder};
+use tonic::codec::{BufferSettings, Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 use tonic_prost::prost::Message;
 use tonic_prost::{ProstCodec, ProstDecoder, ProstEncoder};
 
 use super::failure;
+use crate::blocking;
 use crate::error::{RequestError, Stage};
 
 /// Fields of a message and of its inputs, extents of shapes included.
@@ -45,15 +47,31 @@ where
 {
     type Encode = T;
     type Decode = U;
-    type Encoder = ProstEncoder<T>;
+    type Encoder = OffWorker<T>;
     type Decoder = BoundedDecoder<U>;
 
     fn encoder(&mut self) -> Self::Encoder {
-        ProstCodec::<T, U>::default().encoder()
+        OffWorker(ProstCodec::<T, U>::default().encoder())
     }
 
     fn decoder(&mut self) -> Self::Decoder {
         BoundedDecoder(ProstCodec::<T, U>::default().decoder())
+    }
+}
+
+/// Encodes, a long message not as one of the runtime's workers.
+pub(super) struct OffWorker<T>(ProstEncoder<T>);
+
+impl<T: Message> Encoder for OffWorker<T> {
+    type Item = T;
+    type Error = Status;
+
+    fn encode(&mut self, message: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        blocking::if_much_copied(message.encoded_len(), || self.0.encode(message, buffer))
+    }
+
+    fn buffer_settings(&self) -> BufferSettings {
+        self.0.buffer_settings()
     }
 }
 
@@ -66,8 +84,11 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
 
     fn decode(&mut self, buffer: &mut DecodeBuf<'_>) -> Result<Option<U>, Status> {
         // A message lies in one piece.
-        check(buffer.chunk()).map_err(|text| failure::refused(&RequestError::invalid(Stage::Admit, text)))?;
-        self.0.decode(buffer)
+        blocking::if_large(buffer.remaining(), || {
+            check(buffer.chunk())
+                .map_err(|text| failure::refused(&RequestError::invalid(Stage::Admit, text)))?;
+            self.0.decode(buffer)
+        })
     }
 
     fn buffer_settings(&self) -> BufferSettings {

@@ -6,7 +6,8 @@
 //! requests, so what has arrived of them is bounded like the bodies of requests over HTTP; whoever no endpoint lets in takes none of
 //! their places. A message that is longer than any
 //! endpoint takes is refused by its announced length. A message that stops to arrive ends its call, a stream between two
-//! messages may rest for ever; when the drain begins it is given as long as an idle connection.
+//! messages may rest for ever. A call whose messages are compressed is polled off the threads that serve requests: a few bytes
+//! may unpack to many. When the drain begins it is given as long as an idle connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
 use super::failure;
+use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Keys;
 use crate::server::Served;
@@ -82,13 +84,50 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
     let headers = request.headers_mut();
     // Every client says that it understands compressed answers. They are for those who compress their requests: tensors
     // gain little by it, and it takes far longer than most models do.
-    if headers.get("grpc-encoding").is_none_or(|encoding| encoding == "identity") {
+    let is_packed = headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity");
+    if !is_packed {
         headers.remove("grpc-accept-encoding");
     }
     let is_stream = STREAMS.contains(&request.uri().path());
     let is_known = intake.keys.admit(|| presented(request.headers()));
     let watched = |body| Body::new(Watched { is_stream, is_known, ..Watched::new(body, intake, arrived) });
-    next.run(request.map(watched)).await
+    let call = next.run(request.map(watched));
+    if is_packed {
+        OffWorker(Box::pin(call)).await.map(|body| Body::new(OffWorker(body)))
+    } else {
+        call.await
+    }
+}
+
+/// A call, then its answer, that are never polled as one of the runtime's workers.
+struct OffWorker<T>(T);
+
+impl<F: Future + Unpin> Future for OffWorker<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        blocking::off_worker(|| Pin::new(&mut self.0).poll(context))
+    }
+}
+
+impl HttpBody for OffWorker<Body> {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        blocking::off_worker(|| Pin::new(&mut self.0).poll_frame(context))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.0.size_hint()
+    }
 }
 
 /// The body of a call.

@@ -1,0 +1,275 @@
+//! What the store of one instance owns, and what it may take.
+//!
+//! Place in the flow: made with an [`Instance`](super::instance::Instance); host functions work on it, and it is asked whenever the
+//! guest calls the host, grows its memory, or has run for a while.
+//! Invariants: a guest's memory never passes its limit; WASI is made when the guest first asks for it.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::component::ResourceTable;
+use wasmtime::{CallHook, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime_wasi::filesystem::Descriptor;
+use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
+use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
+
+use super::Shared;
+use super::deadline::{self, Allowed, Call, Meter};
+use super::fault::{Bounds, TooManyHostCalls};
+use super::output::{Output, Stream};
+use super::tape::Tape;
+use crate::error::Stage;
+use crate::request::Request;
+use crate::tensor::Signature;
+
+/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough to read the
+/// largest project in pieces of a few kilobytes.
+const HOST_CALLS: u32 = 100_000;
+/// Most bytes that the guest may hand to one call of the host.
+const ARGUMENTS: usize = 4 << 20;
+/// Most random bytes one host call may return.
+const RANDOM_BYTES: u64 = 1 << 20;
+/// Most entries all tables of an instance may have together.
+const TABLE_ELEMENTS: usize = 1 << 20;
+
+/// What the store of one instance owns.
+pub(super) struct State {
+    pub(super) shared: Arc<Shared>,
+    pub(super) request: Option<Arc<Request>>,
+    /// Of the model that the last request went to; kept, since the next one's is most likely the same.
+    pub(super) signature: Option<Arc<Signature>>,
+    pub(super) limiter: Limiter,
+    /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
+    pub(super) wasi: Option<Box<(WasiCtx, Output)>>,
+    table: ResourceTable,
+    /// The project's copy could not be opened: whatever the guest answers without it is not to be trusted.
+    pub(super) broken: bool,
+    pub(super) call: Call,
+    host_calls: u32,
+    /// Between a call into the host and the return from it.
+    in_host: bool,
+    /// Most bytes one call may return.
+    pub(super) output: usize,
+    /// What the start took that belongs to the time of `pre-inference`: CPU time, and time that passed.
+    pub(super) start: (Duration, Duration),
+    /// Of a request that is recorded or replayed.
+    pub(super) tape: Option<Arc<Tape>>,
+}
+
+impl State {
+    /// WASI, for a call that costs more than the guest's own time: it is counted.
+    pub(super) fn host_call(&mut self) -> WasiCtxView<'_> {
+        self.host_calls = self.host_calls.saturating_add(1);
+        self.ctx()
+    }
+
+    /// What faults of the current call are measured by.
+    pub(super) fn bounds(&self, stage: Stage) -> Bounds {
+        let cpu = self.time(stage);
+        Bounds {
+            memory: self.limiter.memory_limit,
+            output: if self.in_host { ARGUMENTS } else { self.shared.facts.limits.output },
+            handles: self.shared.handles,
+            cpu,
+            wall: self.shared.facts.limits.wall(cpu),
+        }
+    }
+
+    /// CPU time of a call of this stage.
+    pub(super) fn time(&self, stage: Stage) -> Duration {
+        let limits = &self.shared.facts.limits;
+        if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout }
+    }
+
+    /// Guest code has been running for a while.
+    fn look(&mut self) -> wasmtime::Result<()> {
+        self.count()?;
+        Ok(self.call.look(&self.shared.scheduler, &self.shared.pace)?)
+    }
+
+    /// The guest calls the host, in whatever way.
+    fn enter_host(&mut self) -> wasmtime::Result<()> {
+        self.in_host = true;
+        self.count()?;
+        Ok(self.call.glance(&self.shared.scheduler, &self.shared.pace)?)
+    }
+
+    fn count(&self) -> Result<(), TooManyHostCalls> {
+        if self.host_calls > HOST_CALLS { Err(TooManyHostCalls(HOST_CALLS)) } else { Ok(()) }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        let wasi = self
+            .wasi
+            .get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref(), &mut self.broken));
+        WasiCtxView { ctx: &mut wasi.0, table: &mut self.table }
+    }
+}
+
+impl State {
+    /// What the guest has of the host's in its hands; empty if nothing.
+    pub(super) fn handles(&mut self) -> Vec<&'static str> {
+        let kind = |entry: &mut (dyn Any + Send)| match () {
+            _ if entry.is::<Descriptor>() => "a file or a folder",
+            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
+            _ if entry.is::<DynPollable>() => "a pollable",
+            _ => "a handle",
+        };
+        self.table.iter_mut().map(kind).collect()
+    }
+
+    /// Lets the instance have so many bytes more of memory than its limit.
+    pub(super) fn allow_memory(&mut self, more: usize) {
+        self.limiter.memory_limit = self.limiter.memory_limit.saturating_add(more);
+    }
+}
+
+fn wasi_context(
+    shared: &Shared,
+    request: Option<&Arc<Request>>,
+    broken: &mut bool,
+) -> Box<(WasiCtx, Output)> {
+    let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
+    let output = Output::new(shared.facts.endpoint.clone(), id, shared.facts.limits.output);
+    let mut builder = WasiCtxBuilder::new();
+    builder
+        .stdout(output.stream(Stream::Stdout))
+        .stderr(output.stream(Stream::Stderr))
+        .envs(&shared.facts.env)
+        .max_random_size(RANDOM_BYTES);
+    if let Some(project) = &shared.project
+        && let Err(error) = builder.preopened_dir(project.path(), "/mnt/project", FsPerms::ReadOnly)
+    {
+        *broken = true;
+        tracing::error!(endpoint = %shared.facts.endpoint, "cannot open the copy of the project files: {error:#}");
+    }
+    Box::new((builder.build(), output))
+}
+
+/// Makes a store whose first calls, of start functions, are `allowed` this much.
+pub(super) fn store(shared: &Arc<Shared>, allowed: Allowed, tape: Option<Arc<Tape>>) -> Store<State> {
+    let limits = &shared.facts.limits;
+    let mut table = ResourceTable::new();
+    table.set_max_capacity(shared.handles);
+    let state = State {
+        shared: shared.clone(),
+        request: None,
+        signature: None,
+        limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
+        wasi: None,
+        table,
+        broken: false,
+        call: Call::new(allowed, &shared.scheduler),
+        host_calls: 0,
+        in_host: false,
+        output: limits.output,
+        start: (Duration::ZERO, Duration::ZERO),
+        tape,
+    };
+    let mut store = Store::new(shared.pre.engine(), state);
+    store.limiter(|state| &mut state.limiter);
+    store.set_hostcall_fuel(limits.output);
+    store.epoch_deadline_callback(|mut store| {
+        store.data_mut().look()?;
+        Ok(UpdateDeadline::Continue(1))
+    });
+    store.call_hook(|mut store, hook| match hook {
+        CallHook::CallingHost => {
+            store.set_hostcall_fuel(ARGUMENTS);
+            store.data_mut().enter_host()
+        }
+        CallHook::ReturningFromHost => {
+            store.data_mut().in_host = false;
+            Ok(())
+        }
+        // Back from the call itself, or from an allocation that a call of the host asked for: what it returns is read.
+        CallHook::ReturningFromWasm => {
+            let output = store.data().output;
+            store.set_hostcall_fuel(output);
+            Ok(())
+        }
+        CallHook::CallingWasm => Ok(()),
+    });
+    store.set_epoch_deadline(deadline::FIRST_TICKS);
+    store
+}
+
+/// Sets the limits of the coming call: its own, less what the start took of them, and what is left of the request's time. `given`:
+/// bytes that it copies into the guest.
+pub(super) fn arm(
+    store: &mut Store<State>,
+    request: &Request,
+    stage: Stage,
+    given: usize,
+) -> (Arc<Meter>, Instant) {
+    let mut cpu = store.data().time(stage);
+    let mut end = request.deadline;
+    if stage == Stage::PreInference {
+        let state = store.data();
+        let (start, passed) = state.start;
+        if !passed.is_zero() {
+            end = end.min(Instant::now() + state.shared.facts.limits.wall(cpu).saturating_sub(passed));
+            cpu = cpu.saturating_sub(start);
+        }
+    }
+    arm_until(store, cpu, Some(end), given)
+}
+
+/// Sets the limits of the coming call: CPU time, and the time that follows from it, until `end` at the latest. Gives what the
+/// call is to be polled with.
+pub(super) fn arm_until(
+    store: &mut Store<State>,
+    cpu: Duration,
+    end: Option<Instant>,
+    given: usize,
+) -> (Arc<Meter>, Instant) {
+    let state = store.data_mut();
+    let until = Instant::now() + state.shared.facts.limits.wall(cpu);
+    let until = end.map_or(until, |end| until.min(end));
+    state.call.begin(Allowed { cpu, until }, &state.shared.scheduler);
+    state.host_calls = 0;
+    state.in_host = false;
+    state.shared.pace.begin(given);
+    let meter = state.call.meter();
+    store.set_epoch_deadline(deadline::FIRST_TICKS);
+    (meter, until)
+}
+
+/// Counts memory over all of an instance's linear memories and tables.
+#[derive(Debug)]
+pub(super) struct Limiter {
+    pub(super) memory: usize,
+    pub(super) memory_limit: usize,
+    elements: usize,
+    /// Whether growth was refused since the request began: what makes a trap an out-of-memory.
+    pub(super) refused: bool,
+}
+
+impl ResourceLimiter for Limiter {
+    fn memory_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.memory.saturating_add(desired.saturating_sub(current));
+        let granted = total <= self.memory_limit;
+        if granted {
+            self.memory = total;
+        }
+        self.refused |= !granted;
+        Ok(granted)
+    }
+
+    fn memory_grow_failed(&mut self, _: wasmtime::Error) -> wasmtime::Result<()> {
+        self.refused = true;
+        Ok(())
+    }
+
+    fn table_growing(&mut self, current: usize, desired: usize, _: Option<usize>) -> wasmtime::Result<bool> {
+        let total = self.elements.saturating_add(desired.saturating_sub(current));
+        let granted = total <= TABLE_ELEMENTS;
+        if granted {
+            self.elements = total;
+        }
+        Ok(granted)
+    }
+}
