@@ -94,7 +94,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
 
 /// The config file at `path`, which `place` asks for.
 fn open(place: &Place, path: &Path) -> (File, Vec<Problem>) {
-    let complaint = match std::fs::read_to_string(path) {
+    let complaint = match crate::file::text(path) {
         Ok(text) => return file::parse(path, &text),
         Err(_) if !path.exists() => endpoint::missing(path, false),
         Err(error) => unreadable(path, &error),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -12,8 +12,8 @@ use e2e::wire::{self, Wire};
 use e2e::{Reply, component, model, request, serve_command, wait_until};
 use serde_json::json;
 
-/// A host whose start takes as long as the test likes. The model of its first endpoint takes seconds, in which the handler of
-/// the second becomes a pipe; reading that takes until something is written there.
+/// A host whose start takes as long as the test likes: it has a model, and opening the model's engine waits for the other end
+/// of a pipe.
 struct Slow {
     child: Child,
     log: Arc<Mutex<String>>,
@@ -24,17 +24,19 @@ struct Slow {
 }
 
 impl Slow {
-    fn start() -> Slow {
+    /// The second endpoint's handler is of these bytes.
+    fn start(handler: &[u8]) -> Slow {
         let folder = tempfile::tempdir().unwrap();
-        let pipe = folder.path().join("handler.wasm");
-        fs::copy(component("tests/echo"), &pipe).unwrap();
-        let config = folder.path().join("modelhost.toml");
+        let file = |name: &str| folder.path().join(name);
+        let (plugin, config, pipe) = (file("handler.wasm"), file("modelhost.toml"), file("pipe"));
+        fs::write(&plugin, handler).unwrap();
         let text = format!(
             "[[endpoint]]\nname = 'slow'\nmodel = {:?}\n\
-             [[endpoint]]\nname = 'model'\nplugin = {pipe:?}\nwatch = false\n",
-            model("seconds")
+             [[endpoint]]\nname = 'model'\nplugin = {plugin:?}\n",
+            model("add")
         );
         fs::write(&config, text).unwrap();
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mut command = serve_command(&[
             "--config",
             config.to_str().unwrap(),
@@ -43,6 +45,7 @@ impl Slow {
             "--grpc-listen",
             "127.0.0.1:0",
         ]);
+        command.env("LD_PRELOAD", waiting_loader(folder.path())).env("ENGINE_GATE", &pipe);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let log = Arc::new(Mutex::new(String::new()));
@@ -63,8 +66,6 @@ impl Slow {
             urls = line.map(addresses);
             urls.is_some()
         });
-        fs::remove_file(&pipe).unwrap();
-        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let log_now = log.lock().unwrap().clone();
         assert!(!log_now.contains("endpoint is ready"), "the model was loaded too soon:\n{log_now}");
         let [main, admin, grpc] = urls.unwrap();
@@ -72,9 +73,9 @@ impl Slow {
         Slow { child, log, urls, grpc, pipe, _folder: folder }
     }
 
-    /// Lets the second endpoint's handler be these bytes.
-    fn finish(&self, bytes: &[u8]) {
-        fs::write(&self.pipe, bytes).unwrap();
+    /// Lets the engine be opened.
+    fn finish(&self) {
+        fs::write(&self.pipe, "").unwrap();
     }
 
     fn log(&self) -> String {
@@ -89,9 +90,31 @@ impl Drop for Slow {
     }
 }
 
+/// A library that, loaded before all others, has ONNX Runtime wait for a writer of the pipe `ENGINE_GATE`.
+fn waiting_loader(folder: &Path) -> PathBuf {
+    let (source, library) = (folder.join("loader.c"), folder.join("loader.so"));
+    let text = r#"
+        #define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <fcntl.h>
+        #include <stdlib.h>
+        #include <string.h>
+        void *dlopen(const char *name, int flags) {
+            void *(*next)(const char *, int) = dlsym(RTLD_NEXT, "dlopen");
+            if (name && strstr(name, "onnxruntime"))
+                open(getenv("ENGINE_GATE"), O_RDONLY);
+            return next(name, flags);
+        }"#;
+    fs::write(&source, text).unwrap();
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
+    assert!(compiler.status().unwrap().success());
+    library
+}
+
 #[test]
 fn the_listeners_answer_while_everything_is_loading() {
-    let mut slow = Slow::start();
+    let mut slow = Slow::start(&fs::read(component("tests/echo")).unwrap());
     let [main, admin] = slow.urls.clone();
     let ask = |method: &str, url: &str, path: &str| request(method, &format!("{url}{path}"), &[], b"");
     let not_ready = |reply: &Reply, text: &str| {
@@ -152,7 +175,7 @@ fn the_listeners_answer_while_everything_is_loading() {
     };
     assert!(!live(&mut early_grpc, 1));
     // Nothing is printed before everything is ready.
-    slow.finish(&fs::read(component("tests/echo")).unwrap());
+    slow.finish();
     let mut lines = BufReader::new(slow.child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), format!("listening on {main}"));
     assert_eq!(lines.next().unwrap().unwrap(), format!("admin on {admin}"));
@@ -172,11 +195,11 @@ fn the_listeners_answer_while_everything_is_loading() {
 
 #[test]
 fn a_load_that_fails_ends_the_process_though_clients_are_connected() {
-    let mut slow = Slow::start();
+    let mut slow = Slow::start(b"nonsense");
     let mut early = Wire::connect(&slow.urls[0]).unwrap();
     early.send(&wire::get("/healthz")).unwrap();
     assert_eq!(early.read().unwrap().status, 200);
-    slow.finish(b"nonsense");
+    slow.finish();
     let mut text = String::new();
     slow.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "", "it never said that it listens");
@@ -187,7 +210,7 @@ fn a_load_that_fails_ends_the_process_though_clients_are_connected() {
 
 #[test]
 fn a_host_that_is_loading_can_be_stopped() {
-    let mut slow = Slow::start();
+    let mut slow = Slow::start(b"");
     let pid = slow.child.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert_eq!(slow.child.wait().unwrap().code(), Some(0), "{}", slow.log());

@@ -48,6 +48,18 @@ const UNSAFE: [&str; 6] = [
     "main.rs",
 ];
 
+/// What reads a file whole, of whatever kind and length it is.
+const READERS: [&str; 4] = ["fs::read(", "read_to_string(", "read_to_end(", "fs::copy("];
+/// The only files of the host that do: prefixes of paths under `host/src`. All but the first read no file, or one of `/proc`.
+const READ: [&str; 6] = [
+    "file.rs",
+    "server/http/compression.rs",
+    "commands/run.rs",
+    "commands/swap.rs",
+    "model/onnx/cuda.rs",
+    "deploy/trial/shadow.rs",
+];
+
 /// Every file under `folder` of the repository that a person wrote, in order.
 fn files(folder: &str) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -125,6 +137,23 @@ fn every_source_file_says_what_it_is() {
         }
     }
     assert_none("a file begins with a comment that says what it is", wrong);
+}
+
+#[test]
+fn one_file_reads_files_whole() {
+    let source = root().join("host/src");
+    let mut wrong = Vec::new();
+    for path in rust_files("host/src") {
+        let inner = path.strip_prefix(&source).unwrap().to_str().unwrap();
+        if inner.ends_with("tests.rs") || inner.contains("/tests/") || READ.contains(&inner) {
+            continue;
+        }
+        let lines =
+            code(&path).into_iter().take_while(|line| !(line.starts_with("#[cfg(") && line.contains("test")));
+        let read = lines.filter(|line| READERS.iter().any(|reader| line.contains(reader)));
+        wrong.extend(read.map(|line| format!("{}: {}", short(&path), line.trim())));
+    }
+    assert_none("files are read by `file::read`: a regular one, without waiting, in bounds", wrong);
 }
 
 #[test]

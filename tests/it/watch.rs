@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
 use e2e::load::Pattern;
-use e2e::{Host, component, version, wait_until};
+use e2e::{Host, component, request, version, wait_until};
 use tempfile::TempDir;
 
 /// Two endpoints, each with a handler's file of its own. What happens to `clock` shows that time enough has passed
@@ -52,6 +54,39 @@ impl Pair {
 
     fn refused(&self) -> f64 {
         self.host.metric(r#"modelhost_plugin_swaps_total{endpoint="subject",outcome="refused"}"#)
+    }
+}
+
+#[test]
+fn what_is_no_file_of_a_component_is_refused_and_the_watch_goes_on() {
+    let mut pair = Pair::start("");
+    let subject = pair.subject();
+    let pipe = |path: &Path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+    let sparse = |path: &Path| File::create(path).unwrap().set_len(3 << 30).unwrap();
+    let device = |path: &Path| symlink("/dev/zero", path).unwrap();
+    let folder = |path: &Path| fs::create_dir(path).unwrap();
+    let cases: [(&dyn Fn(&Path), &str); 4] = [
+        (&pipe, "it is a pipe, not a regular file"),
+        (&sparse, "it has 3221225472 bytes, more than 268435456"),
+        (&device, "it is a device, not a regular file"),
+        (&folder, "it is a folder, not a regular file"),
+    ];
+    for (number, (put, reason)) in (1_u8..).zip(cases) {
+        fs::remove_file(&subject).unwrap();
+        put(&subject);
+        wait_until("the refusal in the log", || pair.host.log().contains(reason));
+        // Orders are taken, and the neighbour is served and swapped.
+        let reload = format!("{}/admin/v1/endpoints/subject/reload", pair.host.admin);
+        let answer = request("POST", &reload, &[], b"").text();
+        assert!(answer.contains(reason), "{answer}");
+        pair.let_time_pass();
+        if subject.is_dir() {
+            fs::remove_dir(&subject).unwrap()
+        } else {
+            fs::remove_file(&subject).unwrap()
+        }
+        fs::write(&subject, version("tests/version_a", number)).unwrap();
+        wait_until("the good file to be served", || pair.generation("subject") == u64::from(number) + 1);
     }
 }
 

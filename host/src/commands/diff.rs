@@ -56,13 +56,14 @@ async fn compared(
     arguments: &cli::Diff,
     cases: &[golden::Golden],
 ) -> anyhow::Result<Report> {
-    let new = std::fs::read(&arguments.new)
+    let new = Binary::read(&arguments.new)
+        .await
         .with_context(|| format!("cannot read handler `{}`", arguments.new.display()))?;
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
     let endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
     let catalog = Arc::new(Catalog::new(config.model));
     let endpoint = Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?;
-    Ok(endpoint.diff(Binary::new(new), cases).await?)
+    Ok(endpoint.diff(new, cases).await?)
 }
 
 fn table(report: &Report) -> anyhow::Result<()> {

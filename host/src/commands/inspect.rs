@@ -14,9 +14,9 @@ use crate::plugin::{self, Binary, Inspection, Sandbox};
 /// The file cannot be read or is no component.
 pub fn inspect(arguments: &cli::Inspect) -> Result<(), Failure> {
     let path = &arguments.component;
-    let bytes = std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
+    let binary = Binary::read_now(path).with_context(|| format!("cannot read `{}`", path.display()))?;
     let sandbox = Sandbox::new(&plugin::Config::default(), 1).map_err(anyhow::Error::from)?;
-    let inspection = plugin::inspect(&sandbox, &Binary::new(bytes))
+    let inspection = plugin::inspect(&sandbox, &binary)
         .map_err(|error| anyhow::anyhow!("`{}` {error}", path.display()))?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&inspection).map_err(anyhow::Error::from)?

@@ -8,8 +8,7 @@
 //! read keeps no other from being replayed.
 
 use std::collections::HashSet;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -20,6 +19,7 @@ use crate::commands::{Failure, runtime, say, start_logs};
 use crate::deploy::compare::Bounds;
 use crate::deploy::record::format::{LONGEST, Recording};
 use crate::deploy::replay::{ReplayError, Replayed, Replayer, Verdict};
+use crate::file;
 use crate::plugin::{self, Binary, Sandbox};
 use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
@@ -38,14 +38,15 @@ pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
         files.extend(recordings(path)?);
     }
     let plugin = &arguments.plugin;
-    let component = fs::read(plugin).with_context(|| format!("cannot read `{}`", plugin.display()))?;
+    let component =
+        Binary::read_now(plugin).with_context(|| format!("cannot read `{}`", plugin.display()))?;
     let bounds = Bounds { tolerance: arguments.tolerance.0, ignore: arguments.ignore.clone() };
     Ok(runtime()?.block_on(async {
         let sandbox = Sandbox::new(&plugin::Config::default(), INSTANCES)?;
         let metrics = Metrics::new().context("cannot set up the metrics")?;
         let instances = metrics.endpoint("replay").instances;
         let project = arguments.project.clone();
-        let mut replayer = Replayer::new(sandbox, Binary::new(component), project, bounds, instances);
+        let mut replayer = Replayer::new(sandbox, component, project, bounds, instances);
         let (mut bad, mut noted) = (0, HashSet::new());
         for file in &files {
             let outcome = match read(file) {
@@ -104,13 +105,7 @@ fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 /// # Errors
 /// What is wrong with it, on one line.
 fn read(path: &Path) -> Result<Recording, String> {
-    let cannot = |error| format!("cannot be read: {error}");
-    let mut text = Vec::new();
-    let file = File::open(path).map_err(cannot)?;
-    file.take(LONGEST as u64 + 1).read_to_end(&mut text).map_err(cannot)?;
-    if text.len() > LONGEST {
-        return Err(format!("is longer than {LONGEST} bytes"));
-    }
+    let text = file::read(path, LONGEST as u64).map_err(|error| format!("cannot be read: {error}"))?;
     Recording::read(&text)
 }
 

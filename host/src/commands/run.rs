@@ -16,10 +16,14 @@ use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config;
 use crate::deploy::Endpoint;
+use crate::file;
 use crate::model::Catalog;
 use crate::pipeline::trace::Trace;
 use crate::request::{Form, Input, Output, PlainHead, Request};
 use crate::telemetry::metrics::Metrics;
+
+/// Most bytes of a sample.
+const LARGEST: u64 = 256 << 20;
 
 /// Runs the command.
 ///
@@ -42,10 +46,11 @@ pub fn run(arguments: &cli::Run) -> Result<(), Failure> {
 fn read(path: &Path) -> anyhow::Result<Bytes> {
     if path == Path::new("-") {
         let mut body = Vec::new();
-        std::io::stdin().read_to_end(&mut body).context("cannot read the sample from stdin")?;
+        std::io::stdin().take(LARGEST).read_to_end(&mut body).context("cannot read the sample from stdin")?;
         return Ok(body.into());
     }
-    let body = std::fs::read(path).with_context(|| format!("cannot read sample `{}`", path.display()))?;
+    let body =
+        file::read(path, LARGEST).with_context(|| format!("cannot read sample `{}`", path.display()))?;
     Ok(body.into())
 }
 

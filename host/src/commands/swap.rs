@@ -14,6 +14,8 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::cli;
 use crate::commands::{Failure, environment, say};
+use crate::file;
+use crate::plugin::Binary;
 
 /// A swap may compile a large component, load a large model, and compare many answers.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -104,7 +106,7 @@ fn uri(arguments: &cli::Swap, call: &str) -> anyhow::Result<Uri> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))
+    file::read(path, Binary::LARGEST as u64).with_context(|| format!("cannot read `{}`", path.display()))
 }
 
 /// The first key of `@FILE` or `env:NAME`: what the server's own `--admin-key` is given.

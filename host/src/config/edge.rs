@@ -15,6 +15,7 @@ use super::problem::Complaint;
 use super::read::{self, Given, Reading};
 use super::settings::{self as set, Setting};
 use super::{Sources, unreadable};
+use crate::file;
 use crate::keys::Keys;
 use crate::server::listen::Limits;
 use crate::server::tls::Files;
@@ -116,7 +117,7 @@ fn key_sources(given: &Given<'_>) -> Reading<Vec<Source>> {
 
 fn keys_of(sources: &Sources<'_>, setting: &Setting, table: &Table, source: &Source) -> Reading<Keys> {
     let (text, shown) = match source {
-        Source::File(path) => match std::fs::read_to_string(path) {
+        Source::File(path) => match file::text(path) {
             Ok(text) => (text, format!("`{}`", path.display())),
             Err(_) if !path.exists() => {
                 return Err(endpoint::missing(path, sources.is_in_file(setting, table)));

@@ -252,7 +252,7 @@ fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
         None => "null".to_owned(),
         Some(Metadata::Json(json)) => json,
         Some(Metadata::File(file)) => {
-            let json = match std::fs::read_to_string(&file) {
+            let json = match crate::file::text(&file) {
                 Ok(text) => read::json_text(&text),
                 Err(_) if !file.exists() => Err(missing(&file, sources.is_in_file(&set::METADATA, table))),
                 Err(error) => Err(super::unreadable(&file, &error)),
@@ -274,9 +274,10 @@ pub(super) fn existing_file(
     file: Option<&Path>,
 ) {
     let Some(file) = file.filter(|file| !file.is_file()) else { return };
-    let complaint = match file.is_dir() {
-        true => Complaint::new("is a folder", "give a file"),
-        false => missing(file, sources.is_in_file(setting, table)),
+    let complaint = match (file.is_dir(), file.exists()) {
+        (true, _) => Complaint::new("is a folder", "give a file"),
+        (_, true) => Complaint::new("is not a regular file", "give a file that can be read more than once"),
+        (_, false) => missing(file, sources.is_in_file(setting, table)),
     };
     sources.complain(sources.place(setting, table), complaint);
 }

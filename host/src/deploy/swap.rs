@@ -374,7 +374,7 @@ pub(super) fn pipeline(
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {
-    tokio::fs::read(path).await.map(Binary::new).map_err(|cause| DeployError::Read {
+    Binary::read(path).await.map_err(|cause| DeployError::Read {
         endpoint: config.name.clone(),
         path: path.display().to_string(),
         cause,

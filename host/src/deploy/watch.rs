@@ -94,15 +94,15 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
             served = FileStamp(None);
             continue;
         }
-        let read = tokio::fs::read(&path).await;
+        let read = Binary::read(&path).await;
         if Stamp::of(&path).await != now {
             continue;
         }
         // Whatever comes of it, this version of the file has had its chance.
         served = FileStamp(now);
         let outcome = match read {
-            Ok(bytes) => {
-                let change = Change { plugin: Some(Binary::new(bytes)), ..Change::default() };
+            Ok(binary) => {
+                let change = Change { plugin: Some(binary), ..Change::default() };
                 let swapped = endpoint.swap(change, &Order::by(Origin::Watch)).await;
                 swapped.map(drop).map_err(|error| on_one_line(&error))
             }

@@ -19,6 +19,7 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 use crate::deploy::watch::FileStamp;
+use crate::file;
 use crate::text::on_one_line;
 
 /// How often the files are looked at. A change counts once it has held still for as long.
@@ -125,7 +126,7 @@ async fn read(files: &Files) -> Result<Arc<ServerConfig>, TlsError> {
     let shown = |path: &Path| path.display().to_string();
     let (certificate, key) = (shown(&files.certificate), shown(&files.key));
     let bytes = async |path: &Path| {
-        tokio::fs::read(path).await.map_err(|cause| TlsError::Read { path: shown(path), cause })
+        file::read_async(path, file::TEXT).await.map_err(|cause| TlsError::Read { path: shown(path), cause })
     };
     let chain = bytes(&files.certificate).await?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&chain)

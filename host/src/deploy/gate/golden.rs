@@ -13,6 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::deploy::samples::{Sample, SampleInput};
+use crate::file;
 use crate::pipeline::respond;
 use crate::request::{Output, PlainHead};
 
@@ -107,12 +108,9 @@ pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, Stri
     files(folder)?.into_iter().map(golden).collect()
 }
 
-fn contents(file: &Path, limit: usize) -> Result<Bytes, String> {
-    let body = fs::read(file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
-    match body.len() <= limit {
-        true => Ok(body.into()),
-        false => Err(format!("`{}` is longer than the {limit} bytes of a body", file.display())),
-    }
+fn contents(path: &Path, limit: usize) -> Result<Bytes, String> {
+    let body = file::read(path, limit as u64);
+    body.map(Bytes::from).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
 }
 
 /// What a file of this extension holds.

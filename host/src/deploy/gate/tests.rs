@@ -181,7 +181,7 @@ fn folders_that_cannot_be_used_are_refused() {
         (&[(".a.json", "1"), ("inner/", "")], "holds no sample"),
         (&[("a.json", "1"), ("b.expected.json", "1")], "b.expected.json` answers nothing"),
         (&[("a.json", "1"), ("a.expected.json", "{")], "a.expected.json` is not JSON"),
-        (&[("a.json", "12345")], "a.json` is longer than the 4 bytes"),
+        (&[("a.json", "12345")], "a.json`: it has 5 bytes, more than 4"),
     ] {
         let folder = folder(files);
         let error = golden::read(folder.path(), "/", 4).unwrap_err();

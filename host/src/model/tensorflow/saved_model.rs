@@ -11,14 +11,16 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::fs;
 use std::path::Path;
 
 use prost::Message as _;
 
 use super::proto::{MetaGraphDef, SavedModel, SignatureDef, TensorInfo, TensorShapeProto};
+use crate::file;
 use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
 
+/// Most bytes of `saved_model.pb`: what a message may have in Protocol Buffers.
+const LARGEST: u64 = 2 << 30;
 /// The tag of the graph that is served.
 pub const TAG: &str = "serve";
 
@@ -84,8 +86,8 @@ impl Servable {
     /// # Errors
     /// Text for the operator: what is missing or damaged, the keys there are, or the tensor that cannot be served.
     pub fn read(folder: &Path, key: Option<&str>) -> Result<Servable, String> {
-        let file =
-            fs::read(folder.join("saved_model.pb")).map_err(|error| format!("`saved_model.pb`: {error}"))?;
+        let file = file::read(&folder.join("saved_model.pb"), LARGEST)
+            .map_err(|error| format!("`saved_model.pb`: {error}"))?;
         let model = SavedModel::decode(file.as_slice())
             .map_err(|error| format!("`saved_model.pb` is damaged: {error}"))?;
         let graph = served_graph(&model)?;

@@ -30,8 +30,6 @@ use crate::plugin::Binary;
 use crate::server::Served;
 use crate::text::on_one_line;
 
-/// Longest component that is taken. Interpreters with their libraries have tens of megabytes.
-const LARGEST_COMPONENT: usize = 256 << 20;
 /// Longest note, in bytes.
 const LONGEST_NOTE: usize = 200;
 
@@ -186,9 +184,9 @@ pub(super) fn expected(headers: &HeaderMap) -> Option<String> {
 
 /// The component in a body.
 pub(super) async fn component(body: Body) -> Result<Bytes, Response> {
-    to_bytes(body, LARGEST_COMPONENT).await.map_err(|error| {
+    to_bytes(body, Binary::LARGEST).await.map_err(|error| {
         let text =
-            format!("the component cannot be read, or is longer than {LARGEST_COMPONENT} bytes: {error}");
+            format!("the component cannot be read, or is longer than {} bytes: {error}", Binary::LARGEST);
         refused(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text)
     })
 }

@@ -2,6 +2,7 @@
 
 use super::super::proto::{Dim, MetaInfoDef, Unread};
 use super::*;
+use std::fs;
 
 fn info(name: &str, dtype: i32, extents: &[i64]) -> TensorInfo {
     let dim = extents.iter().map(|size| Dim { size: *size }).collect();
