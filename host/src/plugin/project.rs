@@ -3,16 +3,21 @@
 //! Place in the flow: load time only. In: the project folder. Out: a folder that nothing but this process writes,
 //! and that is removed with the last instance of the generation it was made for.
 //! Invariants: what a handler reads never changes under it, whatever happens to the project meanwhile; the copy
-//! holds regular files only, so no link leads out of it; names that begin with a dot, compiled leftovers, models and
-//! the config file are not in it.
+//! holds regular files only, none of them from outside the project, whatever links there are or come to be; names that
+//! begin with a dot, compiled leftovers, models, the config file and files with keys, by any of their names, are not in it.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
@@ -77,8 +82,13 @@ impl ProjectView {
                 PathBuf::from(weights)
             }));
         }
-        let mut copy = Copy { root: &root, excluded, limit, left: limit };
-        copy.folder(&root, folder.path(), 0)?;
+        let opened =
+            File::open(&root).map_err(|source| ProjectError::Read { path: project.to_owned(), source })?;
+        let identity = |path: &PathBuf| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+        let identities = excluded.iter().filter_map(identity).collect();
+        let from = opened.try_clone().map_err(ProjectError::Create)?;
+        let mut copy = Copy { root: &root, opened, excluded, identities, limit, left: limit };
+        copy.folder(&from, Path::new(""), folder.path(), 0)?;
         Ok(ProjectView { folder, _lock: lock, digest: OnceLock::new() })
     }
 
@@ -141,74 +151,95 @@ pub(super) fn remove_leftovers() {
     }
 }
 
-/// One copy under way.
+/// One copy under way. Files and folders are opened one name at a time, each in the folder that was opened before, and no link is
+/// followed: what is exchanged meanwhile cannot lead out of the project.
 struct Copy<'a> {
     root: &'a Path,
+    opened: File,
     excluded: Vec<PathBuf>,
+    /// Device and inode of every file in `excluded`: other names of theirs are excluded as well.
+    identities: HashSet<(u64, u64)>,
     limit: u64,
     left: u64,
 }
 
 impl Copy<'_> {
-    fn folder(&mut self, from: &Path, to: &Path, depth: usize) -> Result<(), ProjectError> {
+    /// Copies what is in `folder`, which is `at` in the project.
+    fn folder(&mut self, folder: &File, at: &Path, to: &Path, depth: usize) -> Result<(), ProjectError> {
         if depth > DEEPEST {
-            return Err(ProjectError::TooDeep(from.to_owned()));
+            return Err(ProjectError::TooDeep(self.root.join(at)));
         }
-        let read_error = |source| ProjectError::Read { path: from.to_owned(), source };
-        for entry in fs::read_dir(from).map_err(read_error)? {
+        let path = self.root.join(at);
+        let read_error = |source: Errno| ProjectError::Read { path: path.clone(), source: source.into() };
+        for entry in Dir::read_from(folder).map_err(read_error)? {
             let entry = entry.map_err(read_error)?;
-            let (path, name) = (entry.path(), entry.file_name());
-            if is_left_out(&name.to_string_lossy()) || self.excluded.contains(&path) {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let (at, to) = (at.join(name), to.join(name));
+            if is_left_out(&name.to_string_lossy()) || self.excluded.contains(&self.root.join(&at)) {
                 continue;
             }
-            let kind = entry.file_type().map_err(read_error)?;
-            if kind.is_dir() {
-                if path.join("CACHEDIR.TAG").exists() {
-                    continue;
+            let found = match entry.file_type() {
+                FileType::Symlink => self.target(&at),
+                FileType::RegularFile | FileType::Directory | FileType::Unknown => {
+                    open_in(folder, name).map(Some)
                 }
-                let to = to.join(name);
-                fs::create_dir(&to).map_err(|source| ProjectError::Copy { path: path.clone(), source })?;
-                self.folder(&path, &to, depth + 1)?;
-            } else if kind.is_file() {
-                self.file(&path, &to.join(name))?;
-            } else if let Some(target) = self.visible_target(&path) {
-                self.file(&target, &to.join(name))?;
+                // Pipes, sockets, devices.
+                _ => continue,
+            };
+            let copy_error = |source| ProjectError::Copy { path: self.root.join(&at), source };
+            let found = match found {
+                // It has become a link, or nothing, since it was looked at; or it leads out.
+                Err(Errno::LOOP | Errno::NOENT | Errno::NOTDIR) => continue,
+                found => found.map_err(|error| copy_error(error.into()))?,
+            };
+            let Some(found) = found else { continue };
+            let metadata = found.metadata().map_err(copy_error)?;
+            if self.identities.contains(&(metadata.dev(), metadata.ino())) {
+                continue;
+            }
+            if metadata.is_file() {
+                self.file(found, metadata.len(), &at, &to)?;
+            } else if metadata.is_dir() && statat(&found, "CACHEDIR.TAG", AtFlags::empty()).is_err() {
+                fs::create_dir(&to).map_err(copy_error)?;
+                self.folder(&found, &at, &to, depth + 1)?;
             }
         }
         Ok(())
     }
 
-    /// The file a link ends at, if it is one of the project's and no hidden one.
-    fn visible_target(&self, link: &Path) -> Option<PathBuf> {
-        let target = fs::canonicalize(link).ok()?;
-        let inside = target.strip_prefix(self.root).ok()?;
-        let visible = target.is_file()
-            && !self.excluded.contains(&target)
-            && !inside.iter().any(|part| is_left_out(&part.to_string_lossy()));
-        visible.then_some(target)
+    /// The file that the link `at` ends at, if it is one of the project's and none whose name is left out.
+    fn target(&self, at: &Path) -> rustix::io::Result<Option<File>> {
+        let Ok(target) = fs::canonicalize(self.root.join(at)) else { return Ok(None) };
+        let Ok(inside) = target.strip_prefix(self.root) else { return Ok(None) };
+        if self.excluded.contains(&target) || inside.iter().any(|part| is_left_out(&part.to_string_lossy())) {
+            return Ok(None);
+        }
+        let mut parts = inside.iter();
+        let Some(first) = parts.next() else { return Ok(None) };
+        let first = open_in(&self.opened, first)?;
+        let found = parts.try_fold(first, |folder, name| open_in(&folder, name))?;
+        Ok(found.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(found))
     }
 
-    /// Copies what is a regular file when it is opened, and no more of it than the limit leaves, whatever becomes
-    /// of it meanwhile.
-    fn file(&mut self, from: &Path, to: &Path) -> Result<(), ProjectError> {
-        let copy_error = |source| ProjectError::Copy { path: from.to_owned(), source };
-        // `from` may have become a link since it was looked at, or a pipe, which would wait for its writer.
-        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(from).map_err(copy_error)?;
-        let metadata = file.metadata().map_err(copy_error)?;
-        if !metadata.is_file() {
-            return Err(copy_error(io::Error::other("it is no regular file any more")));
-        }
+    /// Copies a regular file of this length, and no more of it than the limit leaves, whatever becomes of it meanwhile.
+    fn file(&mut self, from: File, length: u64, at: &Path, to: &Path) -> Result<(), ProjectError> {
+        let copy_error = |source| ProjectError::Copy { path: self.root.join(at), source };
         let too_large = || ProjectError::TooLarge { path: self.root.to_owned(), limit: self.limit };
         // Asked first, so that a file beyond the limit is not written before it is refused.
-        if metadata.len() > self.left {
+        if length > self.left {
             return Err(too_large());
         }
         let mut copy = File::create_new(to).map_err(copy_error)?;
-        let copied = io::copy(&mut file.take(self.left.saturating_add(1)), &mut copy).map_err(copy_error)?;
+        let copied = io::copy(&mut from.take(self.left.saturating_add(1)), &mut copy).map_err(copy_error)?;
         self.left = self.left.checked_sub(copied).ok_or_else(too_large)?;
         Ok(())
     }
+}
+
+/// Opens what has this name in a folder, unless it is a link. Opening waits for nothing, a pipe neither.
+fn open_in(folder: &File, name: &OsStr) -> rustix::io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty()).map(File::from)
 }
 
 /// Names that are never shown: hidden files, and what compilers and interpreters leave behind.
@@ -301,12 +332,45 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_becomes_a_link_is_not_followed() {
-        let project = tempfile::tempdir().unwrap();
-        let (link, to) = (project.path().join("a"), project.path().join("b"));
-        std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
-        let mut copy = Copy { root: project.path(), excluded: Vec::new(), limit: 1 << 20, left: 1 << 20 };
-        assert!(matches!(copy.file(&link, &to), Err(ProjectError::Copy { .. })));
-        assert!(!to.exists());
+    fn hard_links_to_hidden_files_are_hidden() {
+        let [project, elsewhere] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let path = |name: &str| fs::canonicalize(project.path()).unwrap().join(name);
+        let keys = fs::canonicalize(elsewhere.path()).unwrap().join("keys");
+        for file in [&keys, &path("model.onnx"), &path("model.onnx.data"), &path("shown")] {
+            fs::write(file, "x").unwrap();
+        }
+        for (file, link) in
+            [(&keys, "a"), (&path("model.onnx"), "b"), (&path("model.onnx.data"), "c"), (&path("shown"), "d")]
+        {
+            fs::hard_link(file, path(link)).unwrap();
+        }
+        std::os::unix::fs::symlink("a", path("e")).unwrap();
+        let view = ProjectView::copy(project.path(), &[keys, path("model.onnx")], 1 << 20).unwrap();
+        assert_eq!(listing(&view.path()), ["d", "shown"]);
+    }
+
+    #[test]
+    fn a_folder_exchanged_with_a_link_shows_nothing_from_outside() {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        let [project, outside] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let (folder, link) = (project.path().join("folder"), project.path().join("link"));
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("inside"), "x").unwrap();
+        fs::write(outside.path().join("secret"), "x").unwrap();
+        std::os::unix::fs::symlink(outside.path(), &link).unwrap();
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE).unwrap();
+                }
+            });
+            let copies = (0..1500).filter_map(|_| ProjectView::copy(project.path(), &[], 1 << 20).ok());
+            let seen: std::collections::BTreeSet<String> =
+                copies.flat_map(|view| listing(&view.path())).collect();
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            assert!(seen.iter().any(|file| file.ends_with("inside")), "{seen:?}");
+            assert!(!seen.iter().any(|file| file.ends_with("secret")), "{seen:?}");
+        });
     }
 }
