@@ -65,7 +65,8 @@ fn what_is_no_file_of_a_component_is_refused_and_the_watch_goes_on() {
     let sparse = |path: &Path| File::create(path).unwrap().set_len(3 << 30).unwrap();
     let device = |path: &Path| symlink("/dev/zero", path).unwrap();
     let folder = |path: &Path| fs::create_dir(path).unwrap();
-    let cases: [(&dyn Fn(&Path), &str); 4] = [
+    type Put<'a> = &'a dyn Fn(&Path);
+    let cases: [(Put<'_>, &str); 4] = [
         (&pipe, "it is a pipe, not a regular file"),
         (&sparse, "it has 3221225472 bytes, more than 268435456"),
         (&device, "it is a device, not a regular file"),
