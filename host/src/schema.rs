@@ -66,15 +66,18 @@ impl Schema {
         (!examples.is_empty()).then_some(Value::Object(examples))
     }
 
-    /// The inputs as those of a model.
+    /// The inputs as those of a model, in their order but for the optional ones, which come last.
     pub fn signature(&self) -> Signature {
         let extent = |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(None), Extent::Fixed);
         let spec = |input: &Input| TensorSpec {
             name: input.name.clone(),
             datatype: input.datatype,
             shape: input.shape.iter().map(extent).collect(),
+            optional: !input.required,
         };
-        Signature { inputs: self.inputs.iter().map(spec).collect(), outputs: Vec::new() }
+        let mut inputs: Vec<_> = self.inputs.iter().map(spec).collect();
+        inputs.sort_by_key(|input| input.optional);
+        Signature { inputs, outputs: Vec::new() }
     }
 
     /// Everything that is wrong with the declaration.

@@ -273,6 +273,8 @@ pub struct TensorSpec {
     pub datatype: Datatype,
     /// Extents, outermost first.
     pub shape: Vec<Extent>,
+    /// Whether it may be left out: an input that the model has a value for.
+    pub optional: bool,
 }
 
 impl TensorSpec {
@@ -285,9 +287,10 @@ impl TensorSpec {
             })
     }
 
-    /// Whether every tensor that fits here fits `other` too.
+    /// Whether every tensor that fits here fits `other` too, and none where none is needed here.
     fn is_served_by(&self, other: &TensorSpec) -> bool {
         self.datatype == other.datatype
+            && (!self.optional || other.optional)
             && self.shape.len() == other.shape.len()
             && self.shape.iter().zip(&other.shape).all(|extents| match extents {
                 (Extent::Fixed(our), Extent::Fixed(their)) => our == their,
@@ -327,13 +330,36 @@ impl fmt::Display for TensorSpec {
 /// A model's inputs and outputs, in the model's own order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// What the model takes.
+    /// What the model takes; optional inputs come last.
     pub inputs: Vec<TensorSpec>,
     /// What it returns.
     pub outputs: Vec<TensorSpec>,
 }
 
 impl Signature {
+    /// The inputs of a model that have to be given.
+    pub fn required(&self) -> &[TensorSpec] {
+        let count = self.inputs.partition_point(|input| !input.optional);
+        self.inputs.get(..count).unwrap_or_default()
+    }
+
+    /// Which inputs `given` are, in signature order; `None` if they are those that have to be given and no
+    /// other.
+    ///
+    /// # Errors
+    /// A tensor that is named as none of the inputs after the one before.
+    pub fn places(&self, given: &[Tensor]) -> Result<Option<Vec<usize>>, String> {
+        if given.len() == self.required().len() {
+            return Ok(None);
+        }
+        let mut inputs = self.inputs.iter().enumerate();
+        let place = |tensor: &Tensor| {
+            let found = inputs.find(|(_, input)| input.name == tensor.name);
+            found.map(|(place, _)| place).ok_or_else(|| format!("`{}` is not the next input", tensor.name))
+        };
+        given.iter().map(place).collect::<Result<_, _>>().map(Some)
+    }
+
     /// The first thing in which a model of signature `other` would differ for somebody who knows this one; `None` if
     /// nothing does. Names of extents do not count, and a free extent stands for a fixed one.
     pub fn mismatch(&self, other: &Signature) -> Option<String> {
@@ -350,7 +376,9 @@ impl Signature {
                 }
             });
             missing_or_other.or_else(|| {
-                let new = theirs.iter().find(|their| ours.iter().all(|our| our.name != their.name))?;
+                let is_new =
+                    |their: &&TensorSpec| !their.optional && ours.iter().all(|our| our.name != their.name);
+                let new = theirs.iter().find(is_new)?;
                 Some(format!("{kind} `{}` is new", new.name))
             })
         })

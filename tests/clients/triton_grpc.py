@@ -63,7 +63,7 @@ def questions(client):
     config = client.get_model_config("iris").config
     assert (config.max_batch_size, list(config.input[0].dims)) == (0, [-1, 4]) and not config.HasField("dynamic_batching")
 
-    names = ["iris", "rows", "bytes", "fp16", "bf16", "bool", "int8", "uint64", "tensors", "orders"]
+    names = ["iris", "rows", "bytes", "fp16", "bf16", "bool", "int8", "uint64", "defaults", "tensors", "orders"]
     index = client.get_model_repository_index().models
     assert [(m.name, m.version, m.state) for m in index] == [(name, "1", "READY") for name in names], index
 
@@ -107,6 +107,14 @@ def infer(client):
     assert len(answer.raw_output_contents) == 1
     for algorithm in ["gzip", "deflate"]:
         iris(client.infer("iris", [tensor("input", IRIS)], compression_algorithm=algorithm))
+
+    # Inputs with defaults.
+    pair = tensor("x", np.array([[1, 2]], np.float32))
+    assert client.infer("defaults", [pair]).as_numpy("y").tolist() == [[2, 14]]
+    scale = tensor("scale", np.array([3], np.float32))
+    assert client.infer("defaults", [scale, pair]).as_numpy("y").tolist() == [[3, 16]]
+    described = client.get_model_config("defaults").config.input
+    assert [(i.name, i.optional) for i in described] == [("x", False), ("scale", True), ("offset", True)], described
 
     # Every datatype whose bytes need care, exactly.
     halves = np.array([1.5, -2.0, 6.1e-5, np.inf], np.float16)

@@ -50,6 +50,7 @@ fn zoo() -> String {
         endpoint("iris", None, Some("iris_dyn"), ""),
         endpoint("rows", None, Some("rows"), "batching = { max_batch = 8, wait = 'always' }\n"),
         ["bytes", "fp16", "bf16", "bool", "int8", "uint64"].map(identity).concat(),
+        endpoint("defaults", None, Some("defaults"), ""),
         endpoint("tensors", Some("tensors"), None, ""),
         orders("orders", "pre_timeout = '30s'"),
     ]

@@ -39,6 +39,7 @@ mod oip_binary;
 mod oip_clients;
 mod oip_models;
 mod openapi;
+mod optional;
 mod orders;
 mod overload;
 mod potassium;

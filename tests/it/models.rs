@@ -217,6 +217,26 @@ fn memory_goes_back_when_models_are_unloaded() {
     wait_until("the runners to end", || threads() < 60);
 }
 
+/// `weights` has 16 MiB of them, in a file beside it.
+#[test]
+fn the_weights_of_a_model_are_in_memory_once() {
+    let _alone = alone();
+    const WEIGHTS_KIB: u64 = 16 * 1024;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.onnx");
+    fs::copy(model("weights"), &path).unwrap();
+    fs::File::create(folder.path().join("weights.bin")).unwrap().set_len(WEIGHTS_KIB * 1024).unwrap();
+    let body = json!([vec![1; 2048]]).to_string();
+    let resident = |instances: &str| {
+        let host =
+            Host::with(None, Some(&path), &["--name", "m", "--instances", instances, "--threads", "1"]);
+        (0..8).for_each(|_| assert_eq!(host.post("/m", &body).status, 200));
+        resident_kib(&host)
+    };
+    let (one, eight) = (resident("1"), resident("8"));
+    assert!(eight < one + WEIGHTS_KIB, "{one} KiB with one instance, {eight} KiB with eight");
+}
+
 /// Requests to a fast model go on while a neighbour keeps every core busy with runs of seconds.
 #[test]
 fn a_slow_model_does_not_starve_a_fast_one() {

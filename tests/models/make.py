@@ -79,6 +79,12 @@ def initializer(name, element, dims, data):
     return b"".join(field(1, d) for d in dims) + field(2, element) + field(8, name) + field(9, data)
 
 
+def external(name, element, dims, location):
+    entry = field(1, "location") + field(2, location)
+    return (b"".join(field(1, d) for d in dims) + field(2, element) + field(8, name) + field(13, entry)
+            + field(14, 1))
+
+
 def write(file, name, nodes, inputs, outputs, initializers=()):
     graph = (b"".join(field(1, n) for n in nodes) + field(2, name)
              + b"".join(field(5, i) for i in initializers)
@@ -168,6 +174,14 @@ def main():
     write("gather", "gather", [node("Gather", ["table", "index"], ["y"])],
           [value_info("index", INT64, ["N"])], [value_info("y", FLOAT, ["N"])],
           [initializer("table", FLOAT, [3], floats([1, 2, 3]))])
+    # Two inputs have defaults, and one of them comes before the input that has to be given: y = x * scale + offset.
+    write("defaults", "defaults", [node("Mul", ["x", "scale"], ["scaled"]), node("Add", ["scaled", "offset"], ["y"])],
+          [value_info("scale", FLOAT, [1]), value_info("x", FLOAT, ["N", 2]), value_info("offset", FLOAT, [2])],
+          [value_info("y", FLOAT, ["N", 2])],
+          [initializer("scale", FLOAT, [1], floats([2])), initializer("offset", FLOAT, [2], floats([0, 10]))])
+    # 16 MiB of weights, in the file `weights.bin` beside it.
+    write("weights", "weights", [node("MatMul", ["x", "W"], ["y"])], [value_info("x", FLOAT, ["N", 2048])],
+          [value_info("y", FLOAT, ["N", 2048])], [external("W", FLOAT, [2048, 2048], "weights.bin")])
     # Returns something that is no tensor, as scikit-learn's ZipMap does.
     write("sequence", "sequence", [node("SequenceConstruct", ["x"], ["list"])],
           [value_info("x", FLOAT, ["N"])], [sequence_info("list", FLOAT)])

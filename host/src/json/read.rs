@@ -2,8 +2,8 @@
 //!
 //! Flow: `admit → [read] → verify → infer`.
 //! In:   JSON text, and the model's signature or a datatype.
-//! Out:  one tensor per input, in signature order, of the input's datatype and the shape the JSON has; giving
-//!       it the shape the model wants is `verify`'s business.
+//! Out:  one tensor per input that is given, in signature order, of the input's datatype and the shape the
+//!       JSON has; giving it the shape the model wants is `verify`'s business.
 //!
 //! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored; a
 //! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents. An element of BYTES is
@@ -35,21 +35,27 @@ const MAX_DEPTH: usize = 32;
 /// Most bytes of a value that an error repeats.
 const MAX_QUOTE: usize = 40;
 
-/// Makes one tensor per input of `signature` from `body`.
+/// Makes one tensor per input of `signature` from `body`; optional ones may be left out.
 ///
 /// # Errors
 /// Text for the caller: `malformed json: …`, `missing key "input"`, `key "b": element 0: cannot convert "x" to
 /// FP32`, …
 pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String> {
-    let specs = &signature.inputs;
+    let specs = match signature.required() {
+        // Without an object there is one value, that of the only input that has to be given.
+        required @ [_] if !body.trim_ascii_start().starts_with(b"{") => required,
+        _ => &signature.inputs,
+    };
     let values = values(body, specs, |spec| &spec.name)?;
     let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
-        None => Err(format!("missing key {:?}", spec.name)),
+        None if spec.optional => None,
+        None => Some(Err(format!("missing key {:?}", spec.name))),
         Some(value) => {
-            tensor(value, &spec.name, spec.datatype).map_err(|error| format!("key {:?}: {error}", spec.name))
+            let tensor = tensor(value, &spec.name, spec.datatype);
+            Some(tensor.map_err(|error| format!("key {:?}: {error}", spec.name)))
         }
     };
-    specs.iter().zip(values).map(tensor).collect()
+    specs.iter().zip(values).filter_map(tensor).collect()
 }
 
 /// The text of each input's value in `body`, which all of is JSON then; `None` if there is none, or `null`.

@@ -84,7 +84,7 @@ impl Serving {
             (None, None) => return read::tensors(body, signature),
             (Some(_), Some(_)) => return Err("expected one of `instances` and `inputs`, got both".to_owned()),
             (Some(instances), None) => {
-                let (rows, tensors) = rows(text(instances), &signature.inputs)?;
+                let (rows, tensors) = rows(text(instances), signature)?;
                 (tensors, Layout::Rows(rows))
             }
             (None, Some(inputs)) => (columns(text(inputs), signature)?, Layout::Columns),
@@ -139,52 +139,65 @@ fn text(part: &[u8]) -> &str {
 }
 
 /// Whether `value` is the value of a model's only input, not an object of inputs.
-fn is_bare(value: &str, specs: &[TensorSpec]) -> bool {
-    match specs {
+fn is_bare(value: &str, signature: &Signature) -> bool {
+    match signature.required() {
         [spec] if spec.datatype == Datatype::Bytes && read::is_encoded(value) => *spec.name != *"b64",
         [_] => !value.starts_with('{'),
         _ => false,
     }
 }
 
-/// Stacks instances; how many there were, too.
-fn rows(list: &str, specs: &[TensorSpec]) -> Result<(usize, Vec<Tensor>), String> {
+/// Stacks instances; how many there were, too. An optional input is given with every instance or with none.
+fn rows(list: &str, signature: &Signature) -> Result<(usize, Vec<Tensor>), String> {
+    let specs = &signature.inputs;
     if !list.starts_with('[') {
         return Err("`instances` is no list".to_owned());
     }
-    let mut readers: Vec<Reader> =
-        specs.iter().map(|spec| Reader::new(spec.datatype, Mode::Lenient)).collect();
+    let reader = |spec: &TensorSpec| (Reader::new(spec.datatype, Mode::Lenient), 0_usize);
+    let mut readers: Vec<(Reader, usize)> = specs.iter().map(reader).collect();
     let mut count = 0;
     for instance in items(list) {
-        stack(instance, specs, &mut readers).map_err(|error| format!("instance {count}: {error}"))?;
+        stack(instance, signature, &mut readers).map_err(|error| format!("instance {count}: {error}"))?;
         count += 1;
     }
     if count == 0 {
         return Err("`instances` is empty".to_owned());
     }
-    let tensor = |(spec, reader): (&TensorSpec, Reader)| {
-        reader.finish(&spec.name, Some(count as u64)).map_err(|error| format!("key {:?}: {error}", spec.name))
+    let tensor = |(spec, (reader, given)): (&TensorSpec, (Reader, usize))| match given {
+        0 => None,
+        _ if given < count => {
+            Some(Err(format!("key {:?}: given with {given} of {count} instances", spec.name)))
+        }
+        _ => {
+            let tensor = reader.finish(&spec.name, Some(count as u64));
+            Some(tensor.map_err(|error| format!("key {:?}: {error}", spec.name)))
+        }
     };
-    Ok((count, specs.iter().zip(readers).map(tensor).collect::<Result<_, _>>()?))
+    Ok((count, specs.iter().zip(readers).filter_map(tensor).collect::<Result<_, _>>()?))
 }
 
 /// Reads one instance.
-fn stack(instance: &str, specs: &[TensorSpec], readers: &mut [Reader]) -> Result<(), String> {
-    let values = if is_bare(instance, specs) {
+fn stack(instance: &str, signature: &Signature, readers: &mut [(Reader, usize)]) -> Result<(), String> {
+    let specs = &signature.inputs;
+    let values = if is_bare(instance, signature) {
         vec![Some(instance)]
     } else if instance.starts_with('{') {
         serde_json::Deserializer::from_str(instance)
             .deserialize_map(Inputs { inputs: specs, name: |spec| &spec.name })
             .map_err(|error| error.to_string())?
     } else {
-        let keys: Vec<_> = specs.iter().map(|spec| format!("{:?}", spec.name)).collect();
+        let keys: Vec<_> = signature.required().iter().map(|spec| format!("{:?}", spec.name)).collect();
         return Err(format!("expected an object with keys {}", keys.join(", ")));
     };
-    for ((spec, reader), value) in specs.iter().zip(readers).zip(values) {
+    for ((spec, (reader, given)), value) in specs.iter().zip(readers).zip(values) {
         let Some(value) = value.filter(|value| *value != "null") else {
+            if spec.optional {
+                continue;
+            }
             return Err(format!("missing key {:?}", spec.name));
         };
         reader.read(value).map_err(|error| format!("key {:?}: {error}", spec.name))?;
+        *given += 1;
     }
     Ok(())
 }
@@ -204,9 +217,9 @@ fn items(list: &str) -> impl Iterator<Item = &str> {
 }
 
 fn columns(value: &str, signature: &Signature) -> Result<Vec<Tensor>, String> {
-    match signature.inputs.as_slice() {
+    match signature.required() {
         // By the plain rule every object is one of inputs.
-        [spec] if value.starts_with('{') && is_bare(value, &signature.inputs) => {
+        [spec] if value.starts_with('{') && is_bare(value, signature) => {
             let tensor = read::tensor(value, &spec.name, spec.datatype);
             Ok(vec![tensor.map_err(|error| format!("key {:?}: {error}", spec.name))?])
         }

@@ -21,7 +21,8 @@ pub trait Session: Send + Debug {
 
     /// Runs the model once; blocks until it is done. A failed run leaves the session as it was.
     ///
-    /// `inputs` are in signature order and fit it; the outputs are in signature order too, and named as there.
+    /// `inputs` are in signature order, named as there, and fit it; only optional ones may be left out. The
+    /// outputs are in signature order too, and named as there.
     ///
     /// # Errors
     /// [`ModelError::Input`] for a value that the engine has no form for, before anything ran;
@@ -34,10 +35,10 @@ pub trait Session: Send + Debug {
 /// # Errors
 /// [`ModelError::Input`].
 pub fn check_count(signature: &Signature, inputs: &[Tensor]) -> Result<(), ModelError> {
-    let (expected, actual) = (signature.inputs.len(), inputs.len());
-    match expected == actual {
+    let (least, most, actual) = (signature.required().len(), signature.inputs.len(), inputs.len());
+    match (least..=most).contains(&actual) {
         true => Ok(()),
-        false => Err(ModelError::Input(format!("expected {expected} inputs, got {actual}"))),
+        false => Err(ModelError::Input(format!("expected {least} inputs, got {actual}"))),
     }
 }
 
@@ -52,7 +53,8 @@ pub struct Options<'a> {
     pub sessions: usize,
     /// How many sessions, if it runs on a GPU; at least 1.
     pub gpu_sessions: usize,
-    /// Threads that one run may use; at least 1.
+    /// Threads of one run, for models that choose; at least 1. Runs of sessions that share a copy of the
+    /// model lend each other theirs.
     pub threads: usize,
     /// Which signature of a SavedModel is served; `None` chooses by its rule.
     pub signature_key: Option<&'a str>,

@@ -70,13 +70,16 @@ async fn infer(
     inputs: Vec<Tensor>,
 ) -> Result<Prediction, ModelError> {
     let sessions = &model.sessions;
-    if batching.wait == Wait::Always && batching.max_batch > 1 {
+    // An optional input is not one of rows: it concerns the whole run.
+    let alone = inputs.len() > model.signature().required().len();
+    if !alone && batching.wait == Wait::Always && batching.max_batch > 1 {
         return sessions.queue.submit(line, inputs).await;
     }
     // Also while others wait: a session that is free has no runner yet, and standing in line for it would keep the
     // line for ever once it has formed.
     match sessions.run_in_place(inputs) {
         Ok(outputs) => Ok(Prediction::alone(outputs?)),
+        Err(inputs) if alone => sessions.queue.submit_alone(line, inputs).await,
         Err(inputs) => sessions.queue.submit(line, inputs).await,
     }
 }

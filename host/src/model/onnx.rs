@@ -21,7 +21,8 @@ mod value;
 
 use session::Session;
 
-/// Loads the model at `path` once per session. Each session holds its own copy of the weights.
+/// Loads the model at `path`: once on the CPU, where its sessions share the weights and the helper threads;
+/// on a GPU once per session.
 ///
 /// # Errors
 /// No library, no such device, or no model that can be served.
@@ -32,10 +33,17 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
         return Err(text.to_owned().into());
     }
     let on = |device: Device, count: usize| -> Result<Loaded, String> {
-        let session = |_| -> Result<Box<dyn engine::Session>, String> {
-            Ok(Box::new(Session::load(&environment, path, device, options.device_memory, options.threads)?))
-        };
-        let sessions = (0..count).map(session).collect::<Result<_, _>>()?;
+        // A run works on the thread that makes it, and with the helpers that are free.
+        let threads = options.threads.saturating_sub(1).saturating_mul(options.sessions).saturating_add(1);
+        let load = || Session::load(&environment, path, device, options.device_memory, threads);
+        let first = load()?;
+        let others = (1..count).map(|_| match device {
+            Device::Cuda(_) => load(),
+            Device::Auto | Device::Cpu => Ok(first.sharing()),
+        });
+        let others = others.collect::<Result<Vec<_>, _>>()?;
+        let boxed = |session| -> Box<dyn engine::Session> { Box::new(session) };
+        let sessions = [first].into_iter().chain(others).take(count).map(boxed).collect();
         Ok(Loaded { sessions, device, signature_key: None })
     };
     let loaded = match options.device {

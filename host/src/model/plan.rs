@@ -2,22 +2,23 @@
 //!
 //! In:   the model's size, the machine's cores. Out: a [`Plan`].
 //!
-//! Runs side by side use cores better than threads inside one run, but every session holds its own copy of the weights.
-//! So a model gets one session a core with one thread each while that costs little memory, and fewer sessions with more
-//! threads the larger it is. ARCHITECTURE.md has what was measured, and what was not.
+//! Runs side by side use cores better than threads inside one run, but each needs memory for its intermediate
+//! values, and takes longer. So a model gets one session a core with one thread each while it is small, and
+//! fewer sessions with more threads the larger it is. ARCHITECTURE.md has what was measured, and what was
+//! not.
 //!
 //! A GPU is the other way round: one run fills it, and its memory is what is short. So a model gets one session there;
 //! more than one lets the copies of one run overlap with the work of another, at the price of another copy of the weights.
 
 use super::ModelConfig;
 
-/// Up to this many bytes of weights, copies cost next to nothing.
+/// Up to this many bytes of weights, a run takes little time and memory.
 const TINY: u64 = 1 << 20;
 
-/// From this many on, one copy is enough.
+/// From this many on, one run at a time takes what there is.
 const LARGE: u64 = 512 << 20;
 
-/// Copies of a model in between.
+/// Sessions of a model in between.
 const FEW: usize = 4;
 
 /// How a model is spread over the cores.

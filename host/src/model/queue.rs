@@ -114,8 +114,17 @@ impl Queue {
 
     /// Puts a request at the end of a line. Dropping the ticket takes it out again.
     pub fn submit(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>) -> Ticket {
-        let (answer, answered) = oneshot::channel();
         let rows = batch::rows(&inputs);
+        self.push(line, inputs, rows)
+    }
+
+    /// As [`Queue::submit`], for a request that shares its run with no other.
+    pub fn submit_alone(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>) -> Ticket {
+        self.push(line, inputs, None)
+    }
+
+    fn push(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>, rows: Option<usize>) -> Ticket {
+        let (answer, answered) = oneshot::channel();
         let mut state = self.lock();
         state.numbers += 1;
         let number = state.numbers;

@@ -58,10 +58,11 @@ pub fn run(session: &mut dyn Session) -> Result<Duration, String> {
 /// # Errors
 /// Text for the operator: the input or output that has no free first extent.
 pub fn can_batch(signature: &Signature) -> Result<(), String> {
-    if signature.inputs.is_empty() {
+    if signature.required().is_empty() {
         return Err("the model has no input to join requests on".to_owned());
     }
-    let all = [("input", &signature.inputs), ("output", &signature.outputs)];
+    // A request that gives an optional input shares no run.
+    let all = [("input", signature.required()), ("output", &signature.outputs)];
     for (kind, spec) in all.into_iter().flat_map(|(kind, specs)| specs.iter().map(move |spec| (kind, spec))) {
         match spec.shape.first() {
             Some(Extent::Free(_)) => {}
@@ -214,9 +215,11 @@ fn largest_that_pays(
     }
 }
 
-/// Zeros for every input, with `rows` for a free first extent and `extent` for any other free extent.
+/// Zeros for every input that has to be given, with `rows` for a free first extent and `extent` for any other
+/// free extent.
 fn inputs(signature: &Signature, rows: u64, extent: u64) -> Result<Vec<Tensor>, String> {
-    let inputs = signature.inputs.iter().map(|spec| zeros(spec, rows, extent)).collect::<Option<Vec<_>>>();
+    let inputs =
+        signature.required().iter().map(|spec| zeros(spec, rows, extent)).collect::<Option<Vec<_>>>();
     inputs.ok_or_else(|| "an input is too large to be made up".to_owned())
 }
 

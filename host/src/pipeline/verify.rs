@@ -2,7 +2,8 @@
 //!
 //! Flow: `pre-inference → [verify] → infer → [verify] → post-inference`.
 //! In:   what a handler or `json::read` made; later, what the engine made.
-//! Out:  exactly one tensor per input, in signature order, named as the signature names it; later, nothing.
+//! Out:  one tensor per input that has to be given or was, in signature order, named as the signature names
+//!       it; later, nothing.
 //!
 //! Invariant: nothing that does not fit the signature reaches the engine, so a wrong shape is the caller's or
 //! the handler's error and never the model's. Data is never copied: reshaping changes only the extents.
@@ -13,7 +14,9 @@ use crate::tensor::{Signature, Tensor, TensorSpec, element_count};
 
 /// Binds `tensors` to the model's inputs.
 ///
-/// - A tensor binds to the input of its name; one that names no input binds to the only input.
+/// - A tensor binds to the input of its name; one that names no input binds to the only one that has to be
+///   given.
+/// - An optional input may be left out; the model has a value for it.
 /// - A shape that does not fit is replaced by the input's own, free extents counting as one, if that has as many
 ///   elements.
 /// - An input without extents takes any shape: models say the same for a scalar and for "any".
@@ -28,7 +31,7 @@ pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>
         // Most come in order; only the others are looked for.
         let index = match specs.get(position) {
             Some(spec) if named(spec) => Some(position),
-            _ => specs.iter().position(named).or((specs.len() == 1).then_some(0)),
+            _ => specs.iter().position(named).or((signature.required().len() == 1).then_some(0)),
         };
         let Some((spec, slot)) = index.and_then(|index| Some((specs.get(index)?, bound.get_mut(index)?)))
         else {
@@ -41,7 +44,8 @@ pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>
         *slot = Some(tensor);
     }
     let missing = |spec: &TensorSpec| format!("input `{}`: missing, expected {spec}", spec.name);
-    bound.into_iter().zip(specs).map(|(tensor, spec)| tensor.ok_or_else(|| missing(spec))).collect()
+    let bound = bound.into_iter().zip(specs).filter(|(tensor, spec)| tensor.is_some() || !spec.optional);
+    bound.map(|(tensor, spec)| tensor.ok_or_else(|| missing(spec))).collect()
 }
 
 /// Checks that the engine returned what the signature promises.
@@ -103,7 +107,7 @@ mod tests {
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
             |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);
-        TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect() }
+        TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), optional: false }
     }
 
     fn tensor(name: &str, datatype: Datatype, shape: &[u64]) -> Tensor {

@@ -72,6 +72,8 @@ pub struct TensorMetadata {
     pub datatype: Datatype,
     /// Extents, outermost first; -1 for any.
     pub shape: Vec<i64>,
+    /// Whether it may be left out.
+    pub optional: bool,
 }
 
 /// A model in the repository's index.
@@ -284,6 +286,7 @@ impl TensorMetadata {
             name: spec.name.to_string(),
             datatype: spec.datatype,
             shape: spec.shape.iter().map(Extent::as_i64).collect(),
+            optional: spec.optional,
         }
     }
 }

@@ -137,6 +137,8 @@ pub struct TensorSpec {
     pub datatype: String,
     #[serde(deserialize_with = "short_list")]
     pub shape: Vec<Extent>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// A number, the name of a free one, or `null` for a free one without a name.
@@ -312,6 +314,7 @@ impl TensorSpec {
             name: spec.name.to_string(),
             datatype: spec.datatype.name().to_owned(),
             shape: spec.shape.iter().map(extent).collect(),
+            optional: spec.optional,
         }
     }
 
@@ -325,6 +328,7 @@ impl TensorSpec {
             datatype: datatype(&self.datatype, &self.name)?,
             name: self.name.into(),
             shape: self.shape.into_iter().map(extent).collect(),
+            optional: self.optional,
         })
     }
 }

@@ -9,6 +9,7 @@ fn signature(inputs: &[(&str, Datatype, &[i64])]) -> Signature {
         name: (*name).into(),
         datatype: *datatype,
         shape: shape.iter().map(extent).collect(),
+        optional: false,
     };
     Signature { inputs: inputs.iter().map(spec).collect(), outputs: Vec::new() }
 }

@@ -19,12 +19,12 @@ use std::slice;
 use std::sync::LazyLock;
 
 use ort::memory::MemoryInfo;
-use ort::session::Session;
+use ort::session::SharedSessionInner;
 use ort::sys::{OrtMemoryInfoDeviceType, OrtStatusPtr, OrtTensorTypeAndShapeInfo, OrtValue};
 use ort::value::TensorElementType;
 use ort::{AsPointer as _, Error, api};
 
-use crate::tensor::element_count;
+use crate::tensor::{Signature, TensorSpec, element_count};
 
 /// A tensor of the engine. `'a`: of the bytes that it shows, if they are not its own.
 // With the layout of the pointer, so that a slice of values is what the engine takes.
@@ -168,38 +168,54 @@ struct Pointers {
 
 // SAFETY: the pointers are to names that are owned beside them, do not move, and are only read.
 unsafe impl Send for Pointers {}
+// SAFETY: as above.
+unsafe impl Sync for Pointers {}
 
 impl Names {
     /// # Errors
     /// A name with a NUL, which a loaded model does not have.
-    pub fn new(engine: &Session) -> Result<Names, Error> {
-        let pointers = |outlets: &[ort::value::Outlet]| {
-            let names = outlets.iter().map(|outlet| CString::new(outlet.name()));
+    pub fn new(signature: &Signature) -> Result<Names, Error> {
+        let pointers = |specs: &[TensorSpec]| {
+            let names = specs.iter().map(|spec| CString::new(&*spec.name));
             let names = names.collect::<Result<Box<[_]>, _>>()?;
             Ok(Pointers { pointers: names.iter().map(|name| name.as_ptr()).collect(), _names: names })
         };
         let failed = |error: std::ffi::NulError| Error::new(error.to_string());
         Ok(Names {
-            inputs: pointers(engine.inputs()).map_err(failed)?,
-            outputs: pointers(engine.outputs()).map_err(failed)?,
+            inputs: pointers(&signature.inputs).map_err(failed)?,
+            outputs: pointers(&signature.outputs).map_err(failed)?,
         })
     }
 
-    /// Runs the model that they are the names of; inputs and outputs are in its order.
+    /// Runs the model that they are the names of; inputs and outputs are in its order. `given`: which of its
+    /// inputs they are, if not the first ones.
     ///
     /// # Errors
-    /// Not as many inputs as the model has; a run that failed, in the engine's words.
-    pub fn run(&self, engine: &mut Session, inputs: &[Value<'_>]) -> Result<Vec<Output>, Error> {
-        let names = (&self.inputs.pointers, &self.outputs.pointers);
-        if inputs.len() != names.0.len() {
-            return Err(Error::new("not as many inputs as the model has"));
-        }
+    /// An input that the model does not have; a run that failed, in the engine's words.
+    pub fn run(
+        &self,
+        engine: &SharedSessionInner,
+        given: Option<&[usize]>,
+        inputs: &[Value<'_>],
+    ) -> Result<Vec<Output>, Error> {
+        let all = &self.inputs.pointers;
+        let chosen: Option<Vec<_>>;
+        let named = match given {
+            None => all.get(..inputs.len()),
+            Some(given) => {
+                chosen = given.iter().map(|place| all.get(*place).copied()).collect();
+                chosen.as_deref().filter(|chosen| chosen.len() == inputs.len())
+            }
+        };
+        let names =
+            (named.ok_or_else(|| Error::new("an input that the model has not"))?, &self.outputs.pointers);
         let mut outputs: Vec<Option<Value<'static>>> = names.1.iter().map(|_| None).collect();
         // SAFETY: names, inputs and outputs are as many as said. A value is a pointer that is not null, `None` null: the
-        // engine makes the outputs that it finds null. The session is borrowed for itself alone, as the engine wants it.
+        // engine makes the outputs that it finds null. A session may be run from several threads at once: the
+        // engine's promise for this call, which does not write to what the pointer shows.
         done(unsafe {
             (api().Run)(
-                engine.ptr_mut(),
+                engine.ptr().cast_mut(),
                 ptr::null(),
                 names.0.as_ptr(),
                 inputs.as_ptr().cast(),

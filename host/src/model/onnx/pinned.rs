@@ -79,9 +79,9 @@ impl Pinned {
 
     /// Copies the inputs to where the device reads them, and says where the outputs go.
     fn bind(&mut self, signature: &Signature, inputs: &[Tensor]) -> Result<(), ModelError> {
-        for (tensor, spec) in inputs.iter().zip(&signature.inputs) {
+        for tensor in inputs {
             let input = self.copy(tensor)?;
-            self.binding.bind_input(&*spec.name, &input).map_err(run_failed)?;
+            self.binding.bind_input(&*tensor.name, &input).map_err(run_failed)?;
         }
         for spec in &signature.outputs {
             // Bound anew for each run, so that the engine takes new memory for it.

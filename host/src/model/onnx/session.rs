@@ -1,9 +1,13 @@
-//! One loaded copy of an ONNX model.
+//! A loaded ONNX model, and its sessions: handles of one copy on the CPU, a copy each on a GPU.
 //!
 //! Flow: `sessions → [session] → ONNX Runtime`.
 //! In:   verified tensors in signature order. Out: tensors in signature order.
 //!
 //! On the CPU a run copies no numbers, see [`value`]; on a GPU they go through page-locked memory, see [`pinned`].
+//!
+//! Sessions on the CPU share the weights and the helper threads: ONNX Runtime's `Run` may be called from any
+//! number of threads, and keeps what belongs to a run apart. A GPU's sessions bind values, and each has its
+//! own memory there.
 //!
 //! Invariants: a failed run leaves the session as it was; an output never shows memory that the engine does not keep for
 //! it alone. An output that is an input of the model by name is therefore answered with that input: the engine would
@@ -14,29 +18,36 @@ use std::sync::Arc;
 
 use ort::environment::Environment;
 use ort::ep;
-use ort::session::Session as OrtSession;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
+use ort::session::{Session as OrtSession, SharedSessionInner};
 
 use super::api::Names;
 use super::pinned::Pinned;
 use super::value::{run_failed, text};
 use super::{cuda, pinned, value};
 use crate::model::{Device, ModelError, engine};
-use crate::tensor::{Signature, Tensor};
+use crate::tensor::{Signature, Tensor, TensorSpec};
 
 /// A model that is ready to run, once at a time.
 #[derive(Debug)]
 pub struct Session {
-    engine: OrtSession,
+    model: Arc<Model>,
+    /// On a GPU, what it is run through if its values can go through page-locked memory.
+    pinned: Option<(OrtSession, Pinned)>,
+}
+
+/// One copy of a model in memory.
+#[derive(Debug)]
+struct Model {
+    engine: Arc<SharedSessionInner>,
     names: Names,
     signature: Arc<Signature>,
-    /// How its values reach the GPU, if it is on one and they can.
-    pinned: Option<Pinned>,
 }
 
 impl Session {
     /// Loads a model; its external weights, if it has any, lie beside it. `device` is a CUDA device or else the CPU,
-    /// `memory` the most that the model may take of it, `threads` how many one run may use on the CPU.
+    /// `memory` the most that the model may take of it, `threads` how many its runs may use together on the
+    /// CPU.
     ///
     /// # Errors
     /// Text for the operator: what keeps the device from being used, the engine's words, or the input or output that no
@@ -62,44 +73,59 @@ impl Session {
                 builder.commit_from_file(path).map_err(text)?
             }
         };
-        let inputs = engine.inputs().iter().map(|input| value::spec("input", input));
-        let outputs = engine.outputs().iter().map(|output| value::spec("output", output));
-        let signature = Signature {
-            inputs: inputs.collect::<Result<_, _>>()?,
-            outputs: outputs.collect::<Result<_, _>>()?,
-        };
+        let session = Session::new(&engine)?;
         let pinned = match device {
-            Device::Cuda(index) if pinned::serves(&signature) => cuda::pinned(&engine, index),
+            Device::Cuda(index) if pinned::serves(&session.model.signature) => cuda::pinned(&engine, index),
             _ => None,
         };
-        let names = Names::new(&engine).map_err(text)?;
-        Ok(Session { engine, names, signature: Arc::new(signature), pinned })
+        Ok(Session { pinned: pinned.map(|pinned| (engine, pinned)), ..session })
+    }
+
+    fn new(engine: &OrtSession) -> Result<Session, String> {
+        let inputs = engine.inputs().iter().map(|input| value::spec("input", input.name(), input.dtype()));
+        let defaults = engine.overridable_initializers();
+        // What the model has a value for need not be given.
+        let optional = defaults.iter().map(|input| {
+            let spec = value::spec("input", input.name(), input.dtype())?;
+            Ok(TensorSpec { optional: true, ..spec })
+        });
+        let outputs =
+            engine.outputs().iter().map(|output| value::spec("output", output.name(), output.dtype()));
+        let signature = Signature {
+            inputs: inputs.chain(optional).collect::<Result<_, _>>()?,
+            outputs: outputs.collect::<Result<_, _>>()?,
+        };
+        let names = Names::new(&signature).map_err(text)?;
+        let model = Model { engine: engine.inner(), names, signature: Arc::new(signature) };
+        Ok(Session { model: Arc::new(model), pinned: None })
+    }
+
+    /// Another session of the same copy, for a run at the same time; for a model on the CPU.
+    pub fn sharing(&self) -> Session {
+        Session { model: Arc::clone(&self.model), pinned: None }
     }
 }
 
 impl engine::Session for Session {
     fn signature(&self) -> &Arc<Signature> {
-        &self.signature
+        &self.model.signature
     }
 
     fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
-        engine::check_count(&self.signature, inputs)?;
-        if let Some(pinned) = &mut self.pinned {
-            return pinned.run(&mut self.engine, &self.signature, inputs);
+        let Model { engine, names, signature } = &*self.model;
+        engine::check_count(signature, inputs)?;
+        if let Some((engine, pinned)) = &mut self.pinned {
+            return pinned.run(engine, signature, inputs);
         }
-        let session = self.engine.inner();
+        let given = signature.places(inputs).map_err(ModelError::Input)?;
         let values = inputs.iter().map(value::input).collect::<Result<Vec<_>, _>>()?;
-        let outputs = self.names.run(&mut self.engine, &values).map_err(run_failed)?;
+        let outputs = names.run(engine, given.as_deref(), &values).map_err(run_failed)?;
         outputs
             .into_iter()
-            .zip(&self.signature.outputs)
-            .map(|(output, spec)| {
-                let same =
-                    self.signature.inputs.iter().zip(inputs).find(|(input, _)| input.name == spec.name);
-                if let Some((_, input)) = same {
-                    return Ok(Tensor { name: Arc::clone(&spec.name), ..input.clone() });
-                }
-                value::in_place(output, spec, Arc::clone(&session))
+            .zip(&signature.outputs)
+            .map(|(output, spec)| match inputs.iter().find(|input| input.name == spec.name) {
+                Some(input) => Ok(input.clone()),
+                None => value::in_place(output, spec, Arc::clone(engine)),
             })
             .collect()
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use ort::session::SharedSessionInner;
-use ort::value::{Outlet, TensorElementType, ValueType};
+use ort::value::{TensorElementType, ValueType};
 
 use super::api::{Output, Value};
 use crate::model::ModelError;
@@ -22,13 +22,12 @@ use crate::tensor::{BytesElements, Datatype, Extent, Tensor, TensorSpec, push_by
 compile_error!("tensors reach ONNX Runtime without conversion, which needs a little-endian machine");
 
 /// What the engine says about one input or output. `kind` is for the message.
-pub fn spec(kind: &str, outlet: &Outlet) -> Result<TensorSpec, String> {
-    let name = outlet.name();
-    let ValueType::Tensor { ty, shape, dimension_symbols } = outlet.dtype() else {
+pub fn spec(kind: &str, name: &str, value: &ValueType) -> Result<TensorSpec, String> {
+    let ValueType::Tensor { ty, shape, dimension_symbols } = value else {
         return Err(format!(
             "{kind} `{name}` is a {}, not a tensor; only tensors can be served (scikit-learn: convert with \
              `options={{'zipmap': False}}`)",
-            outlet.dtype()
+            value
         ));
     };
     let Some(datatype) = datatype(*ty) else {
@@ -44,7 +43,7 @@ pub fn spec(kind: &str, outlet: &Outlet) -> Result<TensorSpec, String> {
                 .map_or(Extent::Free(symbol.map(|symbol| symbol.as_str().into())), Extent::Fixed)
         })
         .collect();
-    Ok(TensorSpec { name: name.into(), datatype, shape })
+    Ok(TensorSpec { name: name.into(), datatype, shape, optional: false })
 }
 
 fn datatype(element: TensorElementType) -> Option<Datatype> {

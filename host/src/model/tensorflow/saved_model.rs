@@ -204,6 +204,7 @@ fn tensor(name: &str, info: &TensorInfo) -> Result<(TensorSpec, Port), String> {
         name: name.into(),
         datatype,
         shape: shape.dim.iter().map(|dim| extent(dim.size)).collect(),
+        optional: false,
     };
     Ok((spec, Port { operation, index, scalar: !shape.unknown_rank && shape.dim.is_empty() }))
 }

@@ -6,7 +6,7 @@ use crate::tensor::{BytesElements, Datatype, Extent, Signature, Tensor, TensorSp
 
 fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
     let extent = |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);
-    TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect() }
+    TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), optional: false }
 }
 
 fn iris() -> Signature {

@@ -40,6 +40,7 @@ pub(super) fn config(metadata: Metadata) -> pb::ModelConfig {
         name: tensor.name,
         data_type: data_type(tensor.datatype).into(),
         dims: dims(tensor.shape),
+        optional: tensor.optional,
     };
     let output = |tensor: TensorMetadata| pb::ModelOutput {
         name: tensor.name,

@@ -57,7 +57,8 @@ fn refusal(target: &Target, headers: &HeaderMap) -> Option<Response> {
     Some(error::respond(error, &call::request_id(headers), &target.served, name, Instant::now()))
 }
 
-/// `{"input": {"shape": ["N", 4], "type": "float32"}}`; a free extent without a name is -1.
+/// `{"input": {"shape": ["N", 4], "type": "float32"}}`; a free extent without a name is -1, an input that
+/// may be left out has `"optional": true`.
 fn specs(specs: Option<&[TensorSpec]>) -> Value {
     let describe = |spec: &TensorSpec| {
         let shape: Vec<Value> = spec
@@ -69,7 +70,11 @@ fn specs(specs: Option<&[TensorSpec]>) -> Value {
                 Extent::Free(None) => json!(-1),
             })
             .collect();
-        (spec.name.to_string(), json!({ "shape": shape, "type": spec.datatype.numpy_name() }))
+        let mut described = json!({ "shape": shape, "type": spec.datatype.numpy_name() });
+        if let (true, Some(described)) = (spec.optional, described.as_object_mut()) {
+            described.insert("optional".to_owned(), true.into());
+        }
+        (spec.name.to_string(), described)
     };
     Value::Object(specs.unwrap_or_default().iter().map(describe).collect::<Map<_, _>>())
 }

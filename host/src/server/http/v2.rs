@@ -218,7 +218,7 @@ pub fn fuzz(header_length: Option<usize>, body: &bytes::Bytes) -> Option<crate::
     let mut headers = axum::http::HeaderMap::new();
     headers.extend(header_length.map(|length| (request::HEADER_LENGTH, length.into())));
     let shape = vec![Extent::Free(None), Extent::Fixed(2)];
-    let input = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, shape };
+    let input = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, shape, optional: false };
     let signature = Signature { inputs: vec![input], outputs: Vec::new() };
     request::read(&headers, body, || Arc::new(signature)).ok().map(|(input, _)| input)
 }

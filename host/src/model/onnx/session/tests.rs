@@ -25,16 +25,22 @@ fn load(name: &str) -> Result<Session, String> {
 
 /// The session as it would be on a GPU, its values bound; but in the CPU's memory.
 fn load_bound(name: &str) -> Session {
-    let mut session = load(name).unwrap();
+    let environment = library::load(None).unwrap_or_else(|error| panic!("{error}"));
+    let engine = OrtSession::builder(&environment).unwrap().commit_from_file(model(name)).unwrap();
+    let session = Session::new(&engine).unwrap();
     assert!(pinned::serves(session.signature()));
     let location =
         MemoryInfo::new(AllocationDevice::CPU, 0, AllocatorType::Device, MemoryType::CPUOutput).unwrap();
-    session.pinned = Some(Pinned::new(&session.engine, location).unwrap());
-    session
+    let pinned = Pinned::new(&engine, location).unwrap();
+    Session { pinned: Some((engine, pinned)), ..session }
 }
 
 fn tensor(name: &str, datatype: Datatype, shape: &[u64], data: impl Into<Bytes>) -> Tensor {
     Tensor::new(name.into(), datatype, shape.to_vec(), data.into()).unwrap()
+}
+
+fn numbers(values: &[f32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
 #[test]
@@ -105,6 +111,41 @@ fn iris(x: [f64; 4]) -> [f64; 3] {
     }
     let e = e.map(f64::exp);
     e.map(|value| value / e.iter().sum::<f64>())
+}
+
+#[test]
+fn sessions_of_one_copy_run_at_the_same_time() {
+    let first = load("iris_dyn").unwrap();
+    let sessions = [first.sharing(), first.sharing(), first.sharing(), first];
+    std::thread::scope(|scope| {
+        for session in sessions {
+            scope.spawn(move || iris_agrees(session));
+        }
+    });
+}
+
+#[test]
+fn what_has_a_default_may_be_left_out() {
+    let session = load("defaults").unwrap();
+    let names: Vec<_> =
+        session.signature().inputs.iter().map(|input| (&*input.name, input.optional)).collect();
+    assert_eq!(names, [("x", false), ("scale", true), ("offset", true)]);
+    let x = || tensor("x", Datatype::Fp32, &[1, 2], numbers(&[1.0, 2.0]));
+    let scale = || tensor("scale", Datatype::Fp32, &[1], numbers(&[3.0]));
+    let offset = || tensor("offset", Datatype::Fp32, &[2], numbers(&[1.0, 1.0]));
+    for mut session in [session, load_bound("defaults")] {
+        for (inputs, expected) in [
+            (vec![x()], [2.0, 14.0]),
+            (vec![x(), offset()], [3.0, 5.0]),
+            (vec![x(), scale(), offset()], [4.0, 7.0]),
+            // What an earlier run was given is not kept.
+            (vec![x()], [2.0, 14.0]),
+        ] {
+            let outputs = session.run(&inputs).unwrap();
+            assert_eq!(*outputs[0].data, *numbers(&expected), "{inputs:?}");
+        }
+        assert!(session.run(&[]).is_err());
+    }
 }
 
 #[test]

@@ -190,7 +190,7 @@ fn request(takes: &Takes<'_>) -> Value {
         Takes::Declared(schema) => {
             (schema.signature().inputs, schema.inputs.iter().filter(|input| input.required).count())
         }
-        Takes::Model(signature) => (signature.inputs.clone(), signature.inputs.len()),
+        Takes::Model(signature) => (signature.inputs.clone(), signature.required().len()),
         Takes::Anything => (Vec::new(), 0),
     };
     let any = || tensor(&text(), &json!({ "enum": Datatype::ALL.map(Datatype::name) }), &json!({}));
@@ -226,7 +226,8 @@ fn request(takes: &Takes<'_>) -> Value {
     let mut json: Map<String, Value> = [("schema".to_owned(), schema)].into_iter().collect();
     let example = match takes {
         Takes::Declared(schema) => declared_example(schema),
-        Takes::Model(_) | Takes::Anything => example(&specs),
+        Takes::Model(signature) => example(signature.required()),
+        Takes::Anything => None,
     };
     json.extend(example.map(|example| ("example".to_owned(), example)));
     let description = "Tensors, each with as many elements as its shape says. With the binary tensor data extension the body is \
@@ -337,8 +338,12 @@ mod tests {
 
     fn signature(inputs: &[&str]) -> Signature {
         let shape = vec![Extent::Free(None), Extent::Fixed(4)];
-        let spec =
-            |name: &&str| TensorSpec { name: (*name).into(), datatype: Datatype::Fp32, shape: shape.clone() };
+        let spec = |name: &&str| TensorSpec {
+            name: (*name).into(),
+            datatype: Datatype::Fp32,
+            shape: shape.clone(),
+            optional: false,
+        };
         Signature { inputs: inputs.iter().map(spec).collect(), outputs: Vec::new() }
     }
 

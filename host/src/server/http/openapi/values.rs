@@ -48,9 +48,10 @@ pub(super) fn body(signature: &Signature) -> Value {
     let inputs = &signature.inputs;
     let properties: Map<String, Value> =
         inputs.iter().map(|spec| (spec.name.to_string(), input(spec))).collect();
-    let names: Vec<&str> = inputs.iter().map(|spec| &*spec.name).collect();
+    let names: Vec<&str> = signature.required().iter().map(|spec| &*spec.name).collect();
     let object = json!({ "type": "object", "properties": properties, "required": names });
-    match inputs.as_slice() {
+    match signature.required() {
+        [] if !inputs.is_empty() => object,
         // Nothing is read of it.
         [] => json!({}),
         [only] => json!({ "anyOf": [input(only), object] }),
@@ -60,10 +61,10 @@ pub(super) fn body(signature: &Signature) -> Value {
 
 /// A body that the model takes, made of zeros; `None` if it would be too long to be shown.
 pub(super) fn example(signature: &Signature) -> Option<Value> {
-    let inputs = &signature.inputs;
+    let inputs = signature.required();
     let zeros: Option<Vec<Value>> = inputs.iter().map(zeros).collect();
     let mut zeros = zeros?.into_iter();
-    match inputs.as_slice() {
+    match inputs {
         [_] => zeros.next(),
         _ => Some(inputs.iter().map(|spec| spec.name.to_string()).zip(zeros).collect::<Map<_, _>>().into()),
     }
@@ -215,7 +216,7 @@ mod tests {
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
             |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);
-        TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect() }
+        TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), optional: false }
     }
 
     fn signature(inputs: Vec<TensorSpec>) -> Signature {

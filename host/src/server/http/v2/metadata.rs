@@ -79,7 +79,12 @@ fn configuration(model: &Metadata) -> Value {
     let tensors = |tensors: &[TensorMetadata]| -> Vec<Value> {
         let tensor = |tensor: &TensorMetadata| {
             let dims = tensor.shape.get(usize::from(batched)..).unwrap_or_default();
-            json!({ "name": tensor.name, "data_type": data_type(tensor.datatype), "dims": dims })
+            let mut described =
+                json!({ "name": tensor.name, "data_type": data_type(tensor.datatype), "dims": dims });
+            if let (true, Some(described)) = (tensor.optional, described.as_object_mut()) {
+                described.insert("optional".to_owned(), true.into());
+            }
+            described
         };
         tensors.iter().map(tensor).collect()
     };

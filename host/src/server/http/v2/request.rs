@@ -260,8 +260,8 @@ fn wanted(output: Output<'_>, binary: bool) -> Result<WantedOutput, String> {
 
 /// A body without JSON: all of it is the data of the model's only input, BYTES as one element without its length.
 fn raw(signature: &Signature, body: &Bytes) -> Result<Tensor, String> {
-    let [spec] = signature.inputs.as_slice() else {
-        let inputs = signature.inputs.len();
+    let [spec] = signature.required() else {
+        let inputs = signature.required().len();
         return Err(format!("a body without JSON is for models of one input, and this one has {inputs}"));
     };
     let about = |problem: String| format!("input `{}`: {problem}", spec.name);

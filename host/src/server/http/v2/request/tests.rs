@@ -249,6 +249,7 @@ fn a_body_without_json_is_the_only_input() {
         name: name.into(),
         datatype,
         shape: shape.iter().map(|e| u64::try_from(*e).map_or(Extent::Free(None), Extent::Fixed)).collect(),
+        optional: false,
     };
     let check = |specs: &[TensorSpec], body: &[u8], expected: Result<&str, &str>| {
         let found = shown(&["0"], body, specs).map(|(tensors, wanted)| {
