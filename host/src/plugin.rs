@@ -26,6 +26,7 @@ mod output;
 mod outside;
 mod project;
 mod snapshot;
+mod source;
 mod state;
 pub mod tape;
 mod turns;
@@ -35,13 +36,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wasmtime::component::{Component, InstancePre};
+use wasmtime::component::InstancePre;
 
 use self::deadline::{Pace, Scheduler};
 use self::exports::Indices;
 use self::idle::Idle;
 use self::instance::{Instance, StartError};
 use self::project::ProjectView;
+use self::source::{Source, blocking, compile};
 use self::state::State;
 use self::tape::Tape;
 use crate::error::RequestError;
@@ -278,24 +280,6 @@ struct Shared {
     init_in_each: bool,
 }
 
-impl Shared {
-    /// The same for another form of the component.
-    fn with(&self, pre: InstancePre<State>, exports: Indices) -> Shared {
-        let (facts, project) = (self.facts.clone(), self.project.clone());
-        let (scheduler, handles) = (self.scheduler.clone(), self.handles);
-        Shared {
-            pre,
-            exports,
-            facts,
-            project,
-            pace: Pace::default(),
-            scheduler,
-            handles,
-            init_in_each: false,
-        }
-    }
-}
-
 /// One loaded version of a handler.
 pub struct Plugin {
     shared: Arc<Shared>,
@@ -322,11 +306,14 @@ impl Plugin {
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
     pub async fn load(sandbox: &Sandbox, binary: Binary, facts: Facts) -> Result<Plugin, LoadError> {
-        let (engine, component) = (sandbox.clone(), binary.clone());
         let (digest, schema) = (binary.digest().clone(), facts.schema.clone());
-        let prepared = tokio::task::spawn_blocking(move || prepare(&engine, &component, facts));
-        let shared = prepared.await.map_err(|error| LoadError::Start(error.to_string()))??;
-        let shared = init::prepare(sandbox, &binary, shared).await?;
+        let sandbox = sandbox.clone();
+        let source = blocking(move || Source::new(sandbox, binary, facts)).await?;
+        let shared = match exports::has_init(source.binary.bytes()) {
+            true => init::prepare(source).await?,
+            false => source.original().await?,
+        };
+        let shared = Arc::new(shared);
         let (idle, retired) = (Idle::new(), AtomicBool::new(false));
         let mut plugin = Plugin { shared, idle, retired, digest, schema };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
@@ -452,32 +439,5 @@ impl Plugin {
     }
 }
 
-/// Compiles a component, or takes it from the cache. Other kinds of file are told apart first: the compiler's own words
-/// for them help nobody.
-fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Component, LoadError> {
-    const MAGIC: &[u8] = b"\0asm";
-    const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
-    match binary.bytes().strip_prefix(MAGIC) {
-        None => Err(LoadError::NotWasm),
-        Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
-        Some(_) => sandbox.component(binary).map_err(|error| LoadError::Compile(format!("{error:#}"))),
-    }
-}
-
-/// Everything that needs no guest code to run.
-fn prepare(sandbox: &Sandbox, binary: &Binary, facts: Facts) -> Result<Arc<Shared>, LoadError> {
-    let component = compile(sandbox, binary)?;
-    let pre = grants::check(&component, &sandbox.linkers, facts.network)?;
-    let exports = Indices::find(&component, &pre)?;
-    if !exports.stages().any() {
-        return Err(LoadError::NoHandler);
-    }
-    let project = facts
-        .project
-        .as_deref()
-        .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
-        .transpose()?
-        .map(Arc::new);
-    let (pace, scheduler, handles) = (Pace::default(), sandbox.scheduler.clone(), sandbox.handles);
-    Ok(Arc::new(Shared { pre, exports, facts, project, pace, scheduler, handles, init_in_each: false }))
-}
+#[cfg(test)]
+mod tests;

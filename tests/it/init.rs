@@ -1,9 +1,11 @@
 //! `init`: run once for a generation, its memory copied into every instance, and what happens where it cannot be.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use e2e::load::alone;
-use e2e::{Host, assembled_with, component, version, wait_until};
+use e2e::{Host, assembled_with, component, replace, version, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -65,7 +67,7 @@ fn init_runs_once_and_every_instance_has_what_it_left() {
     for isolation in ISOLATIONS {
         let table = format!("table:{BYTES}");
         let steps = ["print:begins", &table, "read:/mnt/project/a.txt", "env:A", "random", "begin:ends"];
-        let it = Prepared::serve(&steps, &["--isolation", isolation, "--env", "A=1"]);
+        let it = Prepared::serve(&steps, &["--isolation", isolation, "--env", "A=1", "--cache-dir", "none"]);
         assert!(it.has_snapshot());
         let mut random = None;
         for n in 1..=4 {
@@ -169,24 +171,92 @@ fn a_failing_init_refuses_the_handler() {
     }
 }
 
-/// What `init` read of the environment is part of the copy, and stays in memory.
+/// What `init` read of the environment is part of the copy: on the disk it can be read only with the variables.
 #[test]
-fn granted_variables_are_not_written_to_the_disk() {
-    for (granted, kept) in [(&[][..], 3), (&["--env", "TOKEN=granted-to-it"], 2)] {
+fn granted_variables_are_not_readable_on_the_disk() {
+    for granted in [&[][..], &["--env", "TOKEN=granted-to-it"]] {
         let cache = tempfile::tempdir().unwrap();
         let folder = cache.path().join("cache");
         let steps: &[&str] = if granted.is_empty() { &["table:9"] } else { &["table:9", "env:TOKEN"] };
         let it = Prepared::serve(steps, &[granted, &["--cache-dir", folder.to_str().unwrap()]].concat());
         assert!(it.has_snapshot());
         assert_eq!(it.call("")["table"][0], 9);
-        // The component, the one that can be read, and, if nothing is in it that should not be, the copy.
-        let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
-        let entries: Vec<_> = files.filter(|file| file.extension().is_some_and(|it| it == "code")).collect();
-        assert_eq!(entries.len(), kept, "{granted:?}");
+        // The form that can be read, and the copy.
+        let entries = entries(&folder);
+        assert_eq!(entries.len(), 2, "{granted:?}");
+        let mapped = entries.iter().filter(|entry| fs::read(entry).unwrap().starts_with(b"\x7fELF")).count();
+        assert_eq!(mapped, if granted.is_empty() { 2 } else { 1 }, "{granted:?}");
         for entry in entries {
             let code = fs::read(entry).unwrap();
             assert!(!code.windows(13).any(|window| window == b"granted-to-it"));
         }
+    }
+}
+
+fn entries(cache: &Path) -> BTreeSet<PathBuf> {
+    let files = fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.extension().is_some_and(|it| it == "code")).collect()
+}
+
+/// What `init` left serves every later start that gives it the same. One that gives it something else runs it again, and compiles
+/// only what it left.
+#[test]
+fn a_second_start_compiles_nothing_and_runs_no_init() {
+    const KEPT: &str = "compiled component kept";
+    for granted in [&[][..], &["--env", "TOKEN=granted-to-it"]] {
+        let (cache, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = cache.path().join("cache");
+        let start = |steps: &[&str], more: &[&str]| {
+            let cache = ["--cache-dir", folder.to_str().unwrap(), "--log-level", "info,host::plugin=debug"];
+            let host = Host::serve(&arguments(steps, &project, &[&cache, granted, more].concat()));
+            logged(host)
+        };
+        let steps = ["print:begins", "random", "read:/mnt/project/a.txt"];
+        let answer = |host: &Host| host.request("POST", "/prepared", &[], b"").json()["found"].clone();
+        let kept = |host: &Host| host.log().matches(KEPT).count();
+        let first = start(&steps, &[]);
+        assert_eq!(kept(&first), 2, "{granted:?}: {}", first.log());
+        let (made, found) = (entries(&folder), answer(&first));
+        for _ in 0..2 {
+            let again = start(&steps, &[]);
+            let log = again.log();
+            assert_eq!(answer(&again), found, "{granted:?}: what was drawn then");
+            assert!(kept(&again) == 0 && !log.contains("begins") && !log.contains("WARN"), "{log}");
+            assert_eq!(
+                log.matches("taken from the cache").count(),
+                1,
+                "{granted:?}: the copy, nothing else: {log}"
+            );
+            assert_eq!(entries(&folder), made, "{granted:?}");
+        }
+        fs::write(project.path().join("b.txt"), "beta").unwrap();
+        for (steps, more) in [(&steps, &[][..]), (&["random"; 3], &[]), (&steps, &["--env", "B=1"])] {
+            let other = start(steps, more);
+            assert_eq!(kept(&other), 1, "{granted:?} {steps:?} {more:?}: {}", other.log());
+            assert_ne!(answer(&other)[0], found[0]);
+        }
+    }
+}
+
+/// An entry that was changed is not used, whether it can be read or not.
+#[test]
+fn a_changed_copy_is_made_anew() {
+    for granted in [&[][..], &["--env", "TOKEN=granted-to-it"]] {
+        let cache = tempfile::tempdir().unwrap();
+        let folder = cache.path().join("cache");
+        let more = [granted, &["--cache-dir", folder.to_str().unwrap()]].concat();
+        drop(Prepared::serve(&["print:begins"], &more));
+        for entry in entries(&folder) {
+            let mut code = fs::read(&entry).unwrap();
+            let middle = code.len() / 2;
+            code[middle] ^= 0x80;
+            replace(&entry, &code);
+        }
+        let it = Prepared::serve(&["print:begins"], &more);
+        assert_eq!(it.printed("begins"), 1, "{granted:?}: {}", it.host.log());
+        assert_eq!(it.host.log().matches("cannot use an entry").count(), 2, "{granted:?}");
+        drop(it);
+        assert_eq!(Prepared::serve(&["print:begins"], &more).printed("begins"), 0, "{granted:?}");
     }
 }
 

@@ -1,14 +1,18 @@
 //! Compiled components, kept for the next start and shared by all processes of one user.
 //!
-//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles. In: a [`Binary`]. Out: the component,
-//! compiled: from the cache's folder if it is there, else by the compiler, and kept.
+//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles, [`super::init`] before it runs `init`. In: what
+//! the code is made of, an [`Entry`]. Out: the component, compiled: from the cache's folder if it is there, else by the compiler,
+//! and kept.
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
-//! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal.
+//! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may hold
+//! variables of an endpoint, the same encrypted, see `lock`.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
 //! engine; a folder or a key that others can get at is refused at start; whatever else is wrong with an entry when it is loaded costs a
 //! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
 //! at all; they are replaced and removed, and never written to. From then on a loaded entry is as any shared library: see `steady`.
 
+mod entry;
+mod lock;
 mod steady;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -23,8 +27,10 @@ use wasmtime::component::Component;
 
 use super::Binary;
 
+pub(super) use self::entry::Entry;
+
 /// Goes into the names of entries; another number for another layout.
-const FORMAT: &[u8; 8] = b"mhcode02";
+const FORMAT: &[u8; 8] = b"mhcode03";
 /// Bytes of the seal.
 const SEAL: usize = blake3::OUT_LEN;
 /// The file that holds the key of the seals.
@@ -79,29 +85,46 @@ impl Cache {
     /// # Errors
     /// The compiler's; none of the cache's own.
     pub(super) fn component(&self, engine: &Engine, binary: &Binary) -> wasmtime::Result<Component> {
-        let id = self.id(binary);
-        match self.read(engine, &id) {
-            Ok(Some(component)) => {
-                tracing::debug!(entry = %id.to_hex(), "compiled component taken from the cache");
-                return Ok(component);
-            }
-            Ok(None) => {}
-            Err(error) => tracing::warn!(entry = %self.path(&id).display(),
-                "cannot use an entry of the compile cache, which is made anew: {error:#}"),
+        let entry = Entry::of(binary);
+        if let Some(component) = self.find(engine, &entry) {
+            return Ok(component);
         }
         let component = Component::from_binary(engine, binary.bytes())?;
-        match self.write(&id, &component) {
+        self.keep(&entry, &component);
+        Ok(component)
+    }
+
+    /// The component that was kept as `entry`, if it is there and can be used.
+    pub(super) fn find(&self, engine: &Engine, entry: &Entry) -> Option<Component> {
+        let id = self.id(entry);
+        match self.read(engine, entry, &id) {
+            Ok(found) => {
+                let component = found?;
+                tracing::debug!(entry = %id.to_hex(), "compiled component taken from the cache");
+                Some(component)
+            }
+            Err(error) => {
+                tracing::warn!(entry = %self.path(&id).display(),
+                    "cannot use an entry of the compile cache, which is made anew: {error:#}");
+                None
+            }
+        }
+    }
+
+    /// Keeps a component as `entry`. Where that fails it is compiled again next time.
+    pub(super) fn keep(&self, entry: &Entry, component: &Component) {
+        let id = self.id(entry);
+        match self.write(entry, &id, component) {
             Ok(()) => tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache"),
             Err(error) => tracing::warn!(folder = %self.folder.display(),
                 "cannot keep a compiled component: {error:#}"),
         }
-        Ok(component)
     }
 
-    /// What names a component's machine code.
-    fn id(&self, binary: &Binary) -> blake3::Hash {
+    /// What names an entry's machine code.
+    fn id(&self, entry: &Entry) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
-        hasher.update(FORMAT).update(self.engine.as_bytes()).update(binary.digest().as_bytes()).finalize()
+        hasher.update(FORMAT).update(self.engine.as_bytes()).update(entry.name.as_bytes()).finalize()
     }
 
     fn path(&self, id: &blake3::Hash) -> PathBuf {
@@ -120,43 +143,53 @@ impl Cache {
         hasher
     }
 
-    /// The entry called `id`; `None` if there is none.
-    fn read(&self, engine: &Engine, id: &blake3::Hash) -> wasmtime::Result<Option<Component>> {
-        let entry = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(self.path(id)) {
+    /// The component kept as `entry`, which is called `id`; `None` if there is none.
+    fn read(&self, engine: &Engine, entry: &Entry, id: &blake3::Hash) -> wasmtime::Result<Option<Component>> {
+        let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(self.path(id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            entry => entry?,
+            file => file?,
         };
-        let mapped = steady::is_steady(&entry)?.then(|| self.load(engine, id, &entry));
-        let component = match mapped {
-            Some(Ok(component)) => component,
-            // Or nothing may be run that lies there: a mount or a profile forbids it.
-            Some(Err(_)) | None => self.load(engine, id, &steady::copy(&entry)?)?,
+        let component = match &entry.lock {
+            Some(lock) => {
+                let mut contents = self.contents(&file)?;
+                let Some(code) = lock.open(&self.key, id, &mut contents) else {
+                    wasmtime::bail!(CHANGED);
+                };
+                map(engine, &steady::file_of(code)?)?
+            }
+            None => match steady::is_steady(&file)?.then(|| self.load(engine, id, &file)) {
+                Some(Ok(component)) => component,
+                // Or nothing may be run that lies there: a mount or a profile forbids it.
+                Some(Err(_)) | None => self.load(engine, id, &steady::copy(&file)?)?,
+            },
         };
         let now = SystemTime::now();
-        let used = entry.metadata()?.modified()?;
+        let used = file.metadata()?.modified()?;
         if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
             // Where nothing can be written, what goes first is what was written first.
-            let _ = entry.set_modified(now);
+            let _ = file.set_modified(now);
         }
         Ok(Some(component))
+    }
+
+    /// All that is in an entry's file, which is no longer than entries may be.
+    fn contents(&self, mut file: &File) -> wasmtime::Result<Vec<u8>> {
+        let length = file.metadata()?.len();
+        if length > self.limit {
+            wasmtime::bail!("it has {length} bytes, and the cache may have {}", self.limit);
+        }
+        let mut contents = vec![0; usize::try_from(length)?];
+        file.read_exact(&mut contents)?;
+        Ok(contents)
     }
 
     /// Maps what is in `file`, if it is an entry of this name.
     fn load(&self, engine: &Engine, id: &blake3::Hash, file: &File) -> wasmtime::Result<Component> {
         if !self.is_sealed(id, file)? {
-            wasmtime::bail!("it is not as this host wrote it");
+            wasmtime::bail!(CHANGED);
         }
-        #[expect(unsafe_code, reason = "machine code that this cache wrote")]
-        // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal is one that only holders of the key can make, and
-        // the key can be read, and the folder written to, by this user alone, who can run what code they like anyway. It must stay so
-        // while it is mapped: `file` is a copy that nobody can write to, or an entry that is never written to, on a disk that gives
-        // back what was hashed. That it is of this version of wasmtime, with these settings and for this processor, its sealed name
-        // says, and wasmtime checks it once more.
-        unsafe {
-            Component::deserialize_file(engine, steady::path_of(file))
-        }
+        map(engine, file)
     }
-
     /// Whether `file` is, to its last byte, what a holder of the key wrote under this name.
     fn is_sealed(&self, id: &blake3::Hash, mut file: &File) -> io::Result<bool> {
         let Some(length) = file.metadata()?.len().checked_sub(SEAL as u64) else { return Ok(false) };
@@ -168,15 +201,18 @@ impl Cache {
         Ok(hasher.finalize() == seal)
     }
 
-    fn write(&self, id: &blake3::Hash, component: &Component) -> wasmtime::Result<()> {
-        let code = component.serialize()?;
-        let length = (code.len() + SEAL) as u64;
+    fn write(&self, entry: &Entry, id: &blake3::Hash, component: &Component) -> wasmtime::Result<()> {
+        let mut contents = component.serialize()?;
+        match &entry.lock {
+            Some(lock) => lock.close(&self.key, id, &mut contents)?,
+            None => contents.extend_from_slice(self.seal(id, &contents).as_bytes()),
+        }
+        let length = contents.len() as u64;
         if length > self.limit {
             wasmtime::bail!("it has {length} bytes, and the cache may have {}", self.limit);
         }
         let mut file = self::new_file(&self.folder)?;
-        file.write_all(&code)?;
-        file.write_all(self.seal(id, &code).as_bytes())?;
+        file.write_all(&contents)?;
         // What is mapped is read again when memory is short: it has to be on the disk by then. What a power cut leaves of an entry has
         // the wrong seal.
         file.as_file().sync_data()?;
@@ -225,6 +261,22 @@ impl Cache {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let entries = entries.flatten().filter(|entry| wanted(&entry.file_name().to_string_lossy()));
         entries.map(|entry| entry.path()).collect()
+    }
+}
+
+/// What is wrong with an entry that nobody who holds the key has written.
+const CHANGED: &str = "it is not as this host wrote it";
+
+/// Maps the machine code in a file, which is to be this cache's.
+fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
+    #[expect(unsafe_code, reason = "machine code that this cache wrote")]
+    // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal, or its lock, is one that only holders of the key can
+    // make, and the key can be read, and the folder written to, by this user alone, who can run what code they like anyway. It must
+    // stay so while it is mapped: `file` is a copy that nobody can write to, or an entry that is never written to, on a disk that
+    // gives back what was hashed. That it is of this version of wasmtime, with these settings and for this processor, its name says,
+    // which is sealed in, and wasmtime checks it once more.
+    unsafe {
+        Component::deserialize_file(engine, steady::path_of(file))
     }
 }
 

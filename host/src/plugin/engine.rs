@@ -13,7 +13,7 @@ use wasmtime::{
     Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
-use super::cache::{Cache, CacheError};
+use super::cache::{Cache, CacheError, Entry};
 use super::grants::Linkers;
 use super::{Binary, Config, deadline, project};
 
@@ -88,6 +88,18 @@ impl Sandbox {
         match &self.cache {
             Some(cache) => cache.component(&self.engine, binary),
             None => Component::from_binary(&self.engine, binary.bytes()),
+        }
+    }
+
+    /// The component that was [kept](Sandbox::keep) as `entry`, compiled, if there is one.
+    pub(super) fn find(&self, entry: &Entry) -> Option<Component> {
+        self.cache.as_ref()?.find(&self.engine, entry)
+    }
+
+    /// Keeps a compiled component for those who come to make the same.
+    pub(super) fn keep(&self, entry: &Entry, component: &Component) {
+        if let Some(cache) = &self.cache {
+            cache.keep(entry, component);
         }
     }
 }

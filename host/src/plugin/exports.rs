@@ -3,6 +3,7 @@
 //! Place in the flow: found once when a component is loaded ([`Indices`]), bound for every instance ([`Exports`]).
 //! Invariant: what a component exports has the contract's types, or it is not loaded.
 
+use wasmparser::{Parser, Payload};
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre};
 
@@ -55,6 +56,24 @@ impl Stages {
             post_tensors: has(POST_INFERENCE_TENSORS),
         }
     }
+}
+
+/// Whether a component exports `init`, as far as it can be read: found without compiling it.
+pub(super) fn has_init(bytes: &[u8]) -> bool {
+    let mut depth = 0_usize;
+    for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
+        match payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentExportSection(exports)
+                if depth == 0 && exports.clone().into_iter().flatten().any(|it| it.name.name == INIT) =>
+            {
+                return true;
+            }
+            _ => {}
+        }
+    }
+    false
 }
 
 macro_rules! exports {
@@ -116,11 +135,6 @@ exports! {
 }
 
 impl Indices {
-    /// Whether there is something to do before the first request.
-    pub(super) fn has_init(&self) -> bool {
-        self.init.is_some()
-    }
-
     /// The stages among them.
     pub(super) fn stages(&self) -> Stages {
         Stages {

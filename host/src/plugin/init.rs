@@ -2,12 +2,11 @@
 //!
 //! Place in the flow: [`super::Plugin::load`] → here → `snapshot.rs`. In: a component that exports `init`. Out: what its instances are
 //! made from: a component whose memory is as `init` left it, or, where that cannot be had, the component itself, whose every
-//! instance then runs `init` before its first request.
+//! instance then runs `init` before its first request. Only in that case is the component compiled as it is.
 //! Invariants: a handler whose `init` fails never becomes current; no instance serves a request before `init` has succeeded for it;
 //! a component without `init` passes through none of this.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::runtime::Handle;
@@ -17,44 +16,46 @@ use super::fault;
 use super::instance::{Instance, StartError};
 use super::snapshot::{self, NoSnapshot};
 use super::state;
-use super::{Binary, Facts, LoadError, Sandbox, Shared};
+use super::{Facts, LoadError, Shared, Source};
 use crate::error::Stage;
 use crate::text;
 
-/// Runs `init`, if the handler has one, and gives what its instances are made from.
+/// Gives what the instances of a component with `init` are made from: what `init` left when it was given the same before, if that is
+/// in the cache; else `init` runs.
 ///
 /// # Errors
-/// [`LoadError::Init`] if it fails.
-pub(super) async fn prepare(
-    sandbox: &Sandbox,
-    binary: &Binary,
-    shared: Arc<Shared>,
-) -> Result<Arc<Shared>, LoadError> {
-    if !shared.exports.has_init() {
-        return Ok(shared);
-    }
+/// [`LoadError::Init`] if it fails; any other if the component is refused as it is.
+pub(super) async fn prepare(source: Source) -> Result<Shared, LoadError> {
     let started = Instant::now();
-    let (engine, component, original) = (sandbox.clone(), binary.clone(), shared.clone());
+    let endpoint = source.facts.endpoint.clone();
+    let given = source.clone();
     // Guest code and long computations take turns here, so all of it is done on a thread that may be held.
-    let taken = tokio::task::spawn_blocking(move || {
-        Handle::current().block_on(snapshot::take(&engine, &component, &original))
-    });
-    let why = match taken.await {
-        Ok(Ok(prepared)) => {
-            tracing::info!(endpoint = %shared.facts.endpoint, duration_ms = started.elapsed().as_millis(),
-                "`init` has run; instances begin with the memory it left");
-            return Ok(Arc::new(prepared));
+    let prepared = tokio::task::spawn_blocking(move || {
+        let entry = snapshot::entry(&given);
+        match entry.as_ref().and_then(|entry| snapshot::find(&given, entry)) {
+            Some(found) => Ok((found, "`init` was given the same before")),
+            None => {
+                let taken = Handle::current().block_on(snapshot::take(&given, entry.as_ref()));
+                taken.map(|taken| (taken, "`init` has run"))
+            }
         }
-        Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&shared.facts)),
+    });
+    let why = match prepared.await {
+        Ok(Ok((prepared, how))) => {
+            tracing::info!(%endpoint, duration_ms = started.elapsed().as_millis(),
+                "{how}; instances begin with the memory it left");
+            return Ok(prepared);
+        }
+        Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&source.facts)),
         Ok(Err(NoSnapshot::Refused(why))) => why,
         // What rewrites components asserts what it expects of them.
         Err(_) => "the component has an unusual form".to_owned(),
     };
-    tracing::warn!(endpoint = %shared.facts.endpoint,
-        "the memory that `init` leaves cannot be copied, so every instance runs `init`: {}", text::on_one_line(&why));
-    let mut each = shared.with(shared.pre.clone(), shared.exports.clone());
+    let mut each = source.original().await?;
     each.init_in_each = true;
-    Ok(Arc::new(each))
+    tracing::warn!(%endpoint, "the memory that `init` leaves cannot be copied, so every instance runs `init`: {}",
+        text::on_one_line(&why));
+    Ok(each)
 }
 
 impl Instance {

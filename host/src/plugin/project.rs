@@ -92,7 +92,7 @@ impl ProjectView {
         Ok(ProjectView { folder, _lock: lock, digest: OnceLock::new() })
     }
 
-    /// SHA-256 in hex over every file's path and content, in the order of the paths. `None` if the copy cannot be read.
+    /// SHA-256 in hex over every file's path and content and every empty folder, in the order of the paths. `None` if the copy cannot be read.
     pub(super) fn digest(&self) -> Option<&str> {
         self.digest.get_or_init(|| digest(self.folder.path()).ok()).as_deref()
     }
@@ -107,23 +107,33 @@ fn digest(folder: &Path) -> io::Result<String> {
     let mut files = Vec::new();
     let mut pending = vec![folder.to_owned()];
     while let Some(next) = pending.pop() {
-        for entry in fs::read_dir(next)? {
+        let mut is_empty = true;
+        for entry in fs::read_dir(&next)? {
             let entry = entry?;
+            is_empty = false;
             match entry.file_type()?.is_dir() {
                 true => pending.push(entry.path()),
-                false => files.push(entry.path()),
+                false => files.push((entry.path(), true)),
             }
+        }
+        if is_empty && next != folder {
+            files.push((next, false));
         }
     }
     files.sort();
     let mut all = Sha256::new();
-    for path in files {
+    for (path, is_file) in files {
         let name = path.strip_prefix(folder).unwrap_or(&path).as_os_str().as_encoded_bytes();
         let mut content = Sha256::new();
-        io::copy(&mut File::open(&path)?, &mut content)?;
+        // No file's name ends with a slash.
+        let slash: &[u8] = if is_file { b"" } else { b"/" };
+        if is_file {
+            io::copy(&mut File::open(&path)?, &mut content)?;
+        }
         // Digests have one length, names their length before them: no two projects give the same bytes.
-        all.update((name.len() as u64).to_le_bytes());
+        all.update(((name.len() + slash.len()) as u64).to_le_bytes());
         all.update(name);
+        all.update(slash);
         all.update(content.finalize());
     }
     Ok(all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
@@ -314,6 +324,26 @@ mod tests {
         let path = view.path();
         drop(view);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_digest_tells_empty_folders_from_files_and_from_nothing() {
+        let digest_of = |make: fn(&Path)| {
+            let project = tempfile::tempdir().unwrap();
+            fs::write(project.path().join("a"), "x").unwrap();
+            make(&project.path().join("b"));
+            let view = ProjectView::copy(project.path(), &[], 100).unwrap();
+            view.digest().unwrap().to_owned()
+        };
+        let digests = [
+            digest_of(|_| {}),
+            digest_of(|b| fs::create_dir(b).unwrap()),
+            digest_of(|b| fs::create_dir_all(b.join("c")).unwrap()),
+            digest_of(|b| fs::write(b, "").unwrap()),
+            digest_of(|b| fs::write(b, "/").unwrap()),
+        ];
+        assert_eq!(digests.iter().collect::<HashSet<_>>().len(), digests.len());
+        assert_eq!(digest_of(|b| fs::create_dir(b).unwrap()), digests[1]);
     }
 
     #[test]

@@ -2,20 +2,22 @@
 //!
 //! Place in the flow: [`super::init::prepare`] → here, once for each generation. In: a component with `init`. Out: the same
 //! component with other contents of memories and globals, compiled; its instances map that memory and copy what they write to.
+//! It is kept in the compile cache under what `init` was given, so `init` runs once for all generations that give it the same.
 //! How: wasmtime-wizer adds functions that read memories and globals; an instance of that runs `init` and is then read through
 //! them; wizer writes what it read into the component in place of what was there.
 //! Invariants: the instance that is read has the limits of any other; nothing it does makes more of this than a refusal; a
 //! component is never rewritten while its instance holds a handle, for handles are the host's and would not be there again; what
-//! may hold the endpoint's environment variables is not written to the disk.
+//! may hold the endpoint's environment variables is written to the disk encrypted, with a key that they are part of.
 
 use std::sync::Arc;
 
 use wasmtime::component::{Component, Lift, WasmList};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
+use super::cache::Entry;
 use super::instance::{Instance, StartError};
 use super::state;
-use super::{Binary, Indices, LoadError, START_TIMEOUT, Sandbox, Shared, grants};
+use super::{Binary, START_TIMEOUT, Shared, Source};
 
 /// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes while memory is
 /// copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every other byte.
@@ -40,6 +42,20 @@ fn refused(error: wasmtime::Error) -> NoSnapshot {
     NoSnapshot::Refused(format!("{error:#}"))
 }
 
+/// Where the cache has what `init` leaves; `None` if it cannot be said what `init` is given.
+pub(super) fn entry(source: &Source) -> Option<Entry> {
+    let project = match &source.project {
+        Some(project) => Some(project.digest()?),
+        None => None,
+    };
+    Some(Entry::after_init(&source.binary, &source.facts, project))
+}
+
+/// What `init` left when it was given the same before.
+pub(super) fn find(source: &Source, entry: &Entry) -> Option<Shared> {
+    source.shared(&source.sandbox.find(entry)?).ok()
+}
+
 /// Runs `init` and gives what instances that begin where it ended are made from. Takes up to seconds of this thread.
 ///
 /// # Errors
@@ -47,17 +63,14 @@ fn refused(error: wasmtime::Error) -> NoSnapshot {
 ///
 /// # Panics
 /// If wizer meets a component of a form that it does not expect.
-pub(super) async fn take(
-    sandbox: &Sandbox,
-    binary: &Binary,
-    original: &Arc<Shared>,
-) -> Result<Shared, NoSnapshot> {
+pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Shared, NoSnapshot> {
+    let sandbox = &source.sandbox;
     let mut wizer = Wizer::new();
     // Or it takes an export away that has a certain name.
     wizer.keep_init_func(true);
-    let (context, readable) = wizer.instrument_component(binary.bytes()).map_err(refused)?;
+    let (context, readable) = wizer.instrument_component(source.binary.bytes()).map_err(refused)?;
     let readable = sandbox.component(&Binary::new(readable)).map_err(refused)?;
-    let readable = Arc::new(checked(sandbox, &readable, original)?);
+    let readable = Arc::new(checked(source, &readable)?);
     let mut instance = Instance::new(&readable, None, None).await.map_err(NoSnapshot::Init)?;
     instance.init(None).await.map_err(NoSnapshot::Init)?;
     let handles = instance.store.data_mut().handles();
@@ -72,22 +85,17 @@ pub(super) async fn take(
     let written = written.map_err(refused)?;
     // Its place in the pool may be the last one.
     drop(instance);
-    let written = match original.facts.env.is_empty() {
-        true => sandbox.component(&Binary::new(written)),
-        // What is granted by variables is often a secret.
-        false => Component::from_binary(&sandbox.engine, &written),
-    };
-    checked(sandbox, &written.map_err(refused)?, original)
+    let written = Component::from_binary(&sandbox.engine, &written).map_err(refused)?;
+    let prepared = checked(source, &written)?;
+    if let Some(entry) = entry {
+        sandbox.keep(entry, &written);
+    }
+    Ok(prepared)
 }
 
-/// A rewritten component, held against everything that the original was.
-fn checked(sandbox: &Sandbox, component: &Component, original: &Shared) -> Result<Shared, NoSnapshot> {
-    let check = || -> Result<Shared, LoadError> {
-        let pre = grants::check(component, &sandbox.linkers, original.facts.network)?;
-        let exports = Indices::find(component, &pre)?;
-        Ok(original.with(pre, exports))
-    };
-    check().map_err(|error| NoSnapshot::Refused(error.to_string()))
+/// A rewritten component, held against everything that the original is.
+fn checked(source: &Source, component: &Component) -> Result<Shared, NoSnapshot> {
+    source.shared(component).map_err(|error| NoSnapshot::Refused(error.to_string()))
 }
 
 /// Reads an instance through the functions that wizer added to its component.

@@ -43,12 +43,17 @@ pub(super) fn is_local(file: &File) -> io::Result<bool> {
 
 /// A copy of `entry` that nobody can write to.
 pub(super) fn copy(mut entry: &File) -> io::Result<File> {
-    let mut copy = memory_file()?;
     entry.rewind()?;
-    io::copy(&mut entry, &mut copy)?;
-    make_final(&copy)?;
-    copy.rewind()?;
-    Ok(copy)
+    file_of(entry)
+}
+
+/// A file in memory with these contents, that nobody can write to.
+pub(super) fn file_of(mut contents: impl io::Read) -> io::Result<File> {
+    let mut file = memory_file()?;
+    io::copy(&mut contents, &mut file)?;
+    make_final(&file)?;
+    file.rewind()?;
+    Ok(file)
 }
 
 /// Where this process finds a file that it has open.

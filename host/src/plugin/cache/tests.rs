@@ -21,7 +21,15 @@ fn open(folder: &TempDir, limit: u64) -> (Cache, Engine) {
 
 /// Whether the component is in the cache; `Err` if its entry cannot be used.
 fn hit(cache: &Cache, engine: &Engine, binary: &Binary) -> Result<bool, String> {
-    cache.read(engine, &cache.id(binary)).map(|found| found.is_some()).map_err(|error| error.to_string())
+    let entry = Entry::of(binary);
+    cache
+        .read(engine, &entry, &cache.id(&entry))
+        .map(|found| found.is_some())
+        .map_err(|error| error.to_string())
+}
+
+fn id_of(cache: &Cache, binary: &Binary) -> blake3::Hash {
+    cache.id(&Entry::of(binary))
 }
 
 fn names(cache: &Cache) -> Vec<String> {
@@ -68,16 +76,16 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
     for note in [1, 2] {
         cache.component(&engine, &component(note)).unwrap();
     }
-    let path = cache.path(&cache.id(&binary));
+    let path = cache.path(&id_of(&cache, &binary));
     let sound = fs::read(&path).unwrap();
-    let other = fs::read(cache.path(&cache.id(&component(2)))).unwrap();
+    let other = fs::read(cache.path(&id_of(&cache, &component(2)))).unwrap();
     let (stranger, _) = open(&foreign, PLENTY);
     stranger.component(&engine, &binary).unwrap();
-    let sealed_by_a_stranger = fs::read(stranger.path(&stranger.id(&binary))).unwrap();
+    let sealed_by_a_stranger = fs::read(stranger.path(&id_of(&stranger, &binary))).unwrap();
     assert_ne!(sealed_by_a_stranger, sound);
     // Sealed as it should be, and no machine code: `deserialize` has the last word.
     let nonsense = b"no machine code".as_slice();
-    let seal = cache.seal(&cache.id(&binary), nonsense);
+    let seal = cache.seal(&id_of(&cache, &binary), nonsense);
     let nonsense = [nonsense, seal.as_bytes()].concat();
 
     let flipped = |at: usize| {
@@ -127,12 +135,12 @@ fn what_may_change_is_copied_before_it_is_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, engine) = open(&folder, PLENTY);
     cache.component(&engine, &component(1)).unwrap();
-    let id = cache.id(&component(1));
+    let (entry, id) = (Entry::of(&component(1)), id_of(&cache, &component(1)));
     let path = cache.path(&id);
     let is_local = steady::is_local(&File::open(&path).unwrap()).unwrap();
     for (mode, is_mapped) in [(steady::READ_ONLY, is_local), (0o600, false), (0o440, false)] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-        let loaded = cache.read(&engine, &id).unwrap().unwrap();
+        let loaded = cache.read(&engine, &entry, &id).unwrap().unwrap();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         assert_eq!(maps.contains(path.to_str().unwrap()), is_mapped, "{mode:o}");
         drop(loaded);
@@ -168,7 +176,7 @@ fn processes_that_start_together_agree_on_one_key() {
 fn what_was_not_used_for_longest_goes_first() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, engine) = open(&folder, PLENTY);
-    let path = |note| cache.path(&cache.id(&component(note)));
+    let path = |note| cache.path(&id_of(&cache, &component(note)));
     let long_ago = |minutes: u64| SystemTime::now() - Duration::from_secs(60 * minutes);
     for note in 0..4 {
         cache.component(&engine, &component(note)).unwrap();

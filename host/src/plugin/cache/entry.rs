@@ -1,0 +1,78 @@
+//! What an entry of the cache is of.
+//!
+//! Place in the flow: who wants compiled code says here what it is made of; the cache adds the engine it is made for. In: a component,
+//! and for code that begins where `init` ended everything that `init` was given. Out: the entry's name, and the lock if it needs one.
+//! Invariants: entries of the same name hold code that behaves the same; no name and no lock tells what it was made of.
+
+use super::lock::Lock;
+use crate::plugin::{Binary, Facts};
+
+/// What is kept, whatever engine it is compiled for.
+pub(in crate::plugin) struct Entry {
+    pub(super) name: blake3::Hash,
+    /// For code with memory that may hold secrets.
+    pub(super) lock: Option<Lock>,
+}
+
+impl Entry {
+    /// A component as it is.
+    pub(super) fn of(binary: &Binary) -> Entry {
+        Entry { name: blake3::hash(binary.digest().as_bytes()), lock: None }
+    }
+
+    /// A component that begins where its `init` ended: under these facts, with the project of this digest.
+    pub(in crate::plugin) fn after_init(binary: &Binary, facts: &Facts, project: Option<&str>) -> Entry {
+        let (version, env) = (env!("CARGO_PKG_VERSION"), &facts.env);
+        let (network, memory) = (facts.network.name(), facts.limits.memory);
+        // As a value it would need escapes to be another one's equal.
+        let given = (version, &**binary.digest(), &*facts.metadata, project, network, memory, env);
+        let given = serde_json::json!(given).to_string();
+        let derived = |purpose| blake3::derive_key(purpose, given.as_bytes());
+        Entry {
+            name: derived("modelhost 2026-11-23 name of code after init").into(),
+            // What is granted by variables is often a secret.
+            lock: (!env.is_empty())
+                .then(|| Lock::new(derived("modelhost 2026-11-23 lock of code after init"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::plugin::tests::facts;
+    use crate::plugin::{Facts, Network};
+
+    #[test]
+    fn everything_that_init_is_given_is_in_the_name() {
+        let binary = Binary::new("a component");
+        let env = |pairs: &[(&str, &str)]| Facts {
+            env: pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+            ..facts()
+        };
+        let mut small = facts();
+        small.limits.memory = 1;
+        let entries = [
+            Entry::of(&binary),
+            Entry::after_init(&binary, &facts(), None),
+            Entry::after_init(&Binary::new("another component"), &facts(), None),
+            Entry::after_init(&binary, &facts(), Some("")),
+            Entry::after_init(&binary, &facts(), Some("a project")),
+            Entry::after_init(&binary, &Facts { metadata: "1".into(), ..facts() }, None),
+            Entry::after_init(&binary, &Facts { network: Network::Stub, ..facts() }, None),
+            Entry::after_init(&binary, &small, None),
+            Entry::after_init(&binary, &env(&[("A", "1")]), None),
+            Entry::after_init(&binary, &env(&[("A", "2")]), None),
+            Entry::after_init(&binary, &env(&[("A", "1"), ("B", "2")]), None),
+            Entry::after_init(&binary, &env(&[("A", "1\",\"B"), ("", "2")]), None),
+        ];
+        let names: HashSet<_> = entries.iter().map(|entry| entry.name).collect();
+        assert_eq!(names.len(), entries.len());
+        let again = Entry::after_init(&binary, &env(&[("A", "1")]), None);
+        assert!(names.contains(&again.name));
+        let locked = entries.iter().filter(|entry| entry.lock.is_some()).count();
+        assert_eq!(locked, 4, "those with variables");
+    }
+}

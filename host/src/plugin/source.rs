@@ -1,0 +1,81 @@
+//! What a handler is loaded from, and its first form: compiled and checked.
+//!
+//! Place in the flow: [`super::Plugin::load`] makes a [`Source`]; what has no `init` is compiled here as it is, the rest goes through
+//! [`super::init`]. In: a component's bytes and the endpoint's facts. Out: what instances are made from.
+//! Invariant: nothing of the guest runs here.
+
+use std::sync::Arc;
+
+use wasmtime::component::Component;
+
+use super::deadline::Pace;
+use super::exports::Indices;
+use super::project::ProjectView;
+use super::{Binary, Facts, LoadError, Sandbox, Shared, grants};
+
+/// What a handler is loaded from.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) sandbox: Sandbox,
+    pub(super) binary: Binary,
+    pub(super) facts: Facts,
+    /// The copy of the project.
+    pub(super) project: Option<Arc<ProjectView>>,
+}
+
+impl Source {
+    /// Copies the project.
+    pub(super) fn new(sandbox: Sandbox, binary: Binary, facts: Facts) -> Result<Source, LoadError> {
+        let project = facts
+            .project
+            .as_deref()
+            .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
+            .transpose()?
+            .map(Arc::new);
+        Ok(Source { sandbox, binary, facts, project })
+    }
+
+    /// What instances of `component` are made from: the binary as it is, or a form of it.
+    pub(super) fn shared(&self, component: &Component) -> Result<Shared, LoadError> {
+        let pre = grants::check(component, &self.sandbox.linkers, self.facts.network)?;
+        let exports = Indices::find(component, &pre)?;
+        if !exports.stages().any() {
+            return Err(LoadError::NoHandler);
+        }
+        Ok(Shared {
+            pre,
+            exports,
+            facts: self.facts.clone(),
+            project: self.project.clone(),
+            pace: Pace::default(),
+            scheduler: self.sandbox.scheduler.clone(),
+            handles: self.sandbox.handles,
+            init_in_each: false,
+        })
+    }
+
+    /// The same of the binary as it is.
+    pub(super) async fn original(self) -> Result<Shared, LoadError> {
+        blocking(move || self.shared(&compile(&self.sandbox, &self.binary)?)).await
+    }
+}
+
+/// Loads on a thread of its own.
+pub(super) async fn blocking<T: Send + 'static>(
+    load: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
+) -> Result<T, LoadError> {
+    let loaded = tokio::task::spawn_blocking(load).await;
+    loaded.map_err(|error| LoadError::Start(error.to_string()))?
+}
+
+/// Compiles a component, or takes it from the cache. Other kinds of file are told apart first: the compiler's own words
+/// for them help nobody.
+pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Component, LoadError> {
+    const MAGIC: &[u8] = b"\0asm";
+    const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
+    match binary.bytes().strip_prefix(MAGIC) {
+        None => Err(LoadError::NotWasm),
+        Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
+        Some(_) => sandbox.component(binary).map_err(|error| LoadError::Compile(format!("{error:#}"))),
+    }
+}

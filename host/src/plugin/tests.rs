@@ -1,0 +1,22 @@
+//! What tests of the sandbox's parts begin with.
+
+use super::*;
+use crate::telemetry::metrics::Metrics;
+
+/// Facts of an endpoint that grants nothing.
+pub(super) fn facts() -> Facts {
+    Facts {
+        endpoint: "it".into(),
+        metadata: "null".into(),
+        network: Network::None,
+        env: Vec::new(),
+        project: None,
+        hidden: Vec::new(),
+        limits: Limits::default(),
+        isolation: Isolation::Worker,
+        hides_credentials: false,
+        response_headers: Arc::new([]),
+        schema: None,
+        instances: Metrics::new().unwrap().endpoint("it").instances.clone(),
+    }
+}
