@@ -9,6 +9,7 @@
 pub mod base64;
 pub mod cursor;
 pub mod msgpack;
+pub mod outputs;
 pub mod path;
 pub mod read;
 pub mod redact;

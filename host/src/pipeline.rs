@@ -126,14 +126,15 @@ impl Pipeline {
         trace.end(Stage::Infer);
         trace.keep("inference", || debug::tensors(&outputs));
 
+        let signature = model.map(|model| &**model.signature());
         let spare =
             (trace.bypass.is_allowed() && lease.is_some() && model.is_some()).then(|| outputs.clone());
-        let output = post_inference::post_inference(lease.as_mut(), model.is_some(), request, outputs).await;
+        let output = post_inference::post_inference(lease.as_mut(), signature, request, outputs).await;
         let output = match output {
             Err(failure) if failure.code.is_fault() => {
                 // Whatever state the guest was left in is gone.
                 lease = None;
-                trace.bypass.output(failure, request, spare).await
+                trace.bypass.output(failure, signature, request, spare).await
             }
             output => output,
         };

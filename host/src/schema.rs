@@ -15,7 +15,7 @@ use half::{bf16, f16};
 use serde_json::{Map, Value, json};
 
 use crate::error::Fault;
-use crate::tensor::{Datatype, Extent, LARGEST_RANK, Signature, TensorSpec};
+use crate::tensor::{Datatype, Extent, LARGEST_RANK, Role, Signature, TensorSpec};
 
 /// Most inputs of an endpoint.
 pub const MOST_INPUTS: usize = 100;
@@ -73,10 +73,10 @@ impl Schema {
             name: input.name.clone(),
             datatype: input.datatype,
             shape: input.shape.iter().map(extent).collect(),
-            optional: !input.required,
+            role: if input.required { Role::Plain } else { Role::Optional },
         };
         let mut inputs: Vec<_> = self.inputs.iter().map(spec).collect();
-        inputs.sort_by_key(|input| input.optional);
+        inputs.sort_by_key(|input| input.role);
         Signature { inputs, outputs: Vec::new() }
     }
 

@@ -264,6 +264,14 @@ impl Extent {
     }
 }
 
+/// How many bytes the first `count` elements of `data` take.
+pub fn elements_length(datatype: Datatype, data: &[u8], count: usize) -> usize {
+    match datatype.size() {
+        Some(size) => count.saturating_mul(size),
+        None => BytesElements::new(data).take(count).flatten().map(|element| 4 + element.len()).sum(),
+    }
+}
+
 /// What a model expects or returns under one name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {
@@ -273,11 +281,38 @@ pub struct TensorSpec {
     pub datatype: Datatype,
     /// Extents, outermost first.
     pub shape: Vec<Extent>,
-    /// Whether it may be left out: an input that the model has a value for.
-    pub optional: bool,
+    /// What it is beside the others.
+    pub role: Role,
+}
+
+/// What a tensor is among a model's inputs or outputs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// A value of its own.
+    #[default]
+    Plain,
+    /// An input that may be left out: the model has a value for it.
+    Optional,
+    /// Of a list of maps, whose values are the output before: the keys. Both have a row for each map.
+    Labels,
+    /// Of a list of tensors, whose elements one after the other are the output before: a row of extents for
+    /// each tensor, filled up with -1.
+    Shapes,
+}
+
+impl Role {
+    /// Whether it only completes the tensor before it.
+    pub fn completes(self) -> bool {
+        matches!(self, Role::Labels | Role::Shapes)
+    }
 }
 
 impl TensorSpec {
+    /// Whether it may be left out.
+    pub fn is_optional(&self) -> bool {
+        self.role == Role::Optional
+    }
+
     /// Whether a tensor of `shape` may be passed as it is: same rank, every fixed extent equal.
     pub fn accepts(&self, shape: &[u64]) -> bool {
         self.shape.len() == shape.len()
@@ -290,7 +325,7 @@ impl TensorSpec {
     /// Whether every tensor that fits here fits `other` too, and none where none is needed here.
     fn is_served_by(&self, other: &TensorSpec) -> bool {
         self.datatype == other.datatype
-            && (!self.optional || other.optional)
+            && (self.role == other.role || other.is_optional())
             && self.shape.len() == other.shape.len()
             && self.shape.iter().zip(&other.shape).all(|extents| match extents {
                 (Extent::Fixed(our), Extent::Fixed(their)) => our == their,
@@ -339,8 +374,15 @@ pub struct Signature {
 impl Signature {
     /// The inputs of a model that have to be given.
     pub fn required(&self) -> &[TensorSpec] {
-        let count = self.inputs.partition_point(|input| !input.optional);
+        let count = self.inputs.partition_point(|input| !input.is_optional());
         self.inputs.get(..count).unwrap_or_default()
+    }
+
+    /// What the model returns, each with the output that completes it, if it is more than a tensor.
+    pub fn values(&self) -> impl Iterator<Item = (&TensorSpec, Option<&TensorSpec>)> {
+        let next = self.outputs.iter().skip(1).map(Some).chain([None]);
+        let values = self.outputs.iter().zip(next).filter(|(spec, _)| !spec.role.completes());
+        values.map(|(spec, next)| (spec, next.filter(|next| next.role.completes())))
     }
 
     /// Which inputs `given` are, in signature order; `None` if they are those that have to be given and no
@@ -376,8 +418,9 @@ impl Signature {
                 }
             });
             missing_or_other.or_else(|| {
-                let is_new =
-                    |their: &&TensorSpec| !their.optional && ours.iter().all(|our| our.name != their.name);
+                let is_new = |their: &&TensorSpec| {
+                    !their.is_optional() && ours.iter().all(|our| our.name != their.name)
+                };
                 let new = theirs.iter().find(is_new)?;
                 Some(format!("{kind} `{}` is new", new.name))
             })

@@ -30,6 +30,7 @@ mod instances;
 mod iris;
 mod isolation;
 mod keys;
+mod lists;
 mod loading;
 mod metrics;
 mod models;

@@ -19,6 +19,9 @@ FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL = range(1, 10)
 FLOAT16, DOUBLE, UINT32, UINT64 = range(10, 14)
 BFLOAT16 = 16
 
+# The operators of classical models.
+ML = "ai.onnx.ml"
+
 IDENTITIES = {
     "bool": BOOL, "uint8": UINT8, "uint16": UINT16, "uint32": UINT32, "uint64": UINT64, "int8": INT8,
     "int16": INT16, "int32": INT32, "int64": INT64, "fp16": FLOAT16, "bf16": BFLOAT16, "fp32": FLOAT,
@@ -65,13 +68,23 @@ def sequence_info(name, element):
     return field(1, name) + field(2, field(4, field(1, field(1, field(1, element)))))
 
 
+def map_info(name, key, value):
+    """A sequence of maps."""
+    tensor = field(1, field(1, value))
+    return field(1, name) + field(2, field(4, field(1, field(5, field(1, key) + field(2, tensor)))))
+
+
 def attribute(name, value):
-    return field(1, name) + field(3, value) + field(20, 2)
+    """An int, or a list of ints or texts."""
+    if isinstance(value, int):
+        return field(1, name) + field(3, value) + field(20, 2)
+    texts = isinstance(value[0], str)
+    return field(1, name) + b"".join(field(9 if texts else 8, v) for v in value) + field(20, 8 if texts else 7)
 
 
-def node(op, inputs, outputs, *attributes):
+def node(op, inputs, outputs, *attributes, domain=""):
     return (b"".join(field(1, i) for i in inputs) + b"".join(field(2, o) for o in outputs) + field(4, op)
-            + b"".join(field(5, a) for a in attributes))
+            + b"".join(field(5, a) for a in attributes) + (field(7, domain) if domain else b""))
 
 
 def initializer(name, element, dims, data):
@@ -89,8 +102,10 @@ def write(file, name, nodes, inputs, outputs, initializers=()):
     graph = (b"".join(field(1, n) for n in nodes) + field(2, name)
              + b"".join(field(5, i) for i in initializers)
              + b"".join(field(11, i) for i in inputs) + b"".join(field(12, o) for o in outputs))
-    opset = field(1, "") + field(2, 13)
-    (HERE / f"{file}.onnx").write_bytes(field(1, 8) + field(7, graph) + field(8, opset))
+    opset = field(8, field(1, "") + field(2, 13))
+    if any(ML.encode() in n for n in nodes):
+        opset += field(8, field(1, ML) + field(2, 1))
+    (HERE / f"{file}.onnx").write_bytes(field(1, 8) + field(7, graph) + opset)
 
 
 def floats(values):
@@ -153,6 +168,31 @@ def batches():
           [shape, initializer("table", FLOAT, [3], floats([1, 2, 3]))])
 
 
+def lists():
+    """Models with something that is no tensor."""
+    x = [value_info("x", FLOAT, ["N"])]
+    # A list of two tensors: the input, and its first element alone.
+    zero = initializer("zero", INT64, [1], struct.pack("<q", 0))
+    write("sequence", "sequence", [node("Gather", ["x", "zero"], ["first"]),
+                                   node("SequenceConstruct", ["x", "first"], ["list"])],
+          x, [sequence_info("list", FLOAT)], [zero])
+    write("takes_a_list", "takes_a_list", [node("SequenceLength", ["list"], ["length"])],
+          [sequence_info("list", FLOAT)], [value_info("length", INT64, [])])
+    # As scikit-learn's classifiers are exported: a label, and maps from label to probability.
+    weights = [initializer("W", FLOAT, [4, 3], floats(IRIS_W)), initializer("b", FLOAT, [3], floats(IRIS_B))]
+    for file, key, labels in [("zipmap", INT64, attribute("classlabels_int64s", [0, 1, 2])),
+                              ("zipmap_text", STRING, attribute("classlabels_strings", ["setosa", "versicolor", "virginica"]))]:
+        nodes = [
+            node("MatMul", ["float_input", "W"], ["mm"]),
+            node("Add", ["mm", "b"], ["logits"]),
+            node("Softmax", ["logits"], ["probabilities"], attribute("axis", 1)),
+            node("ArgMax", ["logits"], ["output_label"], attribute("axis", 1), attribute("keepdims", 0)),
+            node("ZipMap", ["probabilities"], ["output_probability"], labels, domain=ML),
+        ]
+        write(file, file, nodes, [value_info("float_input", FLOAT, ["N", 4])],
+              [value_info("output_label", INT64, ["N"]), map_info("output_probability", key, FLOAT)], weights)
+
+
 def main():
     iris("iris_static", 1, label=False)
     iris("iris_dyn", "N", label=True)
@@ -182,9 +222,7 @@ def main():
     # 16 MiB of weights, in the file `weights.bin` beside it.
     write("weights", "weights", [node("MatMul", ["x", "W"], ["y"])], [value_info("x", FLOAT, ["N", 2048])],
           [value_info("y", FLOAT, ["N", 2048])], [external("W", FLOAT, [2048, 2048], "weights.bin")])
-    # Returns something that is no tensor, as scikit-learn's ZipMap does.
-    write("sequence", "sequence", [node("SequenceConstruct", ["x"], ["list"])],
-          [value_info("x", FLOAT, ["N"])], [sequence_info("list", FLOAT)])
+    lists()
     # The first output is the input itself: no operator makes it.
     write("passes_through", "passes_through", [node("Neg", ["x"], ["y"])], [value_info("x", FLOAT, ["N"])],
           [value_info("x", FLOAT, ["N"]), value_info("y", FLOAT, ["N"])])

@@ -48,7 +48,7 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
     };
     let values = values(body, specs, |spec| &spec.name)?;
     let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
-        None if spec.optional => None,
+        None if spec.is_optional() => None,
         None => Some(Err(format!("missing key {:?}", spec.name))),
         Some(value) => {
             let tensor = tensor(value, &spec.name, spec.datatype);

@@ -22,9 +22,10 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
+use super::outputs::values;
 use super::read::{self, Inputs, Key, Mode, Reader};
 use super::write::Nested;
-use crate::tensor::{BytesElements, Datatype, Signature, Tensor, TensorSpec};
+use crate::tensor::{Datatype, Role, Signature, Tensor, TensorSpec, elements_length};
 
 /// A body that is JSON, and where in it TensorFlow Serving's keys are; each is a part of the body, not a copy.
 #[derive(Debug, Default)]
@@ -191,7 +192,7 @@ fn stack(instance: &str, signature: &Signature, readers: &mut [(Reader, usize)])
     };
     for ((spec, (reader, given)), value) in specs.iter().zip(readers).zip(values) {
         let Some(value) = value.filter(|value| *value != "null") else {
-            if spec.optional {
+            if spec.is_optional() {
                 continue;
             }
             return Err(format!("missing key {:?}", spec.name));
@@ -227,28 +228,39 @@ fn columns(value: &str, signature: &Signature) -> Result<Vec<Tensor>, String> {
     }
 }
 
-/// Writes `outputs` in the layout that the inputs had.
+/// Writes `outputs` in the layout that the inputs had; `specs` is what a model's signature says of them.
 ///
 /// # Errors
 /// Text for the caller: an output that has no row for each instance.
-pub fn outputs(outputs: &[Tensor], layout: Layout) -> Result<Vec<u8>, String> {
+pub fn outputs(outputs: &[Tensor], specs: &[TensorSpec], layout: Layout) -> Result<Vec<u8>, String> {
     let mut json = Vec::new();
     match layout {
         Layout::Columns => {
             json.extend_from_slice(b"{\"outputs\":");
-            append(&mut json, &Values(outputs));
+            append(&mut json, &Values(outputs, specs));
         }
         Layout::Rows(count) => {
             json.extend_from_slice(b"{\"predictions\":");
-            predictions(&mut json, outputs, count)?;
+            predictions(&mut json, outputs, specs, count)?;
         }
     }
     json.push(b'}');
     Ok(json)
 }
 
-fn predictions(json: &mut Vec<u8>, outputs: &[Tensor], count: usize) -> Result<(), String> {
-    let mut rows = outputs.iter().map(|output| Rows::of(output, count)).collect::<Result<Vec<_>, _>>()?;
+fn predictions(
+    json: &mut Vec<u8>,
+    outputs: &[Tensor],
+    specs: &[TensorSpec],
+    count: usize,
+) -> Result<(), String> {
+    let role = |place: usize| specs.get(place).map_or(Role::Plain, |spec| spec.role);
+    let rows = outputs.iter().enumerate().map(|(place, output)| {
+        // A list of tensors, in two of them.
+        let is_list = role(place) == Role::Shapes || role(place + 1) == Role::Shapes;
+        Rows::of(output, is_list, count)
+    });
+    let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
     // The usual case needs no cutting: one output's rows are what it nests.
     if let ([output], [Rows { split: true, .. }]) = (outputs, rows.as_slice())
         && !output.data.is_empty()
@@ -259,7 +271,7 @@ fn predictions(json: &mut Vec<u8>, outputs: &[Tensor], count: usize) -> Result<(
     for number in 0..count {
         json.push(if number == 0 { b'[' } else { b',' });
         let row: Vec<Tensor> = rows.iter_mut().map(Rows::next).collect();
-        append(json, &Values(&row));
+        append(json, &Values(&row, specs));
     }
     json.push(b']');
     Ok(())
@@ -281,9 +293,10 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    fn of(output: &'a Tensor, count: usize) -> Result<Rows<'a>, String> {
+    /// What is part of a list is not cut.
+    fn of(output: &'a Tensor, is_list: bool, count: usize) -> Result<Rows<'a>, String> {
         let (split, shape) = match output.shape.as_slice() {
-            [rows, shape @ ..] if *rows == count as u64 => (true, shape),
+            [rows, shape @ ..] if *rows == count as u64 && !is_list => (true, shape),
             shape if count == 1 => (false, shape),
             shape => {
                 return Err(format!(
@@ -299,13 +312,7 @@ impl<'a> Rows<'a> {
     fn next(&mut self) -> Tensor {
         let shape = self.shape.to_vec();
         let mut row = Tensor { shape, data: Bytes::new(), ..self.output.clone() };
-        let elements = row.elements();
-        let length = match row.datatype.size() {
-            Some(size) => elements * size,
-            None => {
-                BytesElements::new(self.rest).take(elements).flatten().map(|element| 4 + element.len()).sum()
-            }
-        };
+        let length = elements_length(row.datatype, self.rest, row.elements());
         if let Some((data, rest)) = self.rest.split_at_checked(length) {
             row.data = self.output.data.slice_ref(data);
             self.rest = rest;
@@ -314,17 +321,19 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The bare value of an only tensor, or an object of tensors.
-struct Values<'a>(&'a [Tensor]);
+/// The bare value of an only output, or an object of outputs.
+struct Values<'a>(&'a [Tensor], &'a [TensorSpec]);
 
 impl Serialize for Values<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        if let [only] = self.0 {
-            return Nested(only).serialize(serializer);
+        let values = || values(self.0, self.1);
+        let mut first = values();
+        if let (Some(only), None) = (first.next(), first.next()) {
+            return only.serialize(serializer);
         }
-        let mut object = serializer.serialize_map(Some(self.0.len()))?;
-        for tensor in self.0 {
-            object.serialize_entry(&*tensor.name, &Nested(tensor))?;
+        let mut object = serializer.serialize_map(None)?;
+        for value in values() {
+            object.serialize_entry(value.name(), &value)?;
         }
         object.end()
     }

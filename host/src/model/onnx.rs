@@ -2,7 +2,8 @@
 //!
 //! Flow: `engine → [onnx] → ONNX Runtime`.
 //! - `library` loads its shared library, once for the process;
-//! - `session` is one loaded copy of a model, `value` what goes in and comes out, `api` what a run of it calls;
+//! - `session` is one loaded copy of a model, `value` what goes in and comes out, `compound` what comes out
+//!   and is no tensor, `api` what a run of it calls;
 //! - `cuda` puts a session on a GPU, `pinned` is the way of its values to and from there.
 
 use std::path::Path;
@@ -13,6 +14,7 @@ use super::engine::{self, LoadError, Loaded, Options};
 use super::{Config, Device};
 
 mod api;
+mod compound;
 mod cuda;
 mod library;
 mod pinned;

@@ -12,7 +12,7 @@ use half::{bf16, f16};
 use super::batch;
 use super::engine::Session;
 use super::schedule::Batching;
-use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec, element_count};
+use crate::tensor::{Datatype, Extent, Role, Signature, Tensor, TensorSpec, element_count};
 
 /// A run this long is not repeated: what the first one cost on top no longer matters.
 const LONG: Duration = Duration::from_millis(10);
@@ -65,6 +65,9 @@ pub fn can_batch(signature: &Signature) -> Result<(), String> {
     let all = [("input", signature.required()), ("output", &signature.outputs)];
     for (kind, spec) in all.into_iter().flat_map(|(kind, specs)| specs.iter().map(move |spec| (kind, spec))) {
         match spec.shape.first() {
+            _ if spec.role == Role::Shapes => {
+                return Err(format!("{kind} `{}` belongs to a list, which has no rows", spec.name));
+            }
             Some(Extent::Free(_)) => {}
             Some(Extent::Fixed(extent)) => {
                 return Err(format!("the first extent of {kind} `{}` is fixed at {extent}", spec.name));

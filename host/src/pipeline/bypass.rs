@@ -10,7 +10,7 @@ use crate::error::{Code, RequestError};
 use crate::model::Lane;
 use crate::plugin::Outcome;
 use crate::request::{Output, Request};
-use crate::tensor::Tensor;
+use crate::tensor::{Signature, Tensor};
 
 /// Whether a request may be answered without the handler, and why it was.
 #[derive(Debug, Default)]
@@ -76,12 +76,13 @@ impl Bypass {
     pub(super) async fn output(
         &mut self,
         failure: RequestError,
+        signature: Option<&Signature>,
         request: &Request,
         outputs: Option<Vec<Tensor>>,
     ) -> Result<Output, RequestError> {
         if self.forgives(&failure)
             && let Some(outputs) = outputs
-            && let Ok(output) = post_inference::post_inference(None, true, request, outputs).await
+            && let Ok(output) = post_inference::post_inference(None, signature, request, outputs).await
         {
             self.why = Some(failure);
             return Ok(output);

@@ -19,28 +19,28 @@
 
 use crate::blocking;
 use crate::error::{RequestError, Stage};
-use crate::json::{serving, write};
+use crate::json::{outputs, serving, write};
 use crate::pipeline::respond;
 use crate::plugin::{Lease, Outcome};
 use crate::request::{Form, Input, Output, Request};
-use crate::tensor::Tensor;
+use crate::tensor::{Signature, Tensor, TensorSpec};
 
 const STAGE: Stage = Stage::PostInference;
 
-/// Runs the stage.
+/// Runs the stage; `signature` is the model's, if there is one.
 ///
 /// # Errors
 /// What the handler's call ended in, `plugin_bad_output` for a response that is not what it says.
 pub(super) async fn post_inference(
     lease: Option<&mut Lease<'_>>,
-    has_model: bool,
+    signature: Option<&Signature>,
     request: &Request,
     outputs: Vec<Tensor>,
 ) -> Result<Output, RequestError> {
     let wants_tensors = matches!(request.input, Input::Tensors(_));
     if let Some(lease) = lease {
         let stages = lease.stages();
-        let response_wanted = !wants_tensors || !stages.post_tensors && !has_model;
+        let response_wanted = !wants_tensors || !stages.post_tensors && signature.is_none();
         if response_wanted && let Some(response) = lease.post_inference(request, &outputs).await {
             return respond::checked(response?, STAGE).map(Output::Response);
         }
@@ -48,28 +48,32 @@ pub(super) async fn post_inference(
             return match outcome? {
                 Outcome::Respond(response) => respond::checked(response, STAGE).map(Output::Response),
                 Outcome::Next(tensors) if wants_tensors => Ok(Output::Tensors(tensors)),
-                Outcome::Next(tensors) => as_json(request, &tensors, write::object),
+                Outcome::Next(tensors) => {
+                    as_json(request, &tensors, &[], |tensors, _| write::object(tensors))
+                }
             };
         }
     }
     if wants_tensors {
         return Ok(Output::Tensors(outputs));
     }
-    as_json(request, &outputs, write::outputs)
+    let specs = signature.map_or(&[][..], |signature| &signature.outputs);
+    as_json(request, &outputs, specs, outputs::list)
 }
 
 fn as_json(
     request: &Request,
     tensors: &[Tensor],
-    plain: fn(&[Tensor]) -> Vec<u8>,
+    specs: &[TensorSpec],
+    plain: fn(&[Tensor], &[TensorSpec]) -> Vec<u8>,
 ) -> Result<Output, RequestError> {
     let layout = match &request.input {
         Input::Body(_, Form::Serving(serving)) => serving.layout(),
         _ => None,
     };
     let write = || match layout {
-        Some(layout) => serving::outputs(tensors, layout),
-        None => Ok(plain(tensors)),
+        Some(layout) => serving::outputs(tensors, specs, layout),
+        None => Ok(plain(tensors, specs)),
     };
     let bytes = tensors.iter().map(|tensor| tensor.data.len()).sum();
     let json = blocking::if_large(bytes, write).map_err(|message| RequestError::invalid(STAGE, message))?;

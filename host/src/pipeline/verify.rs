@@ -44,7 +44,7 @@ pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>
         *slot = Some(tensor);
     }
     let missing = |spec: &TensorSpec| format!("input `{}`: missing, expected {spec}", spec.name);
-    let bound = bound.into_iter().zip(specs).filter(|(tensor, spec)| tensor.is_some() || !spec.optional);
+    let bound = bound.into_iter().zip(specs).filter(|(tensor, spec)| tensor.is_some() || !spec.is_optional());
     bound.map(|(tensor, spec)| tensor.ok_or_else(|| missing(spec))).collect()
 }
 
@@ -101,13 +101,17 @@ fn names(specs: &[TensorSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::Datatype;
-    use crate::tensor::Extent;
+    use crate::tensor::{Datatype, Extent, Role};
 
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
             |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);
-        TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), optional: false }
+        TensorSpec {
+            name: name.into(),
+            datatype,
+            shape: shape.iter().map(extent).collect(),
+            role: Role::Plain,
+        }
     }
 
     fn tensor(name: &str, datatype: Datatype, shape: &[u64]) -> Tensor {

@@ -286,7 +286,7 @@ impl TensorMetadata {
             name: spec.name.to_string(),
             datatype: spec.datatype,
             shape: spec.shape.iter().map(Extent::as_i64).collect(),
-            optional: spec.optional,
+            optional: spec.is_optional(),
         }
     }
 }

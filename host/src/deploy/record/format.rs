@@ -314,7 +314,7 @@ impl TensorSpec {
             name: spec.name.to_string(),
             datatype: spec.datatype.name().to_owned(),
             shape: spec.shape.iter().map(extent).collect(),
-            optional: spec.optional,
+            optional: spec.is_optional(),
         }
     }
 
@@ -328,7 +328,7 @@ impl TensorSpec {
             datatype: datatype(&self.datatype, &self.name)?,
             name: self.name.into(),
             shape: self.shape.into_iter().map(extent).collect(),
-            optional: self.optional,
+            role: if self.optional { tensor::Role::Optional } else { tensor::Role::Plain },
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Every form of a body and of an answer, and every way to be wrong.
 
 use super::*;
-use crate::tensor::{Extent, push_bytes_element};
+use crate::tensor::{Extent, Role, push_bytes_element};
 
 fn signature(inputs: &[(&str, Datatype, &[i64])]) -> Signature {
     let extent = |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(None), Extent::Fixed);
@@ -9,7 +9,7 @@ fn signature(inputs: &[(&str, Datatype, &[i64])]) -> Signature {
         name: (*name).into(),
         datatype: *datatype,
         shape: shape.iter().map(extent).collect(),
-        optional: false,
+        role: Role::Plain,
     };
     Signature { inputs: inputs.iter().map(spec).collect(), outputs: Vec::new() }
 }
@@ -187,5 +187,5 @@ fn answers() {
 }
 
 fn outputs_text(tensors: &[Tensor], layout: Layout) -> Result<String, String> {
-    outputs(tensors, layout).map(|json| String::from_utf8(json).unwrap())
+    outputs(tensors, &[], layout).map(|json| String::from_utf8(json).unwrap())
 }

@@ -24,7 +24,7 @@ use ort::sys::{OrtMemoryInfoDeviceType, OrtStatusPtr, OrtTensorTypeAndShapeInfo,
 use ort::value::TensorElementType;
 use ort::{AsPointer as _, Error, api};
 
-use crate::tensor::{Signature, TensorSpec, element_count};
+use crate::tensor::{Signature, element_count};
 
 /// A tensor of the engine. `'a`: of the bytes that it shows, if they are not its own.
 // With the layout of the pointer, so that a slice of values is what the engine takes.
@@ -144,6 +144,26 @@ impl<'a> Value<'a> {
         Ok(Value { pointer, bytes: PhantomData })
     }
 
+    /// What a sequence holds, or a map: its keys, then its values. Copied.
+    ///
+    /// # Errors
+    /// It is a tensor.
+    pub fn parts(&self) -> Result<Vec<Value<'static>>, Error> {
+        let (mut allocator, mut count) = (ptr::null_mut(), 0);
+        // SAFETY: writes one pointer. The allocator is the engine's own and stays.
+        done(unsafe { (api().GetAllocatorWithDefaultOptions)(&raw mut allocator) })?;
+        // SAFETY: the value lives; the engine refuses one that has no parts, and writes a number.
+        done(unsafe { (api().GetValueCount)(self.pointer.as_ptr(), &raw mut count) })?;
+        let part = |index: usize| {
+            let index = i32::try_from(index).map_err(|error| Error::new(error.to_string()))?;
+            let mut made = ptr::null_mut();
+            // SAFETY: as above; writes a pointer to a value that is ours to release.
+            done(unsafe { (api().GetValue)(self.pointer.as_ptr(), index, allocator, &raw mut made) })?;
+            Value::owned(made)
+        };
+        (0..count).map(part).collect()
+    }
+
     /// Where the numbers of a tensor lie; may be null if there are none.
     fn data(&self) -> Result<*mut u8, Error> {
         let mut data = ptr::null_mut();
@@ -175,15 +195,14 @@ impl Names {
     /// # Errors
     /// A name with a NUL, which a loaded model does not have.
     pub fn new(signature: &Signature) -> Result<Names, Error> {
-        let pointers = |specs: &[TensorSpec]| {
-            let names = specs.iter().map(|spec| CString::new(&*spec.name));
-            let names = names.collect::<Result<Box<[_]>, _>>()?;
+        let pointers = |names: &mut dyn Iterator<Item = &str>| -> Result<Pointers, Error> {
+            let names = names.map(CString::new).collect::<Result<Box<[_]>, _>>();
+            let names = names.map_err(|error| Error::new(error.to_string()))?;
             Ok(Pointers { pointers: names.iter().map(|name| name.as_ptr()).collect(), _names: names })
         };
-        let failed = |error: std::ffi::NulError| Error::new(error.to_string());
         Ok(Names {
-            inputs: pointers(&signature.inputs).map_err(failed)?,
-            outputs: pointers(&signature.outputs).map_err(failed)?,
+            inputs: pointers(&mut signature.inputs.iter().map(|spec| &*spec.name))?,
+            outputs: pointers(&mut signature.values().map(|(spec, _)| &*spec.name))?,
         })
     }
 
@@ -197,7 +216,7 @@ impl Names {
         engine: &SharedSessionInner,
         given: Option<&[usize]>,
         inputs: &[Value<'_>],
-    ) -> Result<Vec<Output>, Error> {
+    ) -> Result<Vec<Value<'static>>, Error> {
         let all = &self.inputs.pointers;
         let chosen: Option<Vec<_>>;
         let named = match given {
@@ -225,10 +244,8 @@ impl Names {
                 outputs.as_mut_ptr().cast(),
             )
         })?;
-        let made = |value: Option<Value<'static>>| {
-            Output::new(value.ok_or_else(|| Error::new("the engine left out an output"))?)
-        };
-        outputs.into_iter().map(made).collect()
+        let made = outputs.into_iter().collect::<Option<Vec<_>>>();
+        made.ok_or_else(|| Error::new("the engine left out an output"))
     }
 }
 
@@ -241,7 +258,9 @@ pub struct Output {
 }
 
 impl Output {
-    fn new(value: Value<'static>) -> Result<Output, Error> {
+    /// # Errors
+    /// It is not a tensor.
+    pub fn new(value: Value<'static>) -> Result<Output, Error> {
         /// Released when it goes.
         struct Info(*mut OrtTensorTypeAndShapeInfo);
 
@@ -276,6 +295,14 @@ impl Output {
 
     pub fn element(&self) -> TensorElementType {
         self.element
+    }
+
+    /// How many elements it has.
+    ///
+    /// # Errors
+    /// As [`count`].
+    pub fn count(&self) -> Result<usize, Error> {
+        count(&self.shape)
     }
 
     pub fn shape(&self) -> &[u64] {

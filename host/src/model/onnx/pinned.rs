@@ -38,11 +38,11 @@ pub struct Pinned {
     location: MemoryInfo<'static>,
 }
 
-/// Whether values of this signature can go this way: strings are objects of the CPU, and an output that is an input
-/// needs no way at all.
+/// Whether values of this signature can go this way: strings and lists are objects of the CPU, and an output
+/// that is an input needs no way at all.
 pub fn serves(signature: &Signature) -> bool {
     let mut specs = signature.inputs.iter().chain(&signature.outputs);
-    specs.all(|spec| spec.datatype != Datatype::Bytes)
+    specs.all(|spec| spec.datatype != Datatype::Bytes && !spec.role.completes())
         && signature
             .outputs
             .iter()

@@ -24,9 +24,9 @@ use ort::session::{Session as OrtSession, SharedSessionInner};
 use super::api::Names;
 use super::pinned::Pinned;
 use super::value::{run_failed, text};
-use super::{cuda, pinned, value};
+use super::{compound, cuda, pinned, value};
 use crate::model::{Device, ModelError, engine};
-use crate::tensor::{Signature, Tensor, TensorSpec};
+use crate::tensor::{Role, Signature, Tensor, TensorSpec};
 
 /// A model that is ready to run, once at a time.
 #[derive(Debug)]
@@ -87,13 +87,12 @@ impl Session {
         // What the model has a value for need not be given.
         let optional = defaults.iter().map(|input| {
             let spec = value::spec("input", input.name(), input.dtype())?;
-            Ok(TensorSpec { optional: true, ..spec })
+            Ok(TensorSpec { role: Role::Optional, ..spec })
         });
-        let outputs =
-            engine.outputs().iter().map(|output| value::spec("output", output.name(), output.dtype()));
+        let outputs = engine.outputs().iter().map(|output| compound::specs(output.name(), output.dtype()));
         let signature = Signature {
             inputs: inputs.chain(optional).collect::<Result<_, _>>()?,
-            outputs: outputs.collect::<Result<_, _>>()?,
+            outputs: outputs.collect::<Result<Vec<_>, _>>()?.concat(),
         };
         let names = Names::new(&signature).map_err(text)?;
         let model = Model { engine: engine.inner(), names, signature: Arc::new(signature) };
@@ -119,15 +118,19 @@ impl engine::Session for Session {
         }
         let given = signature.places(inputs).map_err(ModelError::Input)?;
         let values = inputs.iter().map(value::input).collect::<Result<Vec<_>, _>>()?;
-        let outputs = names.run(engine, given.as_deref(), &values).map_err(run_failed)?;
-        outputs
-            .into_iter()
-            .zip(&signature.outputs)
-            .map(|(output, spec)| match inputs.iter().find(|input| input.name == spec.name) {
-                Some(input) => Ok(input.clone()),
-                None => value::in_place(output, spec, Arc::clone(engine)),
-            })
-            .collect()
+        let made = names.run(engine, given.as_deref(), &values).map_err(run_failed)?;
+        let mut outputs = Vec::with_capacity(signature.outputs.len());
+        for (output, (spec, second)) in made.into_iter().zip(signature.values()) {
+            match (inputs.iter().find(|input| input.name == spec.name), second) {
+                (Some(input), None) => outputs.push(input.clone()),
+                (_, None) => outputs.push(value::in_place(output, spec, Arc::clone(engine))?),
+                (_, Some(second)) => {
+                    let tensors = compound::tensors(&output, spec, second);
+                    outputs.extend(tensors.map_err(|why| value::output_failed(spec, &why))?);
+                }
+            }
+        }
+        Ok(outputs)
     }
 }
 

@@ -15,24 +15,21 @@ use ort::value::{TensorElementType, ValueType};
 
 use super::api::{Output, Value};
 use crate::model::ModelError;
-use crate::tensor::{BytesElements, Datatype, Extent, Tensor, TensorSpec, push_bytes_element};
+use crate::tensor::{BytesElements, Datatype, Extent, Role, Tensor, TensorSpec, push_bytes_element};
 
 // A tensor's bytes are little-endian and the engine's are the machine's.
 #[cfg(target_endian = "big")]
 compile_error!("tensors reach ONNX Runtime without conversion, which needs a little-endian machine");
 
-/// What the engine says about one input or output. `kind` is for the message.
+/// What the engine says about one input or output that is a tensor. `kind` is for the message.
 pub fn spec(kind: &str, name: &str, value: &ValueType) -> Result<TensorSpec, String> {
     let ValueType::Tensor { ty, shape, dimension_symbols } = value else {
         return Err(format!(
-            "{kind} `{name}` is a {}, not a tensor; only tensors can be served (scikit-learn: convert with \
-             `options={{'zipmap': False}}`)",
-            value
+            "{kind} `{name}` is a `{value}`, expected a tensor; an output may also be a sequence of tensors, or \
+             of maps from INT64 or strings to FP32"
         ));
     };
-    let Some(datatype) = datatype(*ty) else {
-        return Err(format!("{kind} `{name}` has elements of type {ty}, which no datatype stands for"));
-    };
+    let datatype = known(kind, name, *ty)?;
     let mut symbols = dimension_symbols.iter();
     let shape = shape
         .iter()
@@ -43,7 +40,14 @@ pub fn spec(kind: &str, name: &str, value: &ValueType) -> Result<TensorSpec, Str
                 .map_or(Extent::Free(symbol.map(|symbol| symbol.as_str().into())), Extent::Fixed)
         })
         .collect();
-    Ok(TensorSpec { name: name.into(), datatype, shape, optional: false })
+    Ok(TensorSpec { name: name.into(), datatype, shape, role: Role::Plain })
+}
+
+/// The datatype of elements.
+pub fn known(kind: &str, name: &str, element: TensorElementType) -> Result<Datatype, String> {
+    datatype(element).ok_or_else(|| {
+        format!("{kind} `{name}` has elements of type {element}, which no datatype stands for")
+    })
 }
 
 fn datatype(element: TensorElementType) -> Option<Datatype> {
@@ -115,7 +119,7 @@ fn strings(tensor: &Tensor) -> Result<Vec<&[u8]>, String> {
 /// What a run on the CPU made as a tensor, and where it lies: its bytes own the value, and the session, since a constant
 /// of the model may be an output and lies in the session's memory. Strings are copied.
 pub fn in_place(
-    output: Output,
+    output: Value<'static>,
     spec: &TensorSpec,
     session: Arc<SharedSessionInner>,
 ) -> Result<Tensor, ModelError> {
@@ -132,7 +136,8 @@ pub fn in_place(
         }
     }
 
-    let failed = |why: String| ModelError::Run(format!("output `{}`: {why}", spec.name));
+    let failed = |why: String| output_failed(spec, &why);
+    let output = Output::new(output).map_err(|error| failed(text(error)))?;
     let (element, shape) = (output.element(), output.shape().to_vec());
     let bytes = match element {
         TensorElementType::String => text_elements(&output).map_err(failed)?,
@@ -144,7 +149,8 @@ pub fn in_place(
     tensor(spec, element, shape, bytes)
 }
 
-fn text_elements(output: &Output) -> Result<Bytes, String> {
+/// The strings of an output as the elements of a tensor.
+pub fn text_elements(output: &Output) -> Result<Bytes, String> {
     let (text, starts) = output.strings().map_err(text)?;
     let ends = starts.iter().skip(1).copied().chain([text.len()]);
     let mut data = Vec::with_capacity(text.len() + 4 * starts.len());
@@ -164,10 +170,15 @@ pub fn tensor(
     shape: Vec<u64>,
     bytes: Bytes,
 ) -> Result<Tensor, ModelError> {
-    let failed = |why: String| ModelError::Run(format!("output `{}`: {why}", spec.name));
+    let failed = |why: String| output_failed(spec, &why);
     let datatype = datatype(element).ok_or_else(|| failed(format!("elements of type {element}")))?;
     // Checks that the bytes are as many as the shape says, so that nothing later needs to.
     Tensor::new(Arc::clone(&spec.name), datatype, shape, bytes).map_err(|error| failed(error.to_string()))
+}
+
+/// What is wrong with an output, for the log.
+pub fn output_failed(spec: &TensorSpec, why: &str) -> ModelError {
+    ModelError::Run(format!("output `{}`: {why}", spec.name))
 }
 
 /// An error of a run, for the log.

@@ -17,7 +17,7 @@ use prost::Message as _;
 
 use super::proto::{MetaGraphDef, SavedModel, SignatureDef, TensorInfo, TensorShapeProto};
 use crate::file;
-use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
+use crate::tensor::{Datatype, Extent, Role, Signature, TensorSpec};
 
 /// Most bytes of `saved_model.pb`: what a message may have in Protocol Buffers.
 const LARGEST: u64 = 2 << 30;
@@ -204,7 +204,7 @@ fn tensor(name: &str, info: &TensorInfo) -> Result<(TensorSpec, Port), String> {
         name: name.into(),
         datatype,
         shape: shape.dim.iter().map(|dim| extent(dim.size)).collect(),
-        optional: false,
+        role: Role::Plain,
     };
     Ok((spec, Port { operation, index, scalar: !shape.unknown_rank && shape.dim.is_empty() }))
 }

@@ -2,11 +2,11 @@
 
 use crate::json::read::tensors;
 use crate::pipeline::verify;
-use crate::tensor::{BytesElements, Datatype, Extent, Signature, Tensor, TensorSpec};
+use crate::tensor::{BytesElements, Datatype, Extent, Role, Signature, Tensor, TensorSpec};
 
 fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
     let extent = |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);
-    TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), optional: false }
+    TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), role: Role::Plain }
 }
 
 fn iris() -> Signature {

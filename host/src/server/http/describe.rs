@@ -71,7 +71,7 @@ fn specs(specs: Option<&[TensorSpec]>) -> Value {
             })
             .collect();
         let mut described = json!({ "shape": shape, "type": spec.datatype.numpy_name() });
-        if let (true, Some(described)) = (spec.optional, described.as_object_mut()) {
+        if let (true, Some(described)) = (spec.is_optional(), described.as_object_mut()) {
             described.insert("optional".to_owned(), true.into());
         }
         (spec.name.to_string(), described)

@@ -214,11 +214,11 @@ impl Asked {
 /// Reads a request for a model of one FP32 input, as [`infer`] does; for tests/fuzz.
 #[cfg(fuzzing)]
 pub fn fuzz(header_length: Option<usize>, body: &bytes::Bytes) -> Option<crate::request::TensorInput> {
-    use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
+    use crate::tensor::{Datatype, Extent, Role, Signature, TensorSpec};
     let mut headers = axum::http::HeaderMap::new();
     headers.extend(header_length.map(|length| (request::HEADER_LENGTH, length.into())));
     let shape = vec![Extent::Free(None), Extent::Fixed(2)];
-    let input = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, shape, optional: false };
+    let input = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, shape, role: Role::Plain };
     let signature = Signature { inputs: vec![input], outputs: Vec::new() };
     request::read(&headers, body, || Arc::new(signature)).ok().map(|(input, _)| input)
 }

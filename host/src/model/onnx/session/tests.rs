@@ -114,6 +114,26 @@ fn iris(x: [f64; 4]) -> [f64; 3] {
 }
 
 #[test]
+fn lists_are_two_tensors_each() {
+    let flowers = || tensor("float_input", Datatype::Fp32, &[2, 4], numbers(&[1.0; 8]));
+    let outputs = load("zipmap_text").unwrap().run(&[flowers()]).unwrap();
+    let found: Vec<_> = outputs.iter().map(|output| (&*output.name, &*output.shape)).collect();
+    let expected =
+        [("output_label", &[2][..]), ("output_probability", &[2, 3]), ("output_probability.labels", &[2, 3])];
+    assert_eq!(found, expected);
+    let labels = ["setosa", "versicolor", "virginica"];
+    assert_eq!(*outputs[2].data, *encoded(&[labels, labels].concat()));
+    // No rows, no maps.
+    let none = tensor("float_input", Datatype::Fp32, &[0, 4], vec![]);
+    let outputs = load("zipmap").unwrap().run(&[none]).unwrap();
+    assert_eq!((&*outputs[1].shape, &*outputs[2].shape), (&[0, 0][..], &[0, 0][..]));
+    let x = tensor("x", Datatype::Fp32, &[2], numbers(&[1.0, 2.0]));
+    let outputs = load("sequence").unwrap().run(&[x]).unwrap();
+    assert_eq!(*outputs[0].data, *numbers(&[1.0, 2.0, 1.0]));
+    assert_eq!(*outputs[1].data, *[2i64, 1].map(i64::to_le_bytes).concat());
+}
+
+#[test]
 fn sessions_of_one_copy_run_at_the_same_time() {
     let first = load("iris_dyn").unwrap();
     let sessions = [first.sharing(), first.sharing(), first.sharing(), first];
@@ -128,7 +148,7 @@ fn sessions_of_one_copy_run_at_the_same_time() {
 fn what_has_a_default_may_be_left_out() {
     let session = load("defaults").unwrap();
     let names: Vec<_> =
-        session.signature().inputs.iter().map(|input| (&*input.name, input.optional)).collect();
+        session.signature().inputs.iter().map(|input| (&*input.name, input.is_optional())).collect();
     assert_eq!(names, [("x", false), ("scale", true), ("offset", true)]);
     let x = || tensor("x", Datatype::Fp32, &[1, 2], numbers(&[1.0, 2.0]));
     let scale = || tensor("scale", Datatype::Fp32, &[1], numbers(&[3.0]));
@@ -252,8 +272,8 @@ fn values_without_a_form_in_the_engine_are_refused() {
 
 #[test]
 fn models_that_cannot_be_served_say_why() {
-    let error = load("sequence").unwrap_err();
-    assert!(error.starts_with("output `list` is a Sequence<"), "{error}");
+    let error = load("takes_a_list").unwrap_err();
+    assert!(error.starts_with("input `list` is a `Sequence<"), "{error}");
     assert!(load("no such model").is_err());
     let environment = library::load(None).unwrap();
     let error = Session::load(&environment, &model("add"), Device::Cuda(0), None, 1).unwrap_err();

@@ -334,7 +334,7 @@ fn object(properties: &[(&str, Value)]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::Extent;
+    use crate::tensor::{Extent, Role};
 
     fn signature(inputs: &[&str]) -> Signature {
         let shape = vec![Extent::Free(None), Extent::Fixed(4)];
@@ -342,7 +342,7 @@ mod tests {
             name: (*name).into(),
             datatype: Datatype::Fp32,
             shape: shape.clone(),
-            optional: false,
+            role: Role::Plain,
         };
         Signature { inputs: inputs.iter().map(spec).collect(), outputs: Vec::new() }
     }

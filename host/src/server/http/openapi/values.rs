@@ -9,7 +9,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::schema::{self, Input, Schema};
-use crate::tensor::{Datatype, Extent, Signature, TensorSpec, element_count};
+use crate::tensor::{Datatype, Extent, Role, Signature, TensorSpec, element_count};
 
 /// Longest example that is made up, in elements of one input.
 const LONGEST_EXAMPLE: usize = 64;
@@ -150,12 +150,12 @@ fn bound(list: &mut Value, least: u64, most: u64) {
 
 /// An answer that is the model's outputs, in its order.
 pub(super) fn outputs(signature: &Signature) -> Value {
-    let outputs = &signature.outputs;
-    let names: Vec<String> = outputs.iter().map(|spec| format!("`{}`", spec.name)).collect();
+    let outputs: Vec<_> = signature.values().collect();
+    let names: Vec<String> = outputs.iter().map(|(spec, _)| format!("`{}`", spec.name)).collect();
     let mut list = json!({ "type": "array", "description": format!("In this order: {}.", names.join(", ")) });
     if let (Value::Object(list), false) = (&mut list, outputs.is_empty()) {
         // Not `prefixItems`: few tools know it.
-        list.insert("items".to_owned(), one_of(outputs.iter().map(output)));
+        list.insert("items".to_owned(), one_of(outputs.iter().map(|(spec, second)| output(spec, *second))));
     }
     bound(&mut list, outputs.len() as u64, outputs.len() as u64);
     list
@@ -175,9 +175,22 @@ pub(super) fn one_of(schemas: impl Iterator<Item = Value>) -> Value {
     }
 }
 
-/// One output. NaN and infinities are `null`; a tensor without elements is `[]`, whatever its shape.
-fn output(spec: &TensorSpec) -> Value {
+/// One output, with the tensor that completes it. NaN and infinities are `null`; a tensor without elements is
+/// `[]`, whatever its shape.
+fn output(spec: &TensorSpec, second: Option<&TensorSpec>) -> Value {
     let description = format!("`{}`: {spec}", spec.name);
+    match second.map(|second| second.role) {
+        Some(Role::Labels) => {
+            let map = json!({ "type": "object", "additionalProperties": { "type": ["number", "null"] } });
+            let description = format!("`{}`: a list of maps", spec.name);
+            return json!({ "type": "array", "items": map, "description": description });
+        }
+        Some(_) => {
+            let description = format!("`{}`: a list of tensors", spec.name);
+            return json!({ "type": "array", "description": description });
+        }
+        None => {}
+    }
     if spec.shape.is_empty() {
         // Models say the same for a scalar and for any shape.
         return json!({ "description": description });
@@ -216,7 +229,12 @@ mod tests {
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
             |extent: &i64| u64::try_from(*extent).map_or(Extent::Free(Some("N".into())), Extent::Fixed);
-        TensorSpec { name: name.into(), datatype, shape: shape.iter().map(extent).collect(), optional: false }
+        TensorSpec {
+            name: name.into(),
+            datatype,
+            shape: shape.iter().map(extent).collect(),
+            role: Role::Plain,
+        }
     }
 
     fn signature(inputs: Vec<TensorSpec>) -> Signature {
@@ -261,7 +279,8 @@ mod tests {
     #[test]
     fn outputs_without_elements_are_empty_lists() {
         let list = |least: u64| {
-            output(&spec("y", Datatype::Int64, &[2, if least == 0 { -1 } else { 3 }]))["minItems"].clone()
+            output(&spec("y", Datatype::Int64, &[2, if least == 0 { -1 } else { 3 }]), None)["minItems"]
+                .clone()
         };
         assert_eq!((list(0), list(2)), (json!(0), json!(2)));
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::json::write;
-use crate::tensor::TensorSpec;
+use crate::tensor::{Role, TensorSpec};
 
 /// `"name DATATYPE [shape] = [flat data]; …"`, or the error.
 fn shown(headers: &[&str], body: &[u8], inputs: &[TensorSpec]) -> Result<(String, Wanted), String> {
@@ -249,7 +249,7 @@ fn a_body_without_json_is_the_only_input() {
         name: name.into(),
         datatype,
         shape: shape.iter().map(|e| u64::try_from(*e).map_or(Extent::Free(None), Extent::Fixed)).collect(),
-        optional: false,
+        role: Role::Plain,
     };
     let check = |specs: &[TensorSpec], body: &[u8], expected: Result<&str, &str>| {
         let found = shown(&["0"], body, specs).map(|(tensors, wanted)| {
