@@ -142,7 +142,7 @@ impl App {
     /// its handler and models as their files are then.
     ///
     /// # Errors
-    /// Requests were still unanswered when the drain's time was over.
+    /// Requests were still unanswered when the drain's time was over, and were refused.
     pub async fn run(self, stop: impl Future<Output = ()>, reload: mpsc::Receiver<()>) -> anyhow::Result<()> {
         let App { served, watched, listeners, archive } = self;
         let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
@@ -166,11 +166,14 @@ impl App {
         }
         let timeout = served.config.drain_timeout;
         tokio::pin!(serving);
-        let mut ended = tokio::time::timeout(timeout, &mut serving).await.is_ok();
-        if !ended {
-            // What has not even begun gets an answer, and the time to read it.
+        let unanswered = || -> usize { served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum() };
+        let mut cut_off = 0;
+        if tokio::time::timeout(timeout, &mut serving).await.is_err() {
+            cut_off = unanswered();
+            // They are told so, and get the time to read it. A connection without a request is owed nothing.
+            served.drain.end();
             served.endpoints.iter().for_each(|endpoint| endpoint.close());
-            ended = tokio::time::timeout(FAREWELL, &mut serving).await.is_ok();
+            let _ = tokio::time::timeout(FAREWELL, &mut serving).await;
         }
         if let Some(archive) = archive {
             // What is recorded is written: as much as waits, and nothing that comes later.
@@ -180,11 +183,10 @@ impl App {
                 tracing::warn!("the last recordings are lost: the disk takes too long");
             }
         }
-        let unanswered: usize = served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum();
-        // A connection without a request owes nobody anything.
-        if !ended && unanswered > 0 {
+        if cut_off > 0 {
             anyhow::bail!(
-                "stopped after {timeout:?} with {unanswered} requests unanswered\n  hint: give them more time with `--drain-timeout`"
+                "stopped after {timeout:?} with {cut_off} requests unanswered: they were refused as `shutting_down`\n  \
+                 hint: give them more time with `--drain-timeout`"
             );
         }
         tracing::info!("stopped: every request is answered");
@@ -280,7 +282,7 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) ->
 
 /// How long the last recordings may take.
 const LAST_RECORDINGS: Duration = Duration::from_secs(5);
-/// After the drain's time is over: how long writing the last answers may take.
+/// After the drain's time is over: how long the last answers, refusals, may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or that has as many as it may.
 const BACKLOG: u32 = 1024;

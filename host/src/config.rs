@@ -194,6 +194,7 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         tls: edge::tls(sources, table),
         tls_admin: edge::tls_admin(sources, table),
         admin_keys: edge::keys(sources, &set::ADMIN_KEY, table),
+        admin_hosts: sources.read(&set::ADMIN_HOST, table, read::host_names).unwrap_or_default(),
         connections: edge::connections(sources, table),
         splits: Vec::new(),
     };

@@ -21,6 +21,7 @@ pub mod trial;
 pub mod watch;
 
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -32,6 +33,7 @@ use self::history::History;
 use self::samples::Samples;
 use self::trial::{Part, Trial};
 use self::watch::FileStamp;
+use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Keys, Presented};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
@@ -40,7 +42,7 @@ use crate::pipeline::models::Models;
 use crate::pipeline::trace::Trace;
 use crate::pipeline::{self, Pipeline};
 use crate::plugin::{self, Sandbox, Stages};
-use crate::request::{Output, Request};
+use crate::request::{Output, Protocol, Request};
 use crate::schema::Schema;
 use crate::telemetry::metrics::EndpointMetrics;
 
@@ -84,6 +86,10 @@ pub struct EndpointConfig {
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
+    /// The protocols by which it can be reached.
+    pub protocols: Arc<[Protocol]>,
+    /// Whether tensors go past a handler that takes bodies only.
+    pub bare_tensors: bool,
     /// What a request gets whose handler fails.
     pub on_fault: OnFault,
     /// When a handler that keeps failing is no longer called; `None`: never.
@@ -209,6 +215,13 @@ pub struct Answer {
     pub bypassed: Option<Stage>,
 }
 
+impl EndpointConfig {
+    /// Whether it can be reached by this protocol; by `None`, the operator's own, always.
+    pub fn speaks(&self, protocol: Option<Protocol>) -> bool {
+        protocol.is_none_or(|protocol| self.protocols.contains(&protocol))
+    }
+}
+
 impl Endpoint {
     /// The generation that new requests begin on.
     pub fn current(&self) -> Arc<Generation> {
@@ -239,9 +252,10 @@ impl Endpoint {
         Ok(Visit { endpoint: self, counted: false, _guest: guest })
     }
 
-    /// Answers the requests that are waiting with `shutting_down`, and any that would have to wait.
+    /// Answers the requests that are here with `shutting_down`, and any that would have to wait for something.
     pub fn close(&self) {
         self.door.close();
+        self.sandbox.stop();
     }
 
     /// Requests that have arrived and have no answer yet.
@@ -294,7 +308,10 @@ impl Visit<'_> {
             trace = trace.keeping_crossing();
         }
         let pass = generation.breaker.as_ref().and_then(|breaker| breaker.admit(&mut trace.bypass));
-        let mut outcome = generation.handle(&request, &mut trace).await;
+        let handled = endpoint.door.while_open(pin!(generation.handle(&request, &mut trace))).await;
+        // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
+        let handled = handled.filter(|outcome| outcome.is_ok() || !endpoint.door.is_closed());
+        let mut outcome = handled.unwrap_or_else(|| Err(cut_off(trace.stage())));
         self.counted = true;
         // Of a request that was answered without the handler: what the handler itself came to.
         let own = trace.bypass.why().map(|why| Err(why.told()));
@@ -330,11 +347,24 @@ impl Visit<'_> {
         Answer { outcome, generation, bypassed }
     }
 
+    /// Waits for a request's body.
+    ///
+    /// # Errors
+    /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its place.
+    pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
+        self.endpoint.door.arrive(origin, body).await
+    }
+
     /// Ends a request that cannot be served, for its body cannot be had.
     pub fn refuse(mut self, error: &RequestError) {
         self.counted = true;
         self.endpoint.metrics.error(error.code);
     }
+}
+
+/// What a request is told that the server does not wait for.
+fn cut_off(stage: Stage) -> RequestError {
+    RequestError::new(Code::ShuttingDown, stage, "the server is shutting down")
 }
 
 impl Drop for Visit<'_> {

@@ -68,8 +68,14 @@ pub enum Code {
     MethodNotAllowed,
     /// The body is longer than `limits.body`.
     BodyTooLarge,
+    /// The body comes too slowly.
+    BodyTimeout,
     /// The head is longer than the server takes, or has more headers.
     HeadTooLarge,
+    /// The head expects something that the server does not do.
+    ExpectationFailed,
+    /// The body comes in a transfer coding that the server does not know.
+    NotImplemented,
     /// The built-in conversion reads JSON only, and this is something else; or the body is packed as nobody here unpacks it.
     UnsupportedMediaType,
     /// As many requests are waiting as may wait.
@@ -102,13 +108,16 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of the documents.
-    pub const ALL: [Code; 20] = [
+    pub const ALL: [Code; 23] = [
         Code::InvalidInput,
         Code::Unauthorized,
         Code::NotFound,
         Code::MethodNotAllowed,
         Code::BodyTooLarge,
+        Code::BodyTimeout,
         Code::HeadTooLarge,
+        Code::ExpectationFailed,
+        Code::NotImplemented,
         Code::UnsupportedMediaType,
         Code::Overloaded,
         Code::ShuttingDown,
@@ -133,7 +142,10 @@ impl Code {
             Code::NotFound => "not_found",
             Code::MethodNotAllowed => "method_not_allowed",
             Code::BodyTooLarge => "body_too_large",
+            Code::BodyTimeout => "body_timeout",
             Code::HeadTooLarge => "head_too_large",
+            Code::ExpectationFailed => "expectation_failed",
+            Code::NotImplemented => "not_implemented",
             Code::UnsupportedMediaType => "unsupported_media_type",
             Code::Overloaded => "overloaded",
             Code::ShuttingDown => "shutting_down",

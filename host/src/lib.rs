@@ -23,6 +23,7 @@ pub mod schema;
 pub mod keys;
 pub mod json;
 pub mod file;
+pub mod arrivals;
 pub mod blocking;
 pub mod priority;
 pub mod draw;

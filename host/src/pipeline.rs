@@ -29,6 +29,7 @@ use tokio::runtime::Handle;
 use self::admit::Door;
 use self::models::Models;
 use self::trace::Trace;
+use crate::arrivals::Pace;
 use crate::error::{Code, RequestError, Stage};
 use crate::model::{Lane, ModelError};
 use crate::plugin::{self, Keep, Lease, Outcome, Plugin, Stages};
@@ -41,6 +42,8 @@ use crate::tensor::Tensor;
 pub struct Limits {
     /// Longest request body, in bytes.
     pub body: usize,
+    /// How fast it has to come.
+    pub pace: Pace,
     /// Requests in flight; beyond it they queue.
     pub concurrency: usize,
     /// Requests that may queue; beyond it they are refused with 503.
@@ -55,6 +58,7 @@ impl Default for Limits {
     fn default() -> Self {
         Limits {
             body: 32 << 20,
+            pace: Pace { timeout: Duration::from_secs(5), rate: 1 << 10 },
             concurrency: 64,
             queue: 256,
             request_timeout: Duration::from_secs(30),
@@ -74,6 +78,8 @@ pub struct Pipeline {
     pub models: Models,
     /// What the endpoint takes, if the configuration or the handler says so.
     pub schema: Option<Arc<Schema>>,
+    /// Whether tensors that a request brings go past a handler that takes bodies only, straight to the model.
+    pub bare_tensors: bool,
     /// What becomes of an instance after a request.
     pub keep: Keep,
     /// Whose workers run the model; `None`: whoever serves the request.
@@ -93,7 +99,7 @@ impl Pipeline {
     /// # Errors
     /// What the failing stage says. The caller logs and counts it.
     pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
-        let _permit = in_time(request, Stage::Admit, pin!(self.door.enter())).await??;
+        let _permit = in_time(request, Stage::Admit, pin!(self.door.enter())).await?;
         trace.end(Stage::Admit);
         trace.keep("sample", || match &request.input {
             Input::Body(body, _) => debug::text(body),
@@ -102,7 +108,7 @@ impl Pipeline {
 
         let model = self.models.of(request)?;
         let checked = match &self.schema {
-            Some(schema) => pre_inference::check(schema, self.stages(), model, request)?,
+            Some(schema) => pre_inference::check(schema, self.stages(), model, self.bare(model), request)?,
             None => None,
         };
         let (mut lease, made) = self.prepare(request, model, checked, trace).await?;
@@ -129,7 +135,9 @@ impl Pipeline {
         let signature = model.map(|model| &**model.signature());
         let spare =
             (trace.bypass.is_allowed() && lease.is_some() && model.is_some()).then(|| outputs.clone());
-        let output = post_inference::post_inference(lease.as_mut(), signature, request, outputs).await;
+        let output =
+            post_inference::post_inference(lease.as_mut(), signature, self.bare(model), request, outputs)
+                .await;
         let output = match output {
             Err(failure) if failure.code.is_fault() => {
                 // Whatever state the guest was left in is gone.
@@ -154,7 +162,13 @@ impl Pipeline {
 
     /// What tensors have to fit: `None` if there is no schema, or if they go past the handler to the model.
     pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
-        self.schema.as_ref().filter(|_| !pre_inference::passes_by(self.stages(), !self.models.0.is_empty()))
+        let bare = self.bare_tensors && !self.models.0.is_empty();
+        self.schema.as_ref().filter(|_| !pre_inference::passes_by(self.stages(), bare))
+    }
+
+    /// Whether tensors may go past the handler to this model.
+    fn bare(&self, model: Option<&Lane>) -> bool {
+        self.bare_tensors && model.is_some()
     }
 
     fn stages(&self) -> Stages {
@@ -175,7 +189,14 @@ impl Pipeline {
             None => match self.lend(request, model, trace).await {
                 Ok(mut lease) => {
                     trace.lent();
-                    let made = pre_inference::pre_inference(lease.as_mut(), model, request, checked).await;
+                    let made = pre_inference::pre_inference(
+                        lease.as_mut(),
+                        model,
+                        self.bare(model),
+                        request,
+                        checked,
+                    )
+                    .await;
                     trace.called(lease.as_ref());
                     match made {
                         Ok(made) => return Ok((lease, made)),

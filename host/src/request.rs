@@ -18,6 +18,25 @@ use crate::json::write;
 use crate::tensor::Tensor;
 use crate::text;
 
+/// What a client speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// The endpoint's own path.
+    Http,
+    /// KServe's, TensorFlow Serving's and Truss's `/v1/models`.
+    V1,
+    /// The Open Inference Protocol over HTTP.
+    V2,
+    /// The same over gRPC.
+    Grpc,
+}
+
+impl Protocol {
+    /// All of them, and as they are configured.
+    pub const ALL: [(&str, Protocol); 4] =
+        [("http", Protocol::Http), ("v1", Protocol::V1), ("v2", Protocol::V2), ("grpc", Protocol::Grpc)];
+}
+
 /// The parts of a request only a handler asks for, read from the protocol's own types when it does.
 pub trait Head: Send + Sync {
     /// Upper case: `POST`.

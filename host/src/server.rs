@@ -56,6 +56,8 @@ pub struct Config {
     pub tls_admin: bool,
     /// Who may use the admin listener; without keys, everybody who reaches it.
     pub admin_keys: Keys,
+    /// Names by which the admin address may be asked, beside those of the loopback and all addresses.
+    pub admin_hosts: Vec<String>,
     /// What a connection may cost.
     pub connections: listen::Limits,
     /// Paths whose requests go to one of several endpoints.
@@ -77,6 +79,7 @@ impl Default for Config {
             tls: None,
             tls_admin: false,
             admin_keys: Keys::default(),
+            admin_hosts: Vec::new(),
             connections: listen::Limits::default(),
             splits: Vec::new(),
         }

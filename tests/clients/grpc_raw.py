@@ -170,6 +170,29 @@ def overload(channel):
     stub.ModelInfer(order(""))
 
 
+def served(channel):
+    """Both endpoints answer, whatever others have begun and not sent."""
+    stub = GRPCInferenceServiceStub(channel)
+    for model in ["orders", "neighbour"] * 20:
+        stub.ModelInfer(order("", model), timeout=30)
+
+
+def reachable(channel):
+    """Only the endpoints that speak gRPC are there."""
+    stub = GRPCInferenceServiceStub(channel)
+    for model in ["http", "v1", "v2", "grpc", "all"]:
+        request = messages.ModelInferRequest(model_name=model)
+        for name in "ab":
+            request.inputs.add(name=name, datatype="FP32", shape=[2])
+            request.raw_input_contents.append(struct.pack("<2f", 1, 2))
+        metadata = messages.ModelMetadataRequest(name=model)
+        for call in [lambda: stub.ModelInfer(request), lambda: stub.ModelMetadata(metadata)]:
+            if model in ("grpc", "all"):
+                call()
+            else:
+                assert failure(call)[0] == "NOT_FOUND", model
+
+
 def sizes(channel):
     """`limits.body` is 1 MiB for `orders` and 4 MiB for `neighbour`."""
     stub, send = GRPCInferenceServiceStub(channel), method(channel, SERVICE, "ModelInfer")

@@ -132,7 +132,7 @@ fn the_listeners_answer_while_everything_is_loading() {
     }
     // In the words that the clients of Truss know.
     let reply = ask("GET", &main, "/");
-    assert_eq!((reply.status, reply.text().as_str()), (200, "true"));
+    assert_eq!((reply.status, reply.text().as_str()), (200, r#"{"status":"alive"}"#));
     for (method, path) in [
         ("GET", "/v1/models/model"),
         ("GET", "/v1/models/model/loaded"),
@@ -190,7 +190,7 @@ fn the_listeners_answer_while_everything_is_loading() {
     assert!(live(&mut early_grpc, 3));
     early_admin.send(&wire::get("/admin/v1/endpoints")).unwrap();
     assert_eq!(early_admin.read().unwrap().json()["endpoints"].as_array().unwrap().len(), 2);
-    request("GET", &format!("{main}/"), &[], b"").error(404, "not_found", "admit");
+    request("POST", &format!("{main}/"), &[], b"").error(405, "method_not_allowed", "admit");
 }
 
 #[test]

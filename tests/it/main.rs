@@ -9,6 +9,8 @@
     reason = "tests"
 )]
 
+mod admin;
+mod arrivals;
 mod batching;
 mod cache;
 mod call_time;
@@ -45,6 +47,7 @@ mod orders;
 mod overload;
 mod potassium;
 mod protocol;
+mod reach;
 mod record;
 mod reference;
 mod replay;

@@ -117,6 +117,9 @@ fn every_outcome_is_counted_once_under_its_name() {
         "not_ready",
         "shutting_down",
         "internal",
+        "body_timeout",
+        "not_implemented",
+        "expectation_failed",
     ];
     assert_eq!(statuses.keys().map(String::as_str).collect::<BTreeSet<_>>(), &provoked | &others.into());
 }

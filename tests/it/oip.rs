@@ -193,10 +193,14 @@ fn hostile_json_is_refused_and_nobody_else_notices() {
     assert_eq!(infer(&host, "m", &good).status, 200);
 }
 
-/// The handler of the example reads bodies made for people: tensors go past it, straight to the model.
+/// The handler of the example reads bodies made for people. Where the operator says so, tensors pass it by.
 #[test]
-fn tensors_go_past_a_handler_that_reads_bodies() {
-    let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_static")), &["--name", "iris"]);
+fn bare_tensors_pass_a_handler_by_that_reads_bodies() {
+    let host = Host::with(
+        Some(&component("iris-wasm")),
+        Some(&model("iris_static")),
+        &["--name", "iris", "--bare-tensors"],
+    );
     let reply = infer(
         &host,
         "iris",

@@ -87,7 +87,8 @@ fn perf_analyzer_measures_models() {
 
 #[test]
 fn perf_analyzer_measures_a_handler() {
-    let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_static")), &["--name", "iris"]);
+    let bare = ["--name", "iris", "--bare-tensors"];
+    let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_static")), &bare);
     let said = perf_analyzer(address(&host), "iris", &["--request-rate-range", "100"]);
     assert!(number(&said, "Successful request count:") > 0.0, "{said}");
 }

@@ -120,10 +120,21 @@ fn a_request_has_its_place_from_its_head_on() {
         assert_eq!(client.read().unwrap().status, 100);
     }
     assert_eq!((in_flight(&host), queued(&host)), (0.0, 0.0));
-    late.send(head).unwrap();
-    late.read().unwrap().error(503, "overloaded", "admit");
-    for client in &mut slow {
-        client.send(rest).unwrap();
+    // A third takes the place of the one that has waited longest for its body; its own is there.
+    late.send(&request).unwrap();
+    assert_eq!(late.read().unwrap().status, 100);
+    assert_eq!(late.read().unwrap().status, 200);
+    slow[0].read().unwrap().error(503, "overloaded", "admit");
+    slow[1].send(rest).unwrap();
+    assert_eq!(slow[1].read().unwrap().status, 200);
+    // Those whose bodies are there lose their places to none.
+    let mut busy = [(); 2].map(|()| Wire::connect(&host.url).unwrap());
+    for (number, client) in (1_u8..).zip(&mut busy) {
+        client.send(&wire::post("/door", &[], "sleep:500")).unwrap();
+        wait_until("its place", || in_flight(&host) + queued(&host) == f64::from(number));
+    }
+    host.post("/door", "sleep:1").error(503, "overloaded", "admit");
+    for client in &mut busy {
         assert_eq!(client.read().unwrap().status, 200);
     }
     assert_eq!(host.post("/door", "sleep:1").status, 200);

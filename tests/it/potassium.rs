@@ -1,5 +1,6 @@
 //! Potassium's contract: handlers by path, warm-up, status, request ids; and banana's own SDK against it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use e2e::wire::{self, Wire};
@@ -167,19 +168,39 @@ fn bananas_own_sdk_comes_back_to_a_full_server() {
     let host = Host::with(
         Some(&component("tests/potassium")),
         None,
-        &["--name", "hello", "--concurrency", "1", "--queue", "0", "--log-level", "debug"],
+        &[
+            "--name",
+            "hello",
+            "--concurrency",
+            "1",
+            "--queue",
+            "0",
+            "--log-level",
+            "debug",
+            "--post-timeout",
+            "30s",
+        ],
     );
-    // P24: a call whose body never ends holds the only place, until the SDK was refused.
-    let mut holder = Wire::connect(&host.url).unwrap();
-    holder.send(b"POST /hello HTTP/1.1\r\nhost: test\r\ncontent-length: 2\r\n\r\n{").unwrap();
-    wait_until("the place to be taken", || host.post("/hello?ok", "{}").status == 503);
-    let url = host.url.clone();
-    let client = thread::spawn(move || clients::run("banana", &[&url, "/hello?ok", "patient"]));
+    // P24: slow calls hold the only place, until the SDK was refused.
     let refused = || host.metric(r#"modelhost_requests_total{endpoint="hello",outcome="overloaded"}"#);
-    let before = refused();
-    wait_until("the SDK to be refused", || refused() > before);
-    holder.send(b"}").unwrap();
-    assert_eq!(holder.read().unwrap().status, 201);
+    let held = AtomicBool::new(true);
+    let hold = || {
+        let mut holder = Wire::connect(&host.url).unwrap();
+        while held.load(Ordering::SeqCst) {
+            holder.send(&wire::post("/hello?slow", &[], "{}")).unwrap();
+            assert_eq!(holder.read().unwrap().status, 201);
+        }
+    };
+    let client = thread::scope(|scope| {
+        scope.spawn(hold);
+        wait_until("the place to be taken", || host.post("/hello?ok", "{}").status == 503);
+        let before = refused();
+        let url = host.url.clone();
+        let client = thread::spawn(move || clients::run("banana", &[&url, "/hello?ok", "patient"]));
+        wait_until("the SDK to be refused", || refused() > before);
+        held.store(false, Ordering::SeqCst);
+        client
+    });
     let output = client.join().unwrap();
     assert!(output.contains("Status code: 503") && output.contains("Retrying..."), "{output}");
     let answer: Value = serde_json::from_str(output.lines().last().unwrap()).unwrap();

@@ -88,7 +88,8 @@ fn models_are_not_needed_again_whatever_the_protocol() {
     let folder = tempfile::tempdir().unwrap();
     let record = ["--record", text(folder.path())];
     let (iris, tensors) = (component("iris-wasm"), component("tests/tensors"));
-    let host = Host::with(Some(&iris), Some(&model("iris_dyn")), &[&["--name", "it"], &record[..]].concat());
+    let serve = [&["--name", "it", "--bare-tensors"], &record[..]].concat();
+    let host = Host::with(Some(&iris), Some(&model("iris_dyn")), &serve);
     let flower = r#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
     assert_eq!(host.post("/it", flower).status, 200);
     assert_eq!(host.post("/it", r#"{"sepal_length":"long"}"#).status, 400);

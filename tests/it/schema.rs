@@ -210,7 +210,11 @@ fn tensors_are_held_to_the_same_declaration() {
 #[test]
 fn tensors_that_go_past_the_handler_are_the_models_business() {
     // The handler reads `{"word": …}`, the model takes `a` and `b`.
-    let what = format!("{}\nmodel = '{}'\nsmoke = false", plugin("tests/schemas"), model("add").display());
+    let what = format!(
+        "{}\nmodel = '{}'\nsmoke = false\nbare_tensors = true",
+        plugin("tests/schemas"),
+        model("add").display()
+    );
     let host = declared(&what, "");
     let tensor = |name| input(name, "FP32", &[2], json!([1, 2]));
     let reply = infer(&host, "it", &json!({ "inputs": [tensor("a"), tensor("b")] }));

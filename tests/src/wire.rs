@@ -22,7 +22,7 @@ pub struct Wire {
 
 /// A whole `POST` with a JSON content type.
 pub fn post(path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
-    let mut head = format!("POST {path} HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n");
+    let mut head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n");
     for (name, value) in headers {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -32,7 +32,7 @@ pub fn post(path: &str, headers: &[(&str, &str)], body: &str) -> Vec<u8> {
 
 /// A whole `GET`.
 pub fn get(path: &str) -> Vec<u8> {
-    format!("GET {path} HTTP/1.1\r\nhost: test\r\n\r\n").into_bytes()
+    format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").into_bytes()
 }
 
 impl Wire {

@@ -14,10 +14,12 @@ use super::problem::Complaint;
 use super::read::{self, Given, Metadata, Reading};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
+use crate::arrivals::Pace;
 use crate::deploy::OnFault;
 use crate::deploy::breaker::Policy;
 use crate::model::{Batching, Device, ModelConfig, Wait};
 use crate::plugin::{Isolation, Network};
+use crate::request::Protocol;
 use crate::{deploy, pipeline, plugin};
 
 /// What the model of an endpoint with one model is called where a name is needed.
@@ -94,6 +96,11 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             .unwrap_or(deploy::record::Share::ALL),
         keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
         smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
+        protocols: sources
+            .read(&set::PROTOCOLS, table, read::protocols)
+            .unwrap_or_else(|| Protocol::ALL.map(|(_, protocol)| protocol).to_vec())
+            .into(),
+        bare_tensors: sources.read(&set::BARE_TENSORS, table, read::switch).unwrap_or(false),
         on_fault: sources
             .read(
                 &set::ON_FAULT,
@@ -217,12 +224,14 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     let memory = size(&set::MEMORY, 64 * KIB..=4 * GIB);
     let output = size(&set::OUTPUT, KIB..=GIB);
     let body = size(&set::BODY, KIB..=GIB);
+    let rate = size(&set::BODY_RATE, 1..=GIB);
     let project = size(&set::PROJECT_SIZE, KIB..=64 * GIB);
     let mut timeout = |setting: &Setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
     let pre_timeout = timeout(&set::PRE_TIMEOUT);
     let post_timeout = timeout(&set::POST_TIMEOUT);
     let init_timeout = timeout(&set::INIT_TIMEOUT);
     let request_timeout = timeout(&set::REQUEST_TIMEOUT);
+    let body_timeout = timeout(&set::BODY_TIMEOUT);
     let wall_timeout =
         sources.read(&set::WALL_TIMEOUT, table, read::duration_or_auto(MILLISECOND..=DAY)).flatten();
     let concurrency = sources.read(&set::CONCURRENCY, table, read::count(1..=10_000));
@@ -232,6 +241,10 @@ fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
         |size: Option<u64>, default| size.map_or(default, |size| usize::try_from(size).unwrap_or(default));
     pipeline::Limits {
         body: bytes(body, defaults.body),
+        pace: Pace {
+            timeout: body_timeout.unwrap_or(defaults.pace.timeout),
+            rate: rate.unwrap_or(defaults.pace.rate),
+        },
         concurrency: concurrency.unwrap_or(defaults.concurrency),
         queue: queue.unwrap_or(defaults.queue),
         request_timeout: request_timeout.unwrap_or(defaults.request_timeout),

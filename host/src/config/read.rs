@@ -17,6 +17,7 @@ use super::file::with_article;
 use super::problem::{Complaint, list, similar};
 use crate::json::path::Pattern;
 use crate::plugin::headers::{self, Owner};
+use crate::request::Protocol;
 use crate::text::is_token;
 
 /// A value and how it came here.
@@ -215,6 +216,37 @@ pub(super) fn size(range: RangeInclusive<u64>) -> impl Fn(&Given<'_>) -> Reading
 pub(super) fn size_or_none(range: RangeInclusive<u64>) -> impl Fn(&Given<'_>) -> Reading<Option<u64>> {
     let size = size(range);
     move |given| if given.value.as_str() == Some("none") { Ok(None) } else { size(given).map(Some) }
+}
+
+/// Names of hosts, without ports; in lower case.
+pub(super) fn host_names(given: &Given<'_>) -> Reading<Vec<String>> {
+    let hint = "write a name without a port, such as `models.internal`";
+    let one = std::slice::from_ref(given.value);
+    let items = given.value.as_array().map_or(one, Vec::as_slice);
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
+    let name = |item: &Value| match item.as_str() {
+        Some(name) if !name.is_empty() && name.chars().all(is_name) => Ok(name.to_ascii_lowercase()),
+        _ => Err(Complaint::new(format!("`{item}` is no name of a host"), hint)),
+    };
+    items.iter().map(name).collect()
+}
+
+/// Names of protocols, one at least.
+pub(super) fn protocols(given: &Given<'_>) -> Reading<Vec<Protocol>> {
+    let hint = "write some of `http`, `v1`, `v2` and `grpc`";
+    let one = std::slice::from_ref(given.value);
+    let items = given.value.as_array().map_or(one, Vec::as_slice);
+    let protocol = |item: &Value| {
+        let name = item.as_str().unwrap_or_default();
+        let known = Protocol::ALL.into_iter().find(|(known, _)| *known == name);
+        known
+            .map(|(_, protocol)| protocol)
+            .ok_or_else(|| Complaint::new(format!("`{item}` is no protocol"), hint))
+    };
+    match items {
+        [] => Err(Complaint::new("is empty, so that nobody could reach the endpoint", hint)),
+        items => items.iter().map(protocol).collect(),
+    }
 }
 
 /// A duration within `range`, or `auto`.

@@ -155,6 +155,10 @@ settings! {
     KEEP_MODEL: Endpoint, "keep-model", "endpoint.keep_model", Kind::Switch("no-keep-model"), "false",
         "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
 
+    PROTOCOLS: Endpoint, "protocol", "endpoint.protocols", Kind::List("http|v1|v2|grpc"), "all of them",
+        "Protocols by which the endpoint can be reached.";
+    BARE_TENSORS: Endpoint, "bare-tensors", "endpoint.bare_tensors", Kind::Switch("no-bare-tensors"), "false",
+        "Tensors that a client brings go straight to the model if the handler takes bodies only, and the outputs straight back.";
     ON_FAULT: Endpoint, "on-fault", "endpoint.on_fault", Kind::Value("error|bypass"), "error",
         "What a request gets whose handler traps, exceeds a limit or returns nonsense: the error, or the model's answer without a handler.";
     BREAKER_FAULTS: Endpoint, "breaker-faults", "endpoint.breaker.faults", Kind::Value("SHARE|off"), "off",
@@ -212,9 +216,9 @@ settings! {
     DEVICE_MEMORY: Model, "device-memory", "endpoint.model.device_memory", Kind::Value("SIZE|none"), "none",
         "Most memory of a GPU that one model may take.";
     INSTANCES: Model, "instances", "endpoint.model.instances", Kind::Value("N"), "auto",
-        "How many runs of the model there may be at the same time. An ONNX model is loaded once for each.";
+        "How many runs of the model there may be at the same time. An ONNX model is loaded once, on a GPU once for each.";
     THREADS: Model, "threads", "endpoint.model.threads", Kind::Value("N"), "auto",
-        "Threads that one run of an ONNX model may use.";
+        "Threads of one run of an ONNX model. A run also uses those of others that rest.";
     MAX_BATCH: Model, "max-batch", "endpoint.batching.max_batch", Kind::Value("N"), "1",
         "Most rows that requests may share one run with. 1 switches batching off.";
     MAX_DELAY: Model, "max-delay", "endpoint.batching.max_delay", Kind::Value("DURATION"), "2ms",
@@ -247,6 +251,10 @@ settings! {
         "From the arrival of a request's head to its answer.";
     BODY: RequestLimits, "body", "endpoint.limits.body", Kind::Value("SIZE"), "32MiB",
         "Longest request body; beyond it the answer is 413.";
+    BODY_TIMEOUT: RequestLimits, "body-timeout", "endpoint.limits.body_timeout", Kind::Value("DURATION"), "5s",
+        "How long a body may take to arrive, and a second more for each `body_rate` bytes of it.";
+    BODY_RATE: RequestLimits, "body-rate", "endpoint.limits.body_rate", Kind::Value("SIZE"), "1KiB",
+        "Bytes a second that a body has to come with when `body_timeout` is over.";
     CONCURRENCY: RequestLimits, "concurrency", "endpoint.limits.concurrency", Kind::Value("N"), "64",
         "Requests in flight; beyond it they queue.";
     QUEUE: RequestLimits, "queue", "endpoint.limits.queue", Kind::Value("N"), "256",
@@ -279,6 +287,8 @@ settings! {
         "Serve the admin address over TLS too, with the same certificate.";
     KEY: Security, "key", "endpoint.keys", Kind::List("@FILE|env:NAME"), "",
         "Where keys are that open the endpoint: a file with one a line, or a variable. Without any, it is open to all.";
+    ADMIN_HOST: Security, "admin-host", "server.admin_hosts", Kind::List("NAME"), "",
+        "Name by which the admin address may be asked, such as `models.internal`; addresses and `localhost` always may.";
     ADMIN_KEY: Security, "admin-key", "server.admin_key", Kind::Value("@FILE|env:NAME"), "",
         "Where the keys are that open the admin address; health needs none.";
 

@@ -3,14 +3,17 @@
 mod edge;
 mod record;
 mod reports;
+mod spellings;
 
 use std::fs;
 use std::sync::Arc;
 
+use self::spellings::{GATE_SPELLINGS, SPELLINGS};
 use super::*;
 use crate::deploy::record::Share;
 use crate::keys::Keys;
 use crate::plugin::Isolation;
+use crate::request::Protocol;
 use crate::schema::{Input, Schema};
 use crate::tensor::Datatype;
 
@@ -95,87 +98,6 @@ impl Folder {
     }
 }
 
-/// Flag, its text, the same in TOML, what changes.
-const SPELLINGS: &[(&str, &str, &str, &str)] = &[
-    ("name", "iris", "\"iris\"", r#"name: "iris", path: "/iris","#),
-    ("path", "/a/b", "\"/a/b\"", r#"path: "/a/b","#),
-    ("watch", "false", "false", "watch: false,"),
-    ("keep-model", "true", "true", "keep_model: true,"),
-    ("smoke", "false", "false", "smoke: false,"),
-    ("on-fault", "bypass", "\"bypass\"", "on_fault: Bypass,"),
-    (
-        "breaker-faults",
-        "0.25",
-        "0.25",
-        "breaker: Some( Policy { faults: 250, window: 10s, min: 20, pause: 30s, }, ),",
-    ),
-    ("gate-samples", "100", "100", "samples: 100,"),
-    ("gate-golden", "DIR/golden", "\"golden\"", r#"golden: Some( "DIR/golden", ),"#),
-    ("plugin", "DIR/h.wasm", "\"h.wasm\"", r#"name: "h", path: "/h", plugin: Some( "DIR/h.wasm", ),"#),
-    ("project", "DIR/project", "\"project\"", r#"project: Some( "DIR/project", ),"#),
-    ("metadata", "{\"a\":1}", "{ a = 1 }", r#"metadata: "{\"a\":1}","#),
-    ("env", "A=1 HOME", "['A=1', 'HOME']", r#"env: [ ( "A", "1", ), ( "HOME", "/home/me", ), ],"#),
-    ("isolation", "request", "\"request\"", "isolation: Request,"),
-    ("network", "stub", "\"stub\"", "network: Stub,"),
-    ("model", "DIR/m.onnx", "\"m.onnx\"", ""),
-    ("device", "cuda:1", "\"cuda:1\"", "device: Cuda( 1, ),"),
-    ("model-version", "3", "3", "version: Some( 3, ),"),
-    ("signature-key", "predict", "\"predict\"", r#"signature_key: Some( "predict", ),"#),
-    ("device-memory", "1GiB", "\"1GiB\"", "device_memory: Some( 1073741824, ),"),
-    ("instances", "2", "2", "instances: Some( 2, ),"),
-    ("threads", "3", "3", "threads: Some( 3, ),"),
-    ("max-batch", "16", "16", "max_batch: 16,"),
-    ("tensorflow-lib", "DIR/project", "\"project\"", r#"tensorflow: Some( "DIR/project", ),"#),
-    ("onnxruntime-lib", "DIR/lib.so", "\"lib.so\"", r#"onnxruntime: Some( "DIR/lib.so", ),"#),
-    ("response-header", "Set-Cookie", "['set-cookie']", r#"response_headers: [ "set-cookie", ],"#),
-    ("memory", "1MiB", "1048576", "memory: 1048576,"),
-    ("pre-timeout", "20ms", "\"20ms\"", "pre_timeout: 20ms,"),
-    ("post-timeout", "1m", "\"1m\"", "post_timeout: 60s,"),
-    ("init-timeout", "1m", "\"1m\"", "init_timeout: 60s,"),
-    ("wall-timeout", "2m", "\"2m\"", "wall_timeout: Some( 120s, ),"),
-    ("output", "2MB", "\"2MB\"", "output: 2000000,"),
-    ("project-size", "1GiB", "\"1GiB\"", "project: 1073741824,"),
-    ("request-timeout", "1m 30s", "\"1m 30s\"", "request_timeout: 90s,"),
-    ("body", "4096", "4096", "body: 4096,"),
-    ("concurrency", "1", "1", "concurrency: 1,"),
-    ("queue", "0", "0", "queue: 0,"),
-    ("listen", "0.0.0.0:80", "\"0.0.0.0:80\"", "listen: 0.0.0.0:80,"),
-    ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
-    ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),
-    ("model-control", "true", "true", "model_control: true,"),
-    ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
-    ("docs", "false", "false", "docs: false,"),
-    ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
-    ("debug", "true", "true", "debug: true,"),
-    ("drain-timeout", "0s", "\"0s\"", "drain_timeout: 0ns,"),
-    ("key", "@DIR/keys", "['@keys']", "keys: Keys(2),"),
-    ("admin-key", "env:HOME", "\"env:HOME\"", "admin_keys: Keys(1),"),
-    ("header-size", "8KiB", "8192", "header_size: 8192,"),
-    ("headers", "100", "100", "headers: 100,"),
-    ("header-timeout", "1s", "\"1s\"", "header_timeout: 1s,"),
-    ("idle-timeout", "1h", "\"1h\"", "idle_timeout: 3600s,"),
-    ("max-connections", "1", "1", "max_connections: 1,"),
-    ("http2-streams", "10", "10", "http2_streams: 10,"),
-    ("record", "DIR/rec", "\"rec\"", r#"record: Some( Config { folder: "DIR/rec", size: 268435456, }, ),"#),
-    ("record-share", "0.5", "0.5", "0.5,"),
-    ("log-format", "json", "\"json\"", "format: Json,"),
-    ("log-level", "warn,host=debug", "\"warn,host=debug\"", r#"filter: "warn,host=debug","#),
-    ("cache-dir", "DIR/cache", "\"cache\"", r#""DIR/cache","#),
-    ("cache-size", "2MiB", "\"2MiB\"", "cache_size: 2097152,"),
-];
-
-/// The same, of what means something only beside `gate-samples`.
-const GATE_SPELLINGS: &[(&str, &str, &str, &str)] = &[
-    ("gate-samples-size", "1MiB", "'1MiB'", "bytes: 1048576,"),
-    ("gate-redact", "/user/*/mail", "['/user/*/mail']", "redact: [ /user/*/mail, ],"),
-    ("gate-tolerance", "1e-3", "0.001", "tolerance: 0.001,"),
-    ("gate-ignore", "x-took", "'X-Took'", "ignore: [ x-took, ],"),
-    ("gate-mismatches", "0.1", "0.1", "mismatches: 0.1,"),
-    ("gate-slowdown", "2", "2", "slowdown: Some( 2.0, ),"),
-    ("gate-memory", "1.5", "1.5", "memory: Some( 1.5, ),"),
-    ("gate-timeout", "3s", "'3s'", "timeout: 3s,"),
-];
-
 #[test]
 fn every_setting_can_be_given_as_flag_variable_and_key() {
     let folder = Folder::new();
@@ -256,6 +178,7 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
         if [
             "name",
             "path",
+            "protocol",
             "model-version",
             "signature-key",
             "onnxruntime-lib",
@@ -386,6 +309,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         schema: Some(Arc::new(schema)),
         keep_model: false,
         smoke: true,
+        protocols: Protocol::ALL.map(|(_, protocol)| protocol).into(),
+        bare_tensors: false,
         on_fault: deploy::OnFault::Error,
         breaker: None,
         gate: deploy::gate::Config::default(),
@@ -425,6 +350,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         schema: None,
         keep_model: false,
         smoke: false,
+        protocols: Protocol::ALL.map(|(_, protocol)| protocol).into(),
+        bare_tensors: false,
         on_fault: deploy::OnFault::Error,
         breaker: None,
         gate: deploy::gate::Config::default(),

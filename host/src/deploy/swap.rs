@@ -370,7 +370,9 @@ pub(super) fn pipeline(
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Pipeline { door: door.clone(), plugin, models, schema, keep: Keep::ByIsolation, model_runtime: None }
+    let bare_tensors = config.bare_tensors;
+    let keep = Keep::ByIsolation;
+    Pipeline { door: door.clone(), plugin, models, schema, bare_tensors, keep, model_runtime: None }
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {

@@ -3,15 +3,20 @@
 //! Place in the flow: twice. A request knocks when its head is there, before anything of its body is read; it enters when
 //! the body is there, before a sandbox is taken for it.
 //! In: nothing but the wish. Out: a [`Guest`], then a [`Permit`]; each is given back when dropped, on whatever path.
-//! Invariants: at most `concurrency + queue` requests are guests, so there are never more bodies in memory; at most
-//! `concurrency` permits are out, and guests without one wait in order of arrival; this is the only place that says
-//! `shutting_down`. Taking and giving back either without waiting is one atomic operation each.
+//! Invariants: at most `concurrency + queue` requests are guests, so there are never more bodies in memory; a request whose body
+//! is still arriving yields its place to one that comes; at most
+//! `concurrency` permits are out, and guests without one wait in order of arrival. Taking and giving back either without
+//! waiting is one atomic operation each. A door that is closed ends everything that waits behind it, for whatever it waits.
 
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
 
 use tokio::sync::{Mutex, Notify};
 
+use crate::arrivals::{Arrivals, Origin};
 use crate::error::{Code, RequestError, Stage};
+use crate::shard;
 
 /// One endpoint's door.
 #[derive(Debug)]
@@ -21,7 +26,10 @@ pub struct Door {
     guests: AtomicUsize,
     in_flight: AtomicUsize,
     waiting: AtomicUsize,
-    closed: AtomicBool,
+    is_closed: AtomicBool,
+    /// Wakes what waits when the door is closed; by thread, so that requests do not contend.
+    closed: Box<[Notify]>,
+    arrivals: Arrivals,
     /// Held by the request that is served next, and waited for by the others.
     line: Mutex<()>,
     /// Wakes the head of the line.
@@ -49,7 +57,9 @@ impl Door {
             guests: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
-            closed: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+            closed: (0..shard::count()).map(|_| Notify::new()).collect(),
+            arrivals: Arrivals::default(),
             line: Mutex::new(()),
             freed: Notify::new(),
         }
@@ -58,14 +68,34 @@ impl Door {
     /// Comes to the door. Never waits.
     ///
     /// # Errors
-    /// `overloaded` if `concurrency + queue` requests are here already.
+    /// `overloaded` if `concurrency + queue` requests are here already, with their bodies.
     pub fn knock(&self) -> Result<Guest<'_>, RequestError> {
         let most = self.concurrency.saturating_add(self.queue);
         match self.guests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1))
         {
             Ok(_) => Ok(Guest { door: self }),
+            // It takes the place of one that is not here yet, which goes in a moment.
+            Err(_) if self.arrivals.end_one() => {
+                self.guests.fetch_add(1, Ordering::Relaxed);
+                Ok(Guest { door: self })
+            }
             Err(_) => Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many requests are waiting")),
         }
+    }
+
+    /// Waits for a guest's body.
+    ///
+    /// # Errors
+    /// `shutting_down` if the door is closed before it is there, `overloaded` if another request gets its place.
+    pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
+        let arrived = pin!(self.arrivals.wait(origin, body));
+        let refused = |code, message: &str| RequestError::new(code, Stage::Admit, message);
+        self.while_open(arrived)
+            .await
+            .ok_or_else(|| refused(Code::ShuttingDown, "the server is shutting down"))?
+            .ok_or_else(|| {
+                refused(Code::Overloaded, "the body was still arriving, and others need its place")
+            })
     }
 
     /// Requests that have knocked and are still here, now.
@@ -79,44 +109,58 @@ impl Door {
     }
 
     /// Enters, after waiting if it must; who may is [`Door::knock`]'s business. Dropping the future leaves the queue.
-    ///
-    /// # Errors
-    /// `shutting_down` if it would have to wait and the door is closed.
-    pub async fn enter(&self) -> Result<Permit<'_>, RequestError> {
+    pub async fn enter(&self) -> Permit<'_> {
         // Whoever comes while others wait queues behind them.
         if self.waiting.load(Ordering::SeqCst) == 0
             && let Some(permit) = self.try_enter()
         {
-            return Ok(permit);
+            return permit;
         }
         let _waiting = Waiting::join(self);
         // First come, first served: the mutex is fair, and whoever holds it is the head of the line.
         let _head = self.line.lock().await;
         loop {
-            if self.closed.load(Ordering::SeqCst) {
-                // The next in line is to know as well.
-                self.freed.notify_one();
-                return Err(RequestError::new(
-                    Code::ShuttingDown,
-                    Stage::Admit,
-                    "the server is shutting down",
-                ));
-            }
             // Registered before the attempt: a permit freed in between wakes the head.
             let freed = self.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
             if let Some(permit) = self.try_enter() {
-                return Ok(permit);
+                return permit;
             }
             freed.await;
         }
     }
 
-    /// Lets nobody in who would have to wait, and sends away those who are waiting.
+    /// Ends every [`Door::while_open`], and those to come.
     pub fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-        self.freed.notify_one();
+        self.is_closed.store(true, Ordering::SeqCst);
+        self.closed.iter().for_each(Notify::notify_waiters);
+    }
+
+    /// Waits for `future`, but not behind a closed door; `None` if it has to. A future that is ready at once costs nothing.
+    pub async fn while_open<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
+        let at_once = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut future).poll(context)));
+        if let Poll::Ready(output) = at_once.await {
+            return Some(output);
+        }
+        let closed = self.closed.get(shard::current(self.closed.len()))?;
+        let mut closed = pin!(closed.notified());
+        // Registered before the look: a door that is closed in between wakes this.
+        closed.as_mut().enable();
+        if self.is_closed.load(Ordering::SeqCst) {
+            return None;
+        }
+        tokio::select! {
+            // What is freed because the door was closed is not for those who wait.
+            biased;
+            () = closed => None,
+            output = future => Some(output),
+        }
+    }
+
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::SeqCst)
     }
 
     fn try_enter(&self) -> Option<Permit<'_>> {
@@ -183,30 +227,33 @@ mod tests {
     #[tokio::test]
     async fn lets_in_and_queues() {
         let door = Door::new(1, 1);
-        let first = door.enter().await.unwrap();
+        let first = door.enter().await;
         let second = door.enter();
         tokio::pin!(second);
         assert!(futures_poll(second.as_mut()).await.is_none());
         assert_eq!(door.load(), (1, 1));
         drop(first);
-        let _second = second.await.unwrap();
+        let _second = second.await;
         assert_eq!(door.load(), (1, 0));
     }
 
     #[tokio::test]
-    async fn closing_sends_everybody_away() {
+    async fn closing_ends_all_waiting_and_nothing_else() {
         let door = Door::new(1, 2);
-        let _first = door.enter().await.unwrap();
-        let (second, third, ()) = tokio::join!(door.enter(), door.enter(), async { door.close() });
-        assert_eq!(second.unwrap_err().code, Code::ShuttingDown);
-        assert_eq!(third.unwrap_err().code, Code::ShuttingDown);
-        assert_eq!(door.load(), (1, 0));
+        let first = door.while_open(pin!(door.enter())).await;
+        assert!(first.is_some());
+        let wait = async || door.while_open(pin!(door.enter())).await.is_none();
+        let (second, third, ()) = tokio::join!(wait(), wait(), async { door.close() });
+        assert_eq!((second, third, door.load()), (true, true, (1, 0)));
+        assert!(wait().await, "one that comes later");
+        drop(first);
+        assert!(!wait().await, "one that need not wait");
     }
 
     #[tokio::test]
     async fn a_waiter_that_leaves_frees_its_place() {
         let door = Door::new(1, 1);
-        let first = door.enter().await.unwrap();
+        let first = door.enter().await;
         {
             let leaver = door.enter();
             tokio::pin!(leaver);
@@ -214,7 +261,7 @@ mod tests {
         }
         assert_eq!(door.load(), (1, 0));
         drop(first);
-        assert!(door.enter().await.is_ok());
+        door.enter().await;
     }
 
     /// Many requests, most of them abandoned at a random moment: no permit is lost and nobody waits for ever.
@@ -227,7 +274,7 @@ mod tests {
                 tokio::spawn(async move {
                     let patience = Duration::from_micros(n * 7919 % 3000);
                     let work = async {
-                        let _permit = door.enter().await.unwrap();
+                        let _permit = door.enter().await;
                         assert!(door.load().0 <= 3);
                         tokio::time::sleep(Duration::from_micros(n % 50)).await;
                     };

@@ -61,7 +61,8 @@ impl Bypass {
     ) -> Result<Vec<Tensor>, RequestError> {
         if self.forgives(&failure)
             && model.is_some()
-            && let Ok(Outcome::Next(inputs)) = pre_inference::pre_inference(None, model, request, None).await
+            && let Ok(Outcome::Next(inputs)) =
+                pre_inference::pre_inference(None, model, true, request, None).await
         {
             self.why = Some(failure);
             return Ok(inputs);
@@ -82,7 +83,7 @@ impl Bypass {
     ) -> Result<Output, RequestError> {
         if self.forgives(&failure)
             && let Some(outputs) = outputs
-            && let Ok(output) = post_inference::post_inference(None, signature, request, outputs).await
+            && let Ok(output) = post_inference::post_inference(None, signature, true, request, outputs).await
         {
             self.why = Some(failure);
             return Ok(output);

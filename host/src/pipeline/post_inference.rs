@@ -11,9 +11,9 @@
 //! | a body | `post-inference-tensors` | | its tensors as a JSON object, `{"name": value}` |
 //! | a body | neither | | the outputs as a JSON list, in the model's order |
 //! | tensors | `post-inference-tensors` | | its tensors |
-//! | tensors | | a model | the outputs |
-//! | tensors | `post-inference` | no model | its response, of which the server makes tensors |
-//! | tensors | neither | no model | the handler's tensors from before |
+//! | tensors | `post-inference` | a model, and `bare_tensors` | the outputs |
+//! | tensors | `post-inference` | | its response, of which the server makes tensors |
+//! | tensors | neither | | the outputs, or the handler's tensors from before |
 //!
 //! Where a body in TensorFlow Serving's form became tensors, JSON is in that form too.
 
@@ -27,20 +27,21 @@ use crate::tensor::{Signature, Tensor, TensorSpec};
 
 const STAGE: Stage = Stage::PostInference;
 
-/// Runs the stage; `signature` is the model's, if there is one.
+/// Runs the stage; `signature` is the model's, if there is one; `bare`: tensors may go past a handler that has no say in tensors.
 ///
 /// # Errors
 /// What the handler's call ended in, `plugin_bad_output` for a response that is not what it says.
 pub(super) async fn post_inference(
     lease: Option<&mut Lease<'_>>,
     signature: Option<&Signature>,
+    bare: bool,
     request: &Request,
     outputs: Vec<Tensor>,
 ) -> Result<Output, RequestError> {
     let wants_tensors = matches!(request.input, Input::Tensors(_));
     if let Some(lease) = lease {
         let stages = lease.stages();
-        let response_wanted = !wants_tensors || !stages.post_tensors && signature.is_none();
+        let response_wanted = !wants_tensors || !stages.post_tensors && !bare;
         if response_wanted && let Some(response) = lease.post_inference(request, &outputs).await {
             return respond::checked(response?, STAGE).map(Output::Response);
         }

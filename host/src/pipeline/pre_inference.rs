@@ -12,14 +12,15 @@
 //! | a body, JSON | `pre-inference-tensors` | a model | JSON becomes tensors by the model's signature, and it gets those |
 //! | a body, JSON | neither | a model | JSON becomes tensors by the model's signature |
 //! | tensors | `pre-inference-tensors` | | it gets the tensors |
-//! | tensors | | a model | they go straight to it: a handler that reads bodies made for people is not for them |
-//! | tensors | `pre-inference` | no model | it gets them as a JSON object, `{"name": value}` |
+//! | tensors | `pre-inference` | a model, and `bare_tensors` | they go straight to it |
+//! | tensors | `pre-inference` | | it gets them as a JSON object, `{"name": value}` |
+//! | tensors | neither | a model | they go straight to it |
 //! | anything | | no model | the tensors, or nothing, go to `post-inference` |
 //!
 //! How JSON becomes tensors is the request's [`Form`]: the plain rule of `json/read.rs`, or TensorFlow Serving's.
 //!
 //! A schema is held against the request first, before a sandbox is taken: against the body, which has to be JSON then, or
-//! against the tensors. Only tensors that go past a `pre-inference` straight to the model are not what it is about.
+//! against the tensors. Only tensors that go past a `pre-inference` straight to the model, where the operator says so, are not what it is about.
 //!
 //! Invariant: what reaches the model fits its signature; whoever made what does not is to blame.
 
@@ -36,9 +37,9 @@ use crate::tensor::{Signature, Tensor};
 
 const STAGE: Stage = Stage::PreInference;
 
-/// Whether tensors that a request brings go past the handler, straight to the model.
-pub(super) fn passes_by(stages: Stages, has_model: bool) -> bool {
-    has_model && stages.pre && !stages.pre_tensors
+/// Whether tensors that a request brings go past the handler, straight to the model; `bare`: they may.
+pub(super) fn passes_by(stages: Stages, bare: bool) -> bool {
+    bare && stages.pre && !stages.pre_tensors
 }
 
 /// Holds the request against the schema. Gives the tensors that its body stands for if that made them.
@@ -49,11 +50,12 @@ pub(super) fn check(
     schema: &Schema,
     stages: Stages,
     model: Option<&Lane>,
+    bare: bool,
     request: &Request,
 ) -> Result<Option<Vec<Tensor>>, RequestError> {
     let faulty = |faults| RequestError::faulty(STAGE, faults);
     let (body, form) = match &request.input {
-        Input::Tensors(_) if passes_by(stages, model.is_some()) => return Ok(None),
+        Input::Tensors(_) if passes_by(stages, bare) => return Ok(None),
         Input::Tensors(input) => {
             return check::tensors(schema, &input.tensors).map(|()| None).map_err(faulty);
         }
@@ -84,11 +86,12 @@ pub(super) fn check(
 pub(super) async fn pre_inference(
     lease: Option<&mut Lease<'_>>,
     model: Option<&Lane>,
+    bare: bool,
     request: &Request,
     checked: Option<Vec<Tensor>>,
 ) -> Result<Outcome<Vec<Tensor>>, RequestError> {
     let (signature, _) = of(model);
-    let (tensors, blame) = match made(lease, model, request, checked).await? {
+    let (tensors, blame) = match made(lease, model, bare, request, checked).await? {
         (Outcome::Respond(response), _) => return respond::checked(response, STAGE).map(Outcome::Respond),
         (Outcome::Next(tensors), blame) => (tensors, blame),
     };
@@ -102,6 +105,7 @@ pub(super) async fn pre_inference(
 async fn made(
     lease: Option<&mut Lease<'_>>,
     model: Option<&Lane>,
+    bare: bool,
     request: &Request,
     checked: Option<Vec<Tensor>>,
 ) -> Result<(Outcome<Vec<Tensor>>, Code), RequestError> {
@@ -110,7 +114,7 @@ async fn made(
     let stages = lease.as_ref().map(|lease| lease.stages()).unwrap_or_default();
     let takes_body = match &request.input {
         Input::Body(..) => stages.pre,
-        Input::Tensors(_) => stages.pre && !stages.pre_tensors && model.is_none(),
+        Input::Tensors(_) => stages.pre && !stages.pre_tensors && !passes_by(stages, bare),
     };
     let (signature, key) = of(model);
     let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);

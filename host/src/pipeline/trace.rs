@@ -171,6 +171,13 @@ impl Trace {
         kept.crossing = inputs.map(|inputs| Crossing { inputs, outputs: outputs.to_vec() });
     }
 
+    /// The stage that has begun and not ended.
+    pub fn stage(&self) -> Stage {
+        let stages = [Stage::Admit, Stage::PreInference, Stage::Infer];
+        let has_ended = |stage: Stage| self.durations.get(stage as usize).is_some_and(Option::is_some);
+        stages.into_iter().find(|stage| !has_ended(*stage)).unwrap_or(Stage::PostInference)
+    }
+
     /// Time since the request's arrival.
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()

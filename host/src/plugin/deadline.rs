@@ -17,7 +17,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -56,10 +56,17 @@ pub(super) struct Scheduler(Arc<Shared>);
 #[derive(Debug, Default)]
 struct Shared {
     ticks: AtomicU64,
+    /// Whether guest calls are to end.
+    is_stopped: AtomicBool,
     turns: Turns,
 }
 
 impl Scheduler {
+    /// Ends the guest calls that run, as soon as they are looked at.
+    pub(super) fn stop(&self) {
+        self.0.is_stopped.store(true, Ordering::Relaxed);
+    }
+
     fn now(&self) -> u64 {
         self.0.ticks.load(Ordering::Relaxed)
     }
@@ -148,7 +155,7 @@ impl Call {
     /// It has run as long as it may.
     pub(super) fn look(&mut self, scheduler: &Scheduler, pace: &Pace) -> Result<(), DeadlineExceeded> {
         let now = Instant::now();
-        if now >= self.allowed.until {
+        if now >= self.allowed.until || scheduler.0.is_stopped.load(Ordering::Relaxed) {
             return Err(DeadlineExceeded::Wall);
         }
         self.meter.start();

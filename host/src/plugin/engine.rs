@@ -80,6 +80,11 @@ impl Sandbox {
         Ok(Sandbox { engine, linkers: Arc::new(linkers), cache, scheduler, handles: handles(instances) })
     }
 
+    /// Ends the guest calls that run: the process is going away.
+    pub fn stop(&self) {
+        self.scheduler.stop();
+    }
+
     /// Compiles a component, or takes it from the cache. Takes up to seconds of this thread.
     ///
     /// # Errors

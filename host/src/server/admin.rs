@@ -9,14 +9,16 @@
 //! | `/admin/v1/endpoints…` | what is deployed, and orders to deploy something else: [`endpoints`], [`trial`] |
 
 mod endpoints;
+mod guard;
 mod trial;
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use axum::Router;
 use axum::extract::{Request, State};
+use axum::http::StatusCode;
 use axum::middleware::{self, Next};
+use axum::{Extension, Router};
 use tokio::sync::oneshot;
 
 use super::Served;
@@ -25,10 +27,11 @@ use super::http::{Operator, Site, health, loading, method_not_allowed, not_found
 use super::listen::{self, Edge, Limits};
 use crate::error::Code;
 
+use self::endpoints::Uploads;
 pub(super) use self::endpoints::not_from_a_page;
 
 /// Connections of operators and their tools: enough for all, and few beside those of the endpoints.
-const MAX_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 1024;
 
 /// Serves the admin listener on its own thread until `stop` is dropped or sent: whoever asks during the start or the drain
 /// gets an answer.
@@ -69,17 +72,30 @@ pub fn site(served: &Arc<Served>) -> Site {
     guarded(router(served), served)
 }
 
-/// The site, behind the operator's key. Whoever watches the process needs none to see that it is alive and ready.
+/// The site, behind its [`guard`].
 fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
-    let guard = async |State(served): State<Arc<Served>>, mut request: Request, next: Next| {
+    let guard = async |State(served): State<Arc<Served>>, request: Request, next: Next| {
         let path = request.uri().path();
-        let is_open = path == health::READY || health::LIVE.contains(&path);
-        if is_open || served.config.admin_keys.admit(|| presented(request.headers())) {
-            request.extensions_mut().insert(Operator);
+        if health::is_open(path) {
             return next.run(request).await;
         }
-        let message = "the administration wants a key: send `authorization: Bearer KEY`";
-        refuse(Code::Unauthorized, message.to_owned(), &served, request.headers())
+        let (parts, body) = request.into_parts();
+        let forbidden = |text: String| endpoints::refused(StatusCode::FORBIDDEN, "forbidden", text);
+        if let Err(name) = guard::is_addressed_here(&parts, &served.config.admin_hosts) {
+            return forbidden(format!(
+                "`{name}` is not known as a name of this host: ask by its address, or name it in `server.admin_hosts`"
+            ));
+        }
+        if guard::is_from_another_site(&parts.headers) {
+            return forbidden("pages of other sites are not answered".to_owned());
+        }
+        if !served.config.admin_keys.admit(|| presented(&parts.headers)) {
+            let message = "the administration wants a key: send `authorization: Bearer KEY`";
+            return refuse(Code::Unauthorized, message.to_owned(), &served, &parts.headers);
+        }
+        let mut request = Request::from_parts(parts, body);
+        request.extensions_mut().insert(Operator);
+        next.run(request).await
     };
     let router = router.layer(middleware::from_fn_with_state(served.clone(), guard));
     Site::of(router.with_state(served.clone()))
@@ -94,6 +110,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
         .merge(v2::router(v2::Orders::Taken))
         .merge(endpoints::router())
         .merge(trial::router())
+        .layer(Extension(Arc::new(Uploads::new())))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
 }

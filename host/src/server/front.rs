@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: between a connection and a [`Site`].
 //! Invariants: the site takes over once and for all, by one atomic store; a request sees the one or the other, never both;
-//! connections made before stay. No head beyond the limits is answered by anything but 431.
+//! connections made before stay. No head beyond the limits is answered by anything but 431, and none that HTTP forbids
+//! reaches the site.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -44,6 +45,9 @@ impl Front {
         if head.length > limits.header_size {
             let message = format!("the head is longer than {} bytes", limits.header_size);
             return refuse(Code::HeadTooLarge, message, &self.served, headers);
+        }
+        if let Some((code, message)) = head.flaw {
+            return refuse(code, message.to_owned(), &self.served, headers);
         }
         self.loaded.get().unwrap_or(&self.loading).answer(head, body, arrived).await
     }

@@ -39,6 +39,7 @@ use super::Served;
 use super::http::Site;
 use super::models::Metadata;
 use crate::error::{Code, RequestError, Stage};
+use crate::request::Protocol;
 
 /// What `build.rs` made of the protocol's messages.
 #[allow(missing_docs, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
@@ -48,6 +49,9 @@ mod pb {
 
 /// The descriptors of the same, for reflection.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/open_inference.bin"));
+
+/// How models are looked for.
+const GRPC: Option<Protocol> = Some(Protocol::Grpc);
 
 type Inference = GrpcInferenceServiceServer<Service>;
 
@@ -95,7 +99,7 @@ impl GrpcInferenceService for Service {
     /// A model that does not exist is not ready, which is no failure: as Triton answers.
     async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Reply<pb::ModelReadyResponse> {
         let (call, pb::ModelReadyRequest { name, version }) = Call::of(request);
-        let ready = match self.served.model(&name, Some(&version), call.presented()) {
+        let ready = match self.served.model(&name, Some(&version), call.presented(), GRPC) {
             Err(error) if error.code == Code::Unauthorized => return Err(self.refusal(error, &call)),
             entry => entry.is_ok_and(|entry| entry.is_ready()) && !self.served.drain.has_begun(),
         };
@@ -130,8 +134,10 @@ impl GrpcInferenceService for Service {
     ) -> Reply<pb::ModelStatisticsResponse> {
         let (call, pb::ModelStatisticsRequest { name, version }) = Call::of(request);
         let entries = match name.is_empty() {
-            true => Ok(self.served.models().collect()),
-            false => self.served.model(&name, Some(&version), call.presented()).map(|entry| vec![entry]),
+            true => Ok(self.served.models(GRPC).collect()),
+            false => {
+                self.served.model(&name, Some(&version), call.presented(), GRPC).map(|entry| vec![entry])
+            }
         };
         let entries = entries.map_err(|error| self.refusal(error, &call))?;
         let model_stats = entries.iter().map(describe::statistics).collect();
@@ -159,7 +165,7 @@ impl GrpcInferenceService for Service {
     ) -> Reply<pb::RepositoryIndexResponse> {
         let (call, pb::RepositoryIndexRequest { repository_name, ready }) = Call::of(request);
         only_repository(&repository_name).map_err(|error| self.refusal(error, &call))?;
-        Ok(Response::new(describe::index(self.served.index(), ready)))
+        Ok(Response::new(describe::index(self.served.index(GRPC), ready)))
     }
 
     async fn repository_model_load(
@@ -170,7 +176,7 @@ impl GrpcInferenceService for Service {
         let pb::RepositoryModelLoadRequest { repository_name, model_name, parameters } = message;
         let ordered = async {
             self.may_order(&repository_name)?;
-            let entry = self.served.model(&model_name, None, call.presented())?;
+            let entry = self.served.model(&model_name, None, call.presented(), GRPC)?;
             if parameters.keys().any(|name| name == "config" || name.starts_with("file:")) {
                 let message =
                     "models and their configuration are files of the server; they are not taken from clients";
@@ -189,7 +195,7 @@ impl GrpcInferenceService for Service {
         let (call, message) = Call::of(request);
         let ordered = async {
             self.may_order(&message.repository_name)?;
-            self.served.model(&message.model_name, None, call.presented())?.unload(&self.served).await
+            self.served.model(&message.model_name, None, call.presented(), GRPC)?.unload(&self.served).await
         };
         ordered.await.map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::RepositoryModelUnloadResponse {}))
@@ -203,7 +209,7 @@ impl Service {
 
     /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
     fn metadata(&self, name: &str, version: &str, call: &Call) -> Result<Metadata, RequestError> {
-        let entry = self.served.model(name, Some(version), call.presented())?;
+        let entry = self.served.model(name, Some(version), call.presented(), GRPC)?;
         if entry.is_ready() {
             return Ok(entry.metadata());
         }

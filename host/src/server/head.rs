@@ -4,10 +4,12 @@
 //! Out: how long it is, and which of the headers that every request is looked at for it has. Most requests have none of them, and
 //! one walk over a few headers costs less than looking each of these up.
 
-use axum::http::header::{CONTENT_ENCODING, EXPECT};
+use axum::http::header::{CONTENT_ENCODING, EXPECT, HOST, TRANSFER_ENCODING};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, Request};
+use axum::http::{HeaderMap, HeaderName, Request, Version};
 
+use crate::arrivals::Origin;
+use crate::error::Code;
 use crate::request;
 
 /// Names the request, in both directions.
@@ -28,6 +30,10 @@ pub(super) struct Head {
     pub(super) has_id: bool,
     /// Whether its id, if it brings one, is to be returned by the other name as well.
     pub(super) is_banana: bool,
+    /// Whose it is.
+    pub(super) origin: Origin,
+    /// What HTTP forbids, or the server does not do.
+    pub(super) flaw: Option<(Code, &'static str)>,
 }
 
 impl Head {
@@ -45,16 +51,42 @@ impl Head {
             is_coded: false,
             has_id: false,
             is_banana: false,
+            origin: parts.extensions.get().copied().unwrap_or_default(),
+            flaw: None,
             parts,
         };
+        let mut hosts = 0;
         for (name, value) in &head.parts.headers {
             head.length += name.as_str().len() + value.len() + ": \r\n".len();
-            head.is_awaited |= *name == EXPECT;
+            hosts += u32::from(*name == HOST);
+            if *name == EXPECT {
+                head.is_awaited = true;
+                // RFC 9110, section 10.1.1: of HTTP/1.0 an expectation is passed over.
+                if !value.as_bytes().eq_ignore_ascii_case(b"100-continue")
+                    && head.parts.version != Version::HTTP_10
+                {
+                    let text = "the head expects something other than `100-continue`";
+                    head.flaw = Some((Code::ExpectationFailed, text));
+                }
+            }
+            // RFC 9112, section 6.1. What does not end with `chunked` hyper refuses: nobody could know where it ends.
+            if *name == TRANSFER_ENCODING && !value.as_bytes().eq_ignore_ascii_case(b"chunked") {
+                let text = "the body has a transfer coding other than `chunked`";
+                head.flaw = Some((Code::NotImplemented, text));
+            }
             head.is_coded |= *name == CONTENT_ENCODING;
             head.is_banana |= *name == X_BANANA_REQUEST_ID;
             head.has_id |= *name == X_REQUEST_ID;
         }
         head.has_id |= head.is_banana;
+        // RFC 9112, section 3.2. Over HTTP/2 it is `:authority`, which there may be beside a `host`.
+        match hosts {
+            0 if head.parts.version == Version::HTTP_11 => {
+                head.flaw = Some((Code::InvalidInput, "the head has no `host`"));
+            }
+            2.. => head.flaw = Some((Code::InvalidInput, "the head has more than one `host`")),
+            _ => {}
+        }
         head
     }
 

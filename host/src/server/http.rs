@@ -40,13 +40,14 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::call::{Operator, presented};
+pub(super) use self::call::{Bounds, Operator, presented, read_body};
 pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
 use super::head::{Head, X_BANANA_REQUEST_ID, X_REQUEST_ID};
 use super::{Activity, Served};
 use crate::deploy::Endpoint;
+use crate::request::Protocol;
 
 /// What a call needs: its endpoint and the process around it.
 struct Target {
@@ -102,10 +103,13 @@ impl Site {
             let target = || Arc::new(Target { endpoint: endpoint.clone(), served: served.clone() });
             calls.entry(path.to_owned()).or_insert_with(|| Callee::One(target()));
         };
-        for endpoint in &served.endpoints {
+        let speaks = |endpoint: &&Arc<Endpoint>| endpoint.config.speaks(Some(Protocol::Http));
+        for endpoint in served.endpoints.iter().filter(speaks) {
             add(&endpoint.config.path, endpoint);
         }
-        if let [only] = served.endpoints.as_slice() {
+        if let [only] = served.endpoints.as_slice()
+            && speaks(&only)
+        {
             add("/", only);
             add("/predict", only);
         }
@@ -131,6 +135,7 @@ impl Site {
                 let id = call::id_of(&head);
                 // Whoever asks for the id further in is to find this one.
                 call::insert(&mut head.parts.headers, X_REQUEST_ID, &id);
+                head.parts.extensions.insert(head.origin);
                 let Ok(mut response) =
                     Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
                 call::insert(response.headers_mut(), X_REQUEST_ID, &id);
@@ -160,6 +165,7 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Callee>) -> Router {
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
     }
+    paths.entry("/".to_owned()).or_insert_with(|| get(health::root));
     paths.extend(potassium::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     paths.extend(v1::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     if served.config.docs {

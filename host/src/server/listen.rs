@@ -9,11 +9,13 @@
 //! take it or the drain itself times out; at most [`Limits::max_connections`] are open, the others wait in the kernel.
 
 mod bodies;
+mod closing;
 mod connection;
 mod socket;
 mod turn;
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -27,8 +29,6 @@ use super::tls::Tls;
 
 /// How long a kept-alive connection may stay silent once the process is stopping.
 pub const LINGER: Duration = Duration::from_secs(1);
-/// What a handshake that has begun may take to come to its end.
-const HANDSHAKE: Duration = Duration::from_millis(100);
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Files that are no connection of the endpoints: the operator's connections, models, handlers, their projects.
@@ -100,23 +100,30 @@ pub struct Edge {
 }
 
 /// Tells everybody that the process is going away. Cheap to clone, cheap to ask.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Drain {
     begun: Arc<AtomicBool>,
-    signal: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
 }
 
-impl Default for Drain {
-    fn default() -> Self {
-        Drain { begun: Arc::default(), signal: watch::Sender::new(false) }
-    }
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    #[default]
+    Serving,
+    Begun,
+    Over,
 }
 
 impl Drain {
     /// Begins the drain.
     pub fn begin(&self) {
         self.begun.store(true, Ordering::Release);
-        self.signal.send_replace(true);
+        self.phase.send_replace(Phase::Begun);
+    }
+
+    /// Its time is over: nothing is waited for any more.
+    pub fn end(&self) {
+        self.phase.send_replace(Phase::Over);
     }
 
     /// Whether it has begun. One atomic load.
@@ -126,8 +133,17 @@ impl Drain {
 
     /// Waits until it begins.
     pub async fn begun(&self) {
+        self.until(Phase::Begun).await;
+    }
+
+    /// Waits until its time is over.
+    pub async fn over(&self) {
+        self.until(Phase::Over).await;
+    }
+
+    async fn until(&self, wanted: Phase) {
         // An error would mean that the sender is gone, and `self` holds it.
-        let _ = self.signal.subscribe().wait_for(|begun| *begun).await;
+        let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
     }
 }
 
@@ -137,18 +153,19 @@ pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge:
     let places = Arc::new(Semaphore::new(edge.limits.max_connections));
     // Every connection holds a sender; when all are gone the receiver says so.
     let (alive, mut ended) = mpsc::channel::<Infallible>(1);
-    let spawn = |open: &Open, stream, place: Option<OwnedSemaphorePermit>| {
-        let connection = Arc::new(Connection::new(front.clone(), drain.clone(), edge.clone()));
-        open.add(&connection);
-        let alive = alive.clone();
-        tokio::spawn(async move {
-            connection.serve(stream).await;
-            drop((alive, place));
-        });
-    };
+    let spawn =
+        |open: &Open, (stream, address): (TcpStream, SocketAddr), place: Option<OwnedSemaphorePermit>| {
+            let connection = Arc::new(Connection::new(front.clone(), drain.clone(), edge.clone()));
+            open.add(&connection);
+            let alive = alive.clone();
+            tokio::spawn(async move {
+                connection.serve(stream, address.ip()).await;
+                drop((alive, place));
+            });
+        };
     let accept = async || {
         let place = places.clone().acquire_owned().await.ok();
-        listener.accept().await.map(|(stream, _)| (stream, place))
+        listener.accept().await.map(|accepted| (accepted, place))
     };
     let begun = drain.begun();
     tokio::pin!(begun);
@@ -167,7 +184,7 @@ pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge:
                 open.look(is_full);
             }
             accepted = accept() => match accepted {
-                Ok((stream, place)) => spawn(&open, stream, place),
+                Ok((accepted, place)) => spawn(&open, accepted, place),
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -175,7 +192,7 @@ pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge:
             },
         }
     }
-    if let Err(error) = last_connections(listener, |stream| spawn(&open, stream, None)).await {
+    if let Err(error) = closing::close(listener, |accepted| spawn(&open, accepted, None)).await {
         tracing::warn!("cannot close the listener in order, the latest connections may be reset: {error}");
     }
     drop(alive);
@@ -190,44 +207,6 @@ pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge:
             }
         }
     }
-}
-/// Takes the connections that the kernel holds for a listener, then closes it. Their clients already see a connection, and
-/// perhaps have sent a request; closing the listener over them would reset it.
-async fn last_connections(listener: TcpListener, spawn: impl Fn(TcpStream)) -> std::io::Result<()> {
-    refuse_handshakes(&listener)?;
-    // Handshakes that had begun before come to their end meanwhile.
-    tokio::time::sleep(HANDSHAKE).await;
-    // The kernel's own answer is wanted, not what the runtime last heard from it.
-    let listener = listener.into_std()?;
-    loop {
-        match listener.accept() {
-            Ok((stream, _)) => {
-                stream.set_nonblocking(true)?;
-                spawn(TcpStream::from_std(stream)?);
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Drops every SYN that reaches the listener from now on: a client that comes this late tries again by itself, and is then
-/// refused rather than accepted and reset.
-#[cfg(target_os = "linux")]
-fn refuse_handshakes(listener: &TcpListener) -> std::io::Result<()> {
-    use socket2::{SockFilter, SockRef};
-    // Classic BPF over the TCP header; byte 13 holds the flags, of which 2 is SYN.
-    const LOAD_FLAGS: SockFilter = SockFilter::new(0x30, 0, 0, 13);
-    const IF_SYN: SockFilter = SockFilter::new(0x45, 0, 1, 2);
-    const DROP: SockFilter = SockFilter::new(0x06, 0, 0, 0);
-    const KEEP: SockFilter = SockFilter::new(0x06, 0, 0, u32::MAX);
-    SockRef::from(listener).attach_filter(&[LOAD_FLAGS, IF_SYN, DROP, KEEP])
-}
-
-/// Elsewhere a connection made in the last microseconds may be reset.
-#[cfg(not(target_os = "linux"))]
-fn refuse_handshakes(_: &TcpListener) -> std::io::Result<()> {
-    Ok(())
 }
 
 /// The open connections of one listener. Touched when one is accepted and when all are looked at, never by a request.

@@ -12,12 +12,13 @@ use std::sync::Arc;
 use crate::deploy::error::DeployError;
 use crate::deploy::history::Origin;
 use crate::deploy::swap::{Order, Swapped};
-use crate::deploy::{Endpoint, Generation};
+use crate::deploy::{Endpoint, EndpointConfig, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Presented;
 use crate::model::location::Format;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::Named;
+use crate::request::Protocol;
 use crate::server::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
@@ -88,7 +89,7 @@ pub struct IndexEntry {
 }
 
 impl Served {
-    /// The model of this name, and of this version if one is given, for a request that shows this.
+    /// The model of this name, and of this version if one is given, for a request by this protocol that shows this.
     ///
     /// # Errors
     /// `not_found` that names what there is instead; `unauthorized`.
@@ -97,8 +98,10 @@ impl Served {
         name: &str,
         version: Option<&str>,
         presented: Presented<'_>,
+        protocol: Option<Protocol>,
     ) -> Result<Entry<'_>, RequestError> {
-        let Some(entry) = self.endpoints.iter().find_map(|endpoint| Entry::of(endpoint, name)) else {
+        let mut speaking = self.endpoints.iter().filter(|endpoint| endpoint.config.speaks(protocol));
+        let Some(entry) = speaking.find_map(|endpoint| Entry::of(endpoint, name)) else {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
@@ -113,9 +116,10 @@ impl Served {
         Ok(entry)
     }
 
-    /// Every name that a model can be called by.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.endpoints.iter().flat_map(|endpoint| {
+    /// Every name that a model can be called by in this protocol.
+    pub fn entries(&self, protocol: Option<Protocol>) -> impl Iterator<Item = Entry<'_>> {
+        let speaking = self.endpoints.iter().filter(move |endpoint| endpoint.config.speaks(protocol));
+        speaking.flat_map(|endpoint| {
             let models = &endpoint.config.models;
             let entry = |name: String, model: Option<&(String, _)>| Entry {
                 endpoint,
@@ -132,19 +136,27 @@ impl Served {
     }
 
     /// Every endpoint's model by its endpoint's name: each once.
-    pub fn models(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.endpoints.iter().filter_map(|endpoint| Entry::of(endpoint, &endpoint.config.name))
+    pub fn models(&self, protocol: Option<Protocol>) -> impl Iterator<Item = Entry<'_>> {
+        let speaking = self.endpoints.iter().filter(move |endpoint| endpoint.config.speaks(protocol));
+        speaking.filter_map(|endpoint| Entry::of(endpoint, &endpoint.config.name))
     }
 
     /// All models and whether they are served.
-    pub fn index(&self) -> Vec<IndexEntry> {
-        self.entries()
+    pub fn index(&self, protocol: Option<Protocol>) -> Vec<IndexEntry> {
+        self.entries(protocol)
             .map(|entry| IndexEntry { version: entry.version(), ready: entry.is_ready(), name: entry.name })
             .collect()
     }
 }
 
 impl<'a> Entry<'a> {
+    /// What the models of an endpoint are called.
+    pub(super) fn names(config: &EndpointConfig) -> impl Iterator<Item = String> + use<> {
+        let several = if config.models.len() > 1 { config.models.as_slice() } else { &[] };
+        let named = several.iter().map(|(model, _)| format!("{}.{model}", config.name));
+        std::iter::once(config.name.clone()).chain(named).collect::<Vec<_>>().into_iter()
+    }
+
     /// The endpoint's model that is called `name`, if it has one.
     fn of(endpoint: &'a Arc<Endpoint>, name: &str) -> Option<Entry<'a>> {
         let models = &endpoint.config.models;

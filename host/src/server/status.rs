@@ -15,7 +15,10 @@ pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
         Code::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
         Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
         Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::ResourceExhausted),
+        Code::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, tonic::Code::DeadlineExceeded),
         Code::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, tonic::Code::ResourceExhausted),
+        Code::ExpectationFailed => (StatusCode::EXPECTATION_FAILED, tonic::Code::InvalidArgument),
+        Code::NotImplemented => (StatusCode::NOT_IMPLEMENTED, tonic::Code::Unimplemented),
         Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, tonic::Code::InvalidArgument),
         Code::Overloaded
         | Code::ShuttingDown
@@ -60,7 +63,10 @@ pub(super) fn truss(code: Code) -> &'static str {
         | Code::NotFound
         | Code::MethodNotAllowed
         | Code::BodyTooLarge
+        | Code::BodyTimeout
         | Code::HeadTooLarge
+        | Code::ExpectationFailed
+        | Code::NotImplemented
         | Code::UnsupportedMediaType => "700",
         Code::NotReady
         | Code::ModelUnloaded

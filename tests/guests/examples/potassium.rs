@@ -3,6 +3,7 @@
 //! - `/some_headers_request` gives the request's headers `a` and `b` back, and its id;
 //! - `/some_binary_response` answers bytes;
 //! - `/count` counts in the context;
+//! - any other with the query `slow` takes 2 s;
 //! - any other echoes the JSON body with the id and the context's word, status 201 and a header, or 200 if the query is `ok`.
 
 use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, export};
@@ -39,6 +40,9 @@ impl Handler for App {
                 Response::json(&json!({ "n": self.n }))
             }
             _ => {
+                if context.query() == "slow" {
+                    std::thread::sleep(std::time::Duration::from_secs(2));
+                }
                 let echo: Value = context.sample().json()?;
                 let answer = json!({ "echo": echo, "id": context.request_id(), "hello": self.hello });
                 let status = if context.query() == "ok" { 200 } else { 201 };

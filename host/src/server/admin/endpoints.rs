@@ -7,19 +7,23 @@
 #![expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
 use axum::http::header::{ETAG, IF_MATCH, ORIGIN};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
+use super::guard;
+use crate::arrivals::Pace;
 use crate::deploy::error::DeployError;
 use crate::deploy::history::{Origin, unix_seconds};
 use crate::deploy::samples::Samples;
@@ -27,7 +31,8 @@ use crate::deploy::swap::{Change, Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
 use crate::plugin::Binary;
-use crate::server::Served;
+use crate::server::http::{Bounds, read_body};
+use crate::server::{Served, status};
 use crate::text::on_one_line;
 
 /// Longest note, in bytes.
@@ -182,25 +187,57 @@ pub(super) fn expected(headers: &HeaderMap) -> Option<String> {
     (tag.trim() != "*").then(|| tag.trim().trim_matches('"').to_owned())
 }
 
-/// The component in a body.
-pub(super) async fn component(body: Body) -> Result<Bytes, Response> {
-    to_bytes(body, Binary::LARGEST).await.map_err(|error| {
-        let text =
-            format!("the component cannot be read, or is longer than {} bytes: {error}", Binary::LARGEST);
-        refused(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", text)
-    })
+/// The components that are being sent. Few are read at a time, in order; the clients of the others wait to send theirs, so
+/// what has arrived is bounded, and one that comes too slowly makes way.
+pub(super) struct Uploads {
+    reading: Semaphore,
+    /// Those that are read, and those that wait.
+    places: Semaphore,
+}
+
+impl Uploads {
+    const READ: usize = 4;
+    const PLACES: usize = 64;
+    /// How long one waits for its turn, and how long it may take.
+    const WAIT: Duration = Duration::from_secs(60);
+    const TIME: Duration = Duration::from_secs(600);
+    const PACE: Pace = Pace { timeout: Duration::from_secs(10), rate: 64 << 10 };
+
+    pub(super) fn new() -> Uploads {
+        Uploads { reading: Semaphore::new(Uploads::READ), places: Semaphore::new(Uploads::PLACES) }
+    }
+
+    /// The component in a body.
+    pub(super) async fn component(&self, body: Body) -> Result<Bytes, Response> {
+        let busy = || {
+            let text = "too many components are being sent; try again in a moment".to_owned();
+            refused(StatusCode::SERVICE_UNAVAILABLE, "overloaded", text)
+        };
+        let _place = self.places.try_acquire().map_err(|_| busy())?;
+        let turn = tokio::time::timeout(Uploads::WAIT, self.reading.acquire()).await;
+        let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
+        let arrived = Instant::now();
+        let deadline = arrived + Uploads::TIME;
+        let bounds = Bounds { longest: Binary::LARGEST, pace: Uploads::PACE, arrived, deadline };
+        match read_body(body, bounds).await {
+            Ok(Some(component)) => Ok(component),
+            Ok(None) => Err(invalid("the component broke off".to_owned())),
+            Err(error) => Err(refused(status::of(error.code).0, error.code.name(), error.message.clone())),
+        }
+    }
 }
 
 async fn swap(
     State(served): State<Arc<Served>>,
     Path(name): Path<String>,
     query: Pairs,
+    Extension(uploads): Extension<Arc<Uploads>>,
     request: Request,
 ) -> Answer {
     let headers = request.headers().clone();
     not_from_a_page(&headers)?;
     // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
-    let plugin = component(request.into_body()).await?;
+    let plugin = uploads.component(request.into_body()).await?;
     let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
     carry_out(&served, async move {
         let plugin = Some(Binary::new(plugin));
@@ -341,10 +378,10 @@ impl IntoResponse for Refusal {
 }
 
 /// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
-/// and says with every one where the page came from; the operator's tools do not.
+/// and says with every one where the page came from, in one header or another; the operator's tools do not.
 pub(in crate::server) fn not_from_a_page(headers: &HeaderMap) -> Result<(), Response> {
     let text = "orders from web pages are not taken";
-    match headers.contains_key(ORIGIN) {
+    match headers.contains_key(ORIGIN) || guard::is_from_another_site(headers) {
         true => Err(refused(StatusCode::FORBIDDEN, "forbidden", text.to_owned())),
         false => Ok(()),
     }

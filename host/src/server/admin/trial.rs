@@ -9,11 +9,11 @@ use axum::extract::{Path, Query, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use axum::routing::{post, put};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use serde_json::json;
 
 use super::endpoints::{
-    Answer, Pairs, Refusal, Taken, carry_out, carry_out_raw, component, expected, find, invalid,
+    Answer, Pairs, Refusal, Taken, Uploads, carry_out, carry_out_raw, expected, find, invalid,
     not_from_a_page, note, refused,
 };
 use crate::deploy::history::Origin;
@@ -40,6 +40,7 @@ async fn try_out(
     State(served): State<Arc<Served>>,
     Path(name): Path<String>,
     query: Pairs,
+    Extension(uploads): Extension<Arc<Uploads>>,
     request: Request,
 ) -> Answer {
     not_from_a_page(request.headers())?;
@@ -49,7 +50,7 @@ async fn try_out(
     for (_, text) in pairs.extract_if(.., |(name, _)| name == "note") {
         order.note = Some(note(&text).map_err(invalid)?);
     }
-    let plugin = component(request.into_body()).await?;
+    let plugin = uploads.component(request.into_body()).await?;
     // Without a component the order is about the candidate that there is.
     if plugin.is_empty() {
         let share = match pairs.as_slice() {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tonic::{Response, Status};
 
 use super::call::Call;
-use super::{contents, failure, pb};
+use super::{GRPC, contents, failure, pb};
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Output, Request};
@@ -29,7 +29,7 @@ pub(super) async fn infer(
     mut message: pb::ModelInferRequest,
 ) -> Result<Response<pb::ModelInferResponse>, Status> {
     let entry = served
-        .model(&message.model_name, Some(&message.model_version), call.presented())
+        .model(&message.model_name, Some(&message.model_version), call.presented(), GRPC)
         .map_err(|error| failure::status(error, call, served, None))?;
     let endpoint = entry.endpoint;
     let failed = |error| failure::status(error, call, served, Some(&endpoint.config.name));

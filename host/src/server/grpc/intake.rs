@@ -1,14 +1,16 @@
 //! Calls on their way in: how long messages may be, how many may be arriving, how long that may take.
 //!
-//! Place in the flow: `connection → [intake] → codec → method`. A message names its model, so no endpoint's door can be
-//! knocked at before the message is there; this is the door until then.
-//! Invariants: at most as many messages are arriving in pieces, on all connections together, as all endpoints together take
-//! requests, so what has arrived of them is bounded like the bodies of requests over HTTP; whoever no endpoint lets in takes none of
-//! their places. A message that is longer than any
-//! endpoint takes is refused by its announced length. A message that stops to arrive ends its call, a stream between two
+//! Place in the flow: `connection → [intake] → codec → method`. A message names its model, so an endpoint's door can be knocked
+//! at only when the message is there; this is the door until then.
+//! Invariants: at most as many messages are arriving in pieces for an endpoint as it takes requests, so what has arrived of them is
+//! bounded like the bodies of requests over HTTP, and an endpoint that is flooded closes no other. The model's name comes first in a
+//! message; what does not begin with one, or is compressed, has places of its own. Who is let in nowhere takes none of these places,
+//! and who is late yields to who comes ([`Arrivals`]). A message that is longer than any
+//! endpoint takes is refused by its announced length. A message that stops to arrive, or comes too slowly, ends its call, a stream between two
 //! messages may rest for ever. A call whose messages are compressed is polled off the threads that serve requests: a few bytes
-//! may unpack to many. When the drain begins it is given as long as an idle connection.
+//! may unpack to many. When the drain begins, a stream is given as long as an idle connection.
 
+use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,19 +19,23 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::{Buf as _, Bytes};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::failure;
+use super::{GRPC, failure};
+use crate::arrivals::{Arrival, Arrivals, Origin, Pace};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
-use crate::keys::Keys;
+use crate::keys::{self, Keys};
+use crate::pipeline::Limits;
 use crate::server::Served;
 use crate::server::http::presented;
 use crate::server::listen::{Drain, LINGER};
+use crate::server::models::Entry;
 
 /// What a message may have beside its tensors: names, shapes, parameters.
 const OVERHEAD: usize = 64 << 10;
@@ -50,24 +56,46 @@ pub(super) struct Arrived(pub Instant);
 pub(super) struct Intake {
     longest: usize,
     patience: Duration,
+    pace: Pace,
+    drain: Drain,
+    /// By the names of models.
+    gates: HashMap<String, Arc<Gate>>,
+    /// For messages whose model is not known yet.
+    common: Arc<Gate>,
+}
+
+/// The messages that are arriving for one endpoint.
+struct Gate {
+    keys: Keys,
     most: usize,
     arriving: AtomicUsize,
-    drain: Drain,
-    /// The keys of all endpoints; none if one of them stands open.
-    keys: Keys,
+    arrivals: Arrivals,
+}
+
+impl Gate {
+    fn new(keys: Keys, most: usize) -> Arc<Gate> {
+        Arc::new(Gate { keys, most, arriving: AtomicUsize::new(0), arrivals: Arrivals::default() })
+    }
 }
 
 impl Intake {
     /// The bounds that follow from the endpoints' limits.
     pub(super) fn of(served: &Served) -> Intake {
         let limits = || served.endpoints.iter().map(|endpoint| &endpoint.config.limits);
+        let places = |limits: &Limits| limits.concurrency.saturating_add(limits.queue);
+        let pace = limits().map(|limits| limits.pace).max_by_key(|pace| pace.timeout);
+        let speaking = served.endpoints.iter().filter(|endpoint| endpoint.config.speaks(GRPC));
+        let gates = speaking.flat_map(|endpoint| {
+            let gate = Gate::new(endpoint.config.keys.clone(), places(&endpoint.config.limits));
+            Entry::names(&endpoint.config).map(move |name| (name, gate.clone()))
+        });
         Intake {
             longest: limits().map(|limits| limits.body).max().unwrap_or_default() + OVERHEAD,
             patience: limits().map(|limits| limits.request_timeout).max().unwrap_or_default(),
-            most: limits().map(|limits| limits.concurrency + limits.queue).sum(),
-            arriving: AtomicUsize::new(0),
+            pace: pace.unwrap_or(Limits::default().pace),
             drain: served.drain.clone(),
-            keys: served.every_key(),
+            gates: gates.collect(),
+            common: Gate::new(served.every_key(), limits().map(places).max().unwrap_or_default()),
         }
     }
 
@@ -89,14 +117,22 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
         headers.remove("grpc-accept-encoding");
     }
     let is_stream = STREAMS.contains(&request.uri().path());
-    let is_known = intake.keys.admit(|| presented(request.headers()));
-    let watched = |body| Body::new(Watched { is_stream, is_known, ..Watched::new(body, intake, arrived) });
+    let shown = credentials(request.headers());
+    let origin = request.extensions().get().copied().unwrap_or_default();
+    let watched =
+        |body| Body::new(Watched { is_stream, shown, origin, ..Watched::new(body, intake, arrived) });
     let call = next.run(request.map(watched));
     if is_packed {
         OffWorker(Box::pin(call)).await.map(|body| Body::new(OffWorker(body)))
     } else {
         call.await
     }
+}
+
+/// The headers that may carry a key; mostly none.
+fn credentials(headers: &HeaderMap) -> HeaderMap {
+    let named = keys::HEADERS.into_iter().filter_map(|name| Some((name, headers.get(name)?.clone())));
+    named.map(|(name, value)| (HeaderName::from_static(name), value)).collect()
 }
 
 /// A call, then its answer, that are never polled as one of the runtime's workers.
@@ -134,32 +170,51 @@ impl HttpBody for OffWorker<Body> {
 struct Watched {
     body: Body,
     intake: Arc<Intake>,
-    arrived: Instant,
     is_stream: bool,
-    /// Whether an endpoint may let it in.
-    is_known: bool,
+    /// Of the call's head, what lets it in.
+    shown: HeaderMap,
+    origin: Origin,
     /// What has come of the prefix of the next message.
     prefix: [u8; PREFIX],
     prefix_length: usize,
-    /// Bytes of the message that are still to come.
+    /// Bytes of the message that are still to come, and that have come.
     left: usize,
+    received: usize,
     /// Kept until the only message of a call has been handed on.
     place: Option<Place>,
-    /// When the message has to be there; there is none if it came at once.
-    patience: Option<Pin<Box<Sleep>>>,
+    /// Since when the message is waited for: of a stream from its first piece on, else from the call's beginning.
+    since: Instant,
+    /// When more of it has to be there; there is none if it came at once.
+    timer: Option<Pin<Box<Sleep>>>,
     /// Since when nobody has asked for more: a client need not make up for that.
     unasked: Option<Instant>,
     /// When a stream is let go.
-    farewell: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    farewell: Option<Wait>,
 }
 
+type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// The right to arrive in pieces.
-struct Place(Arc<Intake>);
+struct Place {
+    gate: Arc<Gate>,
+    _arrival: Arrival,
+    /// Another call gets it.
+    ended: Wait,
+}
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.arriving.fetch_sub(1, Ordering::Relaxed);
+        self.gate.arriving.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// The model that a message is for: the first field of all messages that name one (`open_inference.proto`).
+fn model_name(message: &[u8]) -> Option<&str> {
+    const NAME: u8 = 1 << 3 | 2;
+    let (&[NAME, length], rest) = message.split_first_chunk()? else { return None };
+    // Longer names have more bytes of length.
+    let name = rest.get(..usize::from(length)).filter(|_| length < 0x80)?;
+    std::str::from_utf8(name).ok()
 }
 
 impl Watched {
@@ -167,14 +222,16 @@ impl Watched {
         Watched {
             body,
             intake,
-            arrived,
             is_stream: false,
-            is_known: false,
+            shown: HeaderMap::new(),
+            origin: Origin::default(),
             prefix: [0; PREFIX],
             prefix_length: 0,
             left: 0,
+            received: 0,
             place: None,
-            patience: None,
+            since: arrived,
+            timer: None,
             unasked: None,
             farewell: None,
         }
@@ -186,10 +243,12 @@ impl Watched {
 
     /// Follows the messages through a piece of the body.
     fn follow(&mut self, mut piece: &[u8]) -> Result<(), RequestError> {
+        let mut name = None;
         while !piece.is_empty() {
             if self.left > 0 {
                 let passed = self.left.min(piece.len());
                 self.left -= passed;
+                self.received += passed;
                 piece.advance(passed);
             } else {
                 let Some(next) = self.prefix.get_mut(self.prefix_length..) else { break };
@@ -198,21 +257,26 @@ impl Watched {
                 self.prefix_length += read;
                 if self.prefix_length == PREFIX {
                     self.prefix_length = 0;
+                    self.received = 0;
+                    if self.is_stream && self.timer.is_none() {
+                        self.since = Instant::now();
+                    }
                     let [is_packed, length @ ..] = self.prefix;
                     self.left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
                     self.longest()?;
                     // Unpacked it is long however short it comes, and it is held until the call's body ends.
+                    name = if is_packed == 0 { model_name(piece) } else { None };
                     if is_packed != 0 && self.place.is_none() {
-                        self.take_place()?;
+                        self.take_place(None)?;
                     }
                 }
             }
             if self.is_stream && self.between_messages() {
                 self.place = None;
-                self.patience = None;
+                self.timer = None;
             }
         }
-        if self.between_messages() || self.place.is_some() { Ok(()) } else { self.take_place() }
+        if self.between_messages() || self.place.is_some() { Ok(()) } else { self.take_place(name) }
     }
 
     fn longest(&self) -> Result<(), RequestError> {
@@ -224,22 +288,25 @@ impl Watched {
         Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message))
     }
 
-    fn take_place(&mut self) -> Result<(), RequestError> {
-        if !self.is_known {
+    /// Takes a place among the messages for this model.
+    fn take_place(&mut self, model: Option<&str>) -> Result<(), RequestError> {
+        let gate = model.and_then(|name| self.intake.gates.get(name)).unwrap_or(&self.intake.common);
+        if !gate.keys.admit(|| presented(&self.shown)) {
             let message = "every endpoint wants a key: send `authorization: Bearer KEY`";
             return Err(RequestError::new(Code::Unauthorized, Stage::Admit, message));
         }
-        let most = self.intake.most;
-        let more = |arriving| (arriving < most).then_some(arriving + 1);
-        match self.intake.arriving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => {
-                self.place = Some(Place(self.intake.clone()));
-                Ok(())
+        let more = |arriving| (arriving < gate.most).then_some(arriving + 1);
+        if gate.arriving.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+            if !gate.arrivals.end_one() {
+                let message = "too many messages are arriving";
+                return Err(RequestError::new(Code::Overloaded, Stage::Admit, message));
             }
-            Err(_) => {
-                Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many messages are arriving"))
-            }
+            gate.arriving.fetch_add(1, Ordering::Relaxed);
         }
+        let arrival = gate.arrivals.begin(self.origin);
+        let ended = Box::pin(arrival.ended());
+        self.place = Some(Place { gate: gate.clone(), _arrival: arrival, ended });
+        Ok(())
     }
 
     /// Whether nothing more is waited for. Called when nothing has come.
@@ -247,21 +314,31 @@ impl Watched {
         if self.is_stream && self.between_messages() {
             return self.is_let_go(context);
         }
-        // Of a stream that has just begun a message, from now on; else from the call's beginning.
-        let since = if self.is_stream { Instant::now() } else { self.arrived };
-        let end = since + self.intake.patience;
-        let patience = self.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end.into())));
-        patience.as_mut().poll(context).is_ready().then(|| {
-            let message = "the message took longer than a request may";
-            RequestError::new(Code::RequestTimeout, Stage::Admit, message)
+        if let Some(place) = &mut self.place
+            && place.ended.as_mut().poll(context).is_ready()
+        {
+            let message = "the message was still arriving, and others need its place";
+            return Some(RequestError::new(Code::Overloaded, Stage::Admit, message));
+        }
+        let end = self.since + self.intake.patience;
+        let due = self.intake.pace.deadline(self.since, self.received).min(end);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
+        if timer.deadline() != due.into() {
+            timer.as_mut().reset(due.into());
+        }
+        timer.as_mut().poll(context).is_ready().then(|| match due < end {
+            true => RequestError::new(Code::BodyTimeout, Stage::Admit, "the message came too slowly"),
+            false => {
+                let message = "the message took longer than a request may";
+                RequestError::new(Code::RequestTimeout, Stage::Admit, message)
+            }
         })
     }
 
     /// Gives a message the time back in which the server did not read on.
     fn resume(&mut self) {
-        if let (Some(patience), Some(since)) = (&mut self.patience, self.unasked.take()) {
-            let deadline = patience.deadline() + since.elapsed();
-            patience.as_mut().reset(deadline);
+        if let Some(since) = self.unasked.take() {
+            self.since += since.elapsed();
         }
     }
 
@@ -308,7 +385,7 @@ impl HttpBody for Watched {
                 if let Err(error) = frame.data_ref().map_or(Ok(()), |data| this.follow(data)) {
                     return refused(error);
                 }
-                this.unasked = this.patience.is_some().then(Instant::now);
+                this.unasked = this.timer.is_some().then(Instant::now);
                 Poll::Ready(Some(Ok(frame)))
             }
             Poll::Ready(other) => Poll::Ready(other.map(|end| end.map_err(Into::into))),

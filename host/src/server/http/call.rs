@@ -8,7 +8,6 @@
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -24,6 +23,7 @@ use uuid::Uuid;
 
 use super::compression::Coding;
 use super::{Target, X_HANDLER_BYPASSED, X_HANDLER_DIGEST, error};
+use crate::arrivals::Pace;
 use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
@@ -96,7 +96,10 @@ pub(super) async fn serve(
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
     let visit = endpoint.knock(|| presented(head.headers()))?;
-    let body = match receive(&mut head, body, limits.body, deadline).await {
+    let (origin, bounds) =
+        (head.origin, Bounds { longest: limits.body, pace: limits.pace, arrived, deadline });
+    let received = visit.arrive(origin, receive(&mut head, body, bounds)).await;
+    let body = match received.flatten() {
         Ok(Some(body)) => body,
         // The client is gone. `visit`, dropped here, counts it as such, and nobody will read this.
         Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
@@ -154,33 +157,35 @@ pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 }
 
 /// The whole body, unpacked; `None` if the client went away before its end.
-async fn receive(
-    head: &mut Head,
-    body: Body,
-    limit: usize,
-    deadline: Instant,
-) -> Result<Option<Bytes>, RequestError> {
+async fn receive(head: &mut Head, body: Body, bounds: Bounds) -> Result<Option<Bytes>, RequestError> {
     let coding = if head.is_coded { Coding::of_body(head.headers())? } else { None };
-    let body = read_body(body, limit, deadline).await?;
+    let body = read_body(body, bounds).await?;
     let (Some(coding), Some(packed)) = (coding, &body) else { return Ok(body) };
     // Whoever reads them reads the body as it is now.
     head.parts.headers.remove(CONTENT_ENCODING);
     head.parts.headers.remove(CONTENT_LENGTH);
-    coding.decode(packed, limit).map(Some)
+    coding.decode(packed, bounds.longest).map(Some)
+}
+
+/// What a body may take.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Bounds {
+    /// Bytes.
+    pub(in crate::server) longest: usize,
+    /// How fast it has to come.
+    pub(in crate::server) pace: Pace,
+    /// When its request's head came.
+    pub(in crate::server) arrived: Instant,
+    /// When its request ends.
+    pub(in crate::server) deadline: Instant,
 }
 
 /// The whole body as it comes; `None` if the client went away before its end.
-pub(super) async fn read_body(
-    body: Body,
-    limit: usize,
-    deadline: Instant,
+pub(in crate::server) async fn read_body(
+    mut body: Body,
+    bounds: Bounds,
 ) -> Result<Option<Bytes>, RequestError> {
-    until(deadline, pin!(collect(body, limit))).await.unwrap_or_else(|| {
-        Err(RequestError::new(Code::RequestTimeout, Stage::Admit, "the body took longer than a request may"))
-    })
-}
-
-async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, RequestError> {
+    let limit = bounds.longest;
     let too_large = || {
         RequestError::new(Code::BodyTooLarge, Stage::Admit, format!("the body is longer than {limit} bytes"))
     };
@@ -191,7 +196,12 @@ async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, RequestE
     // One frame, the usual case, is passed on as it is. More are copied together: a client decides how small they are, and
     // each keeps far more memory than its bytes.
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
-    while let Some(frame) = body.frame().await {
+    loop {
+        let due = bounds.pace.deadline(bounds.arrived, first.len() + all.len());
+        let Some(frame) = until(due.min(bounds.deadline), body.frame()).await else {
+            return Err(too_slow(&bounds, due));
+        };
+        let Some(frame) = frame else { break };
         let data = match frame {
             Ok(frame) => frame.into_data().unwrap_or_default(),
             Err(error) if is_malformed(&error) => {
@@ -215,6 +225,16 @@ async fn collect(mut body: Body, limit: usize) -> Result<Option<Bytes>, RequestE
         }
     }
     Ok(Some(if all.is_empty() { first } else { all.freeze() }))
+}
+
+fn too_slow(bounds: &Bounds, due: Instant) -> RequestError {
+    if due > bounds.deadline {
+        let message = "the body took longer than a request may";
+        return RequestError::new(Code::RequestTimeout, Stage::Admit, message);
+    }
+    let Pace { timeout, rate } = bounds.pace;
+    let message = format!("the body came too slowly, expected {rate} bytes a second after {timeout:?}");
+    RequestError::new(Code::BodyTimeout, Stage::Admit, message)
 }
 
 /// Whether a body ended because its client sent nonsense, not because it went away.

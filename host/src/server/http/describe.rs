@@ -7,19 +7,21 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::{Target, call, error};
+use super::{Target, call, error, health};
 use crate::tensor::{Extent, TensorSpec};
 
 const MESSAGE: &str = "make a prediction by sending a post request to this endpoint with a json sample";
 
 /// `GET <endpoint>`.
-pub(super) async fn describe(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
+pub(super) async fn describe(State(target): State<Arc<Target>>, uri: Uri, headers: HeaderMap) -> Response {
+    // The root is also where clients ask whether the server is alive, without a key.
+    let is_root = uri.path() == "/" && target.endpoint.config.path != "/";
     if let Some(refusal) = refusal(&target, &headers) {
-        return refusal;
+        return if is_root { health::root().await.into_response() } else { refusal };
     }
     let current = target.endpoint.current();
     let models = &current.models().0;
@@ -36,6 +38,9 @@ pub(super) async fn describe(State(target): State<Arc<Target>>, headers: HeaderM
             (model.name.to_string(), signature)
         });
         answer.insert("models".to_owned(), Value::Object(each.collect()));
+    }
+    if let (Some(answer), true) = (answer.as_object_mut(), is_root) {
+        answer.insert("status".to_owned(), "alive".into());
     }
     Json(answer).into_response()
 }

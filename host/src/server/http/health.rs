@@ -14,22 +14,34 @@ use serde_json::json;
 
 use crate::server::Served;
 
-/// Whether requests are served.
-pub(in crate::server) const READY: &str = "/v2/health/ready";
+/// Whether requests are served: the Open Inference Protocol's path, Kubernetes', and that of SageMaker and TorchServe.
+pub(in crate::server) const READY: [&str; 3] = ["/v2/health/ready", "/readyz", "/ping"];
 /// Whether the process is alive.
-pub(in crate::server) const LIVE: [&str; 2] = ["/healthz", "/v2/health/live"];
+const LIVE: [&str; 3] = ["/healthz", "/livez", "/v2/health/live"];
+/// Some scrapers are told the second.
+const METRICS: [&str; 2] = ["/metrics", "/metrics/"];
+
+/// Whether a path tells no more than how the process is.
+pub(in crate::server) fn is_open(path: &str) -> bool {
+    READY.contains(&path) || LIVE.contains(&path)
+}
 
 /// Paths and their methods.
 pub(in crate::server) fn methods(
     served: &Arc<Served>,
     with_metrics: bool,
 ) -> Vec<(&'static str, MethodRouter)> {
-    let mut methods = vec![(READY, get(ready).with_state(served.clone()))];
-    methods.extend(LIVE.map(|path| (path, get(live).with_state(served.clone()))));
-    if with_metrics {
-        methods.push(("/metrics", get(metrics).with_state(served.clone())));
-    }
-    methods
+    let of = |paths: &[&'static str], methods: fn() -> MethodRouter<Arc<Served>>| {
+        let with_state = |path: &&'static str| (*path, methods().with_state(served.clone()));
+        paths.iter().map(with_state).collect::<Vec<_>>()
+    };
+    let metrics: &[&str] = if with_metrics { &METRICS } else { &[] };
+    [of(&READY, || get(ready)), of(&LIVE, || get(live)), of(metrics, || get(self::metrics))].concat()
+}
+
+/// `GET /`: what clients of KServe's first protocol ask whether the server is alive by.
+pub(in crate::server) async fn root() -> impl IntoResponse {
+    axum::Json(json!({ "status": "alive" }))
 }
 
 async fn live() -> impl IntoResponse {

@@ -4,9 +4,9 @@
 //!
 //! | method and path | answer |
 //! |---|---|
-//! | `GET /healthz`, `/v2/health/live`, `/metrics` | as later |
-//! | `GET /` on the main listener | 200 `true`: the server is there |
-//! | `GET /v2/health/ready` | 503 `{"ready": false}` |
+//! | `GET /healthz`, `/livez`, `/v2/health/live`, `/metrics` | as later |
+//! | `GET /` on the main listener | 200: the server is alive |
+//! | `GET /v2/health/ready`, `/readyz`, `/ping` | 503 `{"ready": false}` |
 //! | everything else | 503 `not_ready`; on `/v1/models/…` in the words of Truss |
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::server::Served;
 impl Site {
     /// The main listener's, until everything is loaded.
     pub fn loading(served: &Arc<Served>) -> Site {
-        let root = Router::new().route("/", get(async || Json(true)));
+        let root = Router::new().route("/", get(health::root));
         let router = router(root, served, served.config.metrics_on_main).with_state(served.clone());
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
         Site { headers, activity: served.activity.clone(), ..Site::of(router) }
@@ -39,7 +39,7 @@ pub(in crate::server) fn router(
     with_metrics: bool,
 ) -> Router<Arc<Served>> {
     for (path, methods) in health::methods(served, with_metrics) {
-        let methods = if path == health::READY { get(unready).with_state(()) } else { methods };
+        let methods = if health::READY.contains(&path) { get(unready).with_state(()) } else { methods };
         router = router.route(path, methods.with_state(()));
     }
     // A method that is not answered now may be later.

@@ -26,6 +26,7 @@ use serde_json::{Map, Value, json};
 use super::{call, cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Presented;
+use crate::request::Protocol;
 use crate::server::models::{Entry, TensorMetadata};
 use crate::server::{Served, status};
 use crate::tensor::Datatype;
@@ -97,17 +98,20 @@ impl Route<'_> {
 
     /// The model it names.
     fn find<'s>(&self, served: &'s Served, presented: Presented<'_>) -> Result<Entry<'s>, RequestError> {
-        let found = served.model(self.model, self.version, presented);
+        let found = served.model(self.model, self.version, presented, V1);
         found.or_else(|unknown| match served.endpoints.as_slice() {
-            [only] if self.model == ANY => served.model(&only.config.name, self.version, presented),
+            [only] if self.model == ANY => served.model(&only.config.name, self.version, presented, V1),
             _ => Err(unknown),
         })
     }
 }
 
+/// How models are looked for.
+const V1: Option<Protocol> = Some(Protocol::V1);
+
 /// `GET /v1/models`.
 async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
-    let names: Vec<String> = served.index().into_iter().map(|entry| entry.name).collect();
+    let names: Vec<String> = served.index(V1).into_iter().map(|entry| entry.name).collect();
     Json(json!({ "models": names }))
 }
 

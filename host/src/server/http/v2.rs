@@ -35,7 +35,7 @@ use super::{call, cors, error};
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Presented};
-use crate::request::Input;
+use crate::request::{Input, Protocol};
 use crate::server::Served;
 use crate::server::head::Head;
 use crate::server::models::Entry;
@@ -94,10 +94,13 @@ fn target(path: &str) -> Option<(&str, Option<&str>)> {
     (plain(model) && version.is_none_or(plain)).then_some((model, version))
 }
 
+/// How models are looked for.
+const V2: Option<Protocol> = Some(Protocol::V2);
+
 /// One inference.
 pub(super) async fn infer(served: &Served, head: Box<Head>, body: Body, arrived: Instant) -> Response {
     let entry = match target(head.parts.uri.path()) {
-        Some((model, version)) => served.model(model, version, call::presented(head.headers())),
+        Some((model, version)) => served.model(model, version, call::presented(head.headers()), V2),
         None => Err(RequestError::new(Code::NotFound, Stage::Admit, "no model is named")),
     };
     run(served, entry, head, body, arrived).await
@@ -202,7 +205,12 @@ impl Asked {
             pairs.find(|(header, _)| *header == name)?.1.as_ref()?.to_str().ok()
         };
         let presented = if self.is_operator { Presented::operator() } else { Presented::of(header) };
-        self.served.model(&self.named.model, self.named.version.as_deref(), presented)
+        self.served.model(&self.named.model, self.named.version.as_deref(), presented, self.protocol())
+    }
+
+    /// The operator is told of everything.
+    fn protocol(&self) -> Option<Protocol> {
+        if self.is_operator { None } else { V2 }
     }
 
     /// The answer, or the error as every other.

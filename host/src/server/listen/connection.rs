@@ -5,6 +5,7 @@
 //! touch nothing in common.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Poll, Waker};
@@ -22,6 +23,7 @@ use tokio::net::TcpStream;
 use super::bodies::{Arriving, Leaving, Untaken};
 use super::socket::{Socket, Stream};
 use super::{Drain, Edge, turn};
+use crate::arrivals::Origin;
 use crate::server::front::Front;
 use crate::server::head::Head;
 
@@ -90,7 +92,8 @@ impl Connection {
         }
     }
 
-    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream) {
+    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
+        let origin = Origin { address, connection: Arc::as_ptr(&self).addr() };
         // Responses are written whole; waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         let stream = match &self.edge.tls {
@@ -111,7 +114,8 @@ impl Connection {
         let service = hyper::service::service_fn(move |request| {
             // Begun here and not when the future is first polled: what is read from now on is no head.
             let in_flight = InFlight::begin(this.clone(), &request);
-            let (head, body) = Head::split(request);
+            let (mut head, body) = Head::split(request);
+            head.origin = origin;
             let is_let_in = !head.is_awaited && Arriving::is_small(&body);
             let body = Body::new(Arriving::new(body, this.clone(), head.is_awaited));
             respond(in_flight, head, body, is_let_in)

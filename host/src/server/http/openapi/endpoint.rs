@@ -15,6 +15,7 @@ use super::values;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::Code;
 use crate::pipeline::models::Named;
+use crate::request::Protocol;
 use crate::server::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
@@ -24,8 +25,9 @@ pub(super) fn paths(served: &Served) -> Paths {
             json!({ "post": call(endpoint, &current, served), "get": describe(endpoint, &current) });
         (endpoint.config.path.clone(), methods)
     };
-    let own = served.endpoints.iter().map(item);
-    let signatures = served.endpoints.iter().map(|endpoint| {
+    let speaks = |endpoint: &&Arc<Endpoint>| endpoint.config.speaks(Some(Protocol::Http));
+    let own = served.endpoints.iter().filter(speaks).map(item);
+    let signatures = served.endpoints.iter().filter(speaks).map(|endpoint| {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
         (path, json!({ "get": signature(endpoint) }))
     });

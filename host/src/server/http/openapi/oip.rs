@@ -12,13 +12,15 @@ use super::answers::{HANDLER_CODES, error_free, get, json_ok, with_errors};
 use super::values::{self, one_of};
 use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
+use crate::request::Protocol;
 use crate::schema::{self, Input, Schema};
 use crate::server::Served;
 use crate::server::models::Entry;
 use crate::tensor::{Datatype, Signature, TensorSpec};
 
 pub(super) fn paths(served: &Served) -> Paths {
-    let mut paths: Paths = served.entries().flat_map(|entry| model(&entry, served)).collect();
+    let mut paths: Paths =
+        served.entries(Some(Protocol::V2)).flat_map(|entry| model(&entry, served)).collect();
     let index = json!({
         "type": "array",
         "items": object(&[("name", text()), ("version", text()), ("state", text()), ("reason", text())]),

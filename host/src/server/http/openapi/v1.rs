@@ -10,6 +10,7 @@ use super::endpoint::codes;
 use super::values;
 use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
+use crate::request::Protocol;
 use crate::server::Served;
 use crate::server::models::Entry;
 
@@ -21,7 +22,7 @@ pub(super) fn paths(served: &Served) -> Paths {
     });
     let list = get("v1.models", PROCESS_TAG, "Names of all models", json_ok("All of them.", &names), &[]);
     let all = [("/v1/models".to_owned(), list)];
-    all.into_iter().chain(served.entries().flat_map(|entry| model(&entry))).collect()
+    all.into_iter().chain(served.entries(Some(Protocol::V1)).flat_map(|entry| model(&entry))).collect()
 }
 
 fn model(entry: &Entry<'_>) -> Paths {

@@ -60,7 +60,7 @@ pub(super) async fn statistics(asked: Asked) -> Response {
 
 /// `GET /v2/models/stats`.
 pub(super) async fn all_statistics(asked: Asked) -> Response {
-    asked.answer(Ok(all(asked.served.models())))
+    asked.answer(Ok(all(asked.served.models(asked.protocol()))))
 }
 
 /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.

@@ -13,14 +13,16 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::super::call;
+use super::super::call::{self, Bounds};
 use super::Asked;
+use crate::arrivals::Pace;
 use crate::error::{RequestError, Stage};
 use crate::server::admin;
 
 /// What a body may be long, and how long it may take: a line of JSON, if anything.
 const LONGEST: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
+const PACE: Pace = Pace { timeout: TIMEOUT, rate: 1 << 10 };
 
 /// What `POST /v2/repository/index` may ask for.
 #[derive(Default, Deserialize)]
@@ -40,7 +42,8 @@ struct Order {
 pub(super) async fn index(asked: Asked, body: Body) -> Response {
     let request = read::<IndexRequest>(&asked, body).await;
     asked.answer(request.map(|request| {
-        let index = asked.served.index().into_iter().filter(|entry| entry.ready || !request.ready);
+        let index =
+            asked.served.index(asked.protocol()).into_iter().filter(|entry| entry.ready || !request.ready);
         let entries = index.map(|entry| {
             let (state, reason) = if entry.ready { ("READY", "") } else { ("UNAVAILABLE", "unloaded") };
             json!({ "name": entry.name, "version": entry.version, "state": state, "reason": reason })
@@ -93,7 +96,9 @@ fn done((): ()) -> Response {
 
 /// A body of JSON; without one, as if it said nothing.
 async fn read<T: Default + DeserializeOwned>(asked: &Asked, body: Body) -> Result<T, RequestError> {
-    let body = call::read_body(body, LONGEST, asked.arrived + TIMEOUT).await?.unwrap_or_default();
+    let arrived = asked.arrived;
+    let bounds = Bounds { longest: LONGEST, pace: PACE, arrived, deadline: arrived + TIMEOUT };
+    let body = call::read_body(body, bounds).await?.unwrap_or_default();
     if body.is_empty() {
         return Ok(T::default());
     }

@@ -1,0 +1,88 @@
+//! Who may ask the operator's listener anything.
+//!
+//! Place in the flow: before every route of [`super`]. In: a request's head. Out: whether it goes on.
+//! Who watches the process needs neither key nor name to see that it is alive and ready. For everything else the request has to be
+//! addressed to this host by an address or a name it is known by: a web page can make any name of its own mean this address (DNS
+//! rebinding), and would then read what it is told. And a browser must not say that another site's page asks.
+
+use axum::http::HeaderMap;
+use axum::http::header::{HOST, HeaderName};
+use axum::http::request::Parts;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Whether a browser says that a page of another site asks (Fetch Metadata Request Headers, section 2.2).
+pub(super) fn is_from_another_site(headers: &HeaderMap) -> bool {
+    headers.get_all(SEC_FETCH_SITE).iter().any(|site| site != "none" && site != "same-origin")
+}
+
+/// The host that a request is addressed to, without its port.
+fn addressed(parts: &Parts) -> Option<&str> {
+    let host = match parts.uri.authority() {
+        Some(authority) => authority.as_str(),
+        None => parts.headers.get(HOST)?.to_str().ok()?,
+    };
+    let name = match host.strip_prefix('[') {
+        Some(address) => address.split_once(']')?.0,
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    Some(name.trim_end_matches('.'))
+}
+
+/// Whether a request is addressed to this host: by an address, by the name of the loopback, or by one of these names.
+///
+/// # Errors
+/// The name that it is addressed to.
+pub(super) fn is_addressed_here(parts: &Parts, names: &[String]) -> Result<(), String> {
+    let name = addressed(parts).unwrap_or_default();
+    let is_own = |own: &str| own.eq_ignore_ascii_case(name);
+    let is_address = name.parse::<std::net::IpAddr>().is_ok();
+    let is_loopback = is_own("localhost") || name.to_ascii_lowercase().ends_with(".localhost");
+    match is_address || is_loopback || names.iter().any(|own| is_own(own)) {
+        true => Ok(()),
+        // Of HTTP/1.0 none is expected; no browser speaks it.
+        false if name.is_empty() && parts.version == axum::http::Version::HTTP_10 => Ok(()),
+        false => Err(name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Request;
+
+    use super::*;
+
+    #[test]
+    fn a_request_is_for_an_address_the_loopback_or_a_configured_name() {
+        let names = ["admin.internal".to_owned()];
+        for (host, expected) in [
+            ("127.0.0.1:8001", true),
+            ("10.1.2.3", true),
+            ("[::1]:8001", true),
+            ("[::1]", true),
+            ("localhost:8001", true),
+            ("LOCALHOST.", true),
+            ("a.localhost", true),
+            ("Admin.Internal:8001", true),
+            ("evil.example:8001", false),
+            ("127.0.0.1.evil.example", false),
+            ("localhost.evil.example", false),
+            ("notlocalhost", false),
+            ("", false),
+        ] {
+            let request = Request::get("/").header("host", host).body(()).unwrap();
+            assert_eq!(is_addressed_here(&request.into_parts().0, &names).is_ok(), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_known_by_its_browser() {
+        for (site, expected) in
+            [("cross-site", true), ("same-site", true), ("same-origin", false), ("none", false)]
+        {
+            let headers = [(SEC_FETCH_SITE, site.parse().unwrap())].into_iter().collect();
+            assert_eq!(is_from_another_site(&headers), expected, "{site}");
+        }
+        assert!(!is_from_another_site(&HeaderMap::new()));
+    }
+}
