@@ -10,6 +10,7 @@ pub mod compare;
 pub mod error;
 pub mod gate;
 pub mod history;
+mod ledger;
 mod models;
 mod persist;
 pub mod record;
@@ -30,6 +31,7 @@ use tokio::sync::Notify;
 
 use self::breaker::{Breaker, Policy};
 use self::history::History;
+use self::ledger::Ledger;
 use self::samples::Samples;
 use self::trial::{Part, Trial};
 use self::watch::FileStamp;
@@ -189,6 +191,8 @@ pub struct Endpoint {
     written: ArcSwapOption<FileStamp>,
     /// Wakes who brings the generation before back.
     opened: Notify,
+    /// What was refused in the handler's file.
+    ledger: Option<Ledger>,
     /// What became of every attempt to publish another.
     pub history: History,
     /// Records its requests, if that was asked for.

@@ -53,6 +53,7 @@ use crate::telemetry::metrics::Instances;
 use crate::tensor::Signature;
 
 pub use self::binary::Binary;
+pub use self::cache::Shelf;
 pub use self::engine::{Sandbox, SandboxError};
 pub use self::exports::Stages;
 pub use self::inspect::{Inspection, inspect};

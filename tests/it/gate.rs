@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::batching::cpu_seconds;
 
 /// The guest `gated` as it behaves in `mode`.
-fn gated(mode: &str) -> Vec<u8> {
+pub(crate) fn gated(mode: &str) -> Vec<u8> {
     const MARK: &[u8] = b"gate-mode:";
     let mut bytes = fs::read(component("tests/gated")).unwrap();
     let at = bytes.windows(MARK.len()).position(|window| window == MARK).unwrap() + MARK.len();

@@ -50,6 +50,7 @@ mod protocol;
 mod reach;
 mod record;
 mod reference;
+mod refusals;
 mod replay;
 mod sandbox;
 mod schema;

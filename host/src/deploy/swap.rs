@@ -19,6 +19,7 @@ use tokio::sync::MutexGuard;
 use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
 use super::history::{Attempt, Origin, unix_seconds};
+use super::ledger::Ledger;
 use super::samples::Samples;
 use super::{Endpoint, EndpointConfig, Generation, gate, models, persist, smoke};
 use crate::model::Catalog;
@@ -102,18 +103,29 @@ impl Endpoint {
         let door = Arc::new(Door::new(config.limits.concurrency, config.limits.queue));
         let metrics = metrics.endpoint(&config.name);
         let models = models::load_all(&config, catalog).await?;
-        let plugin = match &config.plugin {
-            Some(path) => {
-                let binary = read(&config, path).await?;
-                Some(load(&config, sandbox, &metrics, binary, Origin::Start).await?)
+        let make = async |binary: Option<Binary>| {
+            let plugin = match binary {
+                Some(binary) => Some(load(&config, sandbox, &metrics, binary, Origin::Start).await?),
+                None => None,
+            };
+            let pipeline = pipeline(&config, &door, plugin, models.clone());
+            if config.smoke {
+                smoke::run(&config, &pipeline).await?;
             }
+            gate::first(&config, &pipeline).await?;
+            Ok(pipeline)
+        };
+        let found = match &config.plugin {
+            Some(path) => Some(read(&config, path).await?),
             None => None,
         };
-        let pipeline = pipeline(&config, &door, plugin, models);
-        if config.smoke {
-            smoke::run(&config, &pipeline).await?;
-        }
-        gate::first(&config, &pipeline).await?;
+        let ledger = Ledger::open(&config, sandbox).await;
+        let pipeline = match (&ledger, found) {
+            (Some(ledger), Some(found)) => {
+                ledger.first(found, async |binary| make(Some(binary)).await).await?
+            }
+            (_, found) => make(found).await?,
+        };
         let generation = Generation::new(1, pipeline, config.breaker);
         metrics.generation.set(1);
         let endpoint = Endpoint {
@@ -127,6 +139,7 @@ impl Endpoint {
             swapping: tokio::sync::Mutex::default(),
             written: ArcSwapOption::empty(),
             opened: Default::default(),
+            ledger,
             history: Default::default(),
             recorder: None,
             samples: Samples::start(config.gate.samples.clone()),
@@ -194,11 +207,27 @@ impl Endpoint {
             }
             Ok(pipeline)
         };
+        let in_file = matches!(order.origin, Origin::Watch | Origin::Signal) || change.persist;
+        let in_file = change.plugin.as_ref().filter(|_| in_file);
         match made.await {
             Ok(None) => Ok(Swapped::unchanged(&old)),
-            Ok(Some(pipeline)) => Ok(self.publish(turn, pipeline, order, started)),
+            Ok(Some(pipeline)) => {
+                let swapped = self.publish(turn, pipeline, order, started);
+                match (&self.ledger, in_file) {
+                    (Some(ledger), Some(handler)) => ledger.good(handler).await,
+                    (Some(ledger), None) => ledger.published(swapped.digest.as_deref()).await,
+                    (None, _) => {}
+                }
+                Ok(swapped)
+            }
             Err(error) => {
                 let digest = change.plugin.as_ref().map(|plugin| plugin.digest().clone());
+                let is_new = digest != old.digest;
+                if let (Some(ledger), Some(handler)) =
+                    (&self.ledger, in_file.filter(|_| is_new && !change.persist))
+                {
+                    ledger.refused(handler.digest(), &error).await;
+                }
                 self.note(order, started, digest.or_else(|| old.digest.clone()), Err(&error));
                 Err(error)
             }

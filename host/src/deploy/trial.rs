@@ -387,7 +387,11 @@ impl Endpoint {
         if !self.take(trial) {
             return Err(self.no_candidate());
         }
-        Ok(self.publish(&turn, candidate.pipeline.clone(), order, started))
+        let swapped = self.publish(&turn, candidate.pipeline.clone(), order, started);
+        if let Some(ledger) = &self.ledger {
+            ledger.published(swapped.digest.as_deref()).await;
+        }
+        Ok(swapped)
     }
 
     /// Drops the candidate, if there is one; whether there was.

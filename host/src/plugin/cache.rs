@@ -5,7 +5,7 @@
 //! and kept.
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
 //! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may hold
-//! variables of an endpoint, the same encrypted, see `lock`.
+//! variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
 //! engine; a folder or a key that others can get at is refused at start; whatever else is wrong with an entry when it is loaded costs a
 //! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
@@ -13,6 +13,7 @@
 
 mod entry;
 mod lock;
+mod shelf;
 mod steady;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -28,6 +29,7 @@ use wasmtime::component::Component;
 use super::Binary;
 
 pub(super) use self::entry::Entry;
+pub use self::shelf::Shelf;
 
 /// Goes into the names of entries; another number for another layout.
 const FORMAT: &[u8; 8] = b"mhcode03";
@@ -163,12 +165,7 @@ impl Cache {
                 Some(Err(_)) | None => self.load(engine, id, &steady::copy(&file)?)?,
             },
         };
-        let now = SystemTime::now();
-        let used = file.metadata()?.modified()?;
-        if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
-            // Where nothing can be written, what goes first is what was written first.
-            let _ = file.set_modified(now);
-        }
+        touch(&file)?;
         Ok(Some(component))
     }
 
@@ -226,7 +223,7 @@ impl Cache {
     /// Removes what was not used for longest, until the rest is within the limit. Other processes may be at it as well.
     fn evict(&self) -> io::Result<()> {
         let (mut entries, mut total) = (Vec::new(), 0);
-        for file in self.files(|name| name.ends_with(ENTRY)) {
+        for file in self.files(|name| name.ends_with(ENTRY) || name.ends_with(Shelf::HANDLER)) {
             let Ok(metadata) = fs::metadata(&file) else { continue };
             total += metadata.len();
             entries.push((metadata.modified()?, metadata.len(), file));
@@ -278,6 +275,17 @@ fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     unsafe {
         Component::deserialize_file(engine, steady::path_of(file))
     }
+}
+
+/// Notes that a file is of use.
+fn touch(file: &File) -> io::Result<()> {
+    let now = SystemTime::now();
+    let used = file.metadata()?.modified()?;
+    if now.duration_since(used).is_ok_and(|age| age >= TOUCH) {
+        // Where nothing can be written, what goes first is what was written first.
+        let _ = file.set_modified(now);
+    }
+    Ok(())
 }
 
 /// For files that should be regular ones: no link is followed and no pipe waited for.

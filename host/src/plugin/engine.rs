@@ -13,7 +13,7 @@ use wasmtime::{
     Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
 };
 
-use super::cache::{Cache, CacheError, Entry};
+use super::cache::{Cache, CacheError, Entry, Shelf};
 use super::grants::Linkers;
 use super::{Binary, Config, deadline, project};
 
@@ -99,6 +99,11 @@ impl Sandbox {
     /// The component that was [kept](Sandbox::keep) as `entry`, compiled, if there is one.
     pub(super) fn find(&self, entry: &Entry) -> Option<Component> {
         self.cache.as_ref()?.find(&self.engine, entry)
+    }
+
+    /// Where files are kept for later starts, if any are.
+    pub fn shelf(&self) -> Option<Shelf> {
+        self.cache.clone().map(Shelf::new)
     }
 
     /// Keeps a compiled component for those who come to make the same.

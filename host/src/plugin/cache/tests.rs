@@ -258,3 +258,29 @@ fn where_nothing_can_be_written_components_are_compiled_all_the_same() {
     let nowhere = Cache::open(Path::new("/proc/self/cache"), PLENTY, &engine).map(|_| ());
     assert!(matches!(nowhere, Err(CacheError::Io(_))), "{nowhere:?}");
 }
+
+#[test]
+fn handlers_on_the_shelf_are_bounded_together_with_compiled_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, engine) = open(&folder, PLENTY);
+    cache.component(&engine, &component(1)).unwrap();
+    let code = cache.path(&id_of(&cache, &component(1)));
+    let length = fs::metadata(&code).unwrap().len();
+    let (cache, _) = open(&folder, length + 100);
+    let shelf = Shelf::new(cache.into());
+    shelf.put("page", b"not counted").unwrap();
+    shelf.put("a.wasm", &[7; 100]).unwrap();
+    assert!(code.exists() && shelf.has("a.wasm") && !shelf.has("b.wasm"));
+    assert_eq!(shelf.get("a.wasm", 100).unwrap(), Some(vec![7; 100]));
+    assert!(shelf.get("a.wasm", 99).is_err() && shelf.get("b.wasm", 99).unwrap().is_none());
+    assert!(shelf.put("b.wasm", &vec![0; usize::try_from(length).unwrap() + 101]).is_err());
+
+    // The compiled one was not used for longest.
+    File::open(&code).unwrap().set_modified(SystemTime::now() - Duration::from_secs(60)).unwrap();
+    shelf.put("b.wasm", &[7]).unwrap();
+    assert!(!code.exists() && ["a.wasm", "b.wasm", "page"].iter().all(|name| shelf.has(name)));
+    for _ in 0..2 {
+        shelf.remove("a.wasm").unwrap();
+    }
+    assert!(!shelf.has("a.wasm"));
+}
