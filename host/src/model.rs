@@ -175,7 +175,7 @@ impl Model {
         let failed = |reason| ModelError::Load { path: model.path.clone(), reason };
         let plan = Plan::new(
             model,
-            location.bytes_per_session(),
+            location.bytes_to_plan_by(),
             thread::available_parallelism().map_or(1, NonZero::get),
         );
         let options = Options {

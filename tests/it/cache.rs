@@ -1,11 +1,12 @@
 //! Compiled handlers on the disk: found again, shared, bounded, and never trusted further than their seal.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use e2e::{Host, component, replace, version, wait_until};
+use e2e::{Host, component, replace, serve_command, version, wait_until};
 use tempfile::TempDir;
 
 const TAKEN: &str = "compiled component taken from the cache";
@@ -90,6 +91,51 @@ fn the_cache_is_bounded() {
         assert!(total <= 1 << 20, "{total} bytes");
     }
     assert!(!entries(&cache).is_empty());
+}
+
+/// As in an image that was built by root and is run by somebody else. Root's own folder is one, whoever runs
+/// the test.
+#[test]
+fn a_cache_of_roots_is_read_by_others() {
+    let cache = tempfile::tempdir().unwrap();
+    let is_root = fs::metadata(cache.path()).unwrap().uid() == 0;
+    let echo = component("tests/echo");
+    if !is_root {
+        let host = Host::serve(&["--plugin", echo.to_str().unwrap(), "--cache-dir", "/usr"]);
+        wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+        assert!(host.log().contains("no compile cache"), "{}", host.log());
+        return;
+    }
+    assert_eq!(counts(&serve(&echo, &cache, &[])), (0, 1));
+    let folder = cache.path().join("cache");
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    open(cache.path(), 0o755);
+    open(&folder, 0o755);
+    let files = || fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    files().for_each(|file| open(&file, 0o444));
+    let somebody = |folder: &Path| {
+        let more = ["--log-level", "info,host::plugin::cache=debug", "--name", "it"];
+        let arguments = ["--plugin", echo.to_str().unwrap(), "--cache-dir", folder.to_str().unwrap()];
+        let mut command = serve_command(&[&arguments[..], &more].concat());
+        command.uid(65534).gid(65534);
+        Host::try_start(command)
+    };
+    let before: Vec<_> = files().collect();
+    let host = somebody(&folder).unwrap_or_else(|(_, log)| panic!("{log}"));
+    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    assert_eq!(counts(&host), (1, 0), "{}", host.log());
+    works(&host);
+    drop(host);
+    assert_eq!(files().collect::<Vec<_>>(), before);
+    // What only root can read is no error: what it saves is time.
+    open(&folder.join("key"), 0o600);
+    let host = somebody(&folder).unwrap_or_else(|(_, log)| panic!("{log}"));
+    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    assert!(host.log().contains("no compile cache"), "{}", host.log());
+    // Root's, but not root's alone.
+    open(&folder, 0o777);
+    let Err((_, log)) = somebody(&folder) else { panic!("it was used") };
+    assert!(log.contains("other users can write to it"), "{log}");
 }
 
 #[test]

@@ -217,6 +217,20 @@ fn memory_goes_back_when_models_are_unloaded() {
     wait_until("the runners to end", || threads() < 60);
 }
 
+#[test]
+fn a_folder_with_one_onnx_file_is_a_model() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(model("sum"), folder.path().join("anything.onnx")).unwrap();
+    let host = Host::with(None, Some(folder.path()), &["--name", "m"]);
+    assert_eq!((version(&host), host.post("/m", "[1, 2]").json()), (Value::Null, json!([3.0])));
+    // A second one makes the next load an error, and what is served stays.
+    fs::copy(model("add"), folder.path().join("model.onnx")).unwrap();
+    let reply = order(&host, "m", "default", "load");
+    let text = reply.json()["error"].as_str().unwrap().to_owned();
+    assert!(reply.status == 409 && text.contains("`anything.onnx`, `model.onnx`"), "{text}");
+    assert_eq!(host.post("/m", "[1, 2]").json(), json!([3.0]));
+}
+
 /// `weights` has 16 MiB of them, in a file beside it.
 #[test]
 fn the_weights_of_a_model_are_in_memory_once() {

@@ -106,8 +106,9 @@ fn a_model_that_cannot_be_served_is_refused_by_name() {
     // What was asked for by name is had or is an error.
     let error = refused(1, &["--model", model("add").to_str().unwrap(), "--device", "cuda:7"]);
     assert_contains(&error, &["cuda:7"]);
-    let error = refused(1, &["--model", folder.path().to_str().unwrap()]);
-    assert_contains(&error, &["without `saved_model.pb` and without versions"]);
+    let empty = tempfile::tempdir().unwrap();
+    let error = refused(1, &["--model", empty.path().to_str().unwrap()]);
+    assert_contains(&error, &["without a model", "and without versions"]);
 }
 
 /// `host serve` of the model `add` with nothing of this process's surroundings but these variables.
@@ -146,6 +147,32 @@ fn without_onnx_runtime_one_error_says_what_brings_it() {
     command.env_clear().env("HOME", home.path());
     let host = Host::try_start(command).unwrap_or_else(|(_, log)| panic!("{log}"));
     assert_eq!(host.post("/", "x").status, 200);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn onnx_runtime_is_found_in_the_environment_that_the_host_is_installed_in() {
+    let host = Host::serve(&["--model", model("add").to_str().unwrap()]);
+    wait_until("the library in the log", || host.log().contains("ONNX Runtime loaded"));
+    let log = host.log();
+    let library = log.lines().find_map(|line| line.split_once("library.path=")).unwrap().1;
+    let library = std::fs::canonicalize(library.trim()).unwrap();
+    let environment = tempfile::tempdir().unwrap();
+    let package = environment.path().join("lib/python3.11/site-packages/onnxruntime/capi");
+    let installed = environment.path().join("bin/host");
+    std::fs::create_dir_all(&package).unwrap();
+    std::fs::create_dir(environment.path().join("bin")).unwrap();
+    std::os::unix::fs::symlink(&library, package.join("libonnxruntime.so.1.31.1")).unwrap();
+    std::fs::hard_link(host_binary(), &installed)
+        .or_else(|_| std::fs::copy(host_binary(), &installed).map(drop))
+        .unwrap();
+    let home = tempfile::tempdir().unwrap();
+    let usual = in_empty_surroundings(home.path(), &[]);
+    let mut command = Command::new(&installed);
+    command.args(usual.get_args()).env_clear().env("HOME", home.path());
+    let host = Host::try_start(command).unwrap_or_else(|(_, log)| panic!("{log}"));
+    wait_until("the library in the log", || host.log().contains("ONNX Runtime loaded"));
+    assert_contains(&host.log(), &[&format!("library.path={}", package.display())]);
 }
 
 #[test]

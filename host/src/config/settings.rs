@@ -317,7 +317,7 @@ settings! {
     LOG_LEVEL: Process, "log-level", "log.level", Kind::Value("FILTER"), "info",
         "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in `info,host::deploy=debug`.";
     CACHE_DIR: Process, "cache-dir", "plugin.cache_dir", Kind::Value("DIR|none"), "${XDG_CACHE_HOME:-~/.cache}/modelhost",
-        "Where compiled handlers, and the memory that their `init` leaves, are kept for the next start, and what it must know of refused ones; nobody else may be able to write there. Files in it may be removed while hosts run, and not written to: hosts run them. `none` keeps none.";
+        "Where compiled handlers, and the memory that their `init` leaves, are kept for the next start, and what it must know of refused ones; nobody else may be able to write there. A folder of root's that this user can only read is read and never written to. Files in it may be removed while hosts run, and not written to: hosts run them. `none` keeps none.";
     CACHE_SIZE: Process, "cache-size", "plugin.cache_size", Kind::Value("SIZE"), "1GiB",
         "Most bytes that handlers, compiled or kept, take there; beyond it those go that were not used for longest.";
 }

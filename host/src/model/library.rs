@@ -7,9 +7,10 @@
 //! The order, first hit wins:
 //! 1. what was asked for by name: the configuration, then the engine's own environment variable if it has one;
 //! 2. `$XDG_DATA_HOME/modelhost/lib` (`~/.local/share/modelhost/lib`) or the engine's folder in it;
-//! 3. the engine's package in the active Python environment: `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the `python3` on `PATH`,
+//! 3. the engine's package in the Python environment that the host itself is installed in, active or not;
+//! 4. its package in the active Python environment: `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the `python3` on `PATH`,
 //!    the user's own packages;
-//! 4. what the system's loader finds, then the usual folders.
+//! 5. what the system's loader finds, then the usual folders.
 //!
 //! Invariants: what was asked for by name is used or is an error, never replaced by something found elsewhere; this
 //! file opens nothing itself, so its tests need no library.
@@ -88,10 +89,12 @@ enum Place {
 }
 
 impl Search {
-    /// `configured` is a file; `variable` reads the environment; `root` is `/` outside tests.
+    /// `configured` is a file, `executable` this process's own; `variable` reads the environment; `root` is
+    /// `/` outside tests.
     pub fn new(
         library: Library,
         configured: Option<PathBuf>,
+        executable: Option<&Path>,
         variable: impl Fn(&str) -> Option<OsString>,
         root: &Path,
     ) -> Search {
@@ -106,6 +109,7 @@ impl Search {
             .or_else(|| home.as_ref().map(|home| home.join(".local/share")));
         let mut folders: Vec<PathBuf> = data.map(|data| data.join(library.folder)).into_iter().collect();
 
+        folders.extend(executable.into_iter().flat_map(|file| own_folders(file, library.package)));
         let active = [path("VIRTUAL_ENV"), path("CONDA_PREFIX")].into_iter().flatten();
         let on_path = variable("PATH").as_deref().map(python_prefixes).unwrap_or_default();
         let shared =
@@ -164,6 +168,15 @@ impl Search {
         }
         Err(LibraryError::NotFound { engine, file, looked_at, hint: cure })
     }
+}
+
+/// Where a Python package keeps its library, in the environment that `executable` is installed in: as a
+/// script (`venv/bin/host`), or among a package's files (`venv/lib/python3.11/site-packages/…/host`).
+fn own_folders(executable: &Path, package: &str) -> Vec<PathBuf> {
+    let is_packages = |folder: &&Path| folder.ends_with("site-packages") || folder.ends_with("dist-packages");
+    let beside = executable.ancestors().find(is_packages).map(|packages| packages.join(package));
+    let prefix = executable.parent().filter(|folder| folder.ends_with("bin")).and_then(Path::parent);
+    beside.into_iter().chain(prefix.into_iter().flat_map(|prefix| package_folders(prefix, package))).collect()
 }
 
 /// The prefixes (`/usr` for `/usr/bin/python3`) that the first `python3` on `path` may belong to: where it lies,

@@ -4,9 +4,12 @@
 //!
 //! A path is one of
 //! - an ONNX file;
-//! - a SavedModel: a folder with `saved_model.pb`;
-//! - a folder of versions, as TensorFlow Serving and Triton have them: `1/model.onnx`, `2/saved_model.pb`. The highest
-//!   number counts unless another one is asked for. Entries whose names are no numbers are not versions.
+//! - a folder with one model: a SavedModel's `saved_model.pb`, or one file `*.onnx`, whatever it is called;
+//! - a folder of versions, as TensorFlow Serving and Triton have them: folders with one model each,
+//!   `1/model.onnx`, `2/saved_model.pb`. The highest number counts unless another one is asked for. Entries
+//!   whose names are no numbers are not versions.
+//!
+//! What could be meant in two ways is an error: nothing says which of two models is the right one.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +19,7 @@ use std::time::SystemTime;
 /// The file that makes a folder a SavedModel.
 const SAVED_MODEL: &str = "saved_model.pb";
 
-/// The file that a version of an ONNX model is.
+/// What an ONNX model is usually called in a folder.
 const ONNX: &str = "model.onnx";
 
 /// What a model is stored as; each format has one engine.
@@ -51,8 +54,9 @@ impl Location {
             && real(&self.path) == real(&other.path)
     }
 
-    /// Bytes of weights that each session holds for itself: TensorFlow's share one copy.
-    pub fn bytes_per_session(&self) -> u64 {
+    /// Bytes of weights by which sessions and their threads are planned; none where the engine plans its
+    /// threads itself.
+    pub fn bytes_to_plan_by(&self) -> u64 {
         match self.format {
             Format::Onnx => self.bytes,
             Format::SavedModel => 0,
@@ -65,25 +69,59 @@ impl Location {
     /// Text for the operator: what is missing, or is neither.
     pub fn find(path: &Path, version: Option<u64>) -> Result<Location, String> {
         let metadata = fs::metadata(path).map_err(|error| error.to_string())?;
-        let alone = if metadata.is_file() {
-            Some(onnx(path, None))
-        } else if path.join(SAVED_MODEL).is_file() {
-            Some(saved_model(path, None))
-        } else {
-            None
+        let alone = match metadata.is_file() {
+            true => Some(onnx(path, None)),
+            false => in_folder(path, None)?,
         };
+        let versions = if metadata.is_file() { Vec::new() } else { versions(path)? };
         match (alone, version) {
+            (Some(alone), _) if !versions.is_empty() => {
+                let file = match alone.format {
+                    Format::Onnx => file_name(&alone.path),
+                    Format::SavedModel => SAVED_MODEL,
+                };
+                Err(format!("it has `{file}` and versions ({}); keep one of both", numbers(&versions)))
+            }
             (Some(location), None) => Ok(location),
             (Some(_), Some(version)) => {
                 Err(format!("version {version} is asked for, but it is one model, not a folder of versions"))
             }
-            (None, _) => versioned(path, version),
+            (None, _) => versioned(&versions, version),
         }
     }
 }
 
-/// The highest version in `folder`, or the one asked for.
-fn versioned(folder: &Path, wanted: Option<u64>) -> Result<Location, String> {
+/// The one model that lies in `folder` itself, if any does.
+///
+/// # Errors
+/// There are several.
+fn in_folder(folder: &Path, version: Option<u64>) -> Result<Option<Location>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| error.to_string())?;
+    let mut models: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    models.retain(|path| {
+        let name = file_name(path);
+        // A hidden one is what a tool left: `._model.onnx`.
+        let is_onnx = name.ends_with(".onnx") && !name.starts_with('.');
+        (is_onnx || name == SAVED_MODEL) && path.is_file()
+    });
+    models.sort();
+    match models.as_slice() {
+        [] => Ok(None),
+        [model] if file_name(model) == SAVED_MODEL => Ok(Some(saved_model(folder, version))),
+        [model] => Ok(Some(onnx(model, version))),
+        several => {
+            let names: Vec<_> = several.iter().map(|path| format!("`{}`", file_name(path))).collect();
+            Err(format!("it has several models, {}; keep one or name its file", names.join(", ")))
+        }
+    }
+}
+
+fn file_name(path: &Path) -> &str {
+    path.file_name().and_then(OsStr::to_str).unwrap_or_default()
+}
+
+/// The versions in `folder`, by number.
+fn versions(folder: &Path) -> Result<Vec<(u64, PathBuf)>, String> {
     let mut versions: Vec<(u64, PathBuf)> = fs::read_dir(folder)
         .map_err(|error| error.to_string())?
         .filter_map(|entry| {
@@ -93,31 +131,34 @@ fn versioned(folder: &Path, wanted: Option<u64>) -> Result<Location, String> {
         })
         .collect();
     versions.sort();
+    Ok(versions)
+}
+
+/// The highest of `versions`, or the one asked for.
+fn versioned(versions: &[(u64, PathBuf)], wanted: Option<u64>) -> Result<Location, String> {
     let found = match wanted {
         None => versions.last(),
         Some(wanted) => versions.iter().find(|(number, _)| *number == wanted),
     };
-    let Some((number, path)) = found else {
-        return Err(match (wanted, versions.is_empty()) {
-            (_, true) => {
-                format!(
-                    "it is a folder without `{SAVED_MODEL}` and without versions (`1/{ONNX}`, `1/{SAVED_MODEL}`)"
-                )
-            }
-            (wanted, false) => format!(
-                "there is no version {}; there are {}",
-                wanted.unwrap_or_default(),
-                versions.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ")
-            ),
-        });
-    };
-    let file = path.join(ONNX);
-    match (file.is_file(), path.join(SAVED_MODEL).is_file()) {
-        (true, false) => Ok(onnx(&file, Some(*number))),
-        (false, true) => Ok(saved_model(path, Some(*number))),
-        (true, true) => Err(format!("version {number} has both `{ONNX}` and `{SAVED_MODEL}`; keep one")),
-        (false, false) => Err(format!("version {number} has neither `{ONNX}` nor `{SAVED_MODEL}`")),
+    match (found, wanted) {
+        (Some((number, folder)), _) => match in_folder(folder, Some(*number)) {
+            Ok(Some(location)) => Ok(location),
+            Ok(None) => Err(format!("version {number} has neither `{ONNX}` nor `{SAVED_MODEL}`")),
+            Err(error) => Err(format!("version {number}: {error}")),
+        },
+        (None, Some(wanted)) if !versions.is_empty() => {
+            Err(format!("there is no version {wanted}; there are {}", numbers(versions)))
+        }
+        (None, _) => Err(format!(
+            "it is a folder without a model (`{ONNX}` or another file `*.onnx`, `{SAVED_MODEL}`) and without \
+             versions (`1/{ONNX}`, `1/{SAVED_MODEL}`)"
+        )),
     }
+}
+
+/// `1, 2`
+fn numbers(versions: &[(u64, PathBuf)]) -> String {
+    versions.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ")
 }
 
 /// `7` for `7` and for `007`, which people write to make a listing sort.
@@ -195,6 +236,15 @@ mod tests {
         assert_eq!(find(&["saved_model.pb"], None), found("", None));
     }
 
+    /// As KServe's storage initializer leaves a model in `/mnt/models`.
+    #[test]
+    fn a_folder_with_one_model_is_that_model() {
+        let found = |path: &str, version| Ok((path.to_owned(), version));
+        assert_eq!(find(&["model.onnx", "config.json", ".other.onnx"], None), found("model.onnx", None));
+        assert_eq!(find(&["iris.onnx", "notes/other.onnx"], None), found("iris.onnx", None));
+        assert_eq!(find(&["1/iris.onnx"], None), found("1/iris.onnx", Some(1)));
+    }
+
     #[test]
     fn weights_beside_an_onnx_file_belong_to_it() {
         let root = tempfile::tempdir().unwrap();
@@ -223,14 +273,28 @@ mod tests {
     fn what_is_no_model_is_named() {
         let error = |files: &[&str], version| find(files, version).unwrap_err();
         assert_eq!(
-            error(&["readme"], None),
-            "it is a folder without `saved_model.pb` and without versions (`1/model.onnx`, `1/saved_model.pb`)"
+            error(&["readme", ".model.onnx"], None),
+            "it is a folder without a model (`model.onnx` or another file `*.onnx`, `saved_model.pb`) and without \
+             versions (`1/model.onnx`, `1/saved_model.pb`)"
         );
         assert_eq!(error(&["1/x"], None), "version 1 has neither `model.onnx` nor `saved_model.pb`");
-        assert_eq!(
-            error(&["1/model.onnx", "1/saved_model.pb"], None),
-            "version 1 has both `model.onnx` and `saved_model.pb`; keep one"
-        );
+        for (files, expected) in [
+            (
+                &["1/model.onnx", "1/saved_model.pb"][..],
+                "version 1: it has several models, `model.onnx`, `saved_model.pb`; keep one or name its file",
+            ),
+            (
+                &["model.onnx", "b.onnx"],
+                "it has several models, `b.onnx`, `model.onnx`; keep one or name its file",
+            ),
+            (
+                &["model.onnx", "1/model.onnx", "2/x"],
+                "it has `model.onnx` and versions (1, 2); keep one of both",
+            ),
+            (&["saved_model.pb", "1/x"], "it has `saved_model.pb` and versions (1); keep one of both"),
+        ] {
+            assert_eq!(error(files, None), expected);
+        }
         assert_eq!(
             error(&["saved_model.pb"], Some(1)),
             "version 1 is asked for, but it is one model, not a folder of versions"

@@ -6,6 +6,7 @@
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
 //! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may hold
 //! variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`.
+//! A folder that is root's and that this user can only read is taken as it is: nothing is added and nothing removed.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
 //! engine; a folder or a key that others can get at is refused at start; whatever else is wrong with an entry when it is loaded costs a
 //! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
@@ -54,6 +55,30 @@ pub(super) struct Cache {
     engine: blake3::Hash,
     /// Most bytes that all entries may have together.
     limit: u64,
+    /// Whether this process can add entries and remove them.
+    access: Access,
+}
+
+/// What this process may do in a cache's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// The folder is this user's.
+    Full,
+    /// It is root's and nobody else can write to it: made with the machine's image, or by another service.
+    Read,
+}
+
+impl Access {
+    /// What a folder of this owner and mode allows `user`, `can_write` saying what the system thinks of it.
+    fn of(owner: u32, mode: u32, user: u32, can_write: bool) -> Result<Access, &'static str> {
+        match owner {
+            _ if mode & 0o022 != 0 => Err("other users can write to it"),
+            owner if owner == user => Ok(Access::Full),
+            0 if !can_write => Ok(Access::Read),
+            0 => Err("it belongs to root, and this user can write to it"),
+            _ => Err("it belongs to another user"),
+        }
+    }
 }
 
 /// Why a folder cannot be used.
@@ -73,12 +98,16 @@ impl Cache {
     /// # Errors
     /// [`CacheError`]
     pub(super) fn open(folder: &Path, limit: u64, engine: &Engine) -> Result<Cache, CacheError> {
-        let folder = private_folder(folder)?;
-        let key = key(&folder)?;
+        let (folder, access) = private_folder(folder)?;
+        let key = key(&folder, access)?;
         let mut hasher = Blake3(blake3::Hasher::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        let cache = Cache { folder, key, engine: hasher.0.finalize(), limit };
-        cache.remove_abandoned();
+        let cache = Cache { folder, key, engine: hasher.0.finalize(), limit, access };
+        match access {
+            Access::Full => cache.remove_abandoned(),
+            Access::Read => tracing::info!(folder = %cache.folder.display(),
+                "the compile cache is root's: entries are taken from it, and nothing is kept, what was refused neither"),
+        }
         Ok(cache)
     }
 
@@ -113,8 +142,16 @@ impl Cache {
         }
     }
 
+    /// Whether anything can be kept there.
+    pub(super) fn can_keep(&self) -> bool {
+        self.access == Access::Full
+    }
+
     /// Keeps a component as `entry`. Where that fails it is compiled again next time.
     pub(super) fn keep(&self, entry: &Entry, component: &Component) {
+        if !self.can_keep() {
+            return;
+        }
         let id = self.id(entry);
         match self.write(entry, &id, component) {
             Ok(()) => tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache"),
@@ -268,10 +305,11 @@ const CHANGED: &str = "it is not as this host wrote it";
 fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     #[expect(unsafe_code, reason = "machine code that this cache wrote")]
     // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal, or its lock, is one that only holders of the key can
-    // make, and the key can be read, and the folder written to, by this user alone, who can run what code they like anyway. It must
-    // stay so while it is mapped: `file` is a copy that nobody can write to, or an entry that is never written to, on a disk that
-    // gives back what was hashed. That it is of this version of wasmtime, with these settings and for this processor, its name says,
-    // which is sealed in, and wasmtime checks it once more.
+    // make, and the folder can be written to by this user alone, or by root alone, who can run what code they
+    // like anyway. It must stay so while it is mapped: `file` is a copy that nobody can write to, or an entry
+    // that is never written to, on a disk that gives back what was hashed. That it is of this version of
+    // wasmtime, with these settings and for this processor, its name says, which is sealed in, and wasmtime
+    // checks it once more.
     unsafe {
         Component::deserialize_file(engine, steady::path_of(file))
     }
@@ -291,8 +329,8 @@ fn touch(file: &File) -> io::Result<()> {
 /// For files that should be regular ones: no link is followed and no pipe waited for.
 const NO_SURPRISE: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
 
-/// Makes the folder, or makes sure that it is this user's and nobody else can write to it.
-fn private_folder(folder: &Path) -> Result<PathBuf, CacheError> {
+/// Makes the folder, or makes sure that nobody but this user, or root, can write to it.
+fn private_folder(folder: &Path) -> Result<(PathBuf, Access), CacheError> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
     }
@@ -302,34 +340,35 @@ fn private_folder(folder: &Path) -> Result<PathBuf, CacheError> {
     }
     let folder = fs::canonicalize(folder)?;
     let metadata = fs::metadata(&folder)?;
-    if metadata.mode() & 0o022 != 0 {
-        return Err(CacheError::NotPrivate("other users can write to it".to_owned()));
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Err(CacheError::NotPrivate("it belongs to another user".to_owned()));
-    }
-    Ok(folder)
+    // Access lists say more than the mode does.
+    let can_write = rustix::fs::access(&folder, rustix::fs::Access::WRITE_OK).is_ok();
+    let user = rustix::process::geteuid().as_raw();
+    let access = Access::of(metadata.uid(), metadata.mode(), user, can_write);
+    Ok((folder, access.map_err(|why| CacheError::NotPrivate(why.to_owned()))?))
 }
 
 /// The folder's key, made by the first process that comes.
-fn key(folder: &Path) -> Result<[u8; blake3::KEY_LEN], CacheError> {
+fn key(folder: &Path, access: Access) -> Result<[u8; blake3::KEY_LEN], CacheError> {
     let path = folder.join(KEY);
     let open = || OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(&path);
     let mut file = match open() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && access == Access::Full => {
             make_key(folder, &path)?;
             open()?
         }
         file => file?,
     };
     let metadata = file.metadata()?;
-    let private = metadata.is_file()
-        && metadata.mode() & 0o077 == 0
-        && metadata.uid() == rustix::process::geteuid().as_raw();
+    // Who can read root's key cannot write to root's folder, so it is no secret there.
+    let (owner, others, allowed) = match access {
+        Access::Full => (rustix::process::geteuid().as_raw(), 0o077, "this user can read"),
+        Access::Read => (0, 0o022, "root can write"),
+    };
+    let private = metadata.is_file() && metadata.mode() & others == 0 && metadata.uid() == owner;
     if !private || metadata.len() != blake3::KEY_LEN as u64 {
         let path = path.display();
         return Err(CacheError::NotPrivate(format!(
-            "`{path}` should be {} bytes that only this user can read; remove it if you did not expect that",
+            "`{path}` should be {} bytes that only {allowed}; remove it if you did not expect that",
             blake3::KEY_LEN
         )));
     }

@@ -103,7 +103,7 @@ impl Sandbox {
 
     /// Where files are kept for later starts, if any are.
     pub fn shelf(&self) -> Option<Shelf> {
-        self.cache.clone().map(Shelf::new)
+        self.cache.clone().filter(|cache| cache.can_keep()).map(Shelf::new)
     }
 
     /// Keeps a compiled component for those who come to make the same.

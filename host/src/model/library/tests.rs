@@ -28,7 +28,8 @@ fn search(files: &[&str], variables: &[(&str, &str)], good: &str) -> Result<Stri
         let (_, value) = variables.iter().find(|(variable, _)| *variable == name)?;
         Some(root.path().join(value).into_os_string())
     };
-    let search = Search::new(onnx_runtime(), None, variable, root.path());
+    let executable = root.path().join(HOST);
+    let search = Search::new(onnx_runtime(), None, Some(&executable), variable, root.path());
     let found = search.first_usable(|path| {
         let opens = path.to_str().unwrap().contains(good);
         if opens { Ok(()) } else { Err("it does not open".to_owned()) }
@@ -36,6 +37,9 @@ fn search(files: &[&str], variables: &[(&str, &str)], good: &str) -> Result<Stri
     let short = |text: String| text.replace(root.path().to_str().unwrap(), "");
     found.map(|(path, ())| short(path.display().to_string())).map_err(|error| short(error.to_string()))
 }
+
+/// The host's own file, in a virtual environment.
+const HOST: &str = "own/bin/host";
 
 const PACKAGE: &str = "lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1.31.1";
 
@@ -80,6 +84,19 @@ fn places_are_tried_in_the_documented_order() {
     assert_eq!(found, expected);
     // The loader's turn is before the folders.
     assert_eq!(search(&files, &[], "libonnxruntime.so.1").unwrap(), "libonnxruntime.so.1");
+}
+
+#[test]
+#[cfg(not(target_os = "macos"))]
+fn the_environment_of_the_host_itself_need_not_be_active() {
+    let (own, venv) = (format!("own/{PACKAGE}"), format!("venv/{PACKAGE}"));
+    let found = |variables: &[(&str, &str)]| search(&[&own, &venv], variables, "/").unwrap();
+    assert_eq!(found(&[]), format!("/{own}"));
+    assert_eq!(found(&[("VIRTUAL_ENV", "venv")]), format!("/{own}"));
+    // Packages bring executables among their own files, too.
+    let folders =
+        own_folders(Path::new("/v/lib/python3.11/site-packages/modelhost/host"), "onnxruntime/capi");
+    assert_eq!(folders, [Path::new("/v/lib/python3.11/site-packages/onnxruntime/capi")]);
 }
 
 #[test]

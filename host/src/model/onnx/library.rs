@@ -35,7 +35,9 @@ pub fn load(configured: Option<&Path>) -> Result<Environment, LibraryError> {
         return Ok(environment.clone());
     }
     let configured = configured.map(Path::to_owned);
-    let search = Search::new(library(), configured, |name| env::var_os(name), Path::new("/"));
+    let executable = env::current_exe().ok();
+    let search =
+        Search::new(library(), configured, executable.as_deref(), |name| env::var_os(name), Path::new("/"));
     let (path, builder) = search.first_usable(|path| ort::init_from(path).map_err(|error| reason(&error)))?;
     let started = builder
         .with_name("modelhost")

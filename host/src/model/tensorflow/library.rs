@@ -33,7 +33,9 @@ pub fn load(configured: Option<&Path>) -> Result<&'static Api, LibraryError> {
         return Ok(api);
     }
     let configured = configured.map(|folder| folder.join(file_name(STEM, MAJOR)));
-    let search = Search::new(library(), configured, |name| env::var_os(name), Path::new("/"));
+    let executable = env::current_exe().ok();
+    let search =
+        Search::new(library(), configured, executable.as_deref(), |name| env::var_os(name), Path::new("/"));
     let (path, opened) = search.first_usable(Api::open)?;
     info!(library.path = %path.display(), library.version = opened.version(), "TensorFlow loaded");
     Ok(api.insert(opened))
@@ -85,13 +87,13 @@ mod tests {
             Some(root.path().join(value).into())
         };
         for place in places {
-            let search = Search::new(library(), None, variable, root.path());
+            let search = Search::new(library(), None, None, variable, root.path());
             let file = root.path().join(place).join(&name);
             let found = search.first_usable(|path| if path == file { Ok(()) } else { Err(String::new()) });
             assert_eq!(found.unwrap().0, file);
             fs::remove_file(&file).unwrap();
         }
-        let search = Search::new(library(), None, variable, root.path());
+        let search = Search::new(library(), None, None, variable, root.path());
         let error =
             search.first_usable(|_| Err::<(), _>("it does not open".to_owned())).unwrap_err().to_string();
         for part in

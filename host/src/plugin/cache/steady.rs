@@ -3,9 +3,10 @@
 //! Place in the flow: the compile cache → here → wasmtime, which maps what it gets. In: an open entry of the cache. Out: whether the
 //! entry itself can be mapped, as any shared library is; a copy in memory where it cannot. To copy an entry takes longer than to read
 //! and hash it.
-//! Invariants: nobody can write to a copy. An entry that is mapped itself belongs to this user, is read-only even to them, and lies on
-//! a disk of this machine: another one may change what is on a network's disk at any time. Root could write to it all the same, and a
-//! disk may fail; then a process that runs it ends, or does what was written, as with the host's own file.
+//! Invariants: nobody can write to a copy. An entry that is mapped itself belongs to this user or to root, is
+//! read-only even to them, and lies on a disk of this machine: another one may change what is on a network's
+//! disk at any time. Root could write to it all the same, and a disk may fail; then a process that runs it
+//! ends, or does what was written, as with the host's own file.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -21,8 +22,14 @@ pub(super) fn is_steady(entry: &File) -> io::Result<bool> {
     {
         use std::os::unix::fs::MetadataExt as _;
         let metadata = entry.metadata()?;
-        let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
-        Ok(is_ours && metadata.mode() & 0o777 == READ_ONLY && is_local(entry)?)
+        let mode = metadata.mode() & 0o777;
+        let is_final = match metadata.uid() {
+            owner if owner == rustix::process::geteuid().as_raw() => mode == READ_ONLY,
+            // Others may read root's: they cannot change the mode.
+            0 => mode & 0o222 == 0,
+            _ => false,
+        };
+        Ok(is_final && is_local(entry)?)
     }
     #[cfg(not(target_os = "linux"))]
     {

@@ -245,6 +245,22 @@ fn a_folder_is_private_or_refused_and_never_changed() {
     opened().unwrap();
 }
 
+#[test]
+fn a_folder_that_is_roots_is_read_and_never_written_to() {
+    for (owner, mode, can_write, expected) in [
+        (1000, 0o700, true, Ok(Access::Full)),
+        (1000, 0o720, true, Err("other users can write to it")),
+        (1001, 0o755, false, Err("it belongs to another user")),
+        (0, 0o755, false, Ok(Access::Read)),
+        (0, 0o757, true, Err("other users can write to it")),
+        (0, 0o775, false, Err("other users can write to it")),
+        (0, 0o755, true, Err("it belongs to root, and this user can write to it")),
+    ] {
+        assert_eq!(Access::of(owner, mode, 1000, can_write), expected, "{owner} {mode:o} {can_write}");
+    }
+    assert_eq!(Access::of(0, 0o700, 0, true), Ok(Access::Full));
+}
+
 /// A full disk and a folder that has gone look the same: nothing can be written.
 #[test]
 fn where_nothing_can_be_written_components_are_compiled_all_the_same() {
