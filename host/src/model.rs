@@ -79,7 +79,7 @@ impl fmt::Display for Device {
 /// One model to load.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelConfig {
-    /// An ONNX file, a SavedModel's folder, or a folder of versions; see [`location`].
+    /// An ONNX file, a folder with one or with a SavedModel, or a folder of versions; see [`location`].
     pub path: PathBuf,
     /// Which version of a folder of versions; `None` takes the highest.
     pub version: Option<u64>,

@@ -206,7 +206,7 @@ settings! {
         "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";
 
     MODEL: Model, "model", "endpoint.model.path", Kind::Value("PATH"), "",
-        "The model: an ONNX file, a SavedModel's folder, or a folder of versions. Without one, the handler runs alone.";
+        "The model: an ONNX file, a folder with one ONNX file or a SavedModel, or a folder of versions. Without one, the handler runs alone.";
     MODEL_VERSION: Model, "model-version", "endpoint.model.version", Kind::Value("N"), "the highest",
         "Which version of a folder of versions (`1/model.onnx`, `2/saved_model.pb`).";
     SIGNATURE_KEY: Model, "signature-key", "endpoint.model.signature_key", Kind::Value("KEY"), "the only one, `serving_default` or `predict`",
@@ -216,7 +216,7 @@ settings! {
     DEVICE_MEMORY: Model, "device-memory", "endpoint.model.device_memory", Kind::Value("SIZE|none"), "none",
         "Most memory of a GPU that one model may take.";
     INSTANCES: Model, "instances", "endpoint.model.instances", Kind::Value("N"), "auto",
-        "How many runs of the model there may be at the same time. An ONNX model is loaded once, on a GPU once for each.";
+        "How many runs of the model there may be at the same time. An ONNX model of more than 1 MiB is in memory once, on a GPU once for each.";
     THREADS: Model, "threads", "endpoint.model.threads", Kind::Value("N"), "auto",
         "Threads of one run of an ONNX model. A run also uses those of others that rest.";
     MAX_BATCH: Model, "max-batch", "endpoint.batching.max_batch", Kind::Value("N"), "1",

@@ -11,7 +11,9 @@ use std::path::Path;
 use tracing::info;
 
 use super::engine::{self, LoadError, Loaded, Options};
+use super::plan::TINY;
 use super::{Config, Device};
+use crate::file;
 
 mod api;
 mod compound;
@@ -23,8 +25,8 @@ mod value;
 
 use session::Session;
 
-/// Loads the model at `path`: once on the CPU, where its sessions share the weights and the helper threads;
-/// on a GPU once per session.
+/// Loads the model at `path`: once on the CPU, where its sessions share the weights and the helper threads,
+/// unless it is tiny; on a GPU once per session.
 ///
 /// # Errors
 /// No library, no such device, or no model that can be served.
@@ -35,14 +37,13 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
         return Err(text.to_owned().into());
     }
     let on = |device: Device, count: usize| -> Result<Loaded, String> {
+        let shared = !matches!(device, Device::Cuda(_)) && !is_tiny(path);
         // A run works on the thread that makes it, and with the helpers that are free.
-        let threads = options.threads.saturating_sub(1).saturating_mul(options.sessions).saturating_add(1);
-        let load = || Session::load(&environment, path, device, options.device_memory, threads);
+        let helpers =
+            options.threads.saturating_sub(1).saturating_mul(if shared { options.sessions } else { 1 });
+        let load = || Session::load(&environment, path, device, options.device_memory, helpers + 1);
         let first = load()?;
-        let others = (1..count).map(|_| match device {
-            Device::Cuda(_) => load(),
-            Device::Auto | Device::Cpu => Ok(first.sharing()),
-        });
+        let others = (1..count).map(|_| if shared { Ok(first.sharing()) } else { load() });
         let others = others.collect::<Result<Vec<_>, _>>()?;
         let boxed = |session| -> Box<dyn engine::Session> { Box::new(session) };
         let sessions = [first].into_iter().chain(others).take(count).map(boxed).collect();
@@ -65,4 +66,13 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
         },
     };
     Ok(loaded?)
+}
+
+/// Whether a copy for each session costs next to nothing: less than sharing one, since each run counts itself
+/// among the users of every weight, and cores that do so at the same time wait for each other.
+fn is_tiny(path: &Path) -> bool {
+    // Under this key a model says which other file holds some of its weights.
+    const ELSEWHERE: &[u8] = b"location";
+    file::read(path, TINY)
+        .is_ok_and(|model| !model.windows(ELSEWHERE.len()).any(|window| window == ELSEWHERE))
 }

@@ -12,8 +12,8 @@
 
 use super::ModelConfig;
 
-/// Up to this many bytes of weights, a run takes little time and memory.
-const TINY: u64 = 1 << 20;
+/// Up to this many bytes of weights, a run takes little time, and a copy little memory.
+pub const TINY: u64 = 1 << 20;
 
 /// From this many on, one run at a time takes what there is.
 const LARGE: u64 = 512 << 20;

@@ -277,6 +277,20 @@ mod tests {
     }
 
     #[test]
+    fn what_two_tensors_stand_for_is_one_output() {
+        let signature = |role| {
+            let second = TensorSpec { role, ..spec("y.more", Datatype::Int64, &[-1, -1]) };
+            Signature { inputs: Vec::new(), outputs: vec![spec("y", Datatype::Fp32, &[-1, -1]), second] }
+        };
+        let maps = outputs(&signature(Role::Labels));
+        assert_eq!((&maps["minItems"], &maps["maxItems"]), (&json!(1), &json!(1)));
+        let map = json!({ "type": "object", "additionalProperties": { "type": ["number", "null"] } });
+        assert_eq!(maps["items"]["items"], map);
+        let list = outputs(&signature(Role::Shapes));
+        assert_eq!((&list["maxItems"], &list["items"]["type"]), (&json!(1), &json!("array")));
+    }
+
+    #[test]
     fn outputs_without_elements_are_empty_lists() {
         let list = |least: u64| {
             output(&spec("y", Datatype::Int64, &[2, if least == 0 { -1 } else { 3 }]), None)["minItems"]
