@@ -11,6 +11,7 @@
 
 use std::ffi::c_void;
 use std::hint::black_box;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,13 +38,15 @@ const TENSOR: usize = PIXELS * 4;
 const BATCHES: usize = 101;
 const BATCH: Duration = Duration::from_millis(5);
 
+const INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(7);
+
 fn main() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(run())
 }
 
 async fn run() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new(&Config::default(), 8)?;
+    let sandbox = Sandbox::new(&Config::default(), INSTANCES)?;
     let iris = load(&sandbox, "iris-wasm", Isolation::Worker, "null").await?;
     let fresh = load(&sandbox, "iris-wasm", Isolation::Request, "null").await?;
     let echo = load(&sandbox, "tests/echo", Isolation::Worker, "null").await?;
@@ -111,7 +114,7 @@ async fn run() -> anyhow::Result<()> {
     }
     let cache = tempfile::tempdir()?;
     let config = Config { cache_dir: Some(cache.path().join("cache")), ..Config::default() };
-    let cached = Sandbox::new(&config, 8)?;
+    let cached = Sandbox::new(&config, INSTANCES)?;
     let (bytes_of_iris, facts) = (read("iris-wasm")?, facts("iris-wasm", Isolation::Worker, "null")?);
     let mut times = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {

@@ -6,6 +6,7 @@
 //! out before a model is loaded. The site takes over when the last endpoint is ready.
 
 use std::net::{SocketAddr, TcpListener};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -13,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::deploy::record::Archive;
@@ -24,7 +25,7 @@ use crate::server::front::Front;
 use crate::server::http::Site;
 use crate::server::listen::{Drain, Edge};
 use crate::server::tls::Tls;
-use crate::server::{self, Served, admin, grpc, listen};
+use crate::server::{self, Endpoints, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::{deploy, model, plugin, telemetry};
 
@@ -90,27 +91,26 @@ impl App {
         let served = |endpoints| {
             let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
             let runtime = tokio::runtime::Handle::current();
-            Arc::new(Served { activity: Arc::clone(&activity), endpoints, metrics, config, drain, runtime })
+            let (activity, endpoints) = (Arc::clone(&activity), Endpoints::from(endpoints));
+            Arc::new(Served { activity, endpoints, metrics, config, drain, runtime })
         };
         let listeners = Listeners::open(&served(Vec::new())).await?;
         let sandbox = sandbox(&config.plugin, &config.endpoints)?;
         let archive = config.record.as_ref().map(Archive::open).transpose()?;
         let catalog = Arc::new(Catalog::new(config.model));
-        let mut endpoints = Vec::with_capacity(config.endpoints.len());
-        let mut watched = Vec::new();
-        for mut endpoint in config.endpoints {
-            // What one handler was sent is not for another to read.
-            endpoint.hidden.extend(archive.as_ref().map(|archive| archive.folder().to_owned()));
-            // Taken before the file is read: a version that lands in between is noticed.
-            let watch = match &endpoint.plugin {
-                Some(path) if endpoint.watch => Some((path.clone(), watch::FileStamp::of(path).await)),
-                _ => None,
-            };
-            let mut endpoint = Endpoint::first(endpoint, &catalog, &sandbox, &metrics).await?;
-            endpoint.recorder = archive.as_ref().and_then(|archive| archive.recorder(&endpoint));
-            let endpoint = Arc::new(endpoint);
-            tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
-                plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
+        let turns = Arc::new(Semaphore::new(2 * thread::available_parallelism().map_or(1, usize::from)));
+        let loading = config.endpoints.into_iter().map(|endpoint| {
+            let (catalog, sandbox, metrics) = (catalog.clone(), sandbox.clone(), metrics.clone());
+            let (archive, turns) = (archive.clone(), turns.clone());
+            tokio::spawn(async move {
+                let _turn = turns.acquire().await;
+                load(endpoint, &catalog, &sandbox, &metrics, archive.as_ref()).await
+            })
+        });
+        let (mut endpoints, mut watched) = (Vec::new(), Vec::new());
+        // All begin, a few at a time; the first that fails, in their order, is what is said.
+        for loading in loading.collect::<Vec<_>>() {
+            let (endpoint, watch) = loading.await.context("an endpoint cannot be loaded")??;
             watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
             endpoints.push(endpoint);
         }
@@ -146,11 +146,8 @@ impl App {
     pub async fn run(self, stop: impl Future<Output = ()>, reload: mpsc::Receiver<()>) -> anyhow::Result<()> {
         let App { served, watched, listeners, archive } = self;
         let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
-        let mut watchers: Vec<_> = watched
-            .into_iter()
-            .map(|(endpoint, path, stamp)| tokio::spawn(watch::follow(endpoint, path, stamp)))
-            .collect();
-        watchers.push(tokio::spawn(watch::reload(served.endpoints.clone(), reload)));
+        let mut watchers = watch::follow(watched);
+        watchers.push(tokio::spawn(watch::reload(served.endpoints.to_vec(), reload)));
         let guarded = served.endpoints.iter().filter(|endpoint| endpoint.config.breaker.is_some());
         watchers.extend(guarded.map(|endpoint| tokio::spawn(breaker::follow(endpoint.clone()))));
         watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
@@ -269,17 +266,48 @@ impl Listeners {
     }
 }
 
-/// The sandbox, with room for every instance the endpoints may need at once.
+/// Loads one endpoint; and its handler's file with the state it had before, if that is watched.
+///
+/// # Errors
+/// A model or a handler cannot be had.
+async fn load(
+    mut config: deploy::EndpointConfig,
+    catalog: &Arc<Catalog>,
+    sandbox: &Sandbox,
+    metrics: &Arc<Metrics>,
+    archive: Option<&Arc<Archive>>,
+) -> anyhow::Result<(Arc<Endpoint>, Option<(PathBuf, watch::FileStamp)>)> {
+    // What one handler was sent is not for another to read.
+    config.hidden.extend(archive.map(|archive| archive.folder().to_owned()));
+    // Taken before the file is read: a version that lands in between is noticed.
+    let watch = match &config.plugin {
+        Some(path) if config.watch => Some((path.clone(), watch::FileStamp::of(path).await)),
+        _ => None,
+    };
+    let mut endpoint = Endpoint::first(config, catalog, sandbox, metrics).await?;
+    endpoint.recorder = archive.and_then(|archive| archive.recorder(&endpoint));
+    tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
+        plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
+    Ok((Arc::new(endpoint), watch))
+}
+
+/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not more than `MOST_INSTANCES`
+/// however many endpoints there are: they share.
 ///
 /// # Errors
 /// The engine refuses its settings, or the compile cache cannot be used.
 pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) -> anyhow::Result<Sandbox> {
-    // During a swap or a trial two generations of every endpoint are alive, and keep as many instances as they needed; what is
+    // During a swap or a trial two generations of an endpoint are alive, and keep as many instances as they needed; what is
     // tried, recorded or compared gets instances of its own.
-    let instances: usize = endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 3 + 6).sum();
-    Ok(Sandbox::new(config, instances)?)
+    let needs = || endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 3 + 6);
+    let most = needs().max().unwrap_or(0).clamp(MOST_INSTANCES.0, MOST_INSTANCES.1);
+    let instances = config.instances.unwrap_or_else(|| needs().sum::<usize>().min(most));
+    Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)
 }
 
+/// Most instances if their number is not configured: for endpoints that need few each; and for one that needs many, as many as the address
+/// space has room for.
+const MOST_INSTANCES: (usize, usize) = (1024, 16_384);
 /// How long the last recordings may take.
 const LAST_RECORDINGS: Duration = Duration::from_secs(5);
 /// After the drain's time is over: how long the last answers, refusals, may take.

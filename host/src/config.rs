@@ -224,6 +224,7 @@ fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
 fn plugin_config(sources: &mut Sources<'_>, table: &Table) -> plugin::Config {
     let size = sources.read(&set::CACHE_SIZE, table, read::size(1 << 20..=1 << 40));
     plugin::Config {
+        instances: sources.read(&set::PLUGIN_INSTANCES, table, read::count_or_auto(1..=16_384)).flatten(),
         cache_dir: cache_dir(sources, table),
         cache_size: size.unwrap_or(plugin::Config::default().cache_size),
     }

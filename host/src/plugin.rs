@@ -22,8 +22,10 @@ mod init;
 mod inspect;
 mod instance;
 mod lease;
+mod loaded;
 mod output;
 mod outside;
+mod pool;
 mod project;
 mod snapshot;
 mod source;
@@ -36,12 +38,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wasmtime::component::InstancePre;
+use wasmtime::component::{Component, InstancePre};
 
 use self::deadline::{Pace, Scheduler};
 use self::exports::Indices;
 use self::idle::Idle;
 use self::instance::{Instance, StartError};
+use self::pool::Holding;
 use self::project::ProjectView;
 use self::source::{Source, blocking, compile};
 use self::state::State;
@@ -164,11 +167,13 @@ pub struct Config {
     pub cache_dir: Option<PathBuf>,
     /// Most bytes they may take there.
     pub cache_size: u64,
+    /// Most instances of all handlers together; `None`: as many as the endpoints may need at once, up to a bound.
+    pub instances: Option<usize>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Config { cache_dir: None, cache_size: 1 << 30 }
+        Config { cache_dir: None, cache_size: 1 << 30, instances: None }
     }
 }
 
@@ -270,6 +275,8 @@ fn quoted(names: &[String]) -> String {
 /// Everything the instances of one loaded component have in common.
 struct Shared {
     pre: InstancePre<State>,
+    /// What `pre` is of: held, so that whoever loads the same finds it.
+    _component: Arc<Component>,
     exports: Indices,
     facts: Facts,
     project: Option<Arc<ProjectView>>,
@@ -277,6 +284,8 @@ struct Shared {
     scheduler: Scheduler,
     /// Most handles (files, streams, clocks) an instance may hold.
     handles: usize,
+    /// What they hold of the process's places.
+    holding: Arc<Holding>,
     /// An instance is not ready before it has run `init`: what instances are made from does not begin with what `init` leaves.
     init_in_each: bool,
 }
@@ -284,7 +293,7 @@ struct Shared {
 /// One loaded version of a handler.
 pub struct Plugin {
     shared: Arc<Shared>,
-    idle: Idle,
+    idle: Arc<Idle>,
     /// No longer current: instances that come back are not kept.
     retired: AtomicBool,
     digest: Arc<str>,
@@ -308,21 +317,25 @@ impl Plugin {
     /// [`LoadError`]. Nothing of a refused component stays behind.
     pub async fn load(sandbox: &Sandbox, binary: Binary, facts: Facts) -> Result<Plugin, LoadError> {
         let (digest, schema) = (binary.digest().clone(), facts.schema.clone());
-        let sandbox = sandbox.clone();
+        let (sandbox, pool) = (sandbox.clone(), sandbox.pool.clone());
         let source = blocking(move || Source::new(sandbox, binary, facts)).await?;
         let shared = match exports::has_init(source.binary.bytes()) {
             true => init::prepare(source).await?,
             false => source.original().await?,
         };
         let shared = Arc::new(shared);
-        let (idle, retired) = (Idle::new(), AtomicBool::new(false));
+        let (idle, retired) = (Arc::new(Idle::new()), AtomicBool::new(false));
+        pool.enter(&idle);
         let mut plugin = Plugin { shared, idle, retired, digest, schema };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
         }
-        plugin.give_back(first);
+        // Of many handlers most wait for their first request for long.
+        if plugin.shared.holding.is_roomy() {
+            plugin.give_back(first);
+        }
         Ok(plugin)
     }
 
@@ -430,7 +443,7 @@ impl Plugin {
 
     /// Keeps an instance for the next request, or drops it.
     fn give_back(&self, instance: Box<Instance>) {
-        if self.shared.facts.isolation == Isolation::Worker {
+        if self.shared.facts.isolation == Isolation::Worker && !self.shared.holding.is_to_yield() {
             self.idle.push(instance);
             // Looked at after the push: either this or `retire` finds the instance.
             if self.retired.load(Ordering::SeqCst) {

@@ -17,6 +17,7 @@ pub mod admin;
 pub mod models;
 pub mod split;
 mod activity;
+mod endpoints;
 mod head;
 mod status;
 
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::activity::Activity;
-use crate::deploy::Endpoint;
+pub use self::endpoints::Endpoints;
 use crate::keys::Keys;
 use crate::telemetry::metrics::Metrics;
 
@@ -91,7 +92,7 @@ pub struct Served {
     /// What requests there are and have been.
     pub activity: Arc<Activity>,
     /// Every endpoint, in the order of the configuration; none until all are loaded.
-    pub endpoints: Vec<Arc<Endpoint>>,
+    pub endpoints: Endpoints,
     /// The process's metrics.
     pub metrics: Arc<Metrics>,
     /// How to serve them.

@@ -45,6 +45,7 @@ mod openapi;
 mod optional;
 mod orders;
 mod overload;
+mod pool;
 mod potassium;
 mod protocol;
 mod reach;

@@ -163,6 +163,14 @@ fn bananas_own_sdk() {
     assert_eq!(banana(&host, "/", "warmup").1["answer"], json!({ "warm": true }));
 }
 
+struct LetGo<'a>(&'a AtomicBool);
+
+impl Drop for LetGo<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn bananas_own_sdk_comes_back_to_a_full_server() {
     let host = Host::with(
@@ -193,12 +201,13 @@ fn bananas_own_sdk_comes_back_to_a_full_server() {
     };
     let client = thread::scope(|scope| {
         scope.spawn(hold);
+        // Whatever fails below, the scope comes to its end.
+        let _let_go = LetGo(&held);
         wait_until("the place to be taken", || host.post("/hello?ok", "{}").status == 503);
         let before = refused();
         let url = host.url.clone();
         let client = thread::spawn(move || clients::run("banana", &[&url, "/hello?ok", "patient"]));
         wait_until("the SDK to be refused", || refused() > before);
-        held.store(false, Ordering::SeqCst);
         client
     });
     let output = client.join().unwrap();

@@ -1,6 +1,7 @@
 //! `host inspect`: what a component is, without running it.
 
 use std::fmt::Write as _;
+use std::num::NonZeroUsize;
 
 use anyhow::Context as _;
 
@@ -15,7 +16,7 @@ use crate::plugin::{self, Binary, Inspection, Sandbox};
 pub fn inspect(arguments: &cli::Inspect) -> Result<(), Failure> {
     let path = &arguments.component;
     let binary = Binary::read_now(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let sandbox = Sandbox::new(&plugin::Config::default(), 1).map_err(anyhow::Error::from)?;
+    let sandbox = Sandbox::new(&plugin::Config::default(), NonZeroUsize::MIN).map_err(anyhow::Error::from)?;
     let inspection = plugin::inspect(&sandbox, &binary)
         .map_err(|error| anyhow::anyhow!("`{}` {error}", path.display()))?;
     let text = if arguments.json {

@@ -9,6 +9,7 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -25,7 +26,7 @@ use crate::telemetry::logs;
 use crate::telemetry::metrics::Metrics;
 
 /// Instances alive at a time, first instances and those being freed included.
-const INSTANCES: usize = 4;
+const INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
 /// Runs the command.
 ///

@@ -316,6 +316,8 @@ settings! {
         "How a line of the log looks. Logs go to stderr.";
     LOG_LEVEL: Process, "log-level", "log.level", Kind::Value("FILTER"), "info",
         "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in `info,host::deploy=debug`.";
+    PLUGIN_INSTANCES: Process, "plugin-instances", "plugin.instances", Kind::Value("N"), "auto",
+        "Most instances of all handlers together. Idle ones make way, handlers that hold less than their share come first; beyond it the answer is 503.";
     CACHE_DIR: Process, "cache-dir", "plugin.cache_dir", Kind::Value("DIR|none"), "${XDG_CACHE_HOME:-~/.cache}/modelhost",
         "Where compiled handlers, and the memory that their `init` leaves, are kept for the next start, and what it must know of refused ones; nobody else may be able to write there. A folder of root's that this user can only read is read and never written to. Files in it may be removed while hosts run, and not written to: hosts run them. `none` keeps none.";
     CACHE_SIZE: Process, "cache-size", "plugin.cache_size", Kind::Value("SIZE"), "1GiB",

@@ -1,20 +1,23 @@
 //! Sees that a handler's file has changed, waits until it is complete, and swaps it in; reloads everything when told to.
 //!
-//! Place in the flow: one task an endpoint, beside the request path.
+//! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it to look.
 //! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
 //! from here: the file's stamp (time, size, identity) changes, and once it has held still for [`SETTLED`] the file is
 //! read; an empty one, which nobody can mean, after [`EMPTY`] only. Should a writer pause for longer than that, the
 //! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp again.
-//! The file is looked at rather than subscribed to, because looking works on every file system: network mounts,
+//! What the system tells of files is no more than a reason to look, because looking works on every file system: network mounts,
 //! container volumes, and folders whose links are switched as a whole.
 //! Invariant: a version is published only if the stamp was the same before and after reading it.
 
+mod changes;
+
 use std::fs::Metadata;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
 
 use super::Endpoint;
 use super::history::Origin;
@@ -22,7 +25,7 @@ use super::swap::{Change, Order};
 use crate::plugin::Binary;
 use crate::text::on_one_line;
 
-/// How often the file is looked at.
+/// How often a file that has changed is looked at.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How long a file must have held still.
 const SETTLED: Duration = Duration::from_millis(150);
@@ -60,12 +63,28 @@ fn identity(_: &Metadata) -> u64 {
     0
 }
 
-/// Follows the endpoint's handler file for ever; drop the future to stop. `seen` is the stamp of the version that is
-/// being served, taken before that version was read.
-pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut served: FileStamp) {
+/// Follows handler files until the tasks are aborted. With each comes the stamp of the version that is being served, taken
+/// before that version was read.
+pub fn follow(files: Vec<(Arc<Endpoint>, PathBuf, FileStamp)>) -> Vec<JoinHandle<()>> {
+    let (files, followers) = files
+        .into_iter()
+        .map(|(endpoint, path, stamp)| {
+            let (file, woken) = changes::file(path.clone(), stamp);
+            (file, tokio::spawn(follow_one(endpoint, path, stamp, woken)))
+        })
+        .unzip();
+    changes::watch(files);
+    followers
+}
+
+async fn follow_one(endpoint: Arc<Endpoint>, path: PathBuf, mut served: FileStamp, woken: Arc<Notify>) {
     let mut changed: Option<(Option<Stamp>, tokio::time::Instant)> = None;
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        if changed.is_none() {
+            woken.notified().await;
+        } else {
+            tokio::time::sleep(INTERVAL).await;
+        }
         let now = Stamp::of(&path).await;
         if now == served.0 {
             changed = None;
@@ -91,7 +110,7 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
         if now.is_none() {
             tracing::warn!(endpoint = %endpoint.config.name, path = %path.display(),
                 "handler file is gone; the version in memory goes on serving");
-            served = FileStamp(None);
+            (served, changed) = (FileStamp(None), None);
             continue;
         }
         let read = Binary::read(&path).await;
@@ -99,7 +118,7 @@ pub async fn follow(endpoint: Arc<Endpoint>, path: std::path::PathBuf, mut serve
             continue;
         }
         // Whatever comes of it, this version of the file has had its chance.
-        served = FileStamp(now);
+        (served, changed) = (FileStamp(now), None);
         let outcome = match read {
             Ok(binary) => {
                 let change = Change { plugin: Some(binary), ..Change::default() };

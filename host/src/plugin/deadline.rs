@@ -12,13 +12,14 @@
 //!   CPU with the very threads that have to let them go.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some to the threads
-//! that serve requests. So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays nothing: its
+//! that serve requests. The thread rests while no guest runs: whatever begins or goes on with guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays nothing: its
 //! calls end before the first tick, and the thread's clock is never read.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
+use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -37,6 +38,12 @@ pub(super) const FIRST_TICKS: u64 = 2;
 /// Ticks after which a call is long. Not at the first look: a short call that the kernel interrupted for some milliseconds ends
 /// right after it.
 const LONG: u64 = FIRST_TICKS + 1;
+
+/// Ticks without a sign of guest code after which none is counted until there is one. Code that runs gives a sign with every tick.
+const QUIET: u64 = 50;
+
+/// How often a thread that rests looks whether its engine is still there.
+const REST: Duration = Duration::from_secs(1);
 
 /// A guest call that ran past a limit on its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -58,6 +65,10 @@ struct Shared {
     ticks: AtomicU64,
     /// Whether guest calls are to end.
     is_stopped: AtomicBool,
+    /// Whether there was a sign of guest code lately. Written when it changes only: every call reads it.
+    is_awake: AtomicBool,
+    /// The thread that counts, while it rests.
+    resting: Mutex<Option<Thread>>,
     turns: Turns,
 }
 
@@ -70,6 +81,30 @@ impl Scheduler {
     fn now(&self) -> u64 {
         self.0.ticks.load(Ordering::Relaxed)
     }
+
+    /// Guest code runs from now on, or still: ticks have to be counted.
+    pub(super) fn wake(&self) {
+        if !self.0.is_awake.load(Ordering::Relaxed) {
+            self.0.is_awake.store(true, Ordering::SeqCst);
+            if let Some(thread) = self.resting().take() {
+                thread.unpark();
+            }
+        }
+    }
+
+    /// Rests for a while, or until there is a sign of guest code; not at all if there was one since `is_awake` was cleared.
+    fn rest(&self) {
+        *self.resting() = Some(std::thread::current());
+        // Either this sees the sign, or who gives it sees the thread.
+        if !self.0.is_awake.load(Ordering::SeqCst) {
+            std::thread::park_timeout(REST);
+        }
+        self.resting().take();
+    }
+
+    fn resting(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.0.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Starts the thread that counts ticks. It ends by itself when the engine is dropped.
@@ -81,10 +116,18 @@ pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<Scheduler> {
     let counted = scheduler.clone();
     std::thread::Builder::new().name("epoch-ticker".to_owned()).spawn(move || {
         loop {
-            std::thread::sleep(TICK);
-            let Some(engine) = engine.upgrade() else { return };
-            counted.0.ticks.fetch_add(1, Ordering::Relaxed);
-            engine.increment_epoch();
+            for _ in 0..QUIET {
+                std::thread::sleep(TICK);
+                let Some(engine) = engine.upgrade() else { return };
+                counted.0.ticks.fetch_add(1, Ordering::Relaxed);
+                engine.increment_epoch();
+            }
+            while !counted.0.is_awake.swap(false, Ordering::SeqCst) {
+                counted.rest();
+                if engine.upgrade().is_none() {
+                    return;
+                }
+            }
         }
     })?;
     Ok(scheduler)
@@ -154,6 +197,7 @@ impl Call {
     /// # Errors
     /// It has run as long as it may.
     pub(super) fn look(&mut self, scheduler: &Scheduler, pace: &Pace) -> Result<(), DeadlineExceeded> {
+        scheduler.wake();
         let now = Instant::now();
         if now >= self.allowed.until || scheduler.0.is_stopped.load(Ordering::Relaxed) {
             return Err(DeadlineExceeded::Wall);
@@ -284,6 +328,7 @@ impl<F: Future> Future for Metered<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
+        this.meter.scheduler.wake();
         if this.is_resumed {
             this.meter.resume();
         }

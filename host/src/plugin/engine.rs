@@ -15,6 +15,8 @@ use wasmtime::{
 
 use super::cache::{Cache, CacheError, Entry, Shelf};
 use super::grants::Linkers;
+use super::loaded::Loaded;
+use super::pool::Pool;
 use super::{Binary, Config, deadline, project};
 
 /// Stack of guest code. Deeper recursion traps.
@@ -43,6 +45,9 @@ pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) linkers: Arc<Linkers>,
     cache: Option<Arc<Cache>>,
+    loaded: Arc<Loaded>,
+    /// Places for instances, of all handlers together.
+    pub(super) pool: Arc<Pool>,
     pub(super) scheduler: deadline::Scheduler,
     /// Most handles (files, streams, clocks) one instance may hold.
     pub(super) handles: usize,
@@ -53,7 +58,7 @@ pub struct Sandbox {
 pub enum SandboxError {
     /// The engine refused its settings or the machine cannot give what they need.
     #[error(
-        "cannot set up the wasm engine: {0:#}\n  hint: every request in flight reserves 4 GiB of address space; lower `limits.concurrency` if that is too much"
+        "cannot set up the wasm engine: {0:#}\n  hint: every instance reserves 5 GiB of address space; lower `plugin.instances` if that is too much"
     )]
     Engine(wasmtime::Error),
     /// The compile cache's folder cannot be used.
@@ -67,17 +72,27 @@ pub enum SandboxError {
 }
 
 impl Sandbox {
-    /// Sets up the engine for at most `instances` instances alive at the same time.
+    /// Sets up the engine for at most `instances` instances alive at the same time; `config.instances` is not asked.
     ///
     /// # Errors
     /// [`SandboxError`]; all of them are for the operator.
-    pub fn new(config: &Config, instances: usize) -> Result<Sandbox, SandboxError> {
+    pub fn new(config: &Config, instances: NonZeroUsize) -> Result<Sandbox, SandboxError> {
         project::remove_leftovers();
+        let pool = Pool::new(instances);
+        let instances = instances.get();
         let engine = Engine::new(&engine_config(instances)).map_err(SandboxError::Engine)?;
         let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
         let scheduler = deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
         let cache = open_cache(config, &engine)?.map(Arc::new);
-        Ok(Sandbox { engine, linkers: Arc::new(linkers), cache, scheduler, handles: handles(instances) })
+        Ok(Sandbox {
+            engine,
+            linkers: Arc::new(linkers),
+            cache,
+            loaded: Arc::default(),
+            pool,
+            scheduler,
+            handles: handles(instances),
+        })
     }
 
     /// Ends the guest calls that run: the process is going away.
@@ -89,11 +104,11 @@ impl Sandbox {
     ///
     /// # Errors
     /// The compiler's.
-    pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Component> {
-        match &self.cache {
+    pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Arc<Component>> {
+        self.loaded.get(binary.digest(), || match &self.cache {
             Some(cache) => cache.component(&self.engine, binary),
             None => Component::from_binary(&self.engine, binary.bytes()),
-        }
+        })
     }
 
     /// The component that was [kept](Sandbox::keep) as `entry`, compiled, if there is one.

@@ -31,6 +31,14 @@ impl Idle {
         from_own.iter().chain(before).find_map(|shard| shard.stack().pop())
     }
 
+    /// The one that has been idle for longest, of the first thread that has any.
+    pub(super) fn pop_coldest(&self) -> Option<Box<Instance>> {
+        self.0.iter().find_map(|shard| {
+            let mut stack = shard.stack();
+            (!stack.is_empty()).then(|| stack.remove(0))
+        })
+    }
+
     pub(super) fn clear(&self) {
         for shard in &self.0 {
             // Taken out first: dropping an instance takes long enough for others to want the lock.
@@ -43,6 +51,12 @@ impl Idle {
         if let Some(own) = self.0.get(shard::current(self.0.len())) {
             own.stack().push(instance);
         }
+    }
+}
+
+impl std::fmt::Debug for Idle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Idle").finish_non_exhaustive()
     }
 }
 

@@ -21,6 +21,7 @@ use super::convert::Returned;
 use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
 use super::fault;
+use super::pool::{Full, Place};
 use super::state::{self, State};
 use super::tape::{START, Tape};
 use super::{Isolation, Outcome, START_TIMEOUT, Shared, convert};
@@ -38,6 +39,8 @@ pub(super) struct Instance {
     pub(super) handle: component::Instance,
     pub(super) exports: Exports,
     _alive: Alive,
+    /// The last to go: by then the engine's own slot is free.
+    _place: Place,
 }
 
 impl Instance {
@@ -52,6 +55,7 @@ impl Instance {
         if let Some(tape) = &tape {
             tape.enter(START, None);
         }
+        let _place = shared.holding.take().map_err(|Full| StartError::Full)?;
         let limits = &shared.facts.limits;
         let of_request = end.is_some() && shared.facts.isolation == Isolation::Request;
         let cpu = if of_request { limits.pre_timeout } else { START_TIMEOUT };
@@ -73,7 +77,7 @@ impl Instance {
         let exports = shared.exports.bind(&mut store, &instance)?;
         let _alive = shared.facts.instances.made();
         // Boxed: it changes hands several times a request.
-        Ok(Box::new(Instance { store, handle: instance, exports, _alive }))
+        Ok(Box::new(Instance { store, handle: instance, exports, _alive, _place }))
     }
 
     /// From here on the instance belongs to `request`.
@@ -289,7 +293,7 @@ pub(super) enum StartError {
     Time,
     #[error("it needs more than its {0} bytes of memory")]
     Memory(usize),
-    #[error("all sandboxes are in use")]
+    #[error("all places for instances of handlers are taken")]
     Full,
     #[error("`{0}` does not have the contract's type: {1:#}")]
     Type(&'static str, wasmtime::Error),

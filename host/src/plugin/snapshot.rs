@@ -53,7 +53,7 @@ pub(super) fn entry(source: &Source) -> Option<Entry> {
 
 /// What `init` left when it was given the same before.
 pub(super) fn find(source: &Source, entry: &Entry) -> Option<Shared> {
-    source.shared(&source.sandbox.find(entry)?).ok()
+    source.shared(Arc::new(source.sandbox.find(entry)?)).ok()
 }
 
 /// Runs `init` and gives what instances that begin where it ended are made from. Takes up to seconds of this thread.
@@ -70,7 +70,7 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Share
     wizer.keep_init_func(true);
     let (context, readable) = wizer.instrument_component(source.binary.bytes()).map_err(refused)?;
     let readable = sandbox.component(&Binary::new(readable)).map_err(refused)?;
-    let readable = Arc::new(checked(source, &readable)?);
+    let readable = Arc::new(checked(source, readable)?);
     let mut instance = Instance::new(&readable, None, None).await.map_err(NoSnapshot::Init)?;
     instance.init(None).await.map_err(NoSnapshot::Init)?;
     let handles = instance.store.data_mut().handles();
@@ -85,8 +85,8 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Share
     let written = written.map_err(refused)?;
     // Its place in the pool may be the last one.
     drop(instance);
-    let written = Component::from_binary(&sandbox.engine, &written).map_err(refused)?;
-    let prepared = checked(source, &written)?;
+    let written = Arc::new(Component::from_binary(&sandbox.engine, &written).map_err(refused)?);
+    let prepared = checked(source, written.clone())?;
     if let Some(entry) = entry {
         sandbox.keep(entry, &written);
     }
@@ -94,7 +94,7 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Share
 }
 
 /// A rewritten component, held against everything that the original is.
-fn checked(source: &Source, component: &Component) -> Result<Shared, NoSnapshot> {
+fn checked(source: &Source, component: Arc<Component>) -> Result<Shared, NoSnapshot> {
     source.shared(component).map_err(|error| NoSnapshot::Refused(error.to_string()))
 }
 

@@ -36,9 +36,9 @@ impl Source {
     }
 
     /// What instances of `component` are made from: the binary as it is, or a form of it.
-    pub(super) fn shared(&self, component: &Component) -> Result<Shared, LoadError> {
-        let pre = grants::check(component, &self.sandbox.linkers, self.facts.network)?;
-        let exports = Indices::find(component, &pre)?;
+    pub(super) fn shared(&self, component: Arc<Component>) -> Result<Shared, LoadError> {
+        let pre = grants::check(&component, &self.sandbox.linkers, self.facts.network)?;
+        let exports = Indices::find(&component, &pre)?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
         }
@@ -50,13 +50,15 @@ impl Source {
             pace: Pace::default(),
             scheduler: self.sandbox.scheduler.clone(),
             handles: self.sandbox.handles,
+            holding: self.sandbox.pool.holding(),
+            _component: component,
             init_in_each: false,
         })
     }
 
     /// The same of the binary as it is.
     pub(super) async fn original(self) -> Result<Shared, LoadError> {
-        blocking(move || self.shared(&compile(&self.sandbox, &self.binary)?)).await
+        blocking(move || self.shared(compile(&self.sandbox, &self.binary)?)).await
     }
 }
 
@@ -70,7 +72,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 
 /// Compiles a component, or takes it from the cache. Other kinds of file are told apart first: the compiler's own words
 /// for them help nobody.
-pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Component, LoadError> {
+pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Arc<Component>, LoadError> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
     match binary.bytes().strip_prefix(MAGIC) {

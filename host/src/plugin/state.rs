@@ -183,6 +183,8 @@ pub(super) fn store(shared: &Arc<Shared>, allowed: Allowed, tape: Option<Arc<Tap
         }
         CallHook::ReturningFromHost => {
             store.data_mut().in_host = false;
+            // It may have been there for long.
+            store.data().shared.scheduler.wake();
             Ok(())
         }
         // Back from the call itself, or from an allocation that a call of the host asked for: what it returns is read.

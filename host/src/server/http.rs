@@ -107,7 +107,7 @@ impl Site {
         for endpoint in served.endpoints.iter().filter(speaks) {
             add(&endpoint.config.path, endpoint);
         }
-        if let [only] = served.endpoints.as_slice()
+        if let [only] = &*served.endpoints
             && speaks(&only)
         {
             add("/", only);

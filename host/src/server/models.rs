@@ -100,8 +100,12 @@ impl Served {
         presented: Presented<'_>,
         protocol: Option<Protocol>,
     ) -> Result<Entry<'_>, RequestError> {
-        let mut speaking = self.endpoints.iter().filter(|endpoint| endpoint.config.speaks(protocol));
-        let Some(entry) = speaking.find_map(|endpoint| Entry::of(endpoint, name)) else {
+        // An endpoint's name, or `ENDPOINT.MODEL`: either part may have dots.
+        let dots = name.match_indices('.').filter_map(|(dot, _)| name.get(..dot));
+        let mut found =
+            std::iter::once(name).chain(dots).filter_map(|endpoint| self.endpoints.named(endpoint));
+        let entry = found.find_map(|endpoint| Entry::of(endpoint, name));
+        let Some(entry) = entry.filter(|entry| entry.endpoint.config.speaks(protocol)) else {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };

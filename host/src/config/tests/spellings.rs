@@ -73,6 +73,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("log-format", "json", "\"json\"", "format: Json,"),
     ("log-level", "warn,host=debug", "\"warn,host=debug\"", r#"filter: "warn,host=debug","#),
     ("cache-dir", "DIR/cache", "\"cache\"", r#""DIR/cache","#),
+    ("plugin-instances", "500", "500", "instances: Some( 500, ),"),
     ("cache-size", "2MiB", "\"2MiB\"", "cache_size: 2097152,"),
 ];
 

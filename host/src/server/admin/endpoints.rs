@@ -388,7 +388,7 @@ pub(in crate::server) fn not_from_a_page(headers: &HeaderMap) -> Result<(), Resp
 }
 
 pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Endpoint>, Response> {
-    let endpoint = served.endpoints.iter().find(|endpoint| endpoint.config.name == name).cloned();
+    let endpoint = served.endpoints.named(name).cloned();
     endpoint
         .ok_or_else(|| refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`")))
 }

@@ -29,10 +29,10 @@ pub(super) struct Several {
 /// Every split's path and whom it stands for.
 pub(super) fn callees(served: &Arc<Served>) -> impl Iterator<Item = (String, Callee)> {
     served.config.splits.iter().filter_map(|split| {
-        let named = |name: &String| served.endpoints.iter().find(|endpoint| endpoint.config.name == *name);
         let target = |endpoint: &Arc<_>| Target { endpoint: Arc::clone(endpoint), served: served.clone() };
         // The configuration has seen to it that all of them are there.
-        let mut targets = split.endpoints.iter().filter_map(|(name, _)| named(name)).map(target);
+        let mut targets =
+            split.endpoints.iter().filter_map(|(name, _)| served.endpoints.named(name)).map(target);
         let first = targets.next()?;
         let others = targets.collect();
         let draw = Draw::new(split.sticky.clone(), &split.path);

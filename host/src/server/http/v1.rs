@@ -99,7 +99,7 @@ impl Route<'_> {
     /// The model it names.
     fn find<'s>(&self, served: &'s Served, presented: Presented<'_>) -> Result<Entry<'s>, RequestError> {
         let found = served.model(self.model, self.version, presented, V1);
-        found.or_else(|unknown| match served.endpoints.as_slice() {
+        found.or_else(|unknown| match &*served.endpoints {
             [only] if self.model == ANY => served.model(&only.config.name, self.version, presented, V1),
             _ => Err(unknown),
         })

@@ -20,8 +20,8 @@ pub(super) fn paths(served: &Served) -> Paths {
 }
 
 fn item(split: &Split, served: &Served) -> Value {
-    let named = |name: &str| served.endpoints.iter().find(|endpoint| endpoint.config.name == name);
-    let endpoints: Vec<&Arc<Endpoint>> = split.endpoints.iter().filter_map(|(name, _)| named(name)).collect();
+    let endpoints: Vec<&Arc<Endpoint>> =
+        split.endpoints.iter().filter_map(|(name, _)| served.endpoints.named(name)).collect();
     let current: Vec<Arc<Generation>> = endpoints.iter().map(|endpoint| endpoint.current()).collect();
     let current: Vec<&Generation> = current.iter().map(Arc::as_ref).collect();
     let tags: Vec<&str> = endpoints.iter().map(|endpoint| endpoint.config.name.as_str()).collect();
