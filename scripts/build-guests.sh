@@ -13,13 +13,13 @@ build() {
     local destination=$1 kind=$2 name file
     shift 2
     # Two compilers must not share a directory: each would throw the other's work away.
-    local directory=$ROOT/target/guests${GUEST_ENV[0]:+-debian}
+    local directory=$ROOT/target/guests$GUEST_WAY
     local messages=$ROOT/target/guests-messages.$$.json
     mkdir -p "$ROOT/target"
     # shellcheck disable=SC2064 # The name is fixed now; it is a local.
     trap "rm -f '$messages'" EXIT
     # ${array[@]+…}: bash before 4.4 (macOS) calls an empty array unset.
-    env ${GUEST_ENV[@]+"${GUEST_ENV[@]}"} cargo build --profile guest --target "$GUEST_TARGET" \
+    env "${GUEST_ENV[@]}" cargo build --profile guest --target "$GUEST_TARGET" \
         --target-dir "$directory" --message-format json-render-diagnostics \
         ${GUEST_ARGS[@]+"${GUEST_ARGS[@]}"} "$@" </dev/null >"$messages"
     python3 scripts/list-components.py "$kind" <"$messages" | while IFS=$'\t' read -r name file; do

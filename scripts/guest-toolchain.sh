@@ -1,13 +1,16 @@
 # shellcheck shell=bash disable=SC2034 # The variables are for the script that sources this one.
 # Finds or brings a toolchain for WebAssembly components; sourced after lib.sh. `require_guest_toolchain` leaves the
-# environment and the arguments for cargo in GUEST_ENV and GUEST_ARGS. It tries, in this order: the standard library for
+# environment and the arguments for cargo in GUEST_ENV and GUEST_ARGS, and what sets the way apart in GUEST_WAY. It tries, in this order: the standard library for
 # wasm32-wasip2 that is already there, rustup, Debian's packages (whose standard library is built from source).
 # MODELHOST_GUEST_TOOLCHAIN=rustup|debian takes one of the ways without trying the others.
 
 GUEST_TARGET=wasm32-wasip2
+# Every engine that runs components has SIMD; no compiler uses it unless told to.
+GUEST_FLAGS="-C target-feature=+simd128"
 # All set by require_guest_toolchain.
-GUEST_ENV=()
+GUEST_ENV=("CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=$GUEST_FLAGS")
 GUEST_ARGS=()
+GUEST_WAY=
 
 # Debian's packages, and the files by which their presence shows.
 DEBIAN_PACKAGES=(rustc-web rust-web-src wasi-libc lld-19)
@@ -38,9 +41,10 @@ try_debian() {
     step "no $GUEST_TARGET from rustup: building its standard library from Debian's sources (once, a few minutes)"
     GUEST_ENV=(
         "RUSTC_BOOTSTRAP=1" "RUSTC=$DEBIAN_RUSTC" "PATH=$PATH:$rustup_bin"
-        "CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=-L$DEBIAN_WASI -C link-self-contained=no -C link-arg=--wasm-ld-path=$DEBIAN_LINKER"
+        "CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=$GUEST_FLAGS -L$DEBIAN_WASI -C link-self-contained=no -C link-arg=--wasm-ld-path=$DEBIAN_LINKER"
     )
     GUEST_ARGS=(-Z "build-std=std,panic_abort")
+    GUEST_WAY=-debian
 }
 
 require_guest_toolchain() {

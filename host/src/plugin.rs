@@ -9,6 +9,7 @@
 mod binary;
 mod bindings;
 mod cache;
+mod compiler;
 mod context;
 mod convert;
 mod deadline;
@@ -46,7 +47,7 @@ use self::idle::Idle;
 use self::instance::{Instance, StartError};
 use self::pool::Holding;
 use self::project::ProjectView;
-use self::source::{Source, blocking, compile};
+use self::source::{Source, blocking};
 use self::state::State;
 use self::tape::Tape;
 use crate::error::RequestError;
@@ -219,11 +220,17 @@ pub enum LoadError {
     #[error("cannot be compiled: {0}\n  hint: the file may be cut short; build it again")]
     Compile(String),
     #[error(
+        "cannot be used: {0}\n  hint: split that function, or build with optimisation; interpreters with their libraries need a third of it"
+    )]
+    TooCostly(String),
+    #[error(
         "`{found}` is of an unknown version of the handler contract; this host speaks {}@{}\n  hint: rebuild the handler against this version, or serve it with a newer host",
         bindings::PACKAGE,
         bindings::VERSION
     )]
     Version { found: String },
+    #[error("`{found}` is no interface of the handler contract\n  hint: {hint}")]
+    Unknown { found: String, hint: String },
     #[error("imports what it is not granted: {}\n  hint: {hint}", quoted(refused))]
     Import { refused: Vec<String>, hint: &'static str },
     #[error("its imports do not fit: {0:#}")]
@@ -255,7 +262,9 @@ impl LoadError {
             LoadError::NotWasm
             | LoadError::CoreModule
             | LoadError::Compile(_)
+            | LoadError::TooCostly(_)
             | LoadError::Version { .. }
+            | LoadError::Unknown { .. }
             | LoadError::Link(_)
             | LoadError::NoHandler
             | LoadError::Export { .. }
@@ -319,7 +328,7 @@ impl Plugin {
         let (digest, schema) = (binary.digest().clone(), facts.schema.clone());
         let (sandbox, pool) = (sandbox.clone(), sandbox.pool.clone());
         let source = blocking(move || Source::new(sandbox, binary, facts)).await?;
-        let shared = match exports::has_init(source.binary.bytes()) {
+        let shared = match source.has_init {
             true => init::prepare(source).await?,
             false => source.original().await?,
         };

@@ -17,6 +17,17 @@ pub fn is_similar(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().map(dashed).eq(other.bytes().map(dashed))
 }
 
+/// The one of `known` that `typed` was probably meant to be.
+pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|word| (strsim::damerau_levenshtein(typed, word), word))
+        // A third of the letters may be wrong; more, and the guess would be noise.
+        .filter(|(distance, word)| distance * 3 <= word.len().max(3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
 /// Somebody's own words, of a length that a response, a log line and a list can bear.
 pub fn cut(mut text: String) -> String {
     if text.len() > LONGEST {

@@ -5,7 +5,9 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use e2e::{Host, assembled, component, host, host_binary, model, serve_command, wait_until};
+use e2e::{
+    Host, assembled, assembled_with, component, costly, host, host_binary, model, serve_command, wait_until,
+};
 use serde_json::Value;
 
 /// Starts the host in vain, and gives what it says of the reason.
@@ -51,11 +53,17 @@ fn a_start_prints_two_lines_and_sigterm_ends_it_with_0() {
     );
 }
 
+/// Exports what a typing mistake makes of the contract.
+const MISSPELT: &str =
+    r#"(component (instance $none) (export "modelhost:handler/pro-inference@0.1.0" (instance $none)))"#;
+
 #[test]
 fn a_handler_that_cannot_serve_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let iris = std::fs::read(component("iris-wasm")).unwrap();
-    let cases: [(&str, &[u8], &[&str]); 8] = [
+    let costly = costly();
+    let misspelt = assembled_with("no_exports", "(component)", MISSPELT);
+    let cases: [(&str, &[u8], &[&str]); 10] = [
         (
             "wrong_signature",
             &assembled("wrong_signature"),
@@ -68,6 +76,15 @@ fn a_handler_that_cannot_serve_is_refused_by_name() {
             &["@0.9.0", "modelhost:handler@0.1.0", "hint: rebuild"],
         ),
         ("sockets", &assembled("sockets"), &["`wasi:sockets/network@0.2.0`", "hint: ", "--network stub"]),
+        ("costly", &costly, &["of memory, more than 3072", "1001 locals and 100000 branches", "hint: "]),
+        (
+            "misspelt",
+            &misspelt,
+            &[
+                "`modelhost:handler/pro-inference@0.1.0` is no interface",
+                "did you mean `modelhost:handler/pre-inference@0.1.0`?",
+            ],
+        ),
         ("text", b"#!/bin/sh", &["hint: "]),
         ("empty", b"", &["hint: "]),
         ("core", b"\0asm\x01\0\0\0", &["core module", "hint: "]),
@@ -87,6 +104,11 @@ fn a_handler_that_cannot_serve_is_refused_by_name() {
     }
     // `--network stub` is no network: such a component loads, and only then.
     let sockets = folder.path().join("sockets.wasm");
+    // Before its model is loaded.
+    let broken = folder.path().join("broken.onnx");
+    std::fs::write(&broken, "not a model").unwrap();
+    let text = refused(1, &["--plugin", sockets.to_str().unwrap(), "--model", broken.to_str().unwrap()]);
+    assert_contains(&text, &["--network stub"]);
     drop(Host::serve(&["--plugin", sockets.to_str().unwrap(), "--network", "stub"]));
 }
 

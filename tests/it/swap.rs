@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use e2e::load::{Answer, Pattern, alone};
-use e2e::{Host, assembled, component, model, version, wait_until};
+use e2e::{Host, assembled, component, costly, model, version, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -147,7 +147,7 @@ fn a_bad_file_leaves_the_old_version_serving() {
     damaged[good.len() / 2..][..4096].fill(0xAA);
     const DAMAGED: &str = "cannot be compiled";
     const NOT_WASM: &str = "is not a WebAssembly file";
-    let bad: [(&str, Vec<u8>, &str); 9] = [
+    let bad: [(&str, Vec<u8>, &str); 10] = [
         ("truncated", good[..good.len() / 2].to_vec(), DAMAGED),
         ("one byte short", good[..good.len() - 1].to_vec(), DAMAGED),
         ("damaged", damaged, DAMAGED),
@@ -155,6 +155,7 @@ fn a_bad_file_leaves_the_old_version_serving() {
         ("empty", Vec::new(), NOT_WASM),
         ("core module", b"\0asm\x01\0\0\0".to_vec(), "is a core module"),
         ("no exports", assembled("no_exports"), "exports neither"),
+        ("too costly to compile", costly(), "of memory, more than 3072"),
         ("sockets", assembled("sockets"), "wasi:sockets/network@0.2.0"),
         ("unknown version", assembled("unknown_version"), "modelhost:handler/pre-inference@0.9.0"),
     ];

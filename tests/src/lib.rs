@@ -82,6 +82,14 @@ pub fn assembled_with(name: &str, mark: &str, more: &str) -> Vec<u8> {
     wat::parse_str(text).expect("the text is a component")
 }
 
+/// A component whose compiling would take gigabytes: as many values may be alive at as many branches.
+pub fn costly() -> Vec<u8> {
+    let (locals, branches) = ("(local i32)".repeat(1000), "block local.get 0 br_if 0 end ".repeat(50_000));
+    let export = r#"(instance $none) (export "modelhost:handler/pre-inference@0.1.0" (instance $none))"#;
+    let text = format!("(component (core module (func (param i32) {locals} {branches})) {export})");
+    wat::parse_str(text).expect("the text is a component")
+}
+
 /// A model of `tests/models`.
 pub fn model(name: &str) -> PathBuf {
     existing(root().join(format!("tests/models/{name}.onnx")), "git checkout tests/models")

@@ -34,7 +34,8 @@ fn readable(path: &str, it: &Inspection) -> String {
         let _ = writeln!(text, "  {name:<15} {value}");
     };
     row("digest", &format!("sha256:{}", it.digest));
-    row("size", &format!("{} bytes, {} compiled", it.bytes, it.compiled_bytes));
+    let compiled = it.compiled_bytes.map_or(String::new(), |compiled| format!(", {compiled} compiled"));
+    row("size", &format!("{} bytes{compiled}", it.bytes));
     row("contract", if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") }.as_str());
     row("pre-inference", if it.pre_inference { "yes" } else { "no: the JSON body is the model's input" });
     row("post-inference", if it.post_inference { "yes" } else { "no: the outputs are the JSON response" });

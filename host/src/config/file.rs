@@ -14,8 +14,9 @@ use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Complaint, Place, Problem, list, similar};
+use super::problem::{Complaint, Place, Problem, list};
 use super::settings;
+use crate::text::similar;
 
 /// A config file, read.
 #[derive(Debug, Default)]

@@ -7,10 +7,11 @@
 
 use super::Sources;
 use super::file::{Entry, Table};
-use super::problem::{Complaint, list, similar};
+use super::problem::{Complaint, list};
 use super::read::{self, Given, Origin, Reading};
 use crate::schema::{Flaw, Input, MOST_INPUTS, Schema};
 use crate::tensor::Datatype;
+use crate::text::similar;
 
 /// Another name of BYTES.
 const STRING: &str = "STRING";

@@ -64,17 +64,6 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// The one of `known` that `typed` was probably meant to be.
-pub(super) fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .into_iter()
-        .map(|word| (strsim::damerau_levenshtein(typed, word), word))
-        // A third of the letters may be wrong; more, and the guess would be noise.
-        .filter(|(distance, word)| distance * 3 <= word.len().max(3))
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, word)| word)
-}
-
 /// `` `a`, `b` or `c` ``, with `or` as the conjunction.
 pub(super) fn list<'a>(words: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
     let mut words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();

@@ -14,11 +14,12 @@ use std::time::Duration;
 use toml::Value;
 
 use super::file::with_article;
-use super::problem::{Complaint, list, similar};
+use super::problem::{Complaint, list};
 use crate::json::path::Pattern;
 use crate::plugin::headers::{self, Owner};
 use crate::request::Protocol;
 use crate::text::is_token;
+use crate::text::similar;
 
 /// A value and how it came here.
 #[derive(Debug)]

@@ -6,12 +6,13 @@
 use std::path::Path;
 
 use super::file::{File, Table};
-use super::problem::{Complaint, Place, list, similar};
+use super::problem::{Complaint, Place, list};
 use super::read::{Given, Origin, Reading};
 use super::{Sources, endpoint, read};
 use crate::deploy::EndpointConfig;
 use crate::draw::Sticky;
 use crate::server::split::Split;
+use crate::text::similar;
 
 const MOST_WEIGHT: i64 = 1_000_000;
 

@@ -78,8 +78,10 @@ impl DeployError {
                 LoadError::NotWasm
                 | LoadError::CoreModule
                 | LoadError::Compile(_)
+                | LoadError::TooCostly(_)
                 | LoadError::Project(_) => "load",
                 LoadError::Version { .. }
+                | LoadError::Unknown { .. }
                 | LoadError::Import { .. }
                 | LoadError::Link(_)
                 | LoadError::NoHandler

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use serde::Serialize;
-use tokio::sync::MutexGuard;
+use tokio::sync::{MutexGuard, OnceCell};
 
 use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
@@ -102,12 +102,14 @@ impl Endpoint {
         let started = Instant::now();
         let door = Arc::new(Door::new(config.limits.concurrency, config.limits.queue));
         let metrics = metrics.endpoint(&config.name);
-        let models = models::load_all(&config, catalog).await?;
+        // After the handler: most that is wrong with one is found without running or compiling anything.
+        let models = OnceCell::new();
         let make = async |binary: Option<Binary>| {
             let plugin = match binary {
                 Some(binary) => Some(load(&config, sandbox, &metrics, binary, Origin::Start).await?),
                 None => None,
             };
+            let models = models.get_or_try_init(|| models::load_all(&config, catalog)).await?;
             let pipeline = pipeline(&config, &door, plugin, models.clone());
             if config.smoke {
                 smoke::run(&config, &pipeline).await?;

@@ -32,3 +32,7 @@ pub(super) const POST_INFERENCE_TENSORS: &str = "modelhost:handler/post-inferenc
 pub(super) const INPUT_SCHEMA: &str = "modelhost:handler/input-schema@0.1.0";
 /// Full name of the export that prepares the handler.
 pub(super) const INIT: &str = "modelhost:handler/init@0.1.0";
+
+/// The interfaces that a handler may export.
+pub(super) const INTERFACES: [&str; 6] =
+    [PRE_INFERENCE, POST_INFERENCE, PRE_INFERENCE_TENSORS, POST_INFERENCE_TENSORS, INPUT_SCHEMA, INIT];

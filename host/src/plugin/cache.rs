@@ -27,7 +27,7 @@ use std::time::{Duration, SystemTime};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::Binary;
+use super::{Binary, compiler};
 
 pub(super) use self::entry::Entry;
 pub use self::shelf::Shelf;
@@ -120,7 +120,7 @@ impl Cache {
         if let Some(component) = self.find(engine, &entry) {
             return Ok(component);
         }
-        let component = Component::from_binary(engine, binary.bytes())?;
+        let component = compiler::compile(engine, binary.bytes())?;
         self.keep(&entry, &component);
         Ok(component)
     }

@@ -17,7 +17,7 @@ use super::cache::{Cache, CacheError, Entry, Shelf};
 use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::pool::Pool;
-use super::{Binary, Config, deadline, project};
+use super::{Binary, Config, compiler, deadline, project};
 
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
@@ -107,7 +107,7 @@ impl Sandbox {
     pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Arc<Component>> {
         self.loaded.get(binary.digest(), || match &self.cache {
             Some(cache) => cache.component(&self.engine, binary),
-            None => Component::from_binary(&self.engine, binary.bytes()),
+            None => compiler::compile(&self.engine, binary.bytes()),
         })
     }
 

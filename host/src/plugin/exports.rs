@@ -47,7 +47,7 @@ impl Stages {
     }
 
     /// What is among these names of exports.
-    pub(super) fn among(exports: &[String]) -> Stages {
+    fn among(exports: &[String]) -> Stages {
         let has = |name| exports.iter().any(|export| export == name);
         Stages {
             pre: has(PRE_INFERENCE),
@@ -58,22 +58,44 @@ impl Stages {
     }
 }
 
-/// Whether a component exports `init`, as far as it can be read: found without compiling it.
-pub(super) fn has_init(bytes: &[u8]) -> bool {
-    let mut depth = 0_usize;
-    for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
-        match payload {
-            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-            Payload::End(_) => depth = depth.saturating_sub(1),
-            Payload::ComponentExportSection(exports)
-                if depth == 0 && exports.clone().into_iter().flatten().any(|it| it.name.name == INIT) =>
-            {
-                return true;
+/// What a component exports and imports, by name and in order, as far as it can be read: found without compiling it.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    pub(super) exports: Vec<String>,
+    pub(super) imports: Vec<String>,
+    /// Whether all of it could be read.
+    pub(super) is_whole: bool,
+}
+
+impl Outline {
+    pub(super) fn of(bytes: &[u8]) -> Outline {
+        let (mut outline, mut depth) = (Outline::default(), 0_usize);
+        for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
+            match payload {
+                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+                Payload::End(_) if depth == 0 => outline.is_whole = true,
+                Payload::End(_) => depth = depth.saturating_sub(1),
+                Payload::ComponentExportSection(exports) if depth == 0 => {
+                    outline.exports.extend(exports.into_iter().flatten().map(|it| it.name.name.to_owned()));
+                }
+                Payload::ComponentImportSection(imports) if depth == 0 => {
+                    outline.imports.extend(imports.into_iter().flatten().map(|it| it.name.name.to_owned()));
+                }
+                _ => {}
             }
-            _ => {}
         }
+        outline
     }
-    false
+
+    /// Whether it has `init`.
+    pub(super) fn has_init(&self) -> bool {
+        self.exports.iter().any(|name| name == INIT)
+    }
+
+    /// What it has of the contract's stages.
+    pub(super) fn stages(&self) -> Stages {
+        Stages::among(&self.exports)
+    }
 }
 
 macro_rules! exports {

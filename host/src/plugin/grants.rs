@@ -15,9 +15,11 @@ use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
-use super::bindings::{self, PACKAGE, VERSION};
+use super::bindings::{self, INTERFACES, PACKAGE, VERSION};
+use super::exports::Outline;
 use super::state::State;
 use super::{LoadError, Network};
+use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
 const GRANTED: [&str; 21] = [
@@ -155,41 +157,53 @@ impl<'a> Interface<'a> {
     }
 }
 
-/// Names of everything a component exports and imports, in order.
-pub(super) fn names(component: &Component, engine: &Engine) -> (Vec<String>, Vec<String>) {
-    let r#type = component.component_type();
-    let exports = r#type.exports(engine).map(|(name, _)| name.to_owned()).collect();
-    let imports = r#type.imports(engine).map(|(name, _)| name.to_owned()).collect();
-    (exports, imports)
-}
-
-/// Checks contract version and imports, then links.
+/// Checks contract version, imports and exports, by their names alone.
 ///
 /// # Errors
-/// [`LoadError`] that names the version or every import which is not granted.
-pub(super) fn check(
-    component: &Component,
-    linkers: &Linkers,
-    network: Network,
-) -> Result<InstancePre<State>, LoadError> {
-    let (exports, imports) = names(component, component.engine());
-    for name in exports.iter().chain(&imports) {
+/// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the contract.
+pub(super) fn check(outline: &Outline, network: Network) -> Result<(), LoadError> {
+    if !outline.is_whole {
+        // What the compiler says of it is what is wrong with it.
+        return Ok(());
+    }
+    for name in outline.exports.iter().chain(&outline.imports) {
         let interface = Interface::parse(name);
         if interface.package == PACKAGE && interface.version != VERSION {
             return Err(LoadError::Version { found: name.clone() });
         }
     }
-    let refused: Vec<String> = imports
-        .into_iter()
-        .filter(|name| {
-            let name = Interface::parse(name).unversioned;
-            let granted = GRANTED.contains(&name) || network == Network::Stub && SOCKETS.contains(&name);
-            !granted
-        })
-        .collect();
+    // A misspelt one would never be called, and nothing would say so.
+    if let Some(found) = outline
+        .exports
+        .iter()
+        .find(|name| Interface::parse(name).package == PACKAGE && !INTERFACES.contains(&name.as_str()))
+    {
+        let hint = match similar(found, INTERFACES) {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => "`host inspect` shows what it exports".to_owned(),
+        };
+        return Err(LoadError::Unknown { found: found.clone(), hint });
+    }
+    let is_refused = |name: &&String| {
+        let name = Interface::parse(name).unversioned;
+        !GRANTED.contains(&name) && (network == Network::None || !SOCKETS.contains(&name))
+    };
+    let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
     if !refused.is_empty() {
         let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
         return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });
     }
+    if outline.stages().any() { Ok(()) } else { Err(LoadError::NoHandler) }
+}
+
+/// Links a component with what it is granted.
+///
+/// # Errors
+/// [`LoadError::Link`]: an import has the name of what is granted, and another type.
+pub(super) fn link(
+    component: &Component,
+    linkers: &Linkers,
+    network: Network,
+) -> Result<InstancePre<State>, LoadError> {
     linkers.of(network).instantiate_pre(component).map_err(LoadError::Link)
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::bindings::{INIT, INPUT_SCHEMA, PACKAGE};
-use super::exports::Stages;
-use super::{Binary, LoadError, Network, Sandbox, compile, grants};
+use super::bindings::{INPUT_SCHEMA, PACKAGE};
+use super::exports::Outline;
+use super::source::{compile, outline};
+use super::{Binary, LoadError, Network, Sandbox, grants};
 
 /// The answer of `host inspect`.
 #[derive(Debug, Clone, Serialize)]
@@ -17,8 +18,8 @@ pub struct Inspection {
     pub digest: Arc<str>,
     /// Size of the file in bytes.
     pub bytes: usize,
-    /// Size of its machine code in bytes.
-    pub compiled_bytes: usize,
+    /// Size of its machine code in bytes; `None` if it is refused, and so not compiled.
+    pub compiled_bytes: Option<usize>,
     /// Versions of the handler contract it names; one in a sound component.
     pub contract: Vec<String>,
     /// Whether it has `pre-inference`.
@@ -41,43 +42,47 @@ pub struct Inspection {
     pub refused: Option<String>,
 }
 
-/// Compiles and checks a component, runs nothing of it.
+/// Checks a component, compiles it if it would not be refused before, and runs nothing of it.
 ///
 /// # Errors
 /// The bytes are no component. A component this host would refuse is not an error:
 /// [`Inspection::refused`] says why.
 pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadError> {
-    let component = compile(sandbox, binary)?;
-    let (exports, imports) = grants::names(&component, &sandbox.engine);
+    let outline = outline(binary)?;
+    let Outline { exports, imports, .. } = &outline;
     let mut contract: Vec<String> = exports
         .iter()
-        .chain(&imports)
+        .chain(imports)
         .filter_map(|name| {
             name.strip_prefix(PACKAGE)?.rsplit_once('@').map(|(_, version)| version.to_owned())
         })
         .collect();
     contract.sort();
     contract.dedup();
-    let stages = Stages::among(&exports);
-    let refused = match grants::check(&component, &sandbox.linkers, Network::None) {
-        Ok(_) if stages.any() => None,
-        Ok(_) => Some(LoadError::NoHandler.to_string()),
-        Err(error) => Some(error.to_string()),
+    let stages = outline.stages();
+    let (refused, compiled_bytes) = match grants::check(&outline, Network::None) {
+        Ok(()) => {
+            let component = compile(sandbox, binary)?;
+            let image = component.image_range();
+            let linked = grants::link(&component, &sandbox.linkers, Network::None);
+            let size = (image.end as usize).saturating_sub(image.start as usize);
+            (linked.err().map(|error| error.to_string()), Some(size))
+        }
+        Err(error) => (Some(error.to_string()), None),
     };
-    let image = component.image_range();
     Ok(Inspection {
         digest: binary.digest().clone(),
         bytes: binary.bytes().len(),
-        compiled_bytes: (image.end as usize).saturating_sub(image.start as usize),
+        compiled_bytes,
         contract,
         pre_inference: stages.pre,
         post_inference: stages.post,
         pre_inference_tensors: stages.pre_tensors,
         post_inference_tensors: stages.post_tensors,
-        input_schema: exports.iter().any(|name| name == INPUT_SCHEMA),
-        init: exports.iter().any(|name| name == INIT),
-        exports,
-        imports,
+        input_schema: outline.exports.iter().any(|name| name == INPUT_SCHEMA),
+        init: outline.has_init(),
+        exports: outline.exports,
+        imports: outline.imports,
         refused,
     })
 }

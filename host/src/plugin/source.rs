@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use wasmtime::component::Component;
 
+use super::compiler::TooCostly;
 use super::deadline::Pace;
-use super::exports::Indices;
+use super::exports::{Indices, Outline};
 use super::project::ProjectView;
 use super::{Binary, Facts, LoadError, Sandbox, Shared, grants};
 
@@ -21,23 +22,28 @@ pub(super) struct Source {
     pub(super) facts: Facts,
     /// The copy of the project.
     pub(super) project: Option<Arc<ProjectView>>,
+    /// Whether the component has `init`.
+    pub(super) has_init: bool,
 }
 
 impl Source {
-    /// Copies the project.
+    /// Checks what can be checked without compiling, and copies the project.
     pub(super) fn new(sandbox: Sandbox, binary: Binary, facts: Facts) -> Result<Source, LoadError> {
+        let outline = outline(&binary)?;
+        grants::check(&outline, facts.network)?;
+        let has_init = outline.has_init();
         let project = facts
             .project
             .as_deref()
             .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
             .transpose()?
             .map(Arc::new);
-        Ok(Source { sandbox, binary, facts, project })
+        Ok(Source { sandbox, binary, facts, project, has_init })
     }
 
     /// What instances of `component` are made from: the binary as it is, or a form of it.
     pub(super) fn shared(&self, component: Arc<Component>) -> Result<Shared, LoadError> {
-        let pre = grants::check(&component, &self.sandbox.linkers, self.facts.network)?;
+        let pre = grants::link(&component, &self.sandbox.linkers, self.facts.network)?;
         let exports = Indices::find(&component, &pre)?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
@@ -70,14 +76,21 @@ pub(super) async fn blocking<T: Send + 'static>(
     loaded.map_err(|error| LoadError::Start(error.to_string()))?
 }
 
-/// Compiles a component, or takes it from the cache. Other kinds of file are told apart first: the compiler's own words
-/// for them help nobody.
-pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Arc<Component>, LoadError> {
+/// What a component exports and imports. Other kinds of file are told apart first: the compiler's own words for them help nobody.
+pub(super) fn outline(binary: &Binary) -> Result<Outline, LoadError> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
     match binary.bytes().strip_prefix(MAGIC) {
         None => Err(LoadError::NotWasm),
         Some(rest) if rest.starts_with(CORE_VERSION) => Err(LoadError::CoreModule),
-        Some(_) => sandbox.component(binary).map_err(|error| LoadError::Compile(format!("{error:#}"))),
+        Some(_) => Ok(Outline::of(binary.bytes())),
     }
+}
+
+/// Compiles a component, or takes it from the cache.
+pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Arc<Component>, LoadError> {
+    sandbox.component(binary).map_err(|error| match error.downcast_ref::<TooCostly>() {
+        Some(costly) => LoadError::TooCostly(costly.to_string()),
+        None => LoadError::Compile(format!("{error:#}")),
+    })
 }
