@@ -324,18 +324,18 @@ fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpSocket> {
         socket.bind(address)?;
         Ok(socket)
     };
-    bind().with_context(|| cannot_listen(&address.to_string(), flag))
+    bind().map_err(|error| cannot_listen(address, flag, &error))
 }
 
 /// Opens a socket. From here on the kernel takes connections.
 fn open(socket: TcpSocket, flag: &str) -> anyhow::Result<TcpListener> {
     let address = socket.local_addr()?;
     let listener = socket.listen(BACKLOG).and_then(tokio::net::TcpListener::into_std);
-    listener.with_context(|| cannot_listen(&address.to_string(), flag))
+    listener.map_err(|error| cannot_listen(address, flag, &error))
 }
 
-fn cannot_listen(address: &str, flag: &str) -> String {
-    format!(
-        "cannot listen on {address}\n  hint: choose another address with `{flag}`, or port 0 for any free one"
+fn cannot_listen(address: SocketAddr, flag: &str, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!(
+        "cannot listen on {address}: {error}\n  hint: choose another address with `{flag}`, or port 0 for any free one"
     )
 }

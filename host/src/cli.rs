@@ -6,9 +6,10 @@
 //! come from the one list in `config/settings.rs`, so a setting cannot lack its flag. Only this file names
 //! `clap`. A usage error ends the process with exit code 2, `--help` and `--version` with 0.
 
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Overrides;
@@ -288,7 +289,17 @@ pub fn parse() -> Command {
 fn parse_from(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> clap::error::Result<Command> {
-    Cli::try_parse_from(arguments).map(|cli| cli.command)
+    Cli::try_parse_from(arguments).map(|cli| cli.command).map_err(|mut error| {
+        let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
+        let flag = match Path::new(word).extension().and_then(OsStr::to_str) {
+            Some("onnx") => "--model",
+            Some("wasm") => "--plugin",
+            _ => return error,
+        };
+        let meant = format!("give the file with its flag: '{flag} {word}'").into();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant]));
+        error
+    })
 }
 
 impl<const SERVE: bool> Settings<SERVE> {

@@ -248,6 +248,16 @@ impl RequestError {
         self
     }
 
+    /// Adds to it what the handler wrote to stderr before it failed, if anything.
+    #[must_use]
+    pub fn with_last_lines(mut self, lines: &str) -> Self {
+        if !lines.is_empty() {
+            let detail = self.detail.take().map_or_else(String::new, |detail| detail + "\n");
+            self.detail = Some(format!("{detail}stderr:\n{lines}"));
+        }
+        self
+    }
+
     /// Says what exactly the handler did.
     #[must_use]
     pub fn by_plugin(mut self, fault: PluginFault) -> Self {

@@ -282,7 +282,7 @@ def control(client):
     stub, request = client._client_stub, messages.RepositoryIndexRequest(ready=True)
     assert "iris" not in [m.name for m in stub.RepositoryIndex(request).models]
     text = refused("UNAVAILABLE", lambda: client.infer("iris", [tensor("input", IRIS)]))
-    assert text == "model `default` is not loaded", text
+    assert text == "model `iris` is not loaded", text
     refused("UNAVAILABLE", lambda: client.get_model_metadata("iris"))
     client.load_model("iris")
     assert client.is_model_ready("iris")

@@ -203,7 +203,8 @@ fn a_model_that_is_loaded_again_answers_the_example_first() {
         assert_eq!(request("POST", &url, &[], b"").status, 200);
     };
     order("unload");
-    host.post("/it", "[1]").error(503, "model_unloaded", "admit");
+    let text = host.post("/it", "[1]").error(503, "model_unloaded", "admit");
+    assert_eq!(text, "model `it` is not loaded");
     order("load");
     tried(&host, 2);
     host.post("/it", "[1]").error(400, "invalid_input", "pre_inference");

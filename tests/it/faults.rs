@@ -200,3 +200,24 @@ fn a_failure_names_its_handler_in_every_protocol() {
         assert!(line.contains(word), "no {word} in {line}");
     }
 }
+
+/// What a handler wrote before it failed is told with the failure, and of that request only.
+#[test]
+fn the_last_words_on_stderr_are_in_the_failure() {
+    let host =
+        Host::serve(&["--plugin", component("tests/trap").to_str().unwrap(), "--name", "trap", "--debug"]);
+    let detail = |how: &str| {
+        let reply = host.post("/trap", format!("post:{how}"));
+        reply.json()["detail"].as_str().unwrap_or_default().to_owned()
+    };
+    let panicked = detail("panic");
+    assert!(panicked.contains("stderr:") && panicked.contains("the test asked for a panic"), "{panicked}");
+    assert!(!panicked.contains("RUST_BACKTRACE"), "{panicked}");
+    let silent = detail("unreachable");
+    assert!(silent.contains("unreachable") && !silent.contains("the test asked"), "{silent}");
+    wait_until("the log", || host.log().contains("plugin_trap"));
+    let log = host.log();
+    let line = log.lines().find(|line| line.contains("ERROR") && line.contains("plugin_trap")).unwrap();
+    assert!(line.contains("the test asked for a panic"), "{line}");
+    assert!(!log.contains("RUST_BACKTRACE"), "{log}");
+}

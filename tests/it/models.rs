@@ -277,3 +277,21 @@ fn a_slow_model_does_not_starve_a_fast_one() {
     assert!(served > 300, "{served} in three seconds");
     drop(load);
 }
+
+#[test]
+fn a_version_that_is_not_served_is_refused() {
+    let host = Host::with(None, Some(&model("add")), &["--name", "add"]);
+    for (query, status) in [
+        ("", 200),
+        ("?version=1", 200),
+        ("?version=", 200),
+        ("?other=2", 200),
+        ("?version=2", 404),
+        ("?version=x", 404),
+    ] {
+        let reply = host.post(&format!("/add{query}"), r#"{"a":[1,2],"b":[3,4]}"#);
+        assert_eq!(reply.status, status, "{query}: {}", reply.text());
+    }
+    let text = host.post("/add?version=2", "{}").error(404, "not_found", "admit");
+    assert_eq!(text, "model `add` is served in version 1, not `2`");
+}

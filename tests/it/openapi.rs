@@ -191,3 +191,39 @@ fn it_can_be_switched_off() {
     }
     assert_eq!(host.get("/healthz").status, 200);
 }
+
+/// Generators of clients refuse a value that stands twice in an enum.
+#[test]
+fn no_value_stands_twice_in_an_enum() {
+    fn enums<'a>(value: &'a Value, found: &mut Vec<&'a Vec<Value>>) {
+        match value {
+            Value::Object(object) => {
+                found.extend(object.get("enum").and_then(Value::as_array));
+                object.values().for_each(|value| enums(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| enums(value, found)),
+            _ => {}
+        }
+    }
+    let endpoint = |name: &str, more: &str| format!("[[endpoint]]\nname = '{name}'\n{more}\n");
+    let plugin = |guest: &str| format!("plugin = {:?}", component(guest));
+    let several = format!("models = {{ x = {:?}, y = {:?} }}", model("add"), model("iris_static"));
+    let config = [
+        endpoint("one", &plugin("tests/echo")),
+        endpoint("two", &plugin("tests/schemas")),
+        endpoint("three", &format!("model = {:?}", model("iris_dyn"))),
+        endpoint("four", &several),
+    ];
+    for config in [config.concat(), config[0].clone(), config[2].clone(), config[3].clone()] {
+        let host = Host::configured(&config);
+        let description = host.get("/openapi.json").json();
+        let mut found = Vec::new();
+        enums(&description, &mut found);
+        assert!(!found.is_empty());
+        for values in found {
+            for (place, value) in values.iter().enumerate() {
+                assert!(!values[..place].contains(value), "{value} stands twice in {values:?}");
+            }
+        }
+    }
+}

@@ -336,3 +336,38 @@ fn flags_win_over_the_environment_and_that_over_the_file() {
     assert_eq!(host.post("/add", r#"{"a":[1,2],"b":[3,4]}"#).text(), "[[4.0,6.0]]");
     assert_eq!(host.log(), "");
 }
+
+#[test]
+fn common_mistakes_are_told_with_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let plugin = component("tests/echo").to_str().unwrap().to_owned();
+    let iris = model("iris_static").to_str().unwrap().to_owned();
+    std::fs::write(path("bare.toml"), "[[endpoint]]\nname = iris\n").unwrap();
+    let key = format!("[[endpoint]]\nplugin = '{plugin}'\ntimeout = '1s'\n");
+    std::fs::write(path("timeout.toml"), key).unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    for (code, arguments, expected) in [
+        (2, vec!["--config", &path("bare.toml")], &["bare.toml:2", "hint: write a text in quotes"][..]),
+        (2, vec!["--config", &path("timeout.toml")], &["did you mean `endpoint.limits.request_timeout`?"]),
+        (2, vec!["--plugin", &iris], &["is a model", "hint: give it with `--model`"]),
+        (
+            2,
+            vec!["--plugin", folder.path().to_str().unwrap()],
+            &["is a folder", "hint: give the `.wasm` file"],
+        ),
+        (2, vec![&iris], &["unexpected argument", &format!("'--model {iris}'")]),
+        (2, vec![&plugin], &["unexpected argument", &format!("'--plugin {plugin}'")]),
+    ] {
+        // Not `refused`, which says where to listen itself.
+        let output = host(&[&["serve"], &arguments[..]].concat());
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert_contains(&text, expected);
+    }
+    let output = host(&["serve", "--plugin", &plugin, "--listen", &address]);
+    let text = String::from_utf8(output.stderr).unwrap();
+    let line = text.lines().find(|line| line.contains("cannot listen on")).unwrap();
+    assert!(line.contains("Address already in use"), "the cause comes before the hint: {text}");
+}

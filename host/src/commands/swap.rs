@@ -131,10 +131,13 @@ fn report(endpoint: &str, mut response: Response<ureq::Body>) -> anyhow::Result<
     let value = |key: &str| answer.get(key).unwrap_or(&Value::Null);
     let text = |key: &str| value(key).as_str();
     if !status.is_success() {
-        let hint = if status == StatusCode::UNAUTHORIZED {
-            "\n  hint: `--key @FILE` or `--key env:NAME`"
-        } else {
-            ""
+        let hint = match status {
+            StatusCode::UNAUTHORIZED => "\n  hint: `--key @FILE` or `--key env:NAME`",
+            // Only the address of the endpoints says at which stage.
+            _ if !value("stage").is_null() => {
+                "\n  hint: `--admin` is the address that the host prints as `admin on`; this is the endpoints'"
+            }
+            _ => "",
         };
         match text("error") {
             Some(error) => bail!("{error}{hint}"),

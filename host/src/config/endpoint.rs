@@ -48,6 +48,14 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         sources.complain(table.place.clone(), complaint);
     }
     existing_file(sources, &set::PLUGIN, table, plugin.as_deref());
+    if plugin
+        .as_deref()
+        .is_some_and(|path| path.extension().is_some_and(|kind| kind == "onnx" || kind == "pb"))
+    {
+        let complaint =
+            Complaint::new("is a model", "give it with `--model`, and the handler, a `.wasm` file, here");
+        sources.complain(sources.place(&set::PLUGIN, table), complaint);
+    }
 
     let first_model = models.first().map(|(_, model)| model.path.as_path());
     let stem = [plugin.as_deref(), first_model].into_iter().flatten().find_map(Path::file_stem);
@@ -287,7 +295,11 @@ pub(super) fn existing_file(
     file: Option<&Path>,
 ) {
     let Some(file) = file.filter(|file| !file.is_file()) else { return };
+    let is_handler = setting.flag == set::PLUGIN.flag;
     let complaint = match (file.is_dir(), file.exists()) {
+        (true, _) if is_handler => {
+            Complaint::new("is a folder", "give the `.wasm` file that the build wrote into it")
+        }
         (true, _) => Complaint::new("is a folder", "give a file"),
         (_, true) => Complaint::new("is not a regular file", "give a file that can be read more than once"),
         (_, false) => missing(file, sources.is_in_file(setting, table)),

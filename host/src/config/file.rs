@@ -96,7 +96,12 @@ pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
         let line = error.span().map_or(1, |span| walker.line(span.start));
         let place = Place { line, text: format!("{}:{line}", path.display()) };
         let message = error.message().replace('\n', ", ");
-        walker.problems.push(Complaint::new(message, "see https://toml.io for the syntax").at(place));
+        let hint = if walker.is_bare_word(line) {
+            "write a text in quotes"
+        } else {
+            "see https://toml.io for the syntax"
+        };
+        walker.problems.push(Complaint::new(message, hint).at(place));
     }
     if errors.is_empty() {
         file.complete = true;
@@ -284,6 +289,16 @@ impl Walker<'_> {
         self.problems.push(complaint.at(place));
     }
 
+    /// Whether a line gives a key a text without quotes: `name = iris`.
+    fn is_bare_word(&self, line: usize) -> bool {
+        let Some((_, value)) = self.text.lines().nth(line - 1).and_then(|line| line.split_once('=')) else {
+            return false;
+        };
+        let value = value.trim();
+        value.starts_with(|c: char| c.is_alphabetic() || "./~@".contains(c))
+            && !["true", "false"].contains(&value)
+    }
+
     fn place(&self, offset: usize, key: &str) -> Place {
         let line = self.line(offset);
         Place { line, text: format!("{}:{line}: `{key}`", self.path.display()) }
@@ -294,14 +309,24 @@ impl Walker<'_> {
     }
 }
 
+/// What other servers call what is meant.
+const ALIASES: [(&str, &str); 5] = [
+    ("handler", "endpoint.plugin"),
+    ("component", "endpoint.plugin"),
+    ("timeout", "endpoint.limits.request_timeout"),
+    ("max_body_size", "endpoint.limits.body"),
+    ("workers", "endpoint.model.instances"),
+];
+
 /// What to say about a key that nobody knows.
 fn unknown(table: Keys<'_>, name: &str) -> Complaint {
     let elsewhere = settings::ALL
         .iter()
         .map(|setting| setting.key)
         .find(|key| key.rsplit_once('.').is_some_and(|(_, last)| last == name));
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map(|(_, meant)| *meant);
     let siblings = children(table.meant);
-    let hint = match (elsewhere, similar(name, siblings.iter().copied())) {
+    let hint = match (alias.or(elsewhere), similar(name, siblings.iter().copied())) {
         (Some(key), _) => format!("did you mean `{key}`?"),
         (None, Some(sibling)) => format!("did you mean `{sibling}`?"),
         (None, None) => format!("known here are {}", list(siblings, "and")),

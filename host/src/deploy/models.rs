@@ -25,7 +25,10 @@ pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Resu
             .await
             .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
         let signature = lane.signature().clone();
-        models.0.push(Named { name: name.as_str().into(), signature, lane: Some(lane) });
+        // The only one is the endpoint to its clients.
+        let shown = if config.models.len() > 1 { name } else { &config.name };
+        let (name, shown) = (name.as_str().into(), shown.as_str().into());
+        models.0.push(Named { name, shown, signature, lane: Some(lane) });
     }
     Ok(models)
 }

@@ -1,9 +1,9 @@
 //! The models of an endpoint, and which of them a request goes to.
 //!
 //! Place in the flow: after `admit`, before a sandbox is taken.
-//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice. Out: the lane to that model.
+//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice; `?version=N`. Out: the lane to that model.
 //!
-//! Invariant: an endpoint with one model never looks at the query, which then is the handler's alone.
+//! Invariant: who asks for a version gets it or is refused.
 
 use std::sync::Arc;
 
@@ -11,6 +11,9 @@ use crate::error::{Code, RequestError, Stage};
 use crate::model::Lane;
 use crate::request::Request;
 use crate::tensor::Signature;
+
+/// The version of what is no folder of versions.
+pub const ONLY_VERSION: u64 = 1;
 
 /// Models by name, in the order of the configuration; the first is the one that requests go to by themselves.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +24,8 @@ pub struct Models(pub Vec<Named>);
 pub struct Named {
     /// Its name within the endpoint.
     pub name: Arc<str>,
+    /// What messages call it.
+    pub shown: Arc<str>,
     /// What it took and returned when it was loaded last: what the handler knows.
     pub signature: Arc<Signature>,
     /// The way to it; `None` while it is unloaded.
@@ -36,22 +41,32 @@ impl Models {
         let named = match self.0.as_slice() {
             [] => return Ok(None),
             [only] => only,
-            [first, ..] => match request.model.as_deref().or_else(|| wanted(request.head.query())) {
-                None => first,
-                Some(name) => self.get(name).ok_or_else(|| {
-                    let names: Vec<String> = self.0.iter().map(|named| format!("`{}`", named.name)).collect();
-                    let message = format!("there is no such model; this endpoint has {}", names.join(", "));
-                    RequestError::new(Code::NotFound, Stage::Admit, message)
-                })?,
-            },
+            [first, ..] => {
+                match request.model.as_deref().or_else(|| wanted(request.head.query(), "model=")) {
+                    None => first,
+                    Some(name) => self.get(name).ok_or_else(|| {
+                        let names: Vec<String> =
+                            self.0.iter().map(|named| format!("`{}`", named.name)).collect();
+                        let message =
+                            format!("there is no such model; this endpoint has {}", names.join(", "));
+                        RequestError::new(Code::NotFound, Stage::Admit, message)
+                    })?,
+                }
+            }
         };
-        match &named.lane {
-            Some(lane) => Ok(Some(lane)),
-            None => {
-                let message = format!("model `{}` is not loaded", named.name);
-                Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message))
+        let refused = |code, message| Err(RequestError::new(code, Stage::Admit, message));
+        let Some(lane) = &named.lane else {
+            return refused(Code::ModelUnloaded, format!("model `{}` is not loaded", named.shown));
+        };
+        if let Some(version) = wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty()) {
+            let served = lane.model().location().version.unwrap_or(ONLY_VERSION);
+            if version.parse() != Ok(served) {
+                let message =
+                    format!("model `{}` is served in version {served}, not `{version}`", named.shown);
+                return refused(Code::NotFound, message);
             }
         }
+        Ok(Some(lane))
     }
 
     /// The model of this name.
@@ -65,9 +80,9 @@ impl Models {
     }
 }
 
-/// What a query says about the model. Names need no escapes.
-fn wanted(query: &str) -> Option<&str> {
-    query.split('&').find_map(|pair| pair.strip_prefix("model="))
+/// What a query says about the model: what follows `key`. Names and numbers need no escapes.
+fn wanted<'a>(query: &'a str, key: &str) -> Option<&'a str> {
+    query.split('&').find_map(|pair| pair.strip_prefix(key))
 }
 
 #[cfg(test)]
@@ -84,7 +99,7 @@ mod tests {
             ("submodel=a", None),
             ("model", None),
         ] {
-            assert_eq!(wanted(query), expected, "{query}");
+            assert_eq!(wanted(query, "model="), expected, "{query}");
         }
     }
 }

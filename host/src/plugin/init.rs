@@ -96,6 +96,10 @@ impl StartError {
             }
             // With names of the guest's own.
             StartError::Trap(error) => return LoadError::Start(fault::detail(error)),
+            StartError::Memory(_) => {
+                let hint = "give it more with `limits.memory`; JavaScript and Python need 128MiB at least";
+                return LoadError::Start(format!("{self}\n  hint: {hint}"));
+            }
             other => return LoadError::Start(other.to_string()),
         };
         if let StartError::InitFault(error) = &self

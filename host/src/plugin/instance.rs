@@ -241,8 +241,8 @@ impl Instance {
         match error {
             types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
             types::Error::Internal(text) => {
-                Err(RequestError::new(Code::PluginError, stage, "the handler failed")
-                    .with_detail(text::cut(text)))
+                let failure = RequestError::new(Code::PluginError, stage, "the handler failed");
+                Err(failure.with_detail(text::cut(text)).with_last_lines(&last_lines(self.store.data())))
             }
             types::Error::Respond(response) => {
                 self.response(response).map(Outcome::Respond).map_err(|text| bad_output(stage, text))
@@ -268,8 +268,14 @@ impl Instance {
     pub(super) fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
         let state = self.store.data();
         let failure = fault::of(&error, stage, state.bounds(stage), state.limiter.refused);
+        let failure = failure.with_last_lines(&last_lines(state));
         if failure.code == Code::PluginTimeout { over(state, stage).unwrap_or(failure) } else { failure }
     }
+}
+
+/// What the guest last said.
+fn last_lines(state: &State) -> String {
+    state.wasi.as_ref().map_or_else(String::new, |wasi| wasi.1.last_lines())
 }
 
 fn timed_out(state: &State, stage: Stage) -> RequestError {
@@ -316,7 +322,10 @@ impl StartError {
         } else if state.limiter.refused {
             StartError::Memory(state.limiter.memory_limit)
         } else {
-            StartError::Trap(error)
+            match last_lines(state) {
+                said if said.is_empty() => StartError::Trap(error),
+                said => StartError::Trap(error.context(said)),
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! that floods its output fills no disk, and a guest that writes more than its limit to no end is stopped; control characters
 //! never reach a terminal.
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -21,6 +22,11 @@ const BUDGET: usize = 64 << 10;
 const LINE_COST: usize = 128;
 /// A line without an end is logged in pieces of this many bytes.
 const LONGEST_LINE: usize = 4 << 10;
+
+/// Lines of stderr that are kept to be told with a failure, and most of their bytes.
+const LAST: (usize, usize) = (20, 8 << 10);
+/// What Rust's runtime says of itself; the backtrace is in the log anyway.
+const NOTE: &str = "note: run with `RUST_BACKTRACE=";
 
 /// Which of the two streams.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +46,8 @@ struct Lines {
     request_id: Arc<str>,
     stdout: Vec<u8>,
     stderr: Vec<u8>,
+    /// The last lines of stderr.
+    last: VecDeque<String>,
     budget: usize,
     /// Most bytes a guest may write for one request, logged or not.
     limit: usize,
@@ -53,6 +61,7 @@ impl Output {
             request_id,
             stdout: Vec::new(),
             stderr: Vec::new(),
+            last: VecDeque::new(),
             budget: BUDGET,
             limit,
             written: 0,
@@ -64,6 +73,7 @@ impl Output {
         let mut lines = self.lines();
         lines.flush();
         lines.request_id = request_id.clone();
+        lines.last.clear();
         lines.budget = BUDGET;
         lines.written = 0;
     }
@@ -71,6 +81,20 @@ impl Output {
     /// Logs what has no line end yet.
     pub(super) fn flush(&self) {
         self.lines().flush();
+    }
+
+    /// The last lines that the guest has written to stderr for this request, usually why it failed: a panic, a traceback.
+    pub(super) fn last_lines(&self) -> String {
+        let mut lines = self.lines();
+        lines.flush();
+        let mut left = LAST.1;
+        let fit = lines.last.iter().rev().take_while(|line| {
+            left = left.saturating_sub(line.len() + 1);
+            left > 0
+        });
+        let mut fit: Vec<&str> = fit.map(String::as_str).collect();
+        fit.reverse();
+        fit.join("\n")
     }
 
     /// The stream to give to WASI.
@@ -125,7 +149,7 @@ impl Lines {
         };
         let line = String::from_utf8_lossy(pending);
         let line = line.trim_end();
-        if !line.is_empty() {
+        if !line.is_empty() && !line.starts_with(NOTE) {
             // What a guest writes is data: escapes keep it from steering the operator's terminal.
             let line: String = line
                 .chars()
@@ -133,6 +157,12 @@ impl Lines {
                 .collect();
             tracing::info!(target: "handler", endpoint = %self.endpoint, request.id = %self.request_id,
                 stream = name, "{line}");
+            if matches!(stream, Stream::Stderr) {
+                if self.last.len() == LAST.0 {
+                    self.last.pop_front();
+                }
+                self.last.push_back(line);
+            }
         }
         pending.clear();
     }

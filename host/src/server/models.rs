@@ -17,7 +17,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::keys::Presented;
 use crate::model::location::Format;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
-use crate::pipeline::models::Named;
+use crate::pipeline::models::{Named, ONLY_VERSION};
 use crate::request::Protocol;
 use crate::server::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
@@ -27,9 +27,6 @@ use crate::text::on_one_line;
 /// What is spoken beyond the Open Inference Protocol itself, by the names of its clients.
 pub const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"];
-
-/// The version of what has no versions.
-const ONLY_VERSION: u64 = 1;
 
 /// A model as clients know it, found by its name.
 #[derive(Clone)]

@@ -130,7 +130,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
              current folder",
             "modelhost.toml:2: `endpoint.model`: there is no `DIR/no.onnx`; hint: check the path; a relative one \
              starts from the folder of the config file",
-            "modelhost.toml:3: `endpoint.plugin`: is a folder; hint: give a file",
+            "modelhost.toml:3: `endpoint.plugin`: is a folder; hint: give the `.wasm` file that the build wrote into it",
             "modelhost.toml:4: `endpoint.project`: is a file; hint: give the folder that holds it",
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",

@@ -47,7 +47,11 @@ pub(super) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code])
 pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Value {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in codes {
-        by_status.entry(status::of(*code).0.as_u16()).or_default().push(*code);
+        let together = by_status.entry(status::of(*code).0.as_u16()).or_default();
+        // Several stages end in the same; in an enum no value may stand twice.
+        if !together.contains(code) {
+            together.push(*code);
+        }
     }
     let errors = by_status.into_iter().map(|(status, codes)| (status.to_string(), error(status, &codes)));
     let mut answers: Map<String, Value> = [("200".to_owned(), ok)].into_iter().chain(errors).collect();
