@@ -4,7 +4,7 @@
 //!
 //! Runs side by side use cores better than threads inside one run, but each needs memory for its intermediate
 //! values, and takes longer. So a model gets one session a core with one thread each while it is small, and
-//! fewer sessions with more threads the larger it is. ARCHITECTURE.md has what was measured, and what was
+//! fewer sessions with more threads the larger it is. docs/decisions has what was measured, and what was
 //! not.
 //!
 //! A GPU is the other way round: one run fills it, and its memory is what is short. So a model gets one session there;

@@ -4,7 +4,7 @@
 //! much memory to compile.
 //! The compiler's memory cannot be limited, and grows faster than the code: with the values that are alive at each branch of a function.
 //! So it is estimated first, from the text of every function; a component that needs too much is refused, and those that are compiled at the
-//! same time wait for each other. The factors are measured, see ARCHITECTURE.md; for code that compilers write the estimate is two to
+//! same time wait for each other. The factors are measured, see docs/decisions; for code that compilers write the estimate is two to
 //! three times what is used.
 //! Invariant: of estimated memory no more than [`MOST`] is in use at any time.
 

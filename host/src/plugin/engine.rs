@@ -33,7 +33,7 @@ const CORE_INSTANCES: u32 = 16;
 /// All a 32-bit guest can address.
 const LARGEST_MEMORY: usize = 4 << 30;
 /// Memory a freed slot keeps mapped, so that the next instance in it starts without page faults. Covers what
-/// handlers in any of the tried languages touch per request: measured, see ARCHITECTURE.md. Only with a kernel that tells which
+/// handlers in any of the tried languages touch per request: measured, see docs/decisions. Only with a kernel that tells which
 /// pages were written: those alone are reset.
 const KEEP_RESIDENT: usize = 16 << 20;
 /// The same where the kernel cannot tell: all of it is written again whenever an instance ends.

@@ -4,7 +4,7 @@
 //! In:   bytes, extents, element types. Out: values that own what they show; errors in the engine's words.
 //!
 //! Models are loaded through `ort`, and run through it on a GPU. Its way to run one asks of every value also who allocated
-//! it and what its extents are called, and copies every name; see ARCHITECTURE.md, "Decisions", for what that costs.
+//! it and what its extents are called, and copies every name; docs/decisions says what that costs.
 //!
 //! Invariants: a value is released once, when its owner goes; bytes are shown only as many as extents and element type say
 //! and only while their owner lives; nothing with extents whose product overflows reaches the engine, which multiplies them

@@ -66,7 +66,7 @@ impl Session {
             Device::Cuda(index) => cuda::commit(builder, path, index, memory)?,
             Device::Auto | Device::Cpu => {
                 // The process's allocator serves a run faster than the arena that every session would have, and gives back
-                // what a large request took. See ARCHITECTURE.md, "Decisions".
+                // what a large request took. See docs/decisions.
                 let cpu = ep::CPU::default().with_arena_allocator(false).build();
                 let mut builder =
                     builder.with_execution_providers([cpu]).map_err(|error| error.to_string())?;

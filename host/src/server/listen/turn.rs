@@ -7,7 +7,7 @@
 //! the processor's caches full of the kernel's way to the network, and every write wakes a client that then takes the core
 //! from under the next request. So a worker first makes the answers of all that are ready, then writes them: the same work in
 //! an order that costs less (Larus and Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX ATC 2002).
-//! ARCHITECTURE.md, "Decisions", has what was measured.
+//! docs/decisions has what was measured.
 //!
 //! Invariants: an answer waits for tasks that are in the worker's line already, never for one that is still to come, so a
 //! worker with one request writes at once; it waits once; one that took long does not wait at all, since waiting for others
