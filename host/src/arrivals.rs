@@ -33,7 +33,7 @@ impl Default for Origin {
 /// How fast a body has to come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
-    /// What it may take whatever its length.
+    /// What a body of any length may take.
     pub timeout: Duration,
     /// Bytes a second that it has to come with beyond that.
     pub rate: u64,

@@ -1,4 +1,4 @@
-//! The operator's address: who is answered there, and that nobody can close it to the others.
+//! The operator's address: which requests it answers, and that no client can close it to the others.
 
 use std::io::Write as _;
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! The process's places for instances: many endpoints share them, idle ones make way, nobody gets all of them, and there is a clear
+//! The process's places for instances: many endpoints share them, idle ones make way, no endpoint gets all of them, and there is a clear
 //! answer when there is none. And that a process at rest costs nothing.
 
 use std::thread;

@@ -45,7 +45,7 @@ impl Loaded {
     }
 }
 
-/// Of a slot that nobody else holds, so the lock is free.
+/// For a slot that is held here only, so the lock is free.
 fn is_in_use(slot: &Slot) -> bool {
     slot.try_lock().is_ok_and(|component| component.strong_count() > 0)
 }

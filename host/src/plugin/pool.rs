@@ -25,9 +25,9 @@ pub(super) struct Pool {
     holders: AtomicUsize,
     /// Handlers that may come to hold one.
     entered: AtomicUsize,
-    /// Somebody had to look for a place since there were last many.
+    /// A place had to be looked for since there were last many.
     is_short: AtomicBool,
-    /// And somebody found none.
+    /// And none was found.
     is_full: AtomicBool,
     handlers: Mutex<Handlers>,
 }

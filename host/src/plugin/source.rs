@@ -76,7 +76,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     loaded.map_err(|error| LoadError::Start(error.to_string()))?
 }
 
-/// What a component exports and imports. Other kinds of file are told apart first: the compiler's own words for them help nobody.
+/// What a component exports and imports. Other kinds of file are told apart first: the compiler's own words for them are no help.
 pub(super) fn outline(binary: &Binary) -> Result<Outline, LoadError> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_VERSION: &[u8] = &[1, 0, 0, 0];
