@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: below the compile cache, for what is not in it. In: a component's bytes. Out: its code, or what of it would take too
 //! much memory to compile.
-//! The compiler's memory cannot be limited, and grows faster than the code: with the values that are alive at each branch of a function.
+//! The compiler's memory cannot be limited, and grows faster than the code: with the values that are alive at each branch of a function or
+//! that its calls move, and with the machine code that some operators stand for.
 //! So it is estimated first, from the text of every function; a component that needs too much is refused, and those that are compiled at the
 //! same time wait for each other. The factors are measured, see docs/decisions; for code that compilers write the estimate is two to
 //! three times what is used.
@@ -14,7 +15,7 @@ use std::fmt;
 use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
 
 use rayon::ThreadPool;
-use wasmparser::{FunctionBody, Operator, Parser, Payload, TypeRef};
+use wasmparser::{FuncType, FunctionBody, Operator, Parser, Payload, TypeRef};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
@@ -28,10 +29,17 @@ const EACH: u64 = 7 << 10;
 const TEXT: u64 = 650;
 /// Bytes for each local at each branch.
 const LIVE: u64 = 55;
-/// Most parameters of a function (WebAssembly JavaScript Interface, "Implementation-defined limits"); of one whose type cannot be read.
-const MOST_PARAMETERS: u64 = 1000;
-/// What a function may take by the simplest estimate without being looked at closely.
-const SMALL: u64 = 8 << 20;
+/// Bytes for each value that a call takes or leaves.
+const MOVED: u64 = 700;
+/// Bytes for a call.
+const CALL: u64 = 3 << 10;
+/// Bytes for a loop, which looks at the time, and for a call by a table, which looks at the type.
+const CHECKED: u64 = 24 << 10;
+/// Bytes for an operator on a table or on much memory: calls, and the checks before them.
+const BULK: u64 = 72 << 10;
+/// Most parameters and results of a function together (WebAssembly JavaScript Interface, "Implementation-defined limits"); of one whose
+/// type cannot be read.
+const MOST_VALUES: u64 = 2000;
 
 /// Why a component is not compiled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,40 +80,74 @@ struct Function {
 }
 
 impl Function {
-    fn of(number: u64, parameters: u64, body: &FunctionBody<'_>) -> Function {
+    /// `own`: values that it takes and leaves; `widest`: most that a function or block of its module may.
+    fn of(number: u64, own: u64, widest: u64, body: &FunctionBody<'_>) -> Function {
         let text = body.range().len() as u64;
         let declared = body.get_locals_reader().into_iter().flatten().map_while(Result::ok);
-        let locals = declared.fold(parameters, |sum, (count, _)| sum.saturating_add(u64::from(count)));
-        let estimate = |branches: u64| {
-            let live = locals.saturating_mul(branches).saturating_mul(LIVE);
-            text.saturating_mul(TEXT).saturating_add(live)
-        };
-        // No branch takes less than two bytes.
-        let most = estimate(text / 2);
-        let branches = if most <= SMALL { text / 2 } else { branches(body).unwrap_or(text / 2) };
-        Function { estimate: estimate(branches), number, text, locals, branches }
+        let locals = declared.fold(own, |sum, (count, _)| sum.saturating_add(u64::from(count)));
+        // One that cannot be read is refused by the compiler, after it was begun.
+        let Seen { branches, calls, operators } =
+            look(body).unwrap_or(Seen { branches: text, calls: text, operators: 0 });
+        let live = locals.saturating_add(widest).saturating_mul(branches).saturating_mul(LIVE);
+        let moved = calls.saturating_mul(CALL + widest.saturating_mul(MOVED));
+        let estimate =
+            text.saturating_mul(TEXT).saturating_add(live).saturating_add(moved).saturating_add(operators);
+        Function { estimate, number, text, locals, branches }
     }
 }
 
-/// Where control may come from or go to.
-fn branches(body: &FunctionBody<'_>) -> wasmparser::Result<u64> {
-    let mut branches = 0_u64;
+/// What of a function's text costs more than its bytes.
+#[derive(Default)]
+struct Seen {
+    /// Where control may come from or go to.
+    branches: u64,
+    calls: u64,
+    /// Bytes that operators take which stand for much machine code.
+    operators: u64,
+}
+
+fn look(body: &FunctionBody<'_>) -> wasmparser::Result<Seen> {
+    let mut seen = Seen::default();
     for operator in body.get_operators_reader()? {
-        branches += match operator? {
+        match operator? {
+            Operator::Loop { .. } => {
+                seen.branches += 1;
+                seen.operators += CHECKED;
+            }
             Operator::Block { .. }
-            | Operator::Loop { .. }
             | Operator::If { .. }
             | Operator::Else
             | Operator::Br { .. }
             | Operator::BrIf { .. }
             | Operator::BrOnNull { .. }
             | Operator::BrOnNonNull { .. }
-            | Operator::TryTable { .. } => 1,
-            Operator::BrTable { targets } => u64::from(targets.len()) + 1,
-            _ => 0,
-        };
+            | Operator::TryTable { .. } => seen.branches += 1,
+            Operator::BrTable { targets } => seen.branches += u64::from(targets.len()) + 1,
+            Operator::Call { .. } | Operator::ReturnCall { .. } => seen.calls += 1,
+            Operator::CallIndirect { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::CallRef { .. }
+            | Operator::ReturnCallRef { .. } => {
+                seen.calls += 1;
+                seen.operators += CHECKED;
+            }
+            Operator::MemoryCopy { .. }
+            | Operator::MemoryFill { .. }
+            | Operator::MemoryInit { .. }
+            | Operator::MemoryGrow { .. }
+            | Operator::DataDrop { .. }
+            | Operator::TableCopy { .. }
+            | Operator::TableFill { .. }
+            | Operator::TableInit { .. }
+            | Operator::TableGrow { .. }
+            | Operator::TableGet { .. }
+            | Operator::TableSet { .. }
+            | Operator::ElemDrop { .. }
+            | Operator::RefFunc { .. } => seen.operators += BULK,
+            _ => {}
+        }
     }
-    Ok(branches)
+    Ok(seen)
 }
 
 /// The memory that compiling takes at its height, in bytes.
@@ -113,7 +155,7 @@ fn branches(body: &FunctionBody<'_>) -> wasmparser::Result<u64> {
 /// # Errors
 /// It is too much; the text of a component that cannot be read is the compiler's to refuse.
 fn estimate(bytes: &[u8]) -> Result<u64, TooCostly> {
-    let (mut functions, mut largest) = (0_u64, BinaryHeap::new());
+    let (mut functions, mut kept, mut largest) = (0_u64, 0_u64, BinaryHeap::new());
     let mut modules = vec![Module::default()];
     for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
         let Some(module) = modules.last_mut() else { break };
@@ -123,8 +165,9 @@ fn estimate(bytes: &[u8]) -> Result<u64, TooCostly> {
             }
             Payload::End(_) => drop(modules.pop()),
             Payload::TypeSection(types) => {
-                let parameters = types.into_iter_err_on_gc_types().map_while(Result::ok);
-                module.parameters.extend(parameters.map(|r#type| r#type.params().len() as u64));
+                let types = types.into_iter_err_on_gc_types();
+                let values = |r#type: FuncType| (r#type.params().len() + r#type.results().len()) as u64;
+                module.values.extend(types.map(|r#type| r#type.map_or(MOST_VALUES, values)));
             }
             Payload::ImportSection(imports) => {
                 let is_function = |it: &wasmparser::Import<'_>| matches!(it.ty, TypeRef::Func(_));
@@ -134,8 +177,10 @@ fn estimate(bytes: &[u8]) -> Result<u64, TooCostly> {
             // Each is a piece of code that leads from one side to the other.
             Payload::ComponentCanonicalSection(canonical) => functions += u64::from(canonical.count()),
             Payload::CodeSectionEntry(body) => {
-                largest.push(Reverse(Function::of(functions, module.parameters_of_next(), &body)));
+                let own = module.values_of_next();
+                largest.push(Reverse(Function::of(functions, own, module.widest(), &body)));
                 functions += 1;
+                kept = kept.saturating_add(own.saturating_mul(MOVED));
                 if largest.len() > THREADS {
                     largest.pop();
                 }
@@ -144,7 +189,7 @@ fn estimate(bytes: &[u8]) -> Result<u64, TooCostly> {
         }
     }
     let together = largest.iter().map(|function| function.0.estimate);
-    let estimate = together.fold(functions.saturating_mul(EACH), u64::saturating_add);
+    let estimate = together.fold(functions.saturating_mul(EACH).saturating_add(kept), u64::saturating_add);
     match estimate <= MOST {
         true => Ok(estimate),
         false => {
@@ -157,18 +202,27 @@ fn estimate(bytes: &[u8]) -> Result<u64, TooCostly> {
 /// A module that is being read.
 #[derive(Default)]
 struct Module {
-    /// By the number of a type.
-    parameters: Vec<u64>,
+    /// What functions take and leave, by the number of a type.
+    values: Vec<u64>,
     /// The types of its functions.
     functions: Vec<u32>,
     next: usize,
+    widest: u64,
 }
 
 impl Module {
-    fn parameters_of_next(&mut self) -> u64 {
+    fn values_of_next(&mut self) -> u64 {
         let r#type = self.functions.get(self.next).and_then(|r#type| usize::try_from(*r#type).ok());
         self.next += 1;
-        r#type.and_then(|r#type| self.parameters.get(r#type)).copied().unwrap_or(MOST_PARAMETERS)
+        r#type.and_then(|r#type| self.values.get(r#type)).copied().unwrap_or(MOST_VALUES)
+    }
+
+    fn widest(&mut self) -> u64 {
+        // Types come before code: found once.
+        if self.next == 1 {
+            self.widest = self.values.iter().copied().max().unwrap_or_default();
+        }
+        self.widest
     }
 }
 
@@ -237,6 +291,24 @@ mod tests {
             (
                 format!("(func (param i32) {} {})", locals(1000), branches(50_000)),
                 Some("function 0 alone 350005 bytes, 1001 locals and 100000 branches"),
+            ),
+            // Machine code that a few bytes stand for.
+            (format!("(func {})", "loop end ".repeat(200_000)), Some("function 0 alone 600002 bytes")),
+            (
+                format!(
+                    "(memory 1) (func {})",
+                    "i32.const 0 i32.const 0 i32.const 0 memory.copy ".repeat(50_000)
+                ),
+                Some("function 0 alone 500002 bytes"),
+            ),
+            // Values that go from call to call.
+            (
+                format!(
+                    "(func $f (param {0}) (result {0}) unreachable) (func (param {0}) (result {0}) unreachable {1})",
+                    "i32 ".repeat(900),
+                    "call $f ".repeat(5000)
+                ),
+                Some("function 1 alone 10003 bytes"),
             ),
             // Parameters are locals too.
             (
