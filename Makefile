@@ -16,7 +16,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist host examples guests demo test bench gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow clean
+.PHONY: help setup build dist host examples guests demo test reference bench gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: build ## set up, build, run every test
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace
+
+reference: ## write the tables of docs/reference.md that come from the code: settings, error codes
+	UPDATE_REFERENCE=1 cargo test --release --workspace --lib -- reference
 
 bench: build dist ## measure the host against a native server without WebAssembly
 	@scripts/bench.sh $(BENCH)

@@ -1,11 +1,12 @@
 //! Why a request failed: one type for every stage and protocol.
 //!
-//! Place in the flow: each stage returns it where the failure happens; `server/status.rs` holds the one
-//! table from [`Code`] to the statuses of HTTP and gRPC. `Display` goes to the caller and so names no host path, address or
+//! Place in the flow: each stage returns it where the failure happens; `error/code.rs` holds the one table of [`Code`]s with
+//! their statuses of HTTP and gRPC. `Display` goes to the caller and so names no host path, address or
 //! secret; [`Failure::detail`] goes to the log only.
 //! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and a
 //! test compares.
 
+mod code;
 mod fault;
 mod plugin_fault;
 
@@ -14,6 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::code::{Code, Grpc, Side};
 pub use self::fault::{Expected, Fault, FaultKind, MOST_FAULTS, Mistake, MistakeKind};
 pub use self::plugin_fault::PluginFault;
 
@@ -52,120 +54,6 @@ impl Stage {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
-    }
-}
-
-/// What kind of failure it was. Stable: clients and dashboards depend on the names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Code {
-    /// The caller must change the request.
-    InvalidInput,
-    /// The endpoint, or the administration, wants a key that the request does not have.
-    Unauthorized,
-    /// No endpoint at this path, no model of this name.
-    NotFound,
-    /// The path exists, the method does not.
-    MethodNotAllowed,
-    /// The body is longer than `limits.body`.
-    BodyTooLarge,
-    /// The body comes too slowly.
-    BodyTimeout,
-    /// The head is longer than the server takes, or has more headers.
-    HeadTooLarge,
-    /// The head expects something that the server does not do.
-    ExpectationFailed,
-    /// The body comes in a transfer coding that the server does not know.
-    NotImplemented,
-    /// The built-in conversion reads JSON only, and this is something else; or the body is packed as nobody here unpacks it.
-    UnsupportedMediaType,
-    /// As many requests are waiting as may wait.
-    Overloaded,
-    /// The server is going away.
-    ShuttingDown,
-    /// The server is still loading.
-    NotReady,
-    /// The operator has unloaded the model.
-    ModelUnloaded,
-    /// The handler has failed so often that it is not called for a while.
-    PluginUnavailable,
-    /// The handler trapped: `unreachable`, a bad memory access, a panic, too deep a recursion.
-    PluginTrap,
-    /// The handler trapped after it was refused memory beyond `limits.memory`.
-    PluginOutOfMemory,
-    /// The handler returned something no tensor or response can be made of, or too much of it.
-    PluginBadOutput,
-    /// The handler returned `internal`.
-    PluginError,
-    /// The handler used more CPU time than `limits.pre_timeout` or `limits.post_timeout`, or took longer than `limits.wall_timeout`.
-    PluginTimeout,
-    /// The request took longer than `limits.request_timeout`.
-    RequestTimeout,
-    /// The model failed.
-    ModelError,
-    /// A defect of this host.
-    Internal,
-}
-
-impl Code {
-    /// Every code, in the order of the documents.
-    pub const ALL: [Code; 23] = [
-        Code::InvalidInput,
-        Code::Unauthorized,
-        Code::NotFound,
-        Code::MethodNotAllowed,
-        Code::BodyTooLarge,
-        Code::BodyTimeout,
-        Code::HeadTooLarge,
-        Code::ExpectationFailed,
-        Code::NotImplemented,
-        Code::UnsupportedMediaType,
-        Code::Overloaded,
-        Code::ShuttingDown,
-        Code::NotReady,
-        Code::ModelUnloaded,
-        Code::PluginUnavailable,
-        Code::PluginTrap,
-        Code::PluginOutOfMemory,
-        Code::PluginBadOutput,
-        Code::PluginError,
-        Code::PluginTimeout,
-        Code::RequestTimeout,
-        Code::ModelError,
-        Code::Internal,
-    ];
-
-    /// The stable name in error bodies, logs and metric labels.
-    pub fn name(self) -> &'static str {
-        match self {
-            Code::InvalidInput => "invalid_input",
-            Code::Unauthorized => "unauthorized",
-            Code::NotFound => "not_found",
-            Code::MethodNotAllowed => "method_not_allowed",
-            Code::BodyTooLarge => "body_too_large",
-            Code::BodyTimeout => "body_timeout",
-            Code::HeadTooLarge => "head_too_large",
-            Code::ExpectationFailed => "expectation_failed",
-            Code::NotImplemented => "not_implemented",
-            Code::UnsupportedMediaType => "unsupported_media_type",
-            Code::Overloaded => "overloaded",
-            Code::ShuttingDown => "shutting_down",
-            Code::NotReady => "not_ready",
-            Code::ModelUnloaded => "model_unloaded",
-            Code::PluginUnavailable => "plugin_unavailable",
-            Code::PluginTrap => "plugin_trap",
-            Code::PluginOutOfMemory => "plugin_out_of_memory",
-            Code::PluginBadOutput => "plugin_bad_output",
-            Code::PluginError => "plugin_error",
-            Code::PluginTimeout => "plugin_timeout",
-            Code::RequestTimeout => "request_timeout",
-            Code::ModelError => "model_error",
-            Code::Internal => "internal",
-        }
-    }
-
-    /// Whether the handler broke its contract or a limit: what the metric of faults counts and the breaker opens for.
-    pub fn is_fault(self) -> bool {
-        PluginFault::of(self).is_some()
     }
 }
 

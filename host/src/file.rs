@@ -6,6 +6,9 @@
 //! Invariants: no call waits for a pipe's writer, and none takes more memory than its limit, whatever is put in the
 //! file's place, and whatever becomes of it meanwhile.
 
+#[cfg(test)]
+pub mod reference;
+
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};

@@ -1,40 +1,16 @@
-//! The one table from error codes to what each protocol calls them.
+//! Error codes in the words of each protocol.
 //!
-//! Place in the flow: every failure of every protocol passes here. docs/reference.md has the same table, and a test
-//! compares.
+//! Place in the flow: every failure of every protocol passes here. The table itself is in `error/code.rs`.
 
 use axum::http::StatusCode;
 
-use crate::error::Code;
+use crate::error::{Code, Side};
 
 /// HTTP's status and gRPC's for a failure.
 pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
-    match code {
-        Code::InvalidInput => (StatusCode::BAD_REQUEST, tonic::Code::InvalidArgument),
-        Code::Unauthorized => (StatusCode::UNAUTHORIZED, tonic::Code::Unauthenticated),
-        Code::NotFound => (StatusCode::NOT_FOUND, tonic::Code::NotFound),
-        Code::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, tonic::Code::Unimplemented),
-        Code::BodyTooLarge => (StatusCode::PAYLOAD_TOO_LARGE, tonic::Code::ResourceExhausted),
-        Code::BodyTimeout => (StatusCode::REQUEST_TIMEOUT, tonic::Code::DeadlineExceeded),
-        Code::HeadTooLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, tonic::Code::ResourceExhausted),
-        Code::ExpectationFailed => (StatusCode::EXPECTATION_FAILED, tonic::Code::InvalidArgument),
-        Code::NotImplemented => (StatusCode::NOT_IMPLEMENTED, tonic::Code::Unimplemented),
-        Code::UnsupportedMediaType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, tonic::Code::InvalidArgument),
-        Code::Overloaded
-        | Code::ShuttingDown
-        | Code::ModelUnloaded
-        | Code::NotReady
-        | Code::PluginUnavailable => (StatusCode::SERVICE_UNAVAILABLE, tonic::Code::Unavailable),
-        Code::PluginTrap
-        | Code::PluginOutOfMemory
-        | Code::PluginBadOutput
-        | Code::PluginError
-        | Code::ModelError
-        | Code::Internal => (StatusCode::INTERNAL_SERVER_ERROR, tonic::Code::Internal),
-        Code::PluginTimeout | Code::RequestTimeout => {
-            (StatusCode::GATEWAY_TIMEOUT, tonic::Code::DeadlineExceeded)
-        }
-    }
+    // The numbers of the rows are statuses; a test compares.
+    let http = StatusCode::from_u16(code.http()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    (http, tonic::Code::from_i32(code.grpc() as i32))
 }
 
 /// gRPC's status for what a handler answered by itself over HTTP. A success that is none here is `Unknown`.
@@ -57,39 +33,24 @@ pub(super) fn of_http(status: u16) -> tonic::Code {
 
 /// Truss's code for a failure: 700 for the caller's, 600 for the model's or its handler's, 500 for the server's.
 pub(super) fn truss(code: Code) -> &'static str {
-    match code {
-        Code::InvalidInput
-        | Code::Unauthorized
-        | Code::NotFound
-        | Code::MethodNotAllowed
-        | Code::BodyTooLarge
-        | Code::BodyTimeout
-        | Code::HeadTooLarge
-        | Code::ExpectationFailed
-        | Code::NotImplemented
-        | Code::UnsupportedMediaType => "700",
-        Code::NotReady
-        | Code::ModelUnloaded
-        | Code::PluginUnavailable
-        | Code::PluginTrap
-        | Code::PluginOutOfMemory
-        | Code::PluginBadOutput
-        | Code::PluginError
-        | Code::PluginTimeout
-        | Code::ModelError => "600",
-        Code::Overloaded | Code::ShuttingDown | Code::RequestTimeout | Code::Internal => "500",
+    match code.side() {
+        Side::Caller => "700",
+        Side::Model => "600",
+        Side::Server => "500",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::reference;
 
     #[test]
-    fn the_reference_has_the_same_table() {
-        let reference = include_str!("../../../docs/reference.md");
-        for code in Code::ALL {
+    fn the_reference_has_the_rows_of_the_codes() {
+        let row = |code: Code| {
             let (http, grpc) = of(code);
+            assert_eq!(format!("{grpc:?}"), format!("{:?}", code.grpc()), "the number of a status of gRPC");
+            assert_eq!(http.as_u16(), code.http());
             // `InvalidArgument` is INVALID_ARGUMENT there, as in gRPC's own documents.
             let words = format!("{grpc:?}").chars().fold(String::new(), |mut name, letter| {
                 if letter.is_uppercase() && !name.is_empty() {
@@ -98,8 +59,8 @@ mod tests {
                 name.push(letter.to_ascii_uppercase());
                 name
             });
-            let row = format!("| `{}` | {} | {words} | ", code.name(), http.as_u16());
-            assert!(reference.contains(&row), "docs/reference.md should have a row that begins with {row}");
-        }
+            format!("| `{}` | {} | {words} | {} |", code.name(), http.as_u16(), code.meaning())
+        };
+        reference::hold("| code | HTTP | gRPC | meaning |\n|---|---|---|---|\n", "\n\n", Code::ALL.map(row));
     }
 }

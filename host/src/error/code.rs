@@ -1,0 +1,167 @@
+//! The codes of errors: one row each.
+//!
+//! Place in the flow: [`Failure`](super::Failure) has one; bodies, logs and metrics show its name; `server/status.rs` gives each
+//! protocol its words for it.
+//! Invariant: a code is a promise to clients, logs and metrics. Its row is the only place that lists it: docs/reference.md
+//! gets its table from the rows (`make reference`), and a test compares.
+
+use super::PluginFault;
+
+/// What is known of a code beside its name in Rust.
+#[derive(Debug)]
+struct Row {
+    name: &'static str,
+    http: u16,
+    grpc: Grpc,
+    side: Side,
+    meaning: &'static str,
+}
+
+/// A status of gRPC, with its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grpc {
+    /// `INVALID_ARGUMENT`
+    InvalidArgument = 3,
+    /// `DEADLINE_EXCEEDED`
+    DeadlineExceeded = 4,
+    /// `NOT_FOUND`
+    NotFound = 5,
+    /// `RESOURCE_EXHAUSTED`
+    ResourceExhausted = 8,
+    /// `UNIMPLEMENTED`
+    Unimplemented = 12,
+    /// `INTERNAL`
+    Internal = 13,
+    /// `UNAVAILABLE`
+    Unavailable = 14,
+    /// `UNAUTHENTICATED`
+    Unauthenticated = 16,
+}
+
+/// The side that a failure is on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The request.
+    Caller,
+    /// The model or its handler.
+    Model,
+    /// The server.
+    Server,
+}
+
+macro_rules! codes {
+    ($($code:ident: $name:literal, $http:literal, $grpc:ident, $side:ident, $meaning:literal;)+) => {
+        /// The kind of a failure. Stable: clients and dashboards depend on the names.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Code {
+            $(#[doc = $meaning] $code,)+
+        }
+
+        impl Code {
+            /// Every code, in the order of the documents.
+            pub const ALL: [Code; [$($name),+].len()] = [$(Code::$code),+];
+
+            fn row(self) -> &'static Row {
+                match self {
+                    $(Code::$code => {
+                        const ROW: Row = Row {
+                            name: $name, http: $http, grpc: Grpc::$grpc, side: Side::$side, meaning: $meaning,
+                        };
+                        &ROW
+                    })+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    InvalidInput: "invalid_input", 400, InvalidArgument, Caller,
+        "The caller has to change the request: malformed JSON, a wrong type or shape, inputs that are not as \
+         the schema says, or what the handler calls `invalid-input`.";
+    Unauthorized: "unauthorized", 401, Unauthenticated, Caller,
+        "The endpoint, or the administration, wants a key, and the request has none or a wrong one.";
+    NotFound: "not_found", 404, NotFound, Caller,
+        "No endpoint has this path, or the endpoint no model of this name.";
+    MethodNotAllowed: "method_not_allowed", 405, Unimplemented, Caller,
+        "The path does not answer this method; `Allow` has those it does answer.";
+    BodyTooLarge: "body_too_large", 413, ResourceExhausted, Caller,
+        "The body is longer than `limits.body`: as it came, unpacked, or as the JSON that a handler without \
+         tensors gets of them.";
+    BodyTimeout: "body_timeout", 408, DeadlineExceeded, Caller,
+        "The body came more slowly than `limits.body_timeout` and `limits.body_rate` allow.";
+    HeadTooLarge: "head_too_large", 431, ResourceExhausted, Caller,
+        "The request's head is longer than `server.header_size`, or has more headers than `server.headers`.";
+    ExpectationFailed: "expectation_failed", 417, InvalidArgument, Caller,
+        "`Expect` says something other than `100-continue`.";
+    NotImplemented: "not_implemented", 501, Unimplemented, Caller,
+        "The body has a transfer coding other than `chunked`.";
+    UnsupportedMediaType: "unsupported_media_type", 415, InvalidArgument, Caller,
+        "An endpoint whose handler has no `pre-inference`, or that has an input schema, reads JSON only; a \
+         body is packed (`content-encoding`) as `gzip` or `deflate` or not at all.";
+    Overloaded: "overloaded", 503, Unavailable, Server,
+        "As many requests as `limits.concurrency` and `limits.queue` together allow are here already, in \
+         flight or waiting; or the body was still arriving when a request came for which there was no other \
+         place. `Retry-After` says when to come back.";
+    ShuttingDown: "shutting_down", 503, Unavailable, Server,
+        "The server is going away, and the drain's time is over. `Retry-After` is set.";
+    NotReady: "not_ready", 503, Unavailable, Model,
+        "The server is still loading models and handlers. `Retry-After` is set.";
+    ModelUnloaded: "model_unloaded", 503, Unavailable, Model,
+        "The operator has unloaded the model. `Retry-After` is set.";
+    PluginUnavailable: "plugin_unavailable", 503, Unavailable, Model,
+        "The handler has failed so often that it is not called for a while; see [the breaker](#the-breaker). \
+         `Retry-After` says how long.";
+    PluginTrap: "plugin_trap", 500, Internal, Model,
+        "The handler trapped: a panic, `unreachable`, a bad memory access, too deep a recursion, an exit, \
+         too many handles or host calls.";
+    PluginOutOfMemory: "plugin_out_of_memory", 500, Internal, Model,
+        "The handler trapped after it was refused memory beyond `limits.memory`.";
+    PluginBadOutput: "plugin_bad_output", 500, Internal, Model,
+        "The handler returned tensors that do not fit, no valid response, or more than `limits.output`; or \
+         it printed more than that.";
+    PluginError: "plugin_error", 500, Internal, Model,
+        "The handler returned `internal`; its text is the `detail`.";
+    PluginTimeout: "plugin_timeout", 504, DeadlineExceeded, Model,
+        "The handler used more CPU time than `limits.pre_timeout` or `limits.post_timeout`, or \
+         `limits.init_timeout` where every instance runs `init`; or it took longer than \
+         `limits.wall_timeout`.";
+    RequestTimeout: "request_timeout", 504, DeadlineExceeded, Server,
+        "The request took longer than `limits.request_timeout`.";
+    ModelError: "model_error", 500, Internal, Model,
+        "The model failed; the engine's words are the `detail`.";
+    Internal: "internal", 500, Internal, Server,
+        "A defect of this host.";
+}
+
+impl Code {
+    /// The stable name in error bodies, logs and metric labels.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The status of HTTP.
+    pub fn http(self) -> u16 {
+        self.row().http
+    }
+
+    /// The status of gRPC.
+    pub fn grpc(self) -> Grpc {
+        self.row().grpc
+    }
+
+    /// The side that the failure is on.
+    pub fn side(self) -> Side {
+        self.row().side
+    }
+
+    /// What it means, in Markdown.
+    pub fn meaning(self) -> &'static str {
+        self.row().meaning
+    }
+
+    /// Whether the handler broke its contract or a limit: what the metric of faults counts and the breaker opens for.
+    pub fn is_fault(self) -> bool {
+        PluginFault::of(self).is_some()
+    }
+}
