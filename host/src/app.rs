@@ -3,7 +3,7 @@
 //! Place in the flow: the only file that names every subsystem; builds them in the order they need each other, runs
 //! them, and stops them in reverse.
 //! Invariant: the sockets are opened first and tell whoever asks that everything is loading; a port that is taken is found
-//! out before a model is loaded. The site takes over when the last endpoint is ready.
+//! out before a model is loaded. The service takes over when the last endpoint is ready.
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -21,9 +21,9 @@ use crate::deploy::record::Archive;
 use crate::deploy::{Endpoint, breaker, watch};
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
-use crate::server::front::Front;
-use crate::server::http::Site;
-use crate::server::listen::{Drain, Edge};
+use crate::server::http::HttpService;
+use crate::server::listen::{ConnectionConfig, Drain};
+use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
 use crate::server::{self, Endpoints, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
@@ -58,9 +58,9 @@ pub struct App {
 struct Listeners {
     addresses: Addresses,
     tls: Option<Arc<Tls>>,
-    main: Arc<Front>,
-    grpc: Option<Arc<Front>>,
-    admin: Arc<Front>,
+    main: Arc<ServiceSwitch>,
+    grpc: Option<Arc<ServiceSwitch>>,
+    admin: Arc<ServiceSwitch>,
     /// Ends with the last connection of `main` and `grpc`.
     serving: JoinHandle<()>,
     admin_thread: thread::JoinHandle<()>,
@@ -217,18 +217,19 @@ impl Listeners {
         };
 
         let limits = Arc::new(config.connections.affordable(1 + usize::from(grpc.is_some())));
-        let edge = Edge { limits, tls: tls.clone() };
-        let admin_edge = Edge { tls: tls.clone().filter(|_| config.tls_admin), ..edge.clone() };
-        let front = |site| Arc::new(Front::new(loading.clone(), site));
-        let serve = |listener, front| -> anyhow::Result<_> {
+        let connections = ConnectionConfig { limits, tls: tls.clone() };
+        let admin_connections =
+            ConnectionConfig { tls: tls.clone().filter(|_| config.tls_admin), ..connections.clone() };
+        let switch = |service| Arc::new(ServiceSwitch::new(loading.clone(), service));
+        let serve = |listener, switch| -> anyhow::Result<_> {
             let listener = tokio::net::TcpListener::from_std(listener).context("cannot serve a listener")?;
-            Ok(listen::serve(listener, front, loading.drain.clone(), edge.clone()))
+            Ok(listen::serve(listener, switch, loading.drain.clone(), connections.clone()))
         };
-        let main_front = front(Site::loading(loading));
-        let admin_front = front(admin::loading(loading));
-        let grpc_front = grpc.is_some().then(|| front(Site::loading(loading)));
-        let main = serve(main, main_front.clone())?;
-        let grpc = grpc.zip(grpc_front.clone()).map(|(grpc, front)| serve(grpc, front)).transpose()?;
+        let main_switch = switch(HttpService::loading(loading));
+        let admin_switch = switch(admin::loading(loading));
+        let grpc_switch = grpc.is_some().then(|| switch(HttpService::loading(loading)));
+        let main = serve(main, main_switch.clone())?;
+        let grpc = grpc.zip(grpc_switch.clone()).map(|(grpc, switch)| serve(grpc, switch)).transpose()?;
         let serving = tokio::spawn(async move {
             match grpc {
                 Some(grpc) => drop(tokio::join!(main, grpc)),
@@ -236,16 +237,16 @@ impl Listeners {
             }
         });
         let (stop_admin, stopped) = oneshot::channel();
-        let admin_thread = admin::spawn(admin, admin_front.clone(), admin_edge, stopped)
+        let admin_thread = admin::spawn(admin, admin_switch.clone(), admin_connections, stopped)
             .context("cannot start the admin listener")?;
         tracing::info!(main = %addresses.main, admin = %addresses.admin,
             grpc = addresses.grpc.map(tracing::field::display), "loading; whoever asks is told so");
         Ok(Listeners {
             addresses,
             tls,
-            main: main_front,
-            grpc: grpc_front,
-            admin: admin_front,
+            main: main_switch,
+            grpc: grpc_switch,
+            admin: admin_switch,
             serving,
             admin_thread,
             stop_admin,
@@ -257,11 +258,11 @@ impl Listeners {
     /// # Errors
     /// gRPC's reflection cannot be set up: a defect of the build.
     fn take_over(&self, served: &Arc<Served>) -> anyhow::Result<()> {
-        if let Some(front) = &self.grpc {
-            front.open(grpc::site(served).context("cannot serve gRPC")?);
+        if let Some(switch) = &self.grpc {
+            switch.switch_to(grpc::service(served).context("cannot serve gRPC")?);
         }
-        self.main.open(Site::new(served));
-        self.admin.open(admin::site(served));
+        self.main.switch_to(HttpService::new(served));
+        self.admin.switch_to(admin::service(served));
         Ok(())
     }
 }

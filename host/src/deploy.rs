@@ -37,7 +37,7 @@ use self::trial::{Part, Trial};
 use self::watch::FileStamp;
 use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
-use crate::keys::{Keys, Presented};
+use crate::keys::{Credentials, Keys};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
 use crate::pipeline::admit::{Door, Guest};
 use crate::pipeline::models::Models;
@@ -237,8 +237,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// `unauthorized`, counted already.
-    pub fn admit<'a>(&self, shown: impl FnOnce() -> Presented<'a>) -> Result<(), RequestError> {
-        if self.config.keys.admit(shown) {
+    pub fn admit<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> Result<(), RequestError> {
+        if self.config.keys.admit(credentials) {
             return Ok(());
         }
         self.metrics.error(Code::Unauthorized);
@@ -250,8 +250,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// `unauthorized` or `overloaded`, counted already.
-    pub fn knock<'a>(&self, shown: impl FnOnce() -> Presented<'a>) -> Result<Visit<'_>, RequestError> {
-        self.admit(shown)?;
+    pub fn knock<'a>(
+        &self,
+        credentials: impl FnOnce() -> Credentials<'a>,
+    ) -> Result<Visit<'_>, RequestError> {
+        self.admit(credentials)?;
         let guest = self.door.knock().inspect_err(|refusal| self.metrics.error(refusal.code))?;
         Ok(Visit { endpoint: self, counted: false, _guest: guest })
     }

@@ -58,22 +58,22 @@ pub fn is_secret_name(name: &str) -> bool {
 
 /// What a request shows to be let in: the values of [`HEADERS`], or that it is the operator's.
 #[derive(Clone, Copy, Default)]
-pub struct Presented<'a> {
+pub struct Credentials<'a> {
     authorization: Option<&'a str>,
     api_key: Option<&'a str>,
     is_operator: bool,
 }
 
-impl<'a> Presented<'a> {
+impl<'a> Credentials<'a> {
     /// What the first header of each name says; `header` gives its value.
-    pub fn of(header: impl Fn(&'static str) -> Option<&'a str>) -> Presented<'a> {
+    pub fn of(header: impl Fn(&'static str) -> Option<&'a str>) -> Credentials<'a> {
         let [authorization, api_key] = HEADERS;
-        Presented { authorization: header(authorization), api_key: header(api_key), is_operator: false }
+        Credentials { authorization: header(authorization), api_key: header(api_key), is_operator: false }
     }
 
     /// A request of the operator, who was let in at the admin listener and needs no other key.
-    pub fn operator() -> Presented<'a> {
-        Presented { is_operator: true, ..Presented::default() }
+    pub fn operator() -> Credentials<'a> {
+        Credentials { is_operator: true, ..Credentials::default() }
     }
 
     fn keys(self) -> impl Iterator<Item = &'a str> {
@@ -120,12 +120,12 @@ impl Keys {
     }
 
     /// Whether what a request shows opens the door. It is asked for only where the door does not stand open.
-    pub fn admit<'a>(&self, shown: impl FnOnce() -> Presented<'a>) -> bool {
+    pub fn admit<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> bool {
         if self.is_empty() {
             return true;
         }
-        let presented = shown();
-        presented.is_operator || presented.keys().any(|key| self.contain(key))
+        let credentials = credentials();
+        credentials.is_operator || credentials.keys().any(|key| self.contain(key))
     }
 
     fn contain(&self, key: &str) -> bool {
@@ -157,7 +157,7 @@ mod tests {
                 (found == name).then_some(value)
             })
         };
-        Keys::parse(text).unwrap().admit(|| Presented::of(header))
+        Keys::parse(text).unwrap().admit(|| Credentials::of(header))
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
             assert_eq!(admits(keys, headers), expected, "{headers:?}");
         }
         assert!(admits("# none\n", &[]), "without keys everybody is let in");
-        assert!(Keys::parse(keys).unwrap().admit(Presented::operator));
+        assert!(Keys::parse(keys).unwrap().admit(Credentials::operator));
         let longest = "k".repeat(LONGEST);
         assert!(admits(&longest, &[&format!("authorization: Bearer {longest}")]));
     }

@@ -1,7 +1,7 @@
 //! Listeners: everything that speaks HTTP.
 //!
 //! Place in the flow: the edge. [`listen`] accepts connections, [`tls`] encrypts them if wanted; `head` is what a request has besides its
-//! body; [`front`] says who answers:
+//! body; [`switch`] says who answers:
 //! until everything is loaded a few lines, then [`http`], the table of contents of what is answered, and [`grpc`], the same
 //! for the listener of that name; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
 //! know models share; [`split`] is a path of several endpoints.
@@ -10,7 +10,7 @@
 
 pub mod tls;
 pub mod listen;
-pub mod front;
+pub mod switch;
 pub mod http;
 pub mod grpc;
 pub mod admin;

@@ -1,8 +1,8 @@
 //! Which requests there are and have been: what Potassium's status tells of a server.
 //!
 //! Place in the flow: around every call of the main listener (`POST`), whatever path it has and whatever becomes of it.
-//! In: [`Activity::begin`] when its head is there; the [`Busy`] it gives is dropped with the answer, or with the client.
-//! Out: [`Activity::look`], when somebody asks.
+//! In: [`Activity::begin`] when its head is there; the [`CallGuard`] it gives is dropped with the answer, or with the client.
+//! Out: [`Activity::snapshot`], when somebody asks.
 //!
 //! Invariant: calls do not contend. Each takes its own thread's shard, whose lock is held for a few instructions, twice. With two
 //! readings of the clock, of which the first is the call's own now, that took 0.13 µs of CPU, measured: 0.6 % of the smallest call.
@@ -36,14 +36,14 @@ struct Calls {
 
 /// A call that has not ended.
 #[derive(Debug)]
-pub struct Busy<'a> {
+pub struct CallGuard<'a> {
     shard: &'a Shard,
     place: usize,
 }
 
 /// What there was at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Glance {
+pub struct ActivitySnapshot {
     /// Calls that ever began.
     pub begun: u64,
     /// How long the oldest one lasts that has not ended.
@@ -66,7 +66,7 @@ impl Shard {
 
 impl Activity {
     /// Counts a call that begins `now`, until the answer is dropped.
-    pub fn begin(&self, now: Instant) -> Option<Busy<'_>> {
+    pub fn begin(&self, now: Instant) -> Option<CallGuard<'_>> {
         let shard = self.shards.get(shard::current(self.shards.len()))?;
         let mut calls = shard.lock();
         calls.begun += 1;
@@ -81,11 +81,11 @@ impl Activity {
             *began = Some(now);
         }
         drop(calls);
-        Some(Busy { shard, place })
+        Some(CallGuard { shard, place })
     }
 
     /// What there is now. Shards are looked at one after the other: a call that begins meanwhile may be missed.
-    pub fn look(&self) -> Glance {
+    pub fn snapshot(&self) -> ActivitySnapshot {
         let (mut begun, mut first, mut last_ended) = (0, None, self.started);
         for shard in &self.shards {
             let calls = shard.lock();
@@ -93,11 +93,11 @@ impl Activity {
             first = first.into_iter().chain(calls.places.iter().flatten().copied()).min();
             last_ended = last_ended.max(calls.last_ended.unwrap_or(self.started));
         }
-        Glance { begun, oldest: first.map(|first| first.elapsed()), quiet: last_ended.elapsed() }
+        ActivitySnapshot { begun, oldest: first.map(|first| first.elapsed()), quiet: last_ended.elapsed() }
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut calls = self.shard.lock();
@@ -118,21 +118,21 @@ mod tests {
     #[test]
     fn calls_are_counted_and_the_oldest_is_known() {
         let activity = Activity::default();
-        assert_eq!((activity.look().begun, activity.look().oldest), (0, None));
+        assert_eq!((activity.snapshot().begun, activity.snapshot().oldest), (0, None));
         let first = activity.begin(Instant::now());
         let after_first = Instant::now();
         let second = activity.begin(Instant::now());
         let least = after_first.elapsed();
-        let look = activity.look();
-        assert_eq!(look.begun, 2);
-        assert!(look.oldest.unwrap() >= least);
+        let snapshot = activity.snapshot();
+        assert_eq!(snapshot.begun, 2);
+        assert!(snapshot.oldest.unwrap() >= least);
         // It ends on another thread, and the younger one is left.
         thread::scope(|scope| scope.spawn(move || drop(first)).join().unwrap());
-        assert!(activity.look().oldest.unwrap() <= after_first.elapsed());
+        assert!(activity.snapshot().oldest.unwrap() <= after_first.elapsed());
         drop(second);
-        let look = activity.look();
-        assert_eq!((look.begun, look.oldest), (2, None));
-        assert!(look.quiet <= after_first.elapsed());
+        let snapshot = activity.snapshot();
+        assert_eq!((snapshot.begun, snapshot.oldest), (2, None));
+        assert!(snapshot.quiet <= after_first.elapsed());
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
             drop([activity.begin(Instant::now()), activity.begin(Instant::now())]);
         }
         let places: usize = activity.shards.iter().map(|shard| shard.lock().places.len()).sum();
-        assert_eq!((places, activity.look().begun), (2, 200));
+        assert_eq!((places, activity.snapshot().begun), (2, 200));
     }
 
     #[test]
@@ -153,7 +153,7 @@ mod tests {
                 scope.spawn(|| (0..1000).for_each(|_| drop(activity.begin(Instant::now()))));
             }
         });
-        let look = activity.look();
-        assert_eq!((look.begun, look.oldest), (8000, None));
+        let snapshot = activity.snapshot();
+        assert_eq!((snapshot.begun, snapshot.oldest), (8000, None));
     }
 }

@@ -22,9 +22,11 @@ use axum::{Extension, Router};
 use tokio::sync::oneshot;
 
 use super::Served;
-use super::front::Front;
-use super::http::{Operator, Site, health, loading, method_not_allowed, not_found, presented, refuse, v2};
-use super::listen::{self, Edge, Limits};
+use super::http::{
+    HttpService, Operator, credentials, health, loading, method_not_allowed, not_found, refuse, v2,
+};
+use super::listen::{self, ConnectionConfig, Limits};
+use super::switch::ServiceSwitch;
 use crate::error::Code;
 
 use self::endpoints::Uploads;
@@ -40,12 +42,12 @@ const MAX_CONNECTIONS: usize = 1024;
 /// The operating system refuses a thread, a runtime or the socket.
 pub fn spawn(
     listener: std::net::TcpListener,
-    front: Arc<Front>,
-    edge: Edge,
+    switch: Arc<ServiceSwitch>,
+    connections: ConnectionConfig,
     stop: oneshot::Receiver<()>,
 ) -> std::io::Result<JoinHandle<()>> {
-    let limits = Limits { max_connections: MAX_CONNECTIONS, ..(*edge.limits).clone() };
-    let edge = Edge { limits: Arc::new(limits), ..edge };
+    let limits = Limits { max_connections: MAX_CONNECTIONS, ..(*connections.limits).clone() };
+    let connections = ConnectionConfig { limits: Arc::new(limits), ..connections };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     std::thread::Builder::new().name("admin".to_owned()).spawn(move || {
         runtime.block_on(async move {
@@ -54,7 +56,7 @@ pub fn spawn(
                 Err(error) => return tracing::error!("cannot serve the admin listener: {error}"),
             };
             tokio::select! {
-                () = listen::serve(listener, front, listen::Drain::default(), edge) => {}
+                () = listen::serve(listener, switch, listen::Drain::default(), connections) => {}
                 // Sent or dropped: both mean stop.
                 _ = stop => {}
             }
@@ -63,17 +65,17 @@ pub fn spawn(
 }
 
 /// What it answers while everything is loading.
-pub fn loading(served: &Arc<Served>) -> Site {
+pub fn loading(served: &Arc<Served>) -> HttpService {
     guarded(loading::router(Router::new(), served, true), served)
 }
 
 /// What it answers from then on.
-pub fn site(served: &Arc<Served>) -> Site {
+pub fn service(served: &Arc<Served>) -> HttpService {
     guarded(router(served), served)
 }
 
-/// The site, behind its [`guard`].
-fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
+/// The service, behind its [`guard`].
+fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> HttpService {
     let guard = async |State(served): State<Arc<Served>>, request: Request, next: Next| {
         let path = request.uri().path();
         if health::is_open(path) {
@@ -89,7 +91,7 @@ fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
         if guard::is_from_another_site(&parts.headers) {
             return forbidden("pages of other sites are not answered".to_owned());
         }
-        if !served.config.admin_keys.admit(|| presented(&parts.headers)) {
+        if !served.config.admin_keys.admit(|| credentials(&parts.headers)) {
             let message = "the administration wants a key: send `authorization: Bearer KEY`";
             return refuse(Code::Unauthorized, message.to_owned(), &served, &parts.headers);
         }
@@ -98,7 +100,7 @@ fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> Site {
         next.run(request).await
     };
     let router = router.layer(middleware::from_fn_with_state(served.clone(), guard));
-    Site::of(router.with_state(served.clone()))
+    HttpService::of(router.with_state(served.clone()))
 }
 
 fn router(served: &Arc<Served>) -> Router<Arc<Served>> {

@@ -36,7 +36,7 @@ use self::intake::Intake;
 use self::pb::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use self::stream::Answers;
 use super::Served;
-use super::http::Site;
+use super::http::HttpService;
 use super::models::Metadata;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Protocol;
@@ -59,7 +59,7 @@ type Inference = GrpcInferenceServiceServer<Service>;
 ///
 /// # Errors
 /// Reflection cannot read the descriptors: a defect of the build.
-pub fn site(served: &Arc<Served>) -> anyhow::Result<Site> {
+pub fn service(served: &Arc<Served>) -> anyhow::Result<HttpService> {
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -77,7 +77,7 @@ pub fn site(served: &Arc<Served>) -> anyhow::Result<Site> {
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let router = routes.into_axum_router();
-    Ok(Site::of(router.layer(middleware::from_fn_with_state(intake, intake::admit))))
+    Ok(HttpService::of(router.layer(middleware::from_fn_with_state(intake, intake::admit))))
 }
 
 struct Service {
@@ -99,7 +99,7 @@ impl GrpcInferenceService for Service {
     /// A model that does not exist is not ready, which is no failure: as Triton answers.
     async fn model_ready(&self, request: Request<pb::ModelReadyRequest>) -> Reply<pb::ModelReadyResponse> {
         let (call, pb::ModelReadyRequest { name, version }) = Call::of(request);
-        let ready = match self.served.model(&name, Some(&version), call.presented(), GRPC) {
+        let ready = match self.served.model(&name, Some(&version), call.credentials(), GRPC) {
             Err(error) if error.code == Code::Unauthorized => return Err(self.refusal(error, &call)),
             entry => entry.is_ok_and(|entry| entry.is_ready()) && !self.served.drain.has_begun(),
         };
@@ -136,7 +136,7 @@ impl GrpcInferenceService for Service {
         let entries = match name.is_empty() {
             true => Ok(self.served.models(GRPC).collect()),
             false => {
-                self.served.model(&name, Some(&version), call.presented(), GRPC).map(|entry| vec![entry])
+                self.served.model(&name, Some(&version), call.credentials(), GRPC).map(|entry| vec![entry])
             }
         };
         let entries = entries.map_err(|error| self.refusal(error, &call))?;
@@ -176,7 +176,7 @@ impl GrpcInferenceService for Service {
         let pb::RepositoryModelLoadRequest { repository_name, model_name, parameters } = message;
         let ordered = async {
             self.may_order(&repository_name)?;
-            let entry = self.served.model(&model_name, None, call.presented(), GRPC)?;
+            let entry = self.served.model(&model_name, None, call.credentials(), GRPC)?;
             if parameters.keys().any(|name| name == "config" || name.starts_with("file:")) {
                 let message =
                     "models and their configuration are files of the server; they are not taken from clients";
@@ -195,7 +195,7 @@ impl GrpcInferenceService for Service {
         let (call, message) = Call::of(request);
         let ordered = async {
             self.may_order(&message.repository_name)?;
-            self.served.model(&message.model_name, None, call.presented(), GRPC)?.unload(&self.served).await
+            self.served.model(&message.model_name, None, call.credentials(), GRPC)?.unload(&self.served).await
         };
         ordered.await.map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::RepositoryModelUnloadResponse {}))
@@ -209,7 +209,7 @@ impl Service {
 
     /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
     fn metadata(&self, name: &str, version: &str, call: &Call) -> Result<Metadata, RequestError> {
-        let entry = self.served.model(name, Some(version), call.presented(), GRPC)?;
+        let entry = self.served.model(name, Some(version), call.credentials(), GRPC)?;
         if entry.is_ready() {
             return Ok(entry.metadata());
         }

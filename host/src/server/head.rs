@@ -33,7 +33,7 @@ pub(super) struct Head {
     /// Whose it is.
     pub(super) origin: Origin,
     /// What HTTP forbids, or the server does not do.
-    pub(super) flaw: Option<(Code, &'static str)>,
+    pub(super) protocol_violation: Option<(Code, &'static str)>,
 }
 
 impl Head {
@@ -52,7 +52,7 @@ impl Head {
             has_id: false,
             is_banana: false,
             origin: parts.extensions.get().copied().unwrap_or_default(),
-            flaw: None,
+            protocol_violation: None,
             parts,
         };
         let mut hosts = 0;
@@ -66,13 +66,13 @@ impl Head {
                     && head.parts.version != Version::HTTP_10
                 {
                     let text = "the head expects something other than `100-continue`";
-                    head.flaw = Some((Code::ExpectationFailed, text));
+                    head.protocol_violation = Some((Code::ExpectationFailed, text));
                 }
             }
             // RFC 9112, section 6.1. What does not end with `chunked` hyper refuses: nobody could know where it ends.
             if *name == TRANSFER_ENCODING && !value.as_bytes().eq_ignore_ascii_case(b"chunked") {
                 let text = "the body has a transfer coding other than `chunked`";
-                head.flaw = Some((Code::NotImplemented, text));
+                head.protocol_violation = Some((Code::NotImplemented, text));
             }
             head.is_coded |= *name == CONTENT_ENCODING;
             head.is_banana |= *name == X_BANANA_REQUEST_ID;
@@ -82,9 +82,9 @@ impl Head {
         // RFC 9112, section 3.2. Over HTTP/2 it is `:authority`, which there may be beside a `host`.
         match hosts {
             0 if head.parts.version == Version::HTTP_11 => {
-                head.flaw = Some((Code::InvalidInput, "the head has no `host`"));
+                head.protocol_violation = Some((Code::InvalidInput, "the head has no `host`"));
             }
-            2.. => head.flaw = Some((Code::InvalidInput, "the head has more than one `host`")),
+            2.. => head.protocol_violation = Some((Code::InvalidInput, "the head has more than one `host`")),
             _ => {}
         }
         head

@@ -40,7 +40,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::call::{Bounds, Operator, presented, read_body};
+pub(super) use self::call::{Bounds, Operator, credentials, read_body};
 pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
@@ -50,31 +50,31 @@ use crate::deploy::Endpoint;
 use crate::request::Protocol;
 
 /// What a call needs: its endpoint and the process around it.
-struct Target {
+struct EndpointRoute {
     endpoint: Arc<Endpoint>,
     served: Arc<Served>,
 }
 
 /// Who is called at a path.
-enum Callee {
-    One(Arc<Target>),
-    Several(Arc<split::Several>),
+enum Route {
+    Endpoint(Arc<EndpointRoute>),
+    Weighted(Arc<split::WeightedRoute>),
 }
 
-impl Callee {
+impl Route {
     /// Who answers a request with these headers.
-    fn target(&self, headers: &HeaderMap) -> &Target {
+    fn target(&self, headers: &HeaderMap) -> &EndpointRoute {
         match self {
-            Callee::One(target) => target,
-            Callee::Several(several) => several.target(headers),
+            Route::Endpoint(target) => target,
+            Route::Weighted(weighted) => weighted.target(headers),
         }
     }
 }
 
 /// Everything a listener answers.
-pub struct Site {
+pub struct HttpService {
     /// Calls, by path. Not in the router: what every request pays for is one look into a map.
-    calls: HashMap<String, Callee>,
+    calls: HashMap<String, Route>,
     /// Where inferences find their models, not by the router either; `None` if there are none.
     models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
@@ -84,10 +84,10 @@ pub struct Site {
     activity: Arc<Activity>,
 }
 
-impl Site {
-    /// A site without endpoints.
-    pub(super) fn of(router: Router) -> Site {
-        Site {
+impl HttpService {
+    /// A service without endpoints.
+    pub(super) fn of(router: Router) -> HttpService {
+        HttpService {
             calls: HashMap::new(),
             models: None,
             router,
@@ -97,11 +97,11 @@ impl Site {
     }
 
     /// The main listener's. Paths go to whoever is first: as configured, then what is derived from them.
-    pub fn new(served: &Arc<Served>) -> Site {
+    pub fn new(served: &Arc<Served>) -> HttpService {
         let mut calls = HashMap::new();
         let mut add = |path: &str, endpoint: &Arc<Endpoint>| {
-            let target = || Arc::new(Target { endpoint: endpoint.clone(), served: served.clone() });
-            calls.entry(path.to_owned()).or_insert_with(|| Callee::One(target()));
+            let target = || Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
+            calls.entry(path.to_owned()).or_insert_with(|| Route::Endpoint(target()));
         };
         let speaks = |endpoint: &&Arc<Endpoint>| endpoint.config.speaks(Some(Protocol::Http));
         for endpoint in served.endpoints.iter().filter(speaks) {
@@ -113,10 +113,16 @@ impl Site {
             add("/", only);
             add("/predict", only);
         }
-        calls.extend(split::callees(served));
+        calls.extend(split::routes(served));
         let router = router(served, &calls);
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
-        Site { calls, models: Some(served.clone()), router, headers, activity: served.activity.clone() }
+        HttpService {
+            calls,
+            models: Some(served.clone()),
+            router,
+            headers,
+            activity: served.activity.clone(),
+        }
     }
 
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
@@ -129,7 +135,7 @@ impl Site {
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
         let mut response = match (call, models) {
-            (Some(callee), _) => call::call(callee.target(head.headers()), head, body, arrived).await,
+            (Some(route), _) => call::call(route.target(head.headers()), head, body, arrived).await,
             (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
                 let id = call::id_of(&head);
@@ -152,13 +158,15 @@ impl Site {
     }
 }
 
-fn router(served: &Arc<Served>, calls: &HashMap<String, Callee>) -> Router {
+fn router(served: &Arc<Served>, calls: &HashMap<String, Route>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
-    for (path, callee) in calls {
+    for (path, route) in calls {
         let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
-        let methods = match callee {
-            Callee::One(target) => post(call::routed).get(describe::describe).with_state(target.clone()),
-            Callee::Several(several) => post(split::routed).get(split::describe).with_state(several.clone()),
+        let methods = match route {
+            Route::Endpoint(target) => post(call::routed).get(describe::describe).with_state(target.clone()),
+            Route::Weighted(weighted) => {
+                post(split::routed).get(split::describe).with_state(weighted.clone())
+            }
         };
         paths.insert(path.clone(), methods.merge(preflight));
     }
@@ -175,7 +183,7 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Callee>) -> Router {
     }
     for endpoint in &served.endpoints {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
-        if let Some(Callee::One(target)) = calls.get(&endpoint.config.path) {
+        if let Some(Route::Endpoint(target)) = calls.get(&endpoint.config.path) {
             paths.entry(path).or_insert_with(|| get(describe::signature).with_state(target.clone()));
         }
     }

@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use self::connection::{CUT, Connection, FINISH};
-use super::front::Front;
+use self::connection::{Connection, ConnectionState};
+use super::switch::ServiceSwitch;
 use super::tls::Tls;
 
 /// How long a kept-alive connection may stay silent once the process is stopping.
@@ -35,7 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const OTHER_FILES: usize = 512;
 /// At least and at most this long passes until all connections are looked at again; within that, a quarter of the shortest
 /// timeout.
-const LOOK: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+const SWEEP_INTERVAL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// What a connection may cost. docs/reference.md lists the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn most_files() -> usize {
 
 /// How a listener treats its connections.
 #[derive(Clone)]
-pub struct Edge {
+pub struct ConnectionConfig {
     /// What each may cost.
     pub limits: Arc<Limits>,
     /// Certificate and key; `None` for plain HTTP.
@@ -147,44 +147,50 @@ impl Drain {
     }
 }
 
-/// Serves what stands at `front` on `listener` until the drain has begun and the last connection has ended.
-pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge: Edge) {
-    let open = Open::new(&edge.limits);
-    let places = Arc::new(Semaphore::new(edge.limits.max_connections));
+/// Serves on `listener` what `switch` leads to, until the drain has begun and the last connection has ended.
+pub async fn serve(
+    listener: TcpListener,
+    switch: Arc<ServiceSwitch>,
+    drain: Drain,
+    connections: ConnectionConfig,
+) {
+    let registry = ConnectionRegistry::new(&connections.limits);
+    let places = Arc::new(Semaphore::new(connections.limits.max_connections));
     // Every connection holds a sender; when all are gone the receiver says so.
     let (alive, mut ended) = mpsc::channel::<Infallible>(1);
-    let spawn =
-        |open: &Open, (stream, address): (TcpStream, SocketAddr), place: Option<OwnedSemaphorePermit>| {
-            let connection = Arc::new(Connection::new(front.clone(), drain.clone(), edge.clone()));
-            open.add(&connection);
-            let alive = alive.clone();
-            tokio::spawn(async move {
-                connection.serve(stream, address.ip()).await;
-                drop((alive, place));
-            });
-        };
+    let spawn = |registry: &ConnectionRegistry,
+                 (stream, address): (TcpStream, SocketAddr),
+                 place: Option<OwnedSemaphorePermit>| {
+        let connection = Arc::new(Connection::new(switch.clone(), drain.clone(), connections.clone()));
+        registry.add(&connection);
+        let alive = alive.clone();
+        tokio::spawn(async move {
+            connection.serve(stream, address.ip()).await;
+            drop((alive, place));
+        });
+    };
     let accept = async || {
         let place = places.clone().acquire_owned().await.ok();
         listener.accept().await.map(|accepted| (accepted, place))
     };
     let begun = drain.begun();
     tokio::pin!(begun);
-    let mut look = tokio::time::interval(open.interval());
+    let mut sweep = tokio::time::interval(registry.interval());
     let mut was_full = false;
     loop {
         tokio::select! {
             biased;
             () = &mut begun => break,
-            _ = look.tick() => {
+            _ = sweep.tick() => {
                 let is_full = places.available_permits() == 0;
                 if is_full && !was_full {
-                    tracing::warn!("{} connections are open, as many as may be: more wait", edge.limits.max_connections);
+                    tracing::warn!("{} connections are open, as many as may be: more wait", connections.limits.max_connections);
                 }
                 was_full = is_full;
-                open.look(is_full);
+                registry.sweep(is_full);
             }
             accepted = accept() => match accepted {
-                Ok((accepted, place)) => spawn(&open, accepted, place),
+                Ok((accepted, place)) => spawn(&registry, accepted, place),
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -192,25 +198,25 @@ pub async fn serve(listener: TcpListener, front: Arc<Front>, drain: Drain, edge:
             },
         }
     }
-    if let Err(error) = closing::close(listener, |accepted| spawn(&open, accepted, None)).await {
+    if let Err(error) = closing::close(listener, |accepted| spawn(&registry, accepted, None)).await {
         tracing::warn!("cannot close the listener in order, the latest connections may be reset: {error}");
     }
     drop(alive);
     if tokio::time::timeout(LINGER, ended.recv()).await.is_err() {
-        open.finish_all();
+        registry.finish_all();
         // A head that never comes to its end, a response that nobody takes: they are still looked for.
         loop {
             tokio::select! {
                 biased;
                 _ = ended.recv() => break,
-                _ = look.tick() => open.look(false),
+                _ = sweep.tick() => registry.sweep(false),
             }
         }
     }
 }
 
 /// The open connections of one listener. Touched when one is accepted and when all are looked at, never by a request.
-struct Open {
+struct ConnectionRegistry {
     header_timeout: Duration,
     idle_timeout: Duration,
     watched: Mutex<Vec<Watched>>,
@@ -223,15 +229,15 @@ struct Watched {
     silent_since: Instant,
 }
 
-impl Open {
-    fn new(limits: &Limits) -> Open {
+impl ConnectionRegistry {
+    fn new(limits: &Limits) -> ConnectionRegistry {
         let Limits { header_timeout, idle_timeout, .. } = *limits;
-        Open { header_timeout, idle_timeout, watched: Mutex::default() }
+        ConnectionRegistry { header_timeout, idle_timeout, watched: Mutex::default() }
     }
 
     /// How often to look.
     fn interval(&self) -> Duration {
-        let (least, most) = LOOK;
+        let (least, most) = SWEEP_INTERVAL;
         (self.header_timeout.min(self.idle_timeout) / 4).clamp(least, most)
     }
 
@@ -247,15 +253,15 @@ impl Open {
 
     /// Ends connections that are silent for too long: a client that keeps an idle one, never comes to the end of a request's
     /// head, or takes nothing of its response. When no more may be open, an idle one is not kept for long.
-    fn look(&self, is_full: bool) {
+    fn sweep(&self, is_full: bool) {
         let now = Instant::now();
         let patience = if is_full { self.interval() } else { self.idle_timeout };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for watched in &mut *watched {
             let Some(connection) = watched.connection.upgrade() else { continue };
-            if connection.untaken.longest() >= self.idle_timeout {
+            if connection.stalled_writes.longest() >= self.idle_timeout {
                 // Whatever else it does: what it does not take is held for it.
-                connection.wish(CUT);
+                connection.set_state(ConnectionState::Closed);
                 continue;
             }
             let signs = connection.signs.load(Ordering::Relaxed);
@@ -267,10 +273,10 @@ impl Open {
             let in_head = connection.in_head.load(Ordering::Relaxed);
             let was_told = connection.is_ending();
             if (in_head && silent >= self.header_timeout) || (was_told && silent >= self.idle_timeout) {
-                connection.wish(CUT);
+                connection.set_state(ConnectionState::Closed);
             } else if !in_head && silent >= patience {
                 // In order, if its client lets it.
-                connection.wish(FINISH);
+                connection.set_state(ConnectionState::Draining);
             }
         }
     }
@@ -278,6 +284,6 @@ impl Open {
     fn finish_all(&self) {
         let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         let open = watched.iter().filter_map(|watched| watched.connection.upgrade());
-        open.for_each(|connection| connection.wish(FINISH));
+        open.for_each(|connection| connection.set_state(ConnectionState::Draining));
     }
 }

@@ -14,7 +14,7 @@ use crate::deploy::history::Origin;
 use crate::deploy::swap::{Order, Swapped};
 use crate::deploy::{Endpoint, EndpointConfig, Generation};
 use crate::error::{Code, RequestError, Stage};
-use crate::keys::Presented;
+use crate::keys::Credentials;
 use crate::model::location::Format;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::{Named, ONLY_VERSION};
@@ -94,7 +94,7 @@ impl Served {
         &self,
         name: &str,
         version: Option<&str>,
-        presented: Presented<'_>,
+        credentials: Credentials<'_>,
         protocol: Option<Protocol>,
     ) -> Result<Entry<'_>, RequestError> {
         // An endpoint's name, or `ENDPOINT.MODEL`: either part may have dots.
@@ -106,7 +106,7 @@ impl Served {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
-        entry.endpoint.admit(|| presented)?;
+        entry.endpoint.admit(|| credentials)?;
         if let Some(wanted) = version.filter(|wanted| !wanted.is_empty()) {
             let served = entry.version();
             if wanted != served {

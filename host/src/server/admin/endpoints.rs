@@ -104,19 +104,19 @@ fn model(named: &Named) -> Value {
 
 /// What an order may say beside its path.
 #[derive(Debug, Default)]
-pub(super) struct Wish {
+pub(super) struct SwapParams {
     pub models: Vec<(String, Option<u64>)>,
     pub note: Option<Arc<str>>,
     pub persist: bool,
 }
 
-impl Wish {
+impl SwapParams {
     /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`.
-    fn parse(pairs: Vec<(String, String)>) -> Result<Wish, String> {
-        let mut wish = Wish::default();
+    fn parse(pairs: Vec<(String, String)>) -> Result<SwapParams, String> {
+        let mut params = SwapParams::default();
         for (name, value) in pairs {
             match (name.as_str(), value.as_str()) {
-                ("model", value) => wish.models.push(match value.split_once(':') {
+                ("model", value) => params.models.push(match value.split_once(':') {
                     None => (value.to_owned(), None),
                     Some((name, version)) => {
                         let version = version.parse();
@@ -124,9 +124,9 @@ impl Wish {
                         (name.to_owned(), Some(version.map_err(text)?))
                     }
                 }),
-                ("note", text) => wish.note = Some(note(text)?),
-                ("persist", "true") => wish.persist = true,
-                ("persist", "false") => wish.persist = false,
+                ("note", text) => params.note = Some(note(text)?),
+                ("persist", "true") => params.persist = true,
+                ("persist", "false") => params.persist = false,
                 _ => {
                     return Err(format!(
                         "unknown parameter `{name}={value}`: there are `model=NAME[:VERSION]`, `note=TEXT` and `persist=true|false`"
@@ -134,7 +134,7 @@ impl Wish {
                 }
             }
         }
-        Ok(wish)
+        Ok(params)
     }
 }
 
@@ -147,33 +147,33 @@ pub(super) fn note(text: &str) -> Result<Arc<str>, String> {
 }
 
 /// What the routes for swaps have in common: is it an order, whom is it for, what does it say?
-pub(super) struct Taken {
+pub(super) struct AdminCommand {
     pub endpoint: Arc<Endpoint>,
-    pub wish: Wish,
+    pub params: SwapParams,
     pub order: Order,
 }
 
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 
-impl Taken {
-    pub(super) fn take(
+impl AdminCommand {
+    pub(super) fn parse(
         served: &Served,
         name: &str,
         query: Pairs,
         headers: &HeaderMap,
         origin: Origin,
-    ) -> Result<Taken, Response> {
+    ) -> Result<AdminCommand, Response> {
         not_from_a_page(headers)?;
         let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
-        let wish = Wish::parse(pairs).map_err(invalid)?;
+        let params = SwapParams::parse(pairs).map_err(invalid)?;
         let endpoint = find(served, name)?;
-        let order = Order { origin, note: wish.note.clone(), expected: expected(headers) };
-        Ok(Taken { endpoint, wish, order })
+        let order = Order { origin, note: params.note.clone(), expected: expected(headers) };
+        Ok(AdminCommand { endpoint, params, order })
     }
 
     /// The same, if it says no more than why.
-    pub(super) fn only_a_note(self) -> Result<Taken, Response> {
-        match self.wish.persist || !self.wish.models.is_empty() {
+    pub(super) fn only_a_note(self) -> Result<AdminCommand, Response> {
+        match self.params.persist || !self.params.models.is_empty() {
             true => Err(invalid("this order has no parameter but `note=TEXT`".to_owned())),
             false => Ok(self),
         }
@@ -238,10 +238,11 @@ async fn swap(
     not_from_a_page(&headers)?;
     // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
     let plugin = uploads.component(request.into_body()).await?;
-    let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
+    let AdminCommand { endpoint, params, order } =
+        AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
     carry_out(&served, async move {
         let plugin = Some(Binary::new(plugin));
-        let change = Change { plugin, models: wish.models, persist: wish.persist };
+        let change = Change { plugin, models: params.models, persist: params.persist };
         endpoint.swap(change, &order).await
     })
     .await
@@ -253,14 +254,15 @@ async fn reload(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let Taken { endpoint, wish, order } = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
-    if wish.persist {
+    let AdminCommand { endpoint, params, order } =
+        AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
+    if params.persist {
         return Err(invalid("`persist` is for a component".to_owned()));
     }
     carry_out(&served, async move {
-        match wish.models.is_empty() {
+        match params.models.is_empty() {
             true => endpoint.reload(&order).await,
-            false => endpoint.swap(Change { models: wish.models, ..Change::default() }, &order).await,
+            false => endpoint.swap(Change { models: params.models, ..Change::default() }, &order).await,
         }
     })
     .await
@@ -272,8 +274,8 @@ async fn rollback(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let taken = Taken::take(&served, &name, query, &headers, Origin::Rollback)?;
-    let Taken { endpoint, order, .. } = taken.only_a_note()?;
+    let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Rollback)?;
+    let AdminCommand { endpoint, order, .. } = command.only_a_note()?;
     carry_out(&served, async move { endpoint.rollback(&order).await }).await
 }
 

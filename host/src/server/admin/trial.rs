@@ -13,7 +13,7 @@ use axum::{Extension, Json, Router};
 use serde_json::json;
 
 use super::endpoints::{
-    Answer, Pairs, Refusal, Taken, Uploads, carry_out, carry_out_raw, expected, find, invalid,
+    AdminCommand, Answer, Pairs, Refusal, Uploads, carry_out, carry_out_raw, expected, find, invalid,
     not_from_a_page, note, refused,
 };
 use crate::deploy::history::Origin;
@@ -76,8 +76,8 @@ async fn promote(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let taken = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
-    let Taken { endpoint, order, .. } = taken.only_a_note()?;
+    let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
+    let AdminCommand { endpoint, order, .. } = command.only_a_note()?;
     carry_out(&served, async move { endpoint.promote(&order).await }).await
 }
 
@@ -87,8 +87,8 @@ async fn end(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let taken = Taken::take(&served, &name, query, &headers, Origin::Admin)?;
-    let Taken { endpoint, order, .. } = taken.only_a_note()?;
+    let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
+    let AdminCommand { endpoint, order, .. } = command.only_a_note()?;
     let dropped = endpoint.drop_candidate(&order).map_err(Refusal::from)?;
     let outcome = if dropped { "dropped" } else { "unchanged" };
     let current = endpoint.current();

@@ -10,10 +10,10 @@ use axum::http::HeaderMap;
 use tonic::Request;
 
 use super::intake::Arrived;
-use crate::keys::Presented;
+use crate::keys::Credentials;
 use crate::request::Head;
 use crate::server::head::{X_REQUEST_ID, visible};
-use crate::server::http::presented;
+use crate::server::http::credentials;
 
 /// One call.
 #[derive(Clone)]
@@ -33,7 +33,7 @@ impl Call {
         let (metadata, extensions, message) = request.into_parts();
         let headers = metadata.into_headers();
         let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
-        // `Site` has seen to it that there is one that is fit to be returned.
+        // `HttpService` has seen to it that there is one that is fit to be returned.
         let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
         let timeout = headers.get("grpc-timeout").and_then(|timeout| parse_timeout(timeout.to_str().ok()?));
         let patience = timeout.and_then(|timeout| arrived.checked_add(timeout));
@@ -53,8 +53,8 @@ impl Call {
     }
 
     /// What it shows to be let in.
-    pub(super) fn presented(&self) -> Presented<'_> {
-        presented(&self.headers)
+    pub(super) fn credentials(&self) -> Credentials<'_> {
+        credentials(&self.headers)
     }
 
     /// What a handler may ask for, `path` being the method's.

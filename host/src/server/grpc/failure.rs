@@ -3,7 +3,7 @@
 //! Place in the flow: every failure of every method leaves through [`status`], but those of [`intake`](super::intake) and
 //! [`codec`](super::codec), which know no more of a request than that it is [refused].
 //! Out: a status of the table in `server/status.rs`, with `modelhost-code` and `modelhost-stage` as metadata. `x-request-id` is
-//! on every response, see `Site`; which handler had the request, [`sign`] says.
+//! on every response, see `HttpService`; which handler had the request, [`sign`] says.
 
 use tonic::metadata::{AsciiMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code as Grpc, Status};

@@ -29,12 +29,12 @@ pub(super) async fn infer(
     mut message: pb::ModelInferRequest,
 ) -> Result<Response<pb::ModelInferResponse>, Status> {
     let entry = served
-        .model(&message.model_name, Some(&message.model_version), call.presented(), GRPC)
+        .model(&message.model_name, Some(&message.model_version), call.credentials(), GRPC)
         .map_err(|error| failure::status(error, call, served, None))?;
     let endpoint = entry.endpoint;
     let failed = |error| failure::status(error, call, served, Some(&endpoint.config.name));
     let limits = &endpoint.config.limits;
-    let visit = endpoint.knock(|| call.presented()).map_err(failed)?;
+    let visit = endpoint.knock(|| call.credentials()).map_err(failed)?;
     let wanted = std::mem::take(&mut message.outputs);
     let id = std::mem::take(&mut message.id);
     let input = match contents::input(message, &wanted, limits.body) {

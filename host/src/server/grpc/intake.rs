@@ -33,7 +33,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Keys};
 use crate::pipeline::Limits;
 use crate::server::Served;
-use crate::server::http::presented;
+use crate::server::http::credentials;
 use crate::server::listen::{Drain, LINGER};
 use crate::server::models::Entry;
 
@@ -117,10 +117,10 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
         headers.remove("grpc-accept-encoding");
     }
     let is_stream = STREAMS.contains(&request.uri().path());
-    let shown = credentials(request.headers());
+    let credentials = credential_headers(request.headers());
     let origin = request.extensions().get().copied().unwrap_or_default();
     let watched =
-        |body| Body::new(Watched { is_stream, shown, origin, ..Watched::new(body, intake, arrived) });
+        |body| Body::new(Watched { is_stream, credentials, origin, ..Watched::new(body, intake, arrived) });
     let call = next.run(request.map(watched));
     if is_packed {
         OffWorker(Box::pin(call)).await.map(|body| Body::new(OffWorker(body)))
@@ -130,7 +130,7 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
 }
 
 /// The headers that may carry a key; mostly none.
-fn credentials(headers: &HeaderMap) -> HeaderMap {
+fn credential_headers(headers: &HeaderMap) -> HeaderMap {
     let named = keys::HEADERS.into_iter().filter_map(|name| Some((name, headers.get(name)?.clone())));
     named.map(|(name, value)| (HeaderName::from_static(name), value)).collect()
 }
@@ -172,7 +172,7 @@ struct Watched {
     intake: Arc<Intake>,
     is_stream: bool,
     /// Of the call's head, what lets it in.
-    shown: HeaderMap,
+    credentials: HeaderMap,
     origin: Origin,
     /// What has come of the prefix of the next message.
     prefix: [u8; PREFIX],
@@ -223,7 +223,7 @@ impl Watched {
             body,
             intake,
             is_stream: false,
-            shown: HeaderMap::new(),
+            credentials: HeaderMap::new(),
             origin: Origin::default(),
             prefix: [0; PREFIX],
             prefix_length: 0,
@@ -291,7 +291,7 @@ impl Watched {
     /// Takes a place among the messages for this model.
     fn take_place(&mut self, model: Option<&str>) -> Result<(), RequestError> {
         let gate = model.and_then(|name| self.intake.gates.get(name)).unwrap_or(&self.intake.common);
-        if !gate.keys.admit(|| presented(&self.shown)) {
+        if !gate.keys.admit(|| credentials(&self.credentials)) {
             let message = "every endpoint wants a key: send `authorization: Bearer KEY`";
             return Err(RequestError::new(Code::Unauthorized, Stage::Admit, message));
         }

@@ -22,12 +22,12 @@ use http_body_util::BodyExt as _;
 use uuid::Uuid;
 
 use super::compression::Coding;
-use super::{Target, X_HANDLER_BYPASSED, X_HANDLER_DIGEST, error};
+use super::{EndpointRoute, X_HANDLER_BYPASSED, X_HANDLER_DIGEST, error};
 use crate::arrivals::Pace;
 use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::write;
-use crate::keys::Presented;
+use crate::keys::Credentials;
 use crate::pipeline::respond;
 use crate::request::{Form, Input, Output, Request, Response, until};
 use crate::server::head::{Head, X_BANANA_REQUEST_ID, X_REQUEST_ID};
@@ -39,7 +39,7 @@ const SET_ASIDE: usize = 1 << 20;
 
 /// `POST <endpoint>`, by way of the router.
 pub(super) async fn routed(
-    State(target): State<Arc<Target>>,
+    State(target): State<Arc<EndpointRoute>>,
     request: axum::extract::Request,
 ) -> HttpResponse {
     let (head, body) = Head::split(request);
@@ -47,8 +47,13 @@ pub(super) async fn routed(
 }
 
 /// `POST <endpoint>`. The target is borrowed: every request of every thread would count it at the same place.
-pub(super) async fn call(target: &Target, head: Box<Head>, body: Body, arrived: Instant) -> HttpResponse {
-    let Target { endpoint, served } = target;
+pub(super) async fn call(
+    target: &EndpointRoute,
+    head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> HttpResponse {
+    let EndpointRoute { endpoint, served } = target;
     let id = id_of(&head);
     let plain = |_: &HeaderMap, body| Ok(Input::Body(body, Form::Plain));
     let (outcome, by) = match serve(endpoint, None, head, body, &id, arrived, plain).await {
@@ -95,7 +100,7 @@ pub(super) async fn serve(
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    let visit = endpoint.knock(|| presented(head.headers()))?;
+    let visit = endpoint.knock(|| credentials(head.headers()))?;
     let (origin, bounds) =
         (head.origin, Bounds { longest: limits.body, pace: limits.pace, arrived, deadline });
     let received = visit.arrive(origin, receive(&mut head, body, bounds)).await;
@@ -126,8 +131,8 @@ pub(super) async fn serve(
 pub(in crate::server) struct Operator;
 
 /// What a request shows to be let in.
-pub(in crate::server) fn presented(headers: &HeaderMap) -> Presented<'_> {
-    Presented::of(|name| headers.get(name)?.to_str().ok())
+pub(in crate::server) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    Credentials::of(|name| headers.get(name)?.to_str().ok())
 }
 
 /// As [`request_id`], of a head that has been looked through.

@@ -11,13 +11,17 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::{Target, call, error, health};
+use super::{EndpointRoute, call, error, health};
 use crate::tensor::{Extent, TensorSpec};
 
 const MESSAGE: &str = "make a prediction by sending a post request to this endpoint with a json sample";
 
 /// `GET <endpoint>`.
-pub(super) async fn describe(State(target): State<Arc<Target>>, uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn describe(
+    State(target): State<Arc<EndpointRoute>>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response {
     // The root is also where clients ask whether the server is alive, without a key.
     let is_root = uri.path() == "/" && target.endpoint.config.path != "/";
     if let Some(refusal) = refusal(&target, &headers) {
@@ -46,7 +50,7 @@ pub(super) async fn describe(State(target): State<Arc<Target>>, uri: Uri, header
 }
 
 /// `GET <endpoint>/signature`.
-pub(super) async fn signature(State(target): State<Arc<Target>>, headers: HeaderMap) -> Response {
+pub(super) async fn signature(State(target): State<Arc<EndpointRoute>>, headers: HeaderMap) -> Response {
     if let Some(refusal) = refusal(&target, &headers) {
         return refusal;
     }
@@ -56,8 +60,8 @@ pub(super) async fn signature(State(target): State<Arc<Target>>, headers: Header
 }
 
 /// What is answered to who may not know.
-fn refusal(target: &Target, headers: &HeaderMap) -> Option<Response> {
-    let error = target.endpoint.admit(|| call::presented(headers)).err()?;
+fn refusal(target: &EndpointRoute, headers: &HeaderMap) -> Option<Response> {
+    let error = target.endpoint.admit(|| call::credentials(headers)).err()?;
     let name = Some(target.endpoint.config.name.as_str());
     Some(error::respond(error, &call::request_id(headers), &target.served, name, Instant::now()))
 }

@@ -31,7 +31,7 @@ struct ErrorBody<'a> {
     detail: Option<&'a str>,
 }
 
-/// Logs a failed request and makes its response. The header that names the request is on every response, see `Site`.
+/// Logs a failed request and makes its response. The header that names the request is on every response, see `HttpService`.
 pub(super) fn respond(
     error: RequestError,
     id: &Arc<str>,

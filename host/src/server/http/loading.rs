@@ -1,6 +1,6 @@
 //! What is answered while models and handlers are loading.
 //!
-//! Place in the flow: behind `front` until the whole site takes over. Both listeners have it from the process's first moment.
+//! Place in the flow: behind the `switch` until the whole service takes over. Both listeners have it from the process's first moment.
 //!
 //! | method and path | answer |
 //! |---|---|
@@ -18,17 +18,17 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 
-use super::{Site, cors, health, refuse};
+use super::{HttpService, cors, health, refuse};
 use crate::error::Code;
 use crate::server::Served;
 
-impl Site {
+impl HttpService {
     /// The main listener's, until everything is loaded.
-    pub fn loading(served: &Arc<Served>) -> Site {
+    pub fn loading(served: &Arc<Served>) -> HttpService {
         let root = Router::new().route("/", get(health::root));
         let router = router(root, served, served.config.metrics_on_main).with_state(served.clone());
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
-        Site { headers, activity: served.activity.clone(), ..Site::of(router) }
+        HttpService { headers, activity: served.activity.clone(), ..HttpService::of(router) }
     }
 }
 

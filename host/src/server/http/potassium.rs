@@ -36,11 +36,11 @@ struct Status {
 }
 
 async fn status(State(served): State<Arc<Served>>) -> Json<Status> {
-    let look = served.activity.look();
+    let snapshot = served.activity.snapshot();
     Json(Status {
         gpu_available: served.endpoints.iter().any(|endpoint| endpoint.free_places() > 0),
-        sequence_number: look.begun,
-        idle_time: if look.oldest.is_some() { 0 } else { look.quiet.as_millis() },
-        inference_time: look.oldest.map_or(0, |oldest| oldest.as_millis()),
+        sequence_number: snapshot.begun,
+        idle_time: if snapshot.oldest.is_some() { 0 } else { snapshot.quiet.as_millis() },
+        inference_time: snapshot.oldest.map_or(0, |oldest| oldest.as_millis()),
     })
 }

@@ -12,38 +12,39 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::{Callee, Target, call, error};
+use super::{EndpointRoute, Route, call, error};
 use crate::draw::Draw;
 use crate::server::Served;
 use crate::server::head::Head;
 use crate::server::split::Split;
 
 /// The endpoints at one path.
-pub(super) struct Several {
+pub(super) struct WeightedRoute {
     split: Split,
     draw: Draw,
-    first: Target,
-    others: Vec<Target>,
+    first: EndpointRoute,
+    others: Vec<EndpointRoute>,
 }
 
 /// Every split's path and whom it stands for.
-pub(super) fn callees(served: &Arc<Served>) -> impl Iterator<Item = (String, Callee)> {
+pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, Route)> {
     served.config.splits.iter().filter_map(|split| {
-        let target = |endpoint: &Arc<_>| Target { endpoint: Arc::clone(endpoint), served: served.clone() };
+        let target =
+            |endpoint: &Arc<_>| EndpointRoute { endpoint: Arc::clone(endpoint), served: served.clone() };
         // The configuration has seen to it that all of them are there.
         let mut targets =
             split.endpoints.iter().filter_map(|(name, _)| served.endpoints.named(name)).map(target);
         let first = targets.next()?;
         let others = targets.collect();
         let draw = Draw::new(split.sticky.clone(), &split.path);
-        let several = Several { split: split.clone(), draw, first, others };
-        Some((split.path.clone(), Callee::Several(Arc::new(several))))
+        let weighted = WeightedRoute { split: split.clone(), draw, first, others };
+        Some((split.path.clone(), Route::Weighted(Arc::new(weighted))))
     })
 }
 
-impl Several {
+impl WeightedRoute {
     /// Who answers a request with these headers.
-    pub(super) fn target(&self, headers: &HeaderMap) -> &Target {
+    pub(super) fn target(&self, headers: &HeaderMap) -> &EndpointRoute {
         let place = self.draw.place(|name| headers.get(name)?.to_str().ok());
         let others = self.split.of(place).checked_sub(1).and_then(|index| self.others.get(index));
         others.unwrap_or(&self.first)
@@ -51,16 +52,16 @@ impl Several {
 }
 
 /// `POST <split>`, by way of the router.
-pub(super) async fn routed(State(several): State<Arc<Several>>, request: Request) -> Response {
+pub(super) async fn routed(State(weighted): State<Arc<WeightedRoute>>, request: Request) -> Response {
     let (head, body) = Head::split(request);
-    call::call(several.target(head.headers()), head, body, Instant::now()).await
+    call::call(weighted.target(head.headers()), head, body, Instant::now()).await
 }
 
 /// `GET <split>`.
-pub(super) async fn describe(State(several): State<Arc<Several>>, headers: HeaderMap) -> Response {
-    for target in std::iter::once(&several.first).chain(&several.others) {
+pub(super) async fn describe(State(weighted): State<Arc<WeightedRoute>>, headers: HeaderMap) -> Response {
+    for target in std::iter::once(&weighted.first).chain(&weighted.others) {
         // Who may not know of one of them is not told of any.
-        if let Err(failure) = target.endpoint.admit(|| call::presented(&headers)) {
+        if let Err(failure) = target.endpoint.admit(|| call::credentials(&headers)) {
             let name = Some(target.endpoint.config.name.as_str());
             return error::respond(
                 failure,
@@ -71,7 +72,7 @@ pub(super) async fn describe(State(several): State<Arc<Several>>, headers: Heade
             );
         }
     }
-    let weights = several.split.endpoints.iter().map(|(name, weight)| (name.clone(), json!(weight)));
+    let weights = weighted.split.endpoints.iter().map(|(name, weight)| (name.clone(), json!(weight)));
     let weights: Map<String, Value> = weights.collect();
     Json(json!({
         "endpoints": weights,

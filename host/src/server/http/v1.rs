@@ -11,7 +11,7 @@
 //! Every error leaves through [`refuse`], with the headers that Truss's clients read.
 
 mod predict;
-mod words;
+mod pydantic_messages;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +25,7 @@ use serde_json::{Map, Value, json};
 
 use super::{call, cors, error};
 use crate::error::{Code, RequestError, Stage};
-use crate::keys::Presented;
+use crate::keys::Credentials;
 use crate::request::Protocol;
 use crate::server::models::{Entry, TensorMetadata};
 use crate::server::{Served, status};
@@ -52,22 +52,22 @@ pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2]
 /// `OPTIONS` on everything below `/v1/models`.
 async fn preflight(allowed: State<bool>, request: Request) -> Response {
     let headers = request.headers().clone();
-    match Route::of(request.uri().path()).map(|route| route.wanted) {
-        Some(Wanted::Prediction) => cors::preflight_of_calls(allowed, headers).await,
+    match ModelPath::of(request.uri().path()).map(|path| path.operation) {
+        Some(Operation::Prediction) => cors::preflight_of_calls(allowed, headers).await,
         _ => cors::preflight_of_reads(allowed, headers).await,
     }
 }
 
 /// What a path asks for.
 #[derive(Debug, PartialEq, Eq)]
-struct Route<'a> {
+struct ModelPath<'a> {
     model: &'a str,
     version: Option<&'a str>,
-    wanted: Wanted,
+    operation: Operation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+enum Operation {
     Status,
     Metadata,
     Loaded,
@@ -75,8 +75,8 @@ enum Wanted {
     Prediction,
 }
 
-impl Route<'_> {
-    fn of(path: &str) -> Option<Route<'_>> {
+impl ModelPath<'_> {
+    fn of(path: &str) -> Option<ModelPath<'_>> {
         let path = path.strip_prefix("/v1/models/")?;
         let (path, verb) = path.rsplit_once(':').map_or((path, None), |(path, verb)| (path, Some(verb)));
         let segments: Vec<&str> = path.split('/').collect();
@@ -85,22 +85,22 @@ impl Route<'_> {
             [model, rest @ ..] => (*model, None, rest),
             [] => return None,
         };
-        let wanted = match (rest, verb) {
-            ([], None) => Wanted::Status,
-            ([], Some("predict" | "predict_binary")) => Wanted::Prediction,
-            (["metadata"], None) => Wanted::Metadata,
-            (["loaded"], None) if version.is_none() => Wanted::Loaded,
-            (["schema"], None) if version.is_none() => Wanted::Schema,
+        let operation = match (rest, verb) {
+            ([], None) => Operation::Status,
+            ([], Some("predict" | "predict_binary")) => Operation::Prediction,
+            (["metadata"], None) => Operation::Metadata,
+            (["loaded"], None) if version.is_none() => Operation::Loaded,
+            (["schema"], None) if version.is_none() => Operation::Schema,
             _ => return None,
         };
-        Some(Route { model, version, wanted })
+        Some(ModelPath { model, version, operation })
     }
 
     /// The model it names.
-    fn find<'s>(&self, served: &'s Served, presented: Presented<'_>) -> Result<Entry<'s>, RequestError> {
-        let found = served.model(self.model, self.version, presented, V1);
+    fn find<'s>(&self, served: &'s Served, credentials: Credentials<'_>) -> Result<Entry<'s>, RequestError> {
+        let found = served.model(self.model, self.version, credentials, V1);
         found.or_else(|unknown| match &*served.endpoints {
-            [only] if self.model == ANY => served.model(&only.config.name, self.version, presented, V1),
+            [only] if self.model == ANY => served.model(&only.config.name, self.version, credentials, V1),
             _ => Err(unknown),
         })
     }
@@ -117,30 +117,30 @@ async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
 
 /// `GET` on everything below.
 async fn read(State(served): State<Arc<Served>>, request: Request) -> Response {
-    answer(&served, request.uri().path(), call::presented(request.headers()))
+    answer(&served, request.uri().path(), call::credentials(request.headers()))
         .map(|answer| Json(answer).into_response())
         .unwrap_or_else(|error| refuse(error, &served, &request))
 }
 
-fn answer(served: &Served, path: &str, presented: Presented<'_>) -> Result<Value, RequestError> {
-    let route = Route::of(path).ok_or_else(|| no_route(path))?;
-    let entry = route.find(served, presented)?;
+fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<Value, RequestError> {
+    let model_path = ModelPath::of(path).ok_or_else(|| no_route(path))?;
+    let entry = model_path.find(served, credentials)?;
     let name = &entry.name;
-    if route.wanted == Wanted::Prediction {
+    if model_path.operation == Operation::Prediction {
         return Err(wrong_method(path, "GET"));
     }
-    if route.wanted != Wanted::Schema && !entry.is_ready() {
+    if model_path.operation != Operation::Schema && !entry.is_ready() {
         let message = format!("model `{name}` is not loaded");
         return Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message));
     }
-    match route.wanted {
-        Wanted::Status if served.drain.has_begun() => {
+    match model_path.operation {
+        Operation::Status if served.drain.has_begun() => {
             Err(RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down"))
         }
-        Wanted::Status | Wanted::Prediction => Ok(ready(&entry)),
-        Wanted::Loaded => Ok(json!({})),
-        Wanted::Metadata => Ok(metadata(&entry)),
-        Wanted::Schema => match entry.endpoint.current().schema() {
+        Operation::Status | Operation::Prediction => Ok(ready(&entry)),
+        Operation::Loaded => Ok(json!({})),
+        Operation::Metadata => Ok(metadata(&entry)),
+        Operation::Schema => match entry.endpoint.current().schema() {
             Some(schema) => Ok(json!({
                 "input_schema": schema.json_schema(), "output_schema": null, "supports_streaming": false,
             })),
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn paths_are_taken_apart() {
         let shown = |path: &str| {
-            Route::of(path)
-                .map(|route| format!("{} {} {:?}", route.model, route.version.unwrap_or("-"), route.wanted))
+            ModelPath::of(path)
+                .map(|path| format!("{} {} {:?}", path.model, path.version.unwrap_or("-"), path.operation))
         };
         for (path, expected) in [
             ("m", Some("m - Status")),

@@ -29,12 +29,12 @@ use axum::response::Response;
 use axum::routing::{get, options, post};
 use serde::Deserialize;
 
-use self::request::Wanted;
+use self::request::RequestedOutputs;
 use super::compression::Coding;
 use super::{call, cors, error};
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
-use crate::keys::{self, Presented};
+use crate::keys::{self, Credentials};
 use crate::request::{Input, Protocol};
 use crate::server::Served;
 use crate::server::head::Head;
@@ -100,14 +100,14 @@ const V2: Option<Protocol> = Some(Protocol::V2);
 /// One inference.
 pub(super) async fn infer(served: &Served, head: Box<Head>, body: Body, arrived: Instant) -> Response {
     let entry = match target(head.parts.uri.path()) {
-        Some((model, version)) => served.model(model, version, call::presented(head.headers()), V2),
+        Some((model, version)) => served.model(model, version, call::credentials(head.headers()), V2),
         None => Err(RequestError::new(Code::NotFound, Stage::Admit, "no model is named")),
     };
     run(served, entry, head, body, arrived).await
 }
 
 /// The same, by way of the router.
-async fn routed(asked: Asked, request: Request) -> Response {
+async fn routed(asked: ModelRequest, request: Request) -> Response {
     let (head, body) = Head::split(request);
     run(&asked.served, asked.entry(), head, body, asked.arrived).await
 }
@@ -129,7 +129,7 @@ async fn run(
             return response;
         }
     };
-    let mut wanted = Wanted::default();
+    let mut wanted = RequestedOutputs::default();
     let input = |headers: &HeaderMap, body| {
         let (input, asked) = request::read(headers, &body, || entry.signature())?;
         wanted = asked;
@@ -153,7 +153,7 @@ async fn run(
 }
 
 /// What a call that is no inference is about.
-struct Asked {
+struct ModelRequest {
     served: Arc<Served>,
     id: Arc<str>,
     arrived: Instant,
@@ -171,13 +171,13 @@ struct Named {
     version: Option<String>,
 }
 
-impl FromRequestParts<Arc<Served>> for Asked {
+impl FromRequestParts<Arc<Served>> for ModelRequest {
     type Rejection = Response;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<Asked, Response> {
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<ModelRequest, Response> {
         let path = Path::<Named>::from_request_parts(parts, served).await;
         let id = call::request_id(&parts.headers);
-        let mut asked = Asked {
+        let mut asked = ModelRequest {
             served: served.clone(),
             id,
             arrived: Instant::now(),
@@ -198,14 +198,14 @@ impl FromRequestParts<Arc<Served>> for Asked {
     }
 }
 
-impl Asked {
+impl ModelRequest {
     fn entry(&self) -> Result<Entry<'_>, RequestError> {
         let header = |name| {
             let mut pairs = keys::HEADERS.into_iter().zip(&self.credentials);
             pairs.find(|(header, _)| *header == name)?.1.as_ref()?.to_str().ok()
         };
-        let presented = if self.is_operator { Presented::operator() } else { Presented::of(header) };
-        self.served.model(&self.named.model, self.named.version.as_deref(), presented, self.protocol())
+        let credentials = if self.is_operator { Credentials::operator() } else { Credentials::of(header) };
+        self.served.model(&self.named.model, self.named.version.as_deref(), credentials, self.protocol())
     }
 
     /// The operator is told of everything.

@@ -1,6 +1,6 @@
 //! The bodies of a connection's requests and responses, and what they tell of its client.
 //!
-//! Place in the flow: between hyper and the site, around every body.
+//! Place in the flow: between hyper and the service, around every body.
 //! In: a request's body. Out: the same, which tells its connection when all of it is there; one that nobody wanted is let in
 //! nevertheless if it is small, for a connection with half a body unread would have to be closed, and its client might never
 //! see the answer.
@@ -28,7 +28,7 @@ const PIECE: usize = 16 << 10;
 const RESTING: u64 = u64::MAX;
 
 /// A request's body.
-pub(super) struct Arriving {
+pub(super) struct RequestBody {
     /// `None` once it is let in for nobody.
     body: Option<Incoming>,
     connection: Arc<Connection>,
@@ -36,9 +36,9 @@ pub(super) struct Arriving {
     is_awaited: bool,
 }
 
-impl Arriving {
-    pub(super) fn new(body: Incoming, connection: Arc<Connection>, is_awaited: bool) -> Arriving {
-        Arriving { body: Some(body), connection, is_awaited }
+impl RequestBody {
+    pub(super) fn new(body: Incoming, connection: Arc<Connection>, is_awaited: bool) -> RequestBody {
+        RequestBody { body: Some(body), connection, is_awaited }
     }
 
     /// Whether it is let in even if nobody wants it.
@@ -47,7 +47,7 @@ impl Arriving {
     }
 }
 
-impl HttpBody for Arriving {
+impl HttpBody for RequestBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -72,20 +72,20 @@ impl HttpBody for Arriving {
     }
 }
 
-impl Drop for Arriving {
+impl Drop for RequestBody {
     fn drop(&mut self) {
         // Streams of HTTP/2 end without harm to each other.
         let is_wanted = |body: &Incoming| {
             !body.is_end_stream()
                 && !self.is_awaited
                 && !self.connection.is_http2.load(Ordering::Relaxed)
-                && Arriving::is_small(body)
+                && RequestBody::is_small(body)
         };
         if let Some(body) = self.body.take_if(|body| is_wanted(body))
             && let Ok(runtime) = Handle::try_current()
         {
             // Dropped again after this, it is let go.
-            let mut rest = Arriving::new(body, self.connection.clone(), true);
+            let mut rest = RequestBody::new(body, self.connection.clone(), true);
             runtime.spawn(async move {
                 let all = async {
                     while let Some(Ok(_)) =
@@ -102,7 +102,7 @@ impl Drop for Arriving {
 
 /// A response's body. While it has nothing to say, as a stream between two messages, its request is in flight: its client is
 /// not silent, the host is.
-pub(super) struct Leaving {
+pub(super) struct ResponseBody {
     body: Body,
     connection: Arc<Connection>,
     is_resting: bool,
@@ -117,16 +117,17 @@ struct Pieces {
     asked: Arc<AtomicU64>,
 }
 
-impl Leaving {
-    pub(super) fn new(body: Body, connection: Arc<Connection>) -> Leaving {
+impl ResponseBody {
+    pub(super) fn new(body: Body, connection: Arc<Connection>) -> ResponseBody {
         let is_whole = body.is_end_stream() || !connection.is_http2.load(Ordering::Relaxed);
-        let pieces = (!is_whole).then(|| Pieces { rest: Bytes::new(), asked: connection.untaken.add() });
-        Leaving { body, connection, is_resting: false, pieces }
+        let pieces =
+            (!is_whole).then(|| Pieces { rest: Bytes::new(), asked: connection.stalled_writes.add() });
+        ResponseBody { body, connection, is_resting: false, pieces }
     }
 
     fn rest(&mut self, is_resting: bool) {
         if let Some(pieces) = &self.pieces {
-            let now = if is_resting { RESTING } else { self.connection.untaken.now() };
+            let now = if is_resting { RESTING } else { self.connection.stalled_writes.now() };
             pieces.asked.store(now, Ordering::Relaxed);
         }
         match (std::mem::replace(&mut self.is_resting, is_resting), is_resting) {
@@ -138,7 +139,7 @@ impl Leaving {
     }
 }
 
-impl HttpBody for Leaving {
+impl HttpBody for ResponseBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -183,7 +184,7 @@ impl HttpBody for Leaving {
     }
 }
 
-impl Drop for Leaving {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.rest(false);
     }
@@ -191,14 +192,14 @@ impl Drop for Leaving {
 
 /// The responses of one connection of HTTP/2 that are not wholly handed on, and when each was last asked for more. The lock is
 /// the connection's own, taken once a response.
-pub(super) struct Untaken {
+pub(super) struct StalledWrites {
     since: Instant,
     responses: Mutex<Vec<Weak<AtomicU64>>>,
 }
 
-impl Untaken {
-    pub(super) fn new() -> Untaken {
-        Untaken { since: Instant::now(), responses: Mutex::default() }
+impl StalledWrites {
+    pub(super) fn new() -> StalledWrites {
+        StalledWrites { since: Instant::now(), responses: Mutex::default() }
     }
 
     /// Milliseconds since the connection began.

@@ -1,6 +1,6 @@
 //! One connection, from its handshake to its end.
 //!
-//! Place in the flow: `listen` accepts it, hyper reads requests from its [`Socket`], [`Front`] answers them.
+//! Place in the flow: `listen` accepts it, hyper reads requests from its [`Socket`], [`ServiceSwitch`] answers them.
 //! Invariant: what requests share of their connection they touch with atomics of its own, so requests on different connections
 //! touch nothing in common.
 
@@ -20,19 +20,33 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
-use super::bodies::{Arriving, Leaving, Untaken};
+use super::bodies::{RequestBody, ResponseBody, StalledWrites};
 use super::socket::{Socket, Stream};
-use super::{Drain, Edge, turn};
+use super::{ConnectionConfig, Drain, turn};
 use crate::arrivals::Origin;
-use crate::server::front::Front;
 use crate::server::head::Head;
+use crate::server::switch::ServiceSwitch;
 
-/// Serve requests as they come.
-pub(super) const GO_ON: u8 = 0;
-/// Answer what is in flight, then close.
-pub(super) const FINISH: u8 = 1;
-/// Close at once; nothing is in flight.
-pub(super) const CUT: u8 = 2;
+/// What a connection has been told to do. It never goes back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ConnectionState {
+    /// Serves requests as they come.
+    Open,
+    /// Answers what is in flight, then closes.
+    Draining,
+    /// Closes at once; nothing is in flight.
+    Closed,
+}
+
+impl ConnectionState {
+    fn load(state: &AtomicU8) -> ConnectionState {
+        match state.load(Ordering::Acquire) {
+            0 => ConnectionState::Open,
+            1 => ConnectionState::Draining,
+            _ => ConnectionState::Closed,
+        }
+    }
+}
 
 /// What hyper may read beyond the longest head before it gives up by itself: heads up to there get an answer that says what
 /// is wrong.
@@ -49,9 +63,9 @@ const PONG: Duration = Duration::from_secs(10);
 
 /// One connection: what its requests share, and what is known of its client.
 pub(super) struct Connection {
-    front: Arc<Front>,
+    switch: Arc<ServiceSwitch>,
     drain: Drain,
-    edge: Edge,
+    connections: ConnectionConfig,
     /// Responses that were made and writes that the client's side took: no change means that the client is silent.
     pub(super) signs: AtomicU64,
     pub(super) in_flight: AtomicU64,
@@ -65,20 +79,20 @@ pub(super) struct Connection {
     /// Whether the client will send nothing more.
     pub(super) is_half_closed: AtomicBool,
     /// Responses over HTTP/2 that its client has not taken.
-    pub(super) untaken: Untaken,
-    /// One of [`GO_ON`], [`FINISH`], [`CUT`].
-    wish: AtomicU8,
-    /// Wakes the connection's task to look at the wish. Costs a request an atomic operation, where a channel would
+    pub(super) stalled_writes: StalledWrites,
+    /// A [`ConnectionState`].
+    state: AtomicU8,
+    /// Wakes the connection's task to look at the state. Costs a request an atomic operation, where a channel would
     /// cost a lock that all connections share.
     woken: AtomicWaker,
 }
 
 impl Connection {
-    pub(super) fn new(front: Arc<Front>, drain: Drain, edge: Edge) -> Connection {
+    pub(super) fn new(switch: Arc<ServiceSwitch>, drain: Drain, connections: ConnectionConfig) -> Connection {
         Connection {
-            front,
+            switch,
             drain,
-            edge,
+            connections,
             signs: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             in_head: AtomicBool::new(true),
@@ -86,8 +100,8 @@ impl Connection {
             is_http11: AtomicBool::new(false),
             in_body: AtomicBool::new(false),
             is_half_closed: AtomicBool::new(false),
-            untaken: Untaken::new(),
-            wish: AtomicU8::new(GO_ON),
+            stalled_writes: StalledWrites::new(),
+            state: AtomicU8::new(ConnectionState::Open as u8),
             woken: AtomicWaker::new(),
         }
     }
@@ -96,17 +110,18 @@ impl Connection {
         let origin = Origin { address, connection: Arc::as_ptr(&self).addr() };
         // Responses are written whole; waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
-        let stream = match &self.edge.tls {
+        let stream = match &self.connections.tls {
             None => Stream::Plain(stream),
             Some(tls) => {
-                let handshake = tokio::time::timeout(self.edge.limits.header_timeout, tls.accept(stream));
+                let handshake =
+                    tokio::time::timeout(self.connections.limits.header_timeout, tls.accept(stream));
                 tokio::select! {
                     accepted = handshake => match accepted {
                         Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
                         // As with a broken connection below.
                         Ok(Err(_)) | Err(_) => return,
                     },
-                    _ = self.wish_beyond(GO_ON) => return,
+                    _ = self.state_beyond(ConnectionState::Open) => return,
                 }
             }
         };
@@ -116,8 +131,8 @@ impl Connection {
             let in_flight = InFlight::begin(this.clone(), &request);
             let (mut head, body) = Head::split(request);
             head.origin = origin;
-            let is_let_in = !head.is_awaited && Arriving::is_small(&body);
-            let body = Body::new(Arriving::new(body, this.clone(), head.is_awaited));
+            let is_let_in = !head.is_awaited && RequestBody::is_small(&body);
+            let body = Body::new(RequestBody::new(body, this.clone(), head.is_awaited));
             respond(in_flight, head, body, is_let_in)
         });
         let builder = self.protocols();
@@ -127,19 +142,19 @@ impl Connection {
         tokio::select! {
             biased;
             _ = connection.as_mut() => return,
-            wish = self.wish_beyond(GO_ON) => if wish == CUT { return },
+            state = self.state_beyond(ConnectionState::Open) => if state == ConnectionState::Closed { return },
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {
             biased;
             _ = connection => {}
-            _ = self.wish_beyond(FINISH) => {}
+            _ = self.state_beyond(ConnectionState::Draining) => {}
         }
     }
 
     /// HTTP/1.1 and HTTP/2, within the limits.
     fn protocols(&self) -> auto::Builder<TokioExecutor> {
-        let limits = &self.edge.limits;
+        let limits = &self.connections.limits;
         let longest = limits.header_size + BEYOND_THE_HEAD;
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().max_buf_size(longest);
@@ -159,31 +174,32 @@ impl Connection {
         builder
     }
 
-    pub(super) fn wish(&self, wish: u8) {
-        self.wish.store(wish, Ordering::Release);
+    /// Tells it to go over to this state.
+    pub(super) fn set_state(&self, state: ConnectionState) {
+        self.state.store(state as u8, Ordering::Release);
         self.woken.wake();
     }
 
-    /// Waits until more is wished than this.
-    async fn wish_beyond(&self, known: u8) -> u8 {
+    /// Waits for a state later than this one.
+    async fn state_beyond(&self, known: ConnectionState) -> ConnectionState {
         let mut registered: Option<Waker> = None;
         std::future::poll_fn(move |context| {
-            // A waker stays until a wish takes it. The first wish ends this waiting, so until then it need not be left again by every
-            // poll, of which each request has a few. Later a wake may be that of a wish which is known already.
+            // A waker stays until a change of state takes it. The first change ends this waiting, so until then it need not
+            // be left again by every poll, of which each request has a few. A later wake may be for a state known already.
             let stays = registered.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
-            if known != GO_ON || !stays {
+            if known != ConnectionState::Open || !stays {
                 self.woken.register(context.waker());
                 registered = Some(context.waker().clone());
             }
-            let wish = self.wish.load(Ordering::Acquire);
-            if wish > known { Poll::Ready(wish) } else { Poll::Pending }
+            let state = ConnectionState::load(&self.state);
+            if state > known { Poll::Ready(state) } else { Poll::Pending }
         })
         .await
     }
 
     /// Whether it has been told to end.
     pub(super) fn is_ending(&self) -> bool {
-        self.wish.load(Ordering::Acquire) != GO_ON
+        ConnectionState::load(&self.state) != ConnectionState::Open
     }
 }
 
@@ -193,9 +209,9 @@ async fn respond(
     head: Box<Head>,
     body: Body,
     is_let_in: bool,
-) -> Result<axum::http::Response<Leaving>, Infallible> {
+) -> Result<axum::http::Response<ResponseBody>, Infallible> {
     let (connection, arrived) = (&in_flight.0, Instant::now());
-    let mut response = connection.front.answer(head, body, arrived).await;
+    let mut response = connection.switch.answer(head, body, arrived).await;
     let is_http2 = connection.is_http2.load(Ordering::Relaxed);
     // Streams of HTTP/2 hand their answers to their connection, which writes them together anyway.
     if !is_http2 {
@@ -206,7 +222,7 @@ async fn respond(
     if is_left || connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| Leaving::new(body, connection.clone())))
+    Ok(response.map(|body| ResponseBody::new(body, connection.clone())))
 }
 
 /// A request between its head and its response; ends also if it is dropped.

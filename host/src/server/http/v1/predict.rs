@@ -15,7 +15,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use super::super::{call, error};
-use super::{Route, Wanted, marked, no_route, words, wrong_method};
+use super::{ModelPath, Operation, marked, no_route, pydantic_messages, wrong_method};
 use crate::blocking;
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
@@ -40,9 +40,9 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
         marked(error::respond(failure, &id, &served, endpoint, arrived), truss)
     };
     let path = head.parts.uri.path();
-    let found = match Route::of(path) {
-        Some(route) if route.wanted == Wanted::Prediction => {
-            route.find(&served, call::presented(head.headers()))
+    let found = match ModelPath::of(path) {
+        Some(model_path) if model_path.operation == Operation::Prediction => {
+            model_path.find(&served, call::credentials(head.headers()))
         }
         Some(_) => {
             let mut response = refuse(wrong_method(path, "POST"), None);
@@ -84,7 +84,7 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
         Ok(response) => call::into_http(response),
         Err(mut failure) => {
             if !failure.faults.is_empty() {
-                failure.message = words::of(&failure.faults);
+                failure.message = pydantic_messages::of(&failure.faults);
             }
             refuse(failure, Some(&entry.endpoint.config.name))
         }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::Asked;
+use super::ModelRequest;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::models::{EXTENSIONS, Entry, Metadata, Statistics, TensorMetadata, Timing};
 use crate::tensor::Datatype;
@@ -19,8 +19,8 @@ pub(super) async fn server() -> Json<Value> {
 }
 
 /// `GET /v2/models/{model}`.
-pub(super) async fn model(asked: Asked) -> Response {
-    asked.answer(metadata(&asked).map(|model| {
+pub(super) async fn model(request: ModelRequest) -> Response {
+    request.answer(metadata(&request).map(|model| {
         let tensors = |tensors: &[TensorMetadata]| -> Vec<Value> {
             let tensor = |tensor: &TensorMetadata| {
                 json!({ "name": tensor.name, "datatype": tensor.datatype.name(), "shape": tensor.shape })
@@ -39,9 +39,9 @@ pub(super) async fn model(asked: Asked) -> Response {
 }
 
 /// `GET /v2/models/{model}/ready`.
-pub(super) async fn ready(asked: Asked) -> Response {
-    let serves = !asked.served.drain.has_begun();
-    asked.answer(asked.entry().map(|entry| {
+pub(super) async fn ready(request: ModelRequest) -> Response {
+    let serves = !request.served.drain.has_begun();
+    request.answer(request.entry().map(|entry| {
         let ready = serves && entry.is_ready();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         (status, Json(json!({ "name": entry.name, "ready": ready }))).into_response()
@@ -49,23 +49,23 @@ pub(super) async fn ready(asked: Asked) -> Response {
 }
 
 /// `GET /v2/models/{model}/config`.
-pub(super) async fn config(asked: Asked) -> Response {
-    asked.answer(metadata(&asked).map(|model| Json(configuration(&model)).into_response()))
+pub(super) async fn config(request: ModelRequest) -> Response {
+    request.answer(metadata(&request).map(|model| Json(configuration(&model)).into_response()))
 }
 
 /// `GET /v2/models/{model}/stats`.
-pub(super) async fn statistics(asked: Asked) -> Response {
-    asked.answer(asked.entry().map(|entry| all([entry])))
+pub(super) async fn statistics(request: ModelRequest) -> Response {
+    request.answer(request.entry().map(|entry| all([entry])))
 }
 
 /// `GET /v2/models/stats`.
-pub(super) async fn all_statistics(asked: Asked) -> Response {
-    asked.answer(Ok(all(asked.served.models(asked.protocol()))))
+pub(super) async fn all_statistics(request: ModelRequest) -> Response {
+    request.answer(Ok(all(request.served.models(request.protocol()))))
 }
 
 /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
-fn metadata(asked: &Asked) -> Result<Metadata, RequestError> {
-    let entry = asked.entry()?;
+fn metadata(request: &ModelRequest) -> Result<Metadata, RequestError> {
+    let entry = request.entry()?;
     if !entry.is_ready() {
         let message = format!("model `{}` is not loaded", entry.name);
         return Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message));

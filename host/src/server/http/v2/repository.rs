@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::super::call::{self, Bounds};
-use super::Asked;
+use super::ModelRequest;
 use crate::arrivals::Pace;
 use crate::error::{RequestError, Stage};
 use crate::server::admin;
@@ -39,11 +39,11 @@ struct Order {
 }
 
 /// `POST /v2/repository/index`.
-pub(super) async fn index(asked: Asked, body: Body) -> Response {
-    let request = read::<IndexRequest>(&asked, body).await;
-    asked.answer(request.map(|request| {
+pub(super) async fn index(request: ModelRequest, body: Body) -> Response {
+    let query = read::<IndexRequest>(&request, body).await;
+    request.answer(query.map(|query| {
         let index =
-            asked.served.index(asked.protocol()).into_iter().filter(|entry| entry.ready || !request.ready);
+            request.served.index(request.protocol()).into_iter().filter(|entry| entry.ready || !query.ready);
         let entries = index.map(|entry| {
             let (state, reason) = if entry.ready { ("READY", "") } else { ("UNAVAILABLE", "unloaded") };
             json!({ "name": entry.name, "version": entry.version, "state": state, "reason": reason })
@@ -53,41 +53,41 @@ pub(super) async fn index(asked: Asked, body: Body) -> Response {
 }
 
 /// `POST /v2/repository/models/{model}/load`.
-pub(super) async fn load(asked: Asked, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn load(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
     if let Err(refusal) = admin::not_from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {
-        let entry = asked.entry()?;
-        let order: Order = read(&asked, body).await?;
+        let entry = request.entry()?;
+        let order: Order = read(&request, body).await?;
         if order.parameters.keys().any(|key| key == "config" || key.starts_with("file:")) {
             let message =
                 "models and their configuration are files of the server; they are not taken from clients";
             return Err(RequestError::invalid(Stage::Admit, message));
         }
-        entry.load(&asked.served).await
+        entry.load(&request.served).await
     };
-    asked.answer(outcome.await.map(done))
+    request.answer(outcome.await.map(done))
 }
 
 /// `POST /v2/repository/models/{model}/unload`.
-pub(super) async fn unload(asked: Asked, headers: HeaderMap, body: Body) -> Response {
+pub(super) async fn unload(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
     if let Err(refusal) = admin::not_from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {
-        let entry = asked.entry()?;
-        read::<Order>(&asked, body).await?;
-        entry.unload(&asked.served).await
+        let entry = request.entry()?;
+        read::<Order>(&request, body).await?;
+        entry.unload(&request.served).await
     };
-    asked.answer(outcome.await.map(done))
+    request.answer(outcome.await.map(done))
 }
 
 /// An order where none are taken.
-pub(super) async fn refused(asked: Asked) -> Response {
+pub(super) async fn refused(request: ModelRequest) -> Response {
     let message = "models are not loaded and unloaded by clients of this address; use the admin address, or start the \
                    server with `--model-control`";
-    asked.answer(Err(RequestError::invalid(Stage::Admit, message)))
+    request.answer(Err(RequestError::invalid(Stage::Admit, message)))
 }
 
 fn done((): ()) -> Response {
@@ -95,8 +95,8 @@ fn done((): ()) -> Response {
 }
 
 /// A body of JSON; without one, as if it said nothing.
-async fn read<T: Default + DeserializeOwned>(asked: &Asked, body: Body) -> Result<T, RequestError> {
-    let arrived = asked.arrived;
+async fn read<T: Default + DeserializeOwned>(request: &ModelRequest, body: Body) -> Result<T, RequestError> {
+    let arrived = request.arrived;
     let bounds = Bounds { longest: LONGEST, pace: PACE, arrived, deadline: arrived + TIMEOUT };
     let body = call::read_body(body, bounds).await?.unwrap_or_default();
     if body.is_empty() {

@@ -33,18 +33,18 @@ pub(super) const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-
 
 /// What the caller wants back.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct RequestedOutputs {
     /// Comes back as it is.
     pub id: Option<String>,
     /// In this order; empty for all, in the model's.
-    pub outputs: Vec<WantedOutput>,
+    pub outputs: Vec<RequestedOutput>,
     /// Whether outputs are binary that nothing else is said of.
     pub binary: bool,
 }
 
 /// One output.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct WantedOutput {
+pub(super) struct RequestedOutput {
     pub name: String,
     pub binary: bool,
 }
@@ -137,12 +137,12 @@ pub(super) fn read(
     headers: &HeaderMap,
     body: &Bytes,
     signature: impl FnOnce() -> Arc<Signature>,
-) -> Result<(TensorInput, Wanted), RequestError> {
+) -> Result<(TensorInput, RequestedOutputs), RequestError> {
     let invalid = |message| RequestError::invalid(Stage::Admit, message);
     let (json, binary) = match header_length(headers, body).map_err(invalid)? {
         Some(0) if !body.is_empty() => {
             let tensor = raw(&signature(), body).map_err(invalid)?;
-            let wanted = Wanted { binary: true, ..Wanted::default() };
+            let wanted = RequestedOutputs { binary: true, ..RequestedOutputs::default() };
             return Ok((TensorInput::new(vec![tensor], None), wanted));
         }
         Some(length) => (body.slice(..length), body.slice(length..)),
@@ -164,7 +164,7 @@ fn header_length(headers: &HeaderMap, body: &Bytes) -> Result<Option<usize>, Str
     }
 }
 
-fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, Wanted), String> {
+fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, RequestedOutputs), String> {
     let Object(request): Object<Request<'_>> =
         serde_json::from_slice(json).map_err(|error| match error.classify() {
             Category::Data => format!("no inference request: {error}"),
@@ -196,7 +196,7 @@ fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, Wanted), String
 
     let outputs = request.outputs.unwrap_or_default().into_iter();
     let outputs = outputs.map(|Object(output)| wanted(output, parameters.binary_data_output));
-    let wanted = Wanted {
+    let wanted = RequestedOutputs {
         id: request.id,
         outputs: outputs.collect::<Result<_, _>>()?,
         binary: parameters.binary_data_output,
@@ -246,7 +246,7 @@ fn from_json(text: &str, name: &Arc<str>, datatype: Datatype, shape: &[u64]) -> 
     Ok(Tensor { shape: shape.to_vec(), ..tensor })
 }
 
-fn wanted(output: Output<'_>, binary: bool) -> Result<WantedOutput, String> {
+fn wanted(output: Output<'_>, binary: bool) -> Result<RequestedOutput, String> {
     let OutputParameters { binary_data, classification, shared_memory_region } = output.parameters.0;
     let refused = [
         (classification, "classification is not served, take the scores"),
@@ -254,7 +254,7 @@ fn wanted(output: Output<'_>, binary: bool) -> Result<WantedOutput, String> {
     ];
     match refused.into_iter().find(|(asked, _)| asked.is_some()) {
         Some((_, why)) => Err(format!("output `{}`: {why}", output.name)),
-        None => Ok(WantedOutput { name: output.name.into_owned(), binary: binary_data.unwrap_or(binary) }),
+        None => Ok(RequestedOutput { name: output.name.into_owned(), binary: binary_data.unwrap_or(binary) }),
     }
 }
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use super::super::call;
 use super::super::compression::Coding;
-use super::request::{HEADER_LENGTH, Wanted};
+use super::request::{HEADER_LENGTH, RequestedOutputs};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
@@ -67,7 +67,7 @@ pub(super) fn of(
     output: Output,
     model: &str,
     version: &str,
-    wanted: &Wanted,
+    wanted: &RequestedOutputs,
     coding: Option<Coding>,
 ) -> Result<Response, RequestError> {
     let (tensors, headers) = match output {
@@ -125,7 +125,7 @@ fn write(
     tensors: &[Tensor],
     model: &str,
     version: &str,
-    wanted: &Wanted,
+    wanted: &RequestedOutputs,
 ) -> Result<(Vec<u8>, Option<Vec<Bytes>>), RequestError> {
     let selected = select(tensors, wanted).map_err(|message| RequestError::invalid(STAGE, message))?;
     let mut binary = None;
@@ -173,7 +173,7 @@ fn is_text(tensor: &Tensor) -> bool {
 }
 
 /// The outputs that are wanted, each with whether it is to be binary.
-fn select<'a>(tensors: &'a [Tensor], wanted: &Wanted) -> Result<Vec<(&'a Tensor, bool)>, String> {
+fn select<'a>(tensors: &'a [Tensor], wanted: &RequestedOutputs) -> Result<Vec<(&'a Tensor, bool)>, String> {
     if wanted.outputs.is_empty() {
         return Ok(tensors.iter().map(|tensor| (tensor, wanted.binary)).collect());
     }

@@ -5,7 +5,7 @@ use crate::json::write;
 use crate::tensor::{Role, TensorSpec};
 
 /// `"name DATATYPE [shape] = [flat data]; …"`, or the error.
-fn shown(headers: &[&str], body: &[u8], inputs: &[TensorSpec]) -> Result<(String, Wanted), String> {
+fn shown(headers: &[&str], body: &[u8], inputs: &[TensorSpec]) -> Result<(String, RequestedOutputs), String> {
     let headers: HeaderMap = headers.iter().map(|value| (HEADER_LENGTH, value.parse().unwrap())).collect();
     let signature = Arc::new(Signature { inputs: inputs.to_vec(), outputs: Vec::new() });
     let read = read(&headers, &Bytes::copy_from_slice(body), || signature);
@@ -208,15 +208,15 @@ fn what_is_wanted_back() {
     let read = |more: &str| {
         shown(&[], format!(r#"{{"inputs":[]{more}}}"#).as_bytes(), &[]).map(|(_, wanted)| wanted)
     };
-    let output = |name: &str, binary| WantedOutput { name: name.to_owned(), binary };
-    assert_eq!(read("").unwrap(), Wanted::default());
+    let output = |name: &str, binary| RequestedOutput { name: name.to_owned(), binary };
+    assert_eq!(read("").unwrap(), RequestedOutputs::default());
     assert_eq!(read(r#","id":"7","outputs":[]"#).unwrap().id.as_deref(), Some("7"));
     let wanted = read(
         r#","outputs":[{"name":"b"},{"name":"a","parameters":{"binary_data":false}}],
            "parameters":{"binary_data_output":true}"#,
     );
     let outputs = vec![output("b", true), output("a", false)];
-    assert_eq!(wanted.unwrap(), Wanted { id: None, outputs, binary: true });
+    assert_eq!(wanted.unwrap(), RequestedOutputs { id: None, outputs, binary: true });
     let wanted = read(r#","outputs":[{"name":"b"},{"name":"a","parameters":{"binary_data":true}}]"#);
     assert_eq!(wanted.unwrap().outputs, [output("b", false), output("a", true)]);
     assert!(read(r#","parameters":{"sequence_id":0,"priority":1,"timeout":5,"own":[1]}"#).is_ok());

@@ -1,9 +1,9 @@
-//! Who answers a listener's requests: a few lines while everything is loading, then the whole site.
+//! Which service answers a listener's requests: a few lines while everything is loading, then the whole one.
 //!
-//! Place in the flow: between a connection and a [`Site`].
-//! Invariants: the site takes over once and for all, by one atomic store; a request sees the one or the other, never both;
+//! Place in the flow: between a connection and a [`HttpService`].
+//! Invariants: the service takes over once and for all, by one atomic store; a request sees the one or the other, never both;
 //! connections made before stay. No head beyond the limits is answered by anything but 431, and none that HTTP forbids
-//! reaches the site.
+//! reaches the service.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -13,25 +13,25 @@ use axum::response::Response;
 
 use super::Served;
 use super::head::Head;
-use super::http::{Site, refuse};
+use super::http::{HttpService, refuse};
 use crate::error::Code;
 
-/// What stands at a listener.
-pub struct Front {
+/// The services behind one listener, of which one answers.
+pub struct ServiceSwitch {
     served: Arc<Served>,
-    loading: Site,
-    loaded: OnceLock<Site>,
+    loading: HttpService,
+    loaded: OnceLock<HttpService>,
 }
 
-impl Front {
-    /// A front behind which everything is still loading. `served` has no endpoints yet.
-    pub fn new(served: Arc<Served>, loading: Site) -> Front {
-        Front { served, loading, loaded: OnceLock::new() }
+impl ServiceSwitch {
+    /// A switch behind which everything is still loading. `served` has no endpoints yet.
+    pub fn new(served: Arc<Served>, loading: HttpService) -> ServiceSwitch {
+        ServiceSwitch { served, loading, loaded: OnceLock::new() }
     }
 
-    /// Lets the site answer from now on. The first one stays.
-    pub fn open(&self, site: Site) {
-        let _ = self.loaded.set(site);
+    /// Lets the service answer from now on. The first one stays.
+    pub fn switch_to(&self, service: HttpService) {
+        let _ = self.loaded.set(service);
     }
 
     /// Answers one request, which came at `arrived`.
@@ -46,7 +46,7 @@ impl Front {
             let message = format!("the head is longer than {} bytes", limits.header_size);
             return refuse(Code::HeadTooLarge, message, &self.served, headers);
         }
-        if let Some((code, message)) = head.flaw {
+        if let Some((code, message)) = head.protocol_violation {
             return refuse(code, message.to_owned(), &self.served, headers);
         }
         self.loaded.get().unwrap_or(&self.loading).answer(head, body, arrived).await
