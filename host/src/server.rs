@@ -4,7 +4,7 @@
 //! body; [`switch`] says who answers:
 //! until everything is loaded a few lines, then [`http`], the table of contents of what is answered, and [`grpc`], the same
 //! for the listener of that name; [`admin`] is the operator's own listener, on its own thread; [`models`] is what protocols that
-//! know models share; [`split`] is a path of several endpoints.
+//! know models share; [`split`] is a path of several endpoints; [`compat`] is what single vendors' clients expect besides.
 //! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
@@ -16,7 +16,7 @@ pub mod grpc;
 pub mod admin;
 pub mod models;
 pub mod split;
-mod activity;
+pub mod compat;
 mod endpoints;
 mod head;
 mod status;
@@ -25,7 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::activity::Activity;
+pub use self::compat::activity::Activity;
 pub use self::endpoints::Endpoints;
 use crate::keys::Keys;
 use crate::telemetry::metrics::Metrics;

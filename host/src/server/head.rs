@@ -11,11 +11,10 @@ use axum::http::{HeaderMap, HeaderName, Request, Version};
 use crate::arrivals::Origin;
 use crate::error::Code;
 use crate::request;
+use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
 
 /// Names the request, in both directions.
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// The same, as the clients of one of the systems this host follows send it.
-pub(super) const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
 
 /// A request without its body.
 pub(super) struct Head {

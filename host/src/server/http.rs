@@ -23,7 +23,6 @@ mod error;
 pub(super) mod health;
 pub(super) mod loading;
 mod openapi;
-mod potassium;
 mod split;
 mod v1;
 pub(super) mod v2;
@@ -44,7 +43,8 @@ pub(super) use self::call::{Bounds, Operator, credentials, read_body};
 pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
-use super::head::{Head, X_BANANA_REQUEST_ID, X_REQUEST_ID};
+use super::compat::potassium;
+use super::head::{Head, X_REQUEST_ID};
 use super::{Activity, Served};
 use crate::deploy::Endpoint;
 use crate::request::Protocol;
@@ -129,7 +129,7 @@ impl HttpService {
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let path = head.parts.uri.path();
         let is_post = head.parts.method == Method::POST;
-        let _busy = is_post.then(|| self.activity.begin(arrived));
+        let _guard = is_post.then(|| self.activity.begin(arrived));
         let is_banana = head.is_banana;
         let call = is_post.then(|| self.calls.get(path)).flatten();
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
@@ -148,8 +148,8 @@ impl HttpService {
                 response
             }
         };
-        if is_banana && let Some(id) = response.headers().get(X_REQUEST_ID).cloned() {
-            response.headers_mut().insert(X_BANANA_REQUEST_ID, id);
+        if is_banana {
+            potassium::name(&mut response, &X_REQUEST_ID);
         }
         for (name, value) in &self.headers {
             response.headers_mut().insert(name, value.clone());

@@ -4,7 +4,7 @@
 
 use axum::http::StatusCode;
 
-use crate::error::{Code, Side};
+use crate::error::Code;
 
 /// HTTP's status and gRPC's for a failure.
 pub(super) fn of(code: Code) -> (StatusCode, tonic::Code) {
@@ -28,15 +28,6 @@ pub(super) fn of_http(status: u16) -> tonic::Code {
         400..500 => tonic::Code::InvalidArgument,
         500.. => tonic::Code::Internal,
         ..400 => tonic::Code::Unknown,
-    }
-}
-
-/// Truss's code for a failure: 700 for the caller's, 600 for the model's or its handler's, 500 for the server's.
-pub(super) fn truss(code: Code) -> &'static str {
-    match code.side() {
-        Side::Caller => "700",
-        Side::Model => "600",
-        Side::Server => "500",
     }
 }
 

@@ -30,7 +30,8 @@ use crate::json::write;
 use crate::keys::Credentials;
 use crate::pipeline::respond;
 use crate::request::{Form, Input, Output, Request, Response, until};
-use crate::server::head::{Head, X_BANANA_REQUEST_ID, X_REQUEST_ID};
+use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
+use crate::server::head::{Head, X_REQUEST_ID};
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;

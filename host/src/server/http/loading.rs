@@ -21,6 +21,7 @@ use serde_json::json;
 use super::{HttpService, cors, health, refuse};
 use crate::error::Code;
 use crate::server::Served;
+use crate::server::compat::truss;
 
 impl HttpService {
     /// The main listener's, until everything is loaded.
@@ -51,13 +52,7 @@ async fn unready() -> Response {
 }
 
 async fn not_ready(State(served): State<Arc<Served>>, request: Request) -> Response {
-    let message = match request.uri().path().strip_prefix("/v1/models/") {
-        Some(rest) if rest.ends_with("/schema") => "Schema not available, please try again later.".to_owned(),
-        Some(rest) => {
-            let name = rest.split(['/', ':']).next().unwrap_or_default();
-            format!("Model with name {name} is not ready.")
-        }
-        None => "the server is still loading models and handlers".to_owned(),
-    };
+    let message = truss::not_ready(request.uri().path());
+    let message = message.unwrap_or_else(|| "the server is still loading models and handlers".to_owned());
     refuse(Code::NotReady, message, &served, request.headers())
 }

@@ -11,32 +11,24 @@
 //! Every error leaves through [`refuse`], with the headers that Truss's clients read.
 
 mod predict;
-mod pydantic_messages;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, HeaderName, HeaderValue};
+use axum::http::header::{ALLOW, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, options};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{call, cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::request::Protocol;
-use crate::server::models::{Entry, TensorMetadata};
-use crate::server::{Served, status};
-use crate::tensor::Datatype;
-
-/// The name by which Truss's clients call every model.
-const ANY: &str = "model";
-/// Which part of a system an error comes from, in Truss's numbering: the model's own server.
-const X_BASETEN_ERROR_SOURCE: HeaderName = HeaderName::from_static("x-baseten-error-source");
-const SOURCE: HeaderValue = HeaderValue::from_static("04");
-const X_BASETEN_ERROR_CODE: HeaderName = HeaderName::from_static("x-baseten-error-code");
+use crate::server::Served;
+use crate::server::compat::{tf_serving, truss};
+use crate::server::models::Entry;
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2] {
@@ -100,7 +92,9 @@ impl ModelPath<'_> {
     fn find<'s>(&self, served: &'s Served, credentials: Credentials<'_>) -> Result<Entry<'s>, RequestError> {
         let found = served.model(self.model, self.version, credentials, V1);
         found.or_else(|unknown| match &*served.endpoints {
-            [only] if self.model == ANY => served.model(&only.config.name, self.version, credentials, V1),
+            [only] if self.model == truss::ANY_MODEL => {
+                served.model(&only.config.name, self.version, credentials, V1)
+            }
             _ => Err(unknown),
         })
     }
@@ -137,68 +131,15 @@ fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<V
         Operation::Status if served.drain.has_begun() => {
             Err(RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down"))
         }
-        Operation::Status | Operation::Prediction => Ok(ready(&entry)),
+        Operation::Status | Operation::Prediction => Ok(tf_serving::ready(&entry)),
         Operation::Loaded => Ok(json!({})),
-        Operation::Metadata => Ok(metadata(&entry)),
+        Operation::Metadata => Ok(tf_serving::metadata(&entry)),
         Operation::Schema => match entry.endpoint.current().schema() {
             Some(schema) => Ok(json!({
                 "input_schema": schema.json_schema(), "output_schema": null, "supports_streaming": false,
             })),
             None => Err(RequestError::new(Code::NotFound, Stage::Admit, "No schema found")),
         },
-    }
-}
-
-/// One object for all three: KServe reads `name` and `ready`, TensorFlow Serving's clients the rest, Truss's the status code.
-fn ready(entry: &Entry<'_>) -> Value {
-    let version = json!({
-        "version": entry.version(), "state": "AVAILABLE", "status": { "error_code": "OK", "error_message": "" },
-    });
-    json!({ "name": entry.name, "ready": true, "model_version_status": [version] })
-}
-
-/// As TensorFlow Serving tells it.
-fn metadata(entry: &Entry<'_>) -> Value {
-    let metadata = entry.metadata();
-    let key = entry.signature_key();
-    let tensors =
-        |tensors: &[TensorMetadata]| Value::Object(tensors.iter().map(tensor).collect::<Map<_, _>>());
-    let signature = json!({
-        "inputs": tensors(&metadata.inputs), "outputs": tensors(&metadata.outputs),
-        "method_name": "tensorflow/serving/predict",
-    });
-    json!({
-        "model_spec": { "name": metadata.name, "signature_name": "", "version": entry.version() },
-        "metadata": { "signature_def": { "signature_def": { key: signature } } },
-    })
-}
-
-fn tensor(tensor: &TensorMetadata) -> (String, Value) {
-    let extent = |extent: &i64| json!({ "size": extent.to_string(), "name": "" });
-    let extents: Vec<Value> = tensor.shape.iter().map(extent).collect();
-    let told = json!({
-        "name": tensor.name, "dtype": dtype(tensor.datatype),
-        "tensor_shape": { "dim": extents, "unknown_rank": false },
-    });
-    (tensor.name.clone(), told)
-}
-
-fn dtype(datatype: Datatype) -> &'static str {
-    match datatype {
-        Datatype::Bool => "DT_BOOL",
-        Datatype::Uint8 => "DT_UINT8",
-        Datatype::Uint16 => "DT_UINT16",
-        Datatype::Uint32 => "DT_UINT32",
-        Datatype::Uint64 => "DT_UINT64",
-        Datatype::Int8 => "DT_INT8",
-        Datatype::Int16 => "DT_INT16",
-        Datatype::Int32 => "DT_INT32",
-        Datatype::Int64 => "DT_INT64",
-        Datatype::Fp16 => "DT_HALF",
-        Datatype::Bf16 => "DT_BFLOAT16",
-        Datatype::Fp32 => "DT_FLOAT",
-        Datatype::Fp64 => "DT_DOUBLE",
-        Datatype::Bytes => "DT_STRING",
     }
 }
 
@@ -215,19 +156,11 @@ fn wrong_method(path: &str, method: &str) -> RequestError {
 fn refuse(error: RequestError, served: &Served, request: &Request) -> Response {
     let is_method = error.code == Code::MethodNotAllowed;
     let id = call::request_id(request.headers());
-    let truss = status::truss(error.code);
-    let mut response = marked(error::respond(error, &id, served, None, Instant::now()), truss);
+    let code = truss::code(error.code);
+    let mut response = truss::marked(error::respond(error, &id, served, None, Instant::now()), code);
     if is_method {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, POST"));
     }
-    response
-}
-
-/// `response` with Truss's headers of an error.
-fn marked(mut response: Response, code: &'static str) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(X_BASETEN_ERROR_SOURCE, SOURCE);
-    headers.insert(X_BASETEN_ERROR_CODE, HeaderValue::from_static(code));
     response
 }
 

@@ -1,6 +1,6 @@
 //! What belongs to no endpoint: health, metrics, and what Potassium's clients ask.
 //!
-//! Place in the flow: beside it; documents `http/health.rs` and `http/potassium.rs`.
+//! Place in the flow: beside it; documents `http/health.rs` and `compat/potassium.rs`.
 
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use axum::response::Response;
 use bytes::Bytes;
 
 use super::super::{call, error};
-use super::{ModelPath, Operation, marked, no_route, pydantic_messages, wrong_method};
+use super::{ModelPath, Operation, no_route, wrong_method};
 use crate::blocking;
 use crate::deploy::Answer;
 use crate::error::{Code, RequestError, Stage};
@@ -23,8 +23,9 @@ use crate::json::serving::Serving;
 use crate::json::{msgpack, write};
 use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output, is_json_type};
+use crate::server::Served;
+use crate::server::compat::{pydantic_messages, truss};
 use crate::server::head::Head;
-use crate::server::{Served, status};
 
 const BINARY: &str = "application/octet-stream";
 const JSON: &str = "application/json";
@@ -36,8 +37,8 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
     let (mut head, body) = Head::split(request);
     let id = call::id_of(&head);
     let refuse = |failure: RequestError, endpoint: Option<&str>| {
-        let truss = status::truss(failure.code);
-        marked(error::respond(failure, &id, &served, endpoint, arrived), truss)
+        let code = truss::code(failure.code);
+        truss::marked(error::respond(failure, &id, &served, endpoint, arrived), code)
     };
     let path = head.parts.uri.path();
     let found = match ModelPath::of(path) {
@@ -79,8 +80,7 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
         if is_binary { to_msgpack(response) } else { Ok(response) }
     });
     let mut response = match response {
-        // A handler's own answer: to Truss's clients anything but a success is the caller's to look into.
-        Ok(response) if response.status >= 300 => marked(call::into_http(response), "700"),
+        Ok(response) if response.status >= 300 => truss::marked(call::into_http(response), truss::CALLER),
         Ok(response) => call::into_http(response),
         Err(mut failure) => {
             if !failure.faults.is_empty() {

@@ -1,4 +1,4 @@
-//! What Potassium's clients and its platform ask a server: is it warm, what is it doing.
+//! What Potassium's clients and its platform ask a server: is it warm, what is it doing; and their name of a request's id.
 //!
 //! Place in the flow: beside it. Handlers are called by their endpoints' own paths, as everywhere.
 
@@ -6,14 +6,26 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderName;
+use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::server::Served;
 
+/// Names a request and its answer, in place of `x-request-id`.
+pub(in crate::server) const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
+
+/// `response` to a request that had an id of banana's, with the id by that name as well.
+pub(in crate::server) fn name(response: &mut Response, id: &HeaderName) {
+    if let Some(id) = response.headers().get(id).cloned() {
+        response.headers_mut().insert(X_BANANA_REQUEST_ID, id);
+    }
+}
+
 /// Paths and their methods.
-pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 3] {
+pub(in crate::server) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 3] {
     let status = || get(status).with_state(served.clone());
     [("/_k/warmup", get(warmup).post(warmup)), ("/_k/status", status()), ("/__status__", status())]
 }

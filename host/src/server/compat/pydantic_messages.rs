@@ -9,7 +9,7 @@ use crate::error::{Fault, FaultKind, Mistake, MistakeKind};
 use crate::tensor::Datatype;
 
 /// ``Input Parsing Error:\n  `prompt`: Field required.``
-pub(super) fn of(faults: &[Fault]) -> String {
+pub(in crate::server) fn of(faults: &[Fault]) -> String {
     let mut text = format!("Input Parsing Error{}:", if faults.len() == 1 { "" } else { "s" });
     for fault in faults {
         // Writing to a string cannot fail.
