@@ -7,10 +7,11 @@
 //! variable counts as unset. Relative paths of the file start from its folder, all others from the current
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
-//! [`settings`] lists what can be set; `file` reads TOML; `read` turns one value into what it means; `endpoint`, `inputs`,
-//! `gate`, `split`, `edge` and [`serve`] put the values together; `problem` is the report.
+//! [`settings`] lists what can be set, with the reader of each; `file` reads TOML; `endpoint`, `inputs`, `gate`, `split`,
+//! `connection` and [`serve`] put the values together; `defaults` is what comes out of nothing; `problem` is the report.
 
-mod edge;
+mod connection;
+mod defaults;
 mod endpoint;
 mod file;
 mod gate;
@@ -23,22 +24,19 @@ mod split;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 pub use self::problem::Problems;
 
 use self::file::{File, Table};
-use self::problem::{Complaint, Place, Problem};
-use self::read::{Given, Origin, Reading};
-use self::settings::{self as set, Kind, Scope, Setting};
+use self::problem::{Place, Problem};
+use self::settings::{self as set, Kind, Row, Scope, Setting};
 use crate::telemetry::logs;
+use crate::values::{Diagnostic, Env, Origin, RawValue};
 use crate::{app, deploy, model, plugin, server};
-
-/// Reads one variable of the environment; `None` if it is unset.
-pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// What the command line says: texts as typed, not judged yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -74,7 +72,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         None => (File { complete: true, ..File::default() }, Vec::new()),
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut sources = Sources { typed, env, base, problems, secret: Vec::new() };
+    let mut sources = Sources { base, problems, ..Sources::new(typed, env) };
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
@@ -94,17 +92,17 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
 
 /// The config file at `path`, which `place` asks for.
 fn open(place: &Place, path: &Path) -> (File, Vec<Problem>) {
-    let complaint = match crate::file::text(path) {
+    let diagnostic = match crate::file::text(path) {
         Ok(text) => return file::parse(path, &text),
         Err(_) if !path.exists() => endpoint::missing(path, false),
         Err(error) => unreadable(path, &error),
     };
-    (File::default(), vec![complaint.at(place.clone())])
+    (File::default(), vec![diagnostic.at(place.clone())])
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Complaint {
+fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
     let message = format!("cannot read `{}`: {error}", path.display());
-    Complaint::new(message, "give a text file that the host may read")
+    Diagnostic::new(message, "give a text file that the host may read")
 }
 
 fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConfig> {
@@ -120,7 +118,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
                 let message =
                     format!("describes one endpoint, and `{}` has {}", file.path.display(), tables.len());
                 let hint = format!("set `{}` in the file", setting.key);
-                sources.complain(Some(place), Complaint::new(message, hint));
+                sources.complain(Some(place), Diagnostic::new(message, hint));
             }
         }
     }
@@ -130,7 +128,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         let taken = |setting, what: &str| {
             let place = sources.place(setting, table).or_else(|| table.place.clone());
             let message = format!("another endpoint has the {what} too");
-            (place, Complaint::new(message, format!("give each endpoint a `{}` of its own", setting.flag)))
+            (place, Diagnostic::new(message, format!("give each endpoint a `{}` of its own", setting.flag)))
         };
         let same_name = endpoints.iter().any(|other| other.name == endpoint.name);
         let same_path = endpoints.iter().any(|other| other.path == endpoint.path);
@@ -140,8 +138,8 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
             (false, true) => Some(taken(&set::PATH, &format!("path `{}`", endpoint.path))),
             (false, false) => None,
         };
-        if let Some((place, complaint)) = clash {
-            sources.complain(place, complaint);
+        if let Some((place, diagnostic)) = clash {
+            sources.complain(place, diagnostic);
         }
         endpoints.push(endpoint);
     }
@@ -151,7 +149,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         for name in models.iter().map(|(model, _)| format!("{}.{model}", endpoint.name)) {
             if endpoints.iter().any(|other| other.name == name) {
                 let message = format!("endpoint `{name}` and model `{name}` could not be told apart");
-                sources.complain(file.place(), Complaint::new(message, "give one of them another name"));
+                sources.complain(file.place(), Diagnostic::new(message, "give one of them another name"));
             }
         }
     }
@@ -170,46 +168,37 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
 }
 
 fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
-    let defaults = server::Config::default();
     let config = server::Config {
-        listen: sources.read(&set::LISTEN, table, read::address).unwrap_or(defaults.listen),
-        admin_listen: sources.read(&set::ADMIN_LISTEN, table, read::address).unwrap_or(defaults.admin_listen),
-        grpc_listen: sources
-            .read(&set::GRPC_LISTEN, table, read::address_or_none)
-            .unwrap_or(defaults.grpc_listen),
-        model_control: sources
-            .read(&set::MODEL_CONTROL, table, read::switch)
-            .unwrap_or(defaults.model_control),
-        metrics_on_main: sources
-            .read(&set::METRICS_ON_MAIN, table, read::switch)
-            .unwrap_or(defaults.metrics_on_main),
-        docs: sources.read(&set::DOCS, table, read::switch).unwrap_or(defaults.docs),
-        cors_allow_origin: sources
-            .read(&set::CORS_ALLOW_ORIGIN, table, read::origin)
-            .unwrap_or(defaults.cors_allow_origin),
-        debug: sources.read(&set::DEBUG, table, read::switch).unwrap_or(defaults.debug),
-        drain_timeout: sources
-            .read(&set::DRAIN_TIMEOUT, table, read::duration(Duration::ZERO..=endpoint::DAY))
-            .unwrap_or(defaults.drain_timeout),
-        tls: edge::tls(sources, table),
-        tls_admin: edge::tls_admin(sources, table),
-        admin_keys: edge::keys(sources, &set::ADMIN_KEY, table),
-        admin_hosts: sources.read(&set::ADMIN_HOST, table, read::host_names).unwrap_or_default(),
-        connections: edge::connections(sources, table),
+        listen: sources.get(&set::LISTEN, table),
+        admin_listen: sources.get(&set::ADMIN_LISTEN, table),
+        grpc_listen: sources.get(&set::GRPC_LISTEN, table),
+        model_control: sources.get(&set::MODEL_CONTROL, table),
+        metrics_on_main: sources.get(&set::METRICS_ON_MAIN, table),
+        docs: sources.get(&set::DOCS, table),
+        cors_allow_origin: sources.get(&set::CORS_ALLOW_ORIGIN, table),
+        debug: sources.get(&set::DEBUG, table),
+        drain_timeout: sources.get(&set::DRAIN_TIMEOUT, table),
+        tls: connection::tls(sources, table),
+        tls_admin: connection::tls_admin(sources, table),
+        admin_keys: connection::keys(sources, &set::ADMIN_KEY, table),
+        admin_hosts: sources.get(&set::ADMIN_HOST, table),
+        connections: connection::limits(sources, table),
         splits: Vec::new(),
     };
-    let main = (config.listen, &set::LISTEN, "endpoints");
-    let admin = (config.admin_listen, &set::ADMIN_LISTEN, "administration");
+    let main: (_, &Setting, _) = (config.listen, &set::LISTEN, "endpoints");
+    let admin: (_, &Setting, _) = (config.admin_listen, &set::ADMIN_LISTEN, "administration");
     let mut listeners = vec![main, admin];
-    listeners.extend(config.grpc_listen.map(|grpc| (grpc, &set::GRPC_LISTEN, "gRPC")));
+    if let Some(grpc) = config.grpc_listen {
+        listeners.push((grpc, &set::GRPC_LISTEN, "gRPC"));
+    }
     for (index, later) in listeners.iter().enumerate() {
         for earlier in listeners.iter().take(index).filter(|earlier| same_address(earlier.0, later.0)) {
             let given = [later.1, earlier.1].map(|setting| sources.place(setting, table));
-            let complaint = Complaint::new(
+            let diagnostic = Diagnostic::new(
                 format!("{} and {} would both listen on port {}", earlier.2, later.2, later.0.port()),
                 format!("choose different ports with `--{}` and `--{}`", earlier.1.flag, later.1.flag),
             );
-            sources.complain(given.into_iter().flatten().next(), complaint);
+            sources.complain(given.into_iter().flatten().next(), diagnostic);
         }
     }
     config
@@ -222,16 +211,15 @@ fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
 }
 
 fn plugin_config(sources: &mut Sources<'_>, table: &Table) -> plugin::Config {
-    let size = sources.read(&set::CACHE_SIZE, table, read::size(1 << 20..=1 << 40));
     plugin::Config {
-        instances: sources.read(&set::PLUGIN_INSTANCES, table, read::count_or_auto(1..=16_384)).flatten(),
+        instances: sources.get(&set::PLUGIN_INSTANCES, table),
         cache_dir: cache_dir(sources, table),
-        cache_size: size.unwrap_or(plugin::Config::default().cache_size),
+        cache_size: sources.get(&set::CACHE_SIZE, table),
     }
 }
 
 fn cache_dir(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
-    let chosen = sources.read(&set::CACHE_DIR, table, read::path_or_none);
+    let chosen = sources.get(&set::CACHE_DIR, table);
     let dir = chosen.unwrap_or_else(|| {
         let folder = |name| (sources.env)(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
@@ -242,38 +230,22 @@ fn cache_dir(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
 }
 
 fn onnxruntime(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
-    let library = sources.read(&set::ONNXRUNTIME_LIB, table, read::path);
+    let library = sources.get(&set::ONNXRUNTIME_LIB, table);
     endpoint::existing_file(sources, &set::ONNXRUNTIME_LIB, table, library.as_deref());
     library
 }
 
 fn tensorflow(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
-    let folder = sources.read(&set::TENSORFLOW_LIB, table, read::path)?;
+    let folder = sources.get(&set::TENSORFLOW_LIB, table)?;
     if !folder.is_dir() {
-        let complaint = endpoint::missing(&folder, sources.is_in_file(&set::TENSORFLOW_LIB, table));
-        sources.complain(sources.place(&set::TENSORFLOW_LIB, table), complaint);
+        let diagnostic = endpoint::missing(&folder, sources.is_in_file(&set::TENSORFLOW_LIB, table));
+        sources.complain(sources.place(&set::TENSORFLOW_LIB, table), diagnostic);
     }
     Some(folder)
 }
 
 fn logs_config(sources: &mut Sources<'_>, table: &Table) -> logs::Config {
-    let format = read::choice(&[("text", logs::Format::Text), ("json", logs::Format::Json)]);
-    let filter = |given: &Given<'_>| -> Reading<String> {
-        let filter = read::text(given)?;
-        match logs::check(&filter) {
-            Ok(()) => Ok(filter),
-            Err(error) => Err(Complaint::new(
-                error.to_string(),
-                "write `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module, as in \
-                 `info,host::deploy=debug`",
-            )),
-        }
-    };
-    let defaults = logs::Config::default();
-    logs::Config {
-        format: sources.read(&set::LOG_FORMAT, table, format).unwrap_or(defaults.format),
-        filter: sources.read(&set::LOG_LEVEL, table, filter).unwrap_or(defaults.filter),
-    }
+    logs::Config { format: sources.get(&set::LOG_FORMAT, table), filter: sources.get(&set::LOG_LEVEL, table) }
 }
 
 /// What flags and variables say, by the flag's name, each with its place.
@@ -313,31 +285,31 @@ struct Sources<'a> {
     secret: Vec<PathBuf>,
 }
 
-impl Sources<'_> {
-    /// Reads `setting` from where it is set; `None` if it is nowhere, or wrong, which is then recorded.
-    fn read<T>(
-        &mut self,
-        setting: &Setting,
-        table: &Table,
-        reader: impl Fn(&Given<'_>) -> Reading<T>,
-    ) -> Option<T> {
-        let (place, given) = match (self.typed.get(setting.flag), table.get(setting.key)) {
+impl<'a> Sources<'a> {
+    fn new(typed: Typed, env: Env<'a>) -> Sources<'a> {
+        Sources { typed, env, base: PathBuf::new(), problems: Vec::new(), secret: Vec::new() }
+    }
+    /// What `row` is set to. Where it is set wrongly, that is recorded, and the default stands in.
+    fn get<T: Clone>(&mut self, row: &'static Row<T>, table: &Table) -> T {
+        let (place, raw) = match (self.typed.get(row.flag), table.get(row.key)) {
             (Some((place, value)), _) => {
-                let origin = if place.text == setting.variable() { Origin::Variable } else { Origin::Flag };
-                (place, Given { value, base: Path::new(""), origin })
+                let origin = if place.text == row.variable() { Origin::Variable } else { Origin::Flag };
+                let value = Cow::Borrowed(value);
+                (place, RawValue { value, base: Path::new(""), origin, env: self.env })
             }
-            (None, Some(entry)) => {
-                (&entry.place, Given { value: &entry.value, base: &self.base, origin: Origin::File })
-            }
-            (None, None) => return None,
+            (None, Some(entry)) => (&entry.place, self.raw(&entry.value)),
+            (None, None) => return row.default(),
         };
-        match reader(&given) {
-            Ok(meaning) => Some(meaning),
-            Err(complaint) => {
-                self.problems.push(complaint.at(place.clone()));
-                None
-            }
-        }
+        (row.read)(&raw).unwrap_or_else(|diagnostic| {
+            let problem = diagnostic.at(place.clone());
+            self.problems.push(problem);
+            row.default()
+        })
+    }
+
+    /// A value of the file.
+    fn raw<'b>(&'b self, value: &'b toml::Value) -> RawValue<'b> {
+        RawValue { value: Cow::Borrowed(value), base: &self.base, origin: Origin::File, env: self.env }
     }
 
     /// Whether `setting` is set at all, rightly or not.
@@ -362,8 +334,8 @@ impl Sources<'_> {
     }
 
     /// Records a problem; without a place it concerns the command line as a whole.
-    fn complain(&mut self, place: Option<Place>, complaint: Complaint) {
+    fn complain(&mut self, place: Option<Place>, diagnostic: Diagnostic) {
         let place = place.unwrap_or_else(|| Place { line: 0, text: "command line".to_owned() });
-        self.problems.push(complaint.at(place));
+        self.problems.push(diagnostic.at(place));
     }
 }

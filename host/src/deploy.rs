@@ -47,6 +47,7 @@ use crate::plugin::{self, Sandbox, Stages};
 use crate::request::{Output, Protocol, Request};
 use crate::schema::Schema;
 use crate::telemetry::metrics::EndpointMetrics;
+use crate::values::Ratio;
 
 /// One endpoint, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,7 +84,7 @@ pub struct EndpointConfig {
     /// Who may call it; without keys, everybody.
     pub keys: Keys,
     /// Which part of its requests is recorded, if any are.
-    pub record_share: record::Share,
+    pub record_share: Ratio,
     /// What it takes, if that was configured; it wins over what the handler says.
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
@@ -115,7 +116,7 @@ pub enum OnFault {
 impl EndpointConfig {
     /// Whether there is anything of it to record, if there is a folder for it.
     pub fn is_recorded(&self) -> bool {
-        self.plugin.is_some() && self.record_share != record::Share::NONE
+        self.plugin.is_some() && self.record_share != Ratio::ZERO
     }
 }
 

@@ -22,6 +22,7 @@ pub mod request;
 pub mod schema;
 pub mod keys;
 pub mod json;
+pub mod values;
 pub mod file;
 pub mod arrivals;
 pub mod blocking;

@@ -54,19 +54,6 @@ pub struct Limits {
     pub plugin: plugin::Limits,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            body: 32 << 20,
-            pace: Pace { timeout: Duration::from_secs(5), rate: 1 << 10 },
-            concurrency: 64,
-            queue: 256,
-            request_timeout: Duration::from_secs(30),
-            plugin: plugin::Limits::default(),
-        }
-    }
-}
-
 /// Handler and model of one generation of an endpoint, behind the endpoint's door.
 #[derive(Clone)]
 pub struct Pipeline {

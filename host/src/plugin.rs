@@ -140,20 +140,6 @@ pub struct Limits {
     pub project: u64,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            memory: 64 << 20,
-            output: 64 << 20,
-            pre_timeout: Duration::from_secs(1),
-            post_timeout: Duration::from_secs(1),
-            init_timeout: Duration::from_secs(10),
-            wall_timeout: None,
-            project: 256 << 20,
-        }
-    }
-}
-
 impl Limits {
     /// How long a call may take that may use so much CPU time. On a busy machine the two are far apart.
     pub fn wall(&self, cpu: Duration) -> Duration {
@@ -170,12 +156,6 @@ pub struct Config {
     pub cache_size: u64,
     /// Most instances of all handlers together; `None`: as many as the endpoints may need at once, up to a bound.
     pub instances: Option<usize>,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config { cache_dir: None, cache_size: 1 << 30, instances: None }
-    }
 }
 
 /// What a handler may know of its endpoint, and what it may use.

@@ -65,28 +65,6 @@ pub struct Config {
     pub splits: Vec<split::Split>,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            listen: SocketAddr::from(([127, 0, 0, 1], 8000)),
-            admin_listen: SocketAddr::from(([127, 0, 0, 1], 8001)),
-            grpc_listen: None,
-            model_control: false,
-            metrics_on_main: true,
-            docs: true,
-            cors_allow_origin: Some("*".to_owned()),
-            debug: false,
-            drain_timeout: Duration::from_secs(30),
-            tls: None,
-            tls_admin: false,
-            admin_keys: Keys::default(),
-            admin_hosts: Vec::new(),
-            connections: listen::Limits::default(),
-            splits: Vec::new(),
-        }
-    }
-}
-
 /// What both listeners serve.
 pub struct Served {
     /// What requests there are and have been.

@@ -35,7 +35,7 @@ const QUARANTINES: [(&str, &[&str]); 29] = [
     ("rayon", &["plugin/compiler"]),
     ("wasmparser", &["plugin/compiler", "plugin/exports"]),
     ("wasmtime_wizer", &["plugin/snapshot"]),
-    ("toml", &["config"]),
+    ("toml", &["config", "values"]),
     ("rmp", &["json/msgpack"]),
     ("prometheus", &["telemetry/metrics"]),
     ("tracing_subscriber", &["telemetry/logs"]),

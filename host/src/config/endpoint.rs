@@ -7,115 +7,80 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::file::Table;
-use super::problem::Complaint;
-use super::read::{self, Given, Metadata, Reading};
+use super::read::{self, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::Pace;
-use crate::deploy::OnFault;
 use crate::deploy::breaker::Policy;
-use crate::model::{Batching, Device, ModelConfig, Wait};
-use crate::plugin::{Isolation, Network};
-use crate::request::Protocol;
+use crate::model::{Batching, ModelConfig};
+use crate::values::Diagnostic;
 use crate::{deploy, pipeline, plugin};
 
 /// What the model of an endpoint with one model is called where a name is needed.
 const ONLY_MODEL: &str = "default";
-const NAME_HINT: &str =
-    "write at most 64 letters, digits, `-`, `_` and `.`, and begin with a letter or a digit";
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const MILLISECOND: Duration = Duration::from_millis(1);
-/// Far longer than any request, far shorter than what the clock's arithmetic could overflow on.
-pub(super) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::EndpointConfig {
-    let plugin = sources.read(&set::PLUGIN, table, read::path);
+    let plugin = sources.get(&set::PLUGIN, table);
     let models = models(sources, table);
     let has_model = sources.has(&set::MODEL, table) || !table.models.is_empty();
     if !sources.has(&set::PLUGIN, table) && !has_model && !table.faulty {
-        let complaint = match &table.place {
-            None => Complaint::new("nothing to serve", "give `--model`, `--plugin`, both, or `--config`"),
+        let diagnostic = match &table.place {
+            None => Diagnostic::new("nothing to serve", "give `--model`, `--plugin`, both, or `--config`"),
             Some(file) if file.line == 0 => {
-                Complaint::new("no endpoint", "add `[[endpoint]]` with `model`, `plugin` or both")
+                Diagnostic::new("no endpoint", "add `[[endpoint]]` with `model`, `plugin` or both")
             }
-            Some(_) => Complaint::new("has neither model nor handler", "set `model`, `plugin` or both"),
+            Some(_) => Diagnostic::new("has neither model nor handler", "set `model`, `plugin` or both"),
         };
-        sources.complain(table.place.clone(), complaint);
+        sources.complain(table.place.clone(), diagnostic);
     }
     existing_file(sources, &set::PLUGIN, table, plugin.as_deref());
     if plugin
         .as_deref()
         .is_some_and(|path| path.extension().is_some_and(|kind| kind == "onnx" || kind == "pb"))
     {
-        let complaint =
-            Complaint::new("is a model", "give it with `--model`, and the handler, a `.wasm` file, here");
-        sources.complain(sources.place(&set::PLUGIN, table), complaint);
+        let diagnostic =
+            Diagnostic::new("is a model", "give it with `--model`, and the handler, a `.wasm` file, here");
+        sources.complain(sources.place(&set::PLUGIN, table), diagnostic);
     }
 
     let first_model = models.first().map(|(_, model)| model.path.as_path());
     let stem = [plugin.as_deref(), first_model].into_iter().flatten().find_map(Path::file_stem);
     let name = sources
-        .read(&set::NAME, table, name)
+        .get(&set::NAME, table)
         .unwrap_or_else(|| stem.map_or_else(|| "endpoint".to_owned(), |stem| tame(&stem.to_string_lossy())));
-    let path = sources.read(&set::PATH, table, path).unwrap_or_else(|| format!("/{name}"));
+    let path = sources.get(&set::PATH, table).unwrap_or_else(|| format!("/{name}"));
     if !sources.has(&set::PATH, table)
-        && let Some(complaint) = reserved(&path)
+        && let Some(diagnostic) = reserved(&path)
     {
         let place = sources.place(&set::NAME, table).or_else(|| table.place.clone());
-        sources.complain(place, complaint);
+        sources.complain(place, diagnostic);
     }
 
-    let project = sources.read(&set::PROJECT, table, read::path);
+    let project = sources.get(&set::PROJECT, table);
     if let Some(folder) = project.as_deref().filter(|folder| !folder.is_dir()) {
-        let complaint = match folder.is_file() {
-            true => Complaint::new("is a file", "give the folder that holds it"),
+        let diagnostic = match folder.is_file() {
+            true => Diagnostic::new("is a file", "give the folder that holds it"),
             false => missing(folder, sources.is_in_file(&set::PROJECT, table)),
         };
-        sources.complain(sources.place(&set::PROJECT, table), complaint);
+        sources.complain(sources.place(&set::PROJECT, table), diagnostic);
     }
 
-    let env = sources.env;
     deploy::EndpointConfig {
         metadata: metadata(sources, table),
-        env: sources.read(&set::ENV, table, |given| read::variables(given, env)).unwrap_or_default(),
-        response_headers: sources
-            .read(&set::RESPONSE_HEADER, table, read::response_headers)
-            .unwrap_or_default()
-            .into(),
-        isolation: sources
-            .read(
-                &set::ISOLATION,
-                table,
-                read::choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
-            )
-            .unwrap_or_default(),
-        network: sources
-            .read(&set::NETWORK, table, read::choice(&[("none", Network::None), ("stub", Network::Stub)]))
-            .unwrap_or_default(),
-        watch: sources.read(&set::WATCH, table, read::switch).unwrap_or(true),
-        keys: super::edge::keys(sources, &set::KEY, table),
-        record_share: sources
-            .read(&set::RECORD_SHARE, table, super::record::share)
-            .unwrap_or(deploy::record::Share::ALL),
-        keep_model: sources.read(&set::KEEP_MODEL, table, read::switch).unwrap_or(false),
-        smoke: sources.read(&set::SMOKE, table, read::switch).unwrap_or(true),
-        protocols: sources
-            .read(&set::PROTOCOLS, table, read::protocols)
-            .unwrap_or_else(|| Protocol::ALL.map(|(_, protocol)| protocol).to_vec())
-            .into(),
-        bare_tensors: sources.read(&set::BARE_TENSORS, table, read::switch).unwrap_or(false),
-        on_fault: sources
-            .read(
-                &set::ON_FAULT,
-                table,
-                read::choice(&[("error", OnFault::Error), ("bypass", OnFault::Bypass)]),
-            )
-            .unwrap_or_default(),
+        env: sources.get(&set::ENV, table),
+        response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
+        isolation: sources.get(&set::ISOLATION, table),
+        network: sources.get(&set::NETWORK, table),
+        watch: sources.get(&set::WATCH, table),
+        keys: super::connection::keys(sources, &set::KEY, table),
+        record_share: sources.get(&set::RECORD_SHARE, table),
+        keep_model: sources.get(&set::KEEP_MODEL, table),
+        smoke: sources.get(&set::SMOKE, table),
+        protocols: sources.get(&set::PROTOCOLS, table).into(),
+        bare_tensors: sources.get(&set::BARE_TENSORS, table),
+        on_fault: sources.get(&set::ON_FAULT, table),
         breaker: breaker(sources, table),
         gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
@@ -140,146 +105,120 @@ fn models(sources: &mut Sources<'_>, table: &Table) -> Vec<(String, ModelConfig)
     if table.models.len() > 1 && sources.is_typed(&set::MODEL) {
         let place = sources.place(&set::MODEL, table);
         let hint = "leave it out, or give the path in the file";
-        sources.complain(place, Complaint::new("names one model, and the endpoint has several", hint));
+        sources.complain(place, Diagnostic::new("names one model, and the endpoint has several", hint));
     }
     let mut models = Vec::new();
     for (name, table) in &table.models {
         if *name != tame(name) {
-            let complaint = Complaint::new(format!("`{name}` is not a name"), NAME_HINT);
-            sources.complain(table.place.clone(), complaint);
+            let diagnostic = Diagnostic::new(format!("`{name}` is not a name"), NAME_HINT);
+            sources.complain(table.place.clone(), diagnostic);
         }
         if sources.has(&set::MODEL, table) {
             models.extend(model(sources, table).map(|model| (name.clone(), model)));
         } else if !table.faulty {
-            sources.complain(table.place.clone(), Complaint::new("is a model without a path", "set `path`"));
+            sources.complain(table.place.clone(), Diagnostic::new("is a model without a path", "set `path`"));
         }
     }
     models
 }
 
 fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
-    let device = sources.read(&set::DEVICE, table, device).unwrap_or_default();
-    let device_memory =
-        sources.read(&set::DEVICE_MEMORY, table, read::size_or_none(MIB..=1024 * GIB)).flatten();
-    let instances = sources.read(&set::INSTANCES, table, read::count_or_auto(1..=256)).flatten();
-    let threads = sources.read(&set::THREADS, table, read::count_or_auto(1..=1024)).flatten();
-    let version = sources.read(&set::MODEL_VERSION, table, read::count(0..=usize::MAX));
-    let signature_key = sources.read(&set::SIGNATURE_KEY, table, read::text);
+    let path = sources.get(&set::MODEL, table);
+    let model = ModelConfig {
+        path: path.clone().unwrap_or_default(),
+        version: sources.get(&set::MODEL_VERSION, table),
+        signature_key: sources.get(&set::SIGNATURE_KEY, table),
+        device: sources.get(&set::DEVICE, table),
+        device_memory: sources.get(&set::DEVICE_MEMORY, table),
+        instances: sources.get(&set::INSTANCES, table),
+        threads: sources.get(&set::THREADS, table),
+    };
     if !sources.has(&set::MODEL, table) {
         if let Some(entry) = table.first_under("endpoint.model.").filter(|_| !table.faulty) {
-            let complaint = Complaint::new("describes a model that is not there", "set `path` beside it");
-            sources.complain(Some(entry.place.clone()), complaint);
+            let diagnostic = Diagnostic::new("describes a model that is not there", "set `path` beside it");
+            sources.complain(Some(entry.place.clone()), diagnostic);
         }
         return None;
     }
-    let path = sources.read(&set::MODEL, table, read::path)?;
+    let path = path?;
     if !path.exists() {
-        let complaint = missing(&path, sources.is_in_file(&set::MODEL, table));
-        sources.complain(sources.place(&set::MODEL, table), complaint);
+        let diagnostic = missing(&path, sources.is_in_file(&set::MODEL, table));
+        sources.complain(sources.place(&set::MODEL, table), diagnostic);
     }
-    let version = version.map(|version| version as u64);
-    Some(ModelConfig { path, version, signature_key, device, device_memory, instances, threads })
+    Some(model)
 }
 
-fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
-    let defaults = Batching::default();
-    let waits = read::choice(&[("busy", Wait::Busy), ("always", Wait::Always)]);
-    let batching = Batching {
-        max_batch: sources
-            .read(&set::MAX_BATCH, table, read::count(1..=10_000))
-            .unwrap_or(defaults.max_batch),
-        max_delay: sources
-            .read(&set::MAX_DELAY, table, read::duration(Duration::ZERO..=DAY))
-            .unwrap_or(defaults.max_delay),
-        wait: sources.read(&set::BATCH_WAIT, table, waits).unwrap_or(defaults.wait),
-        trust_rows: sources.read(&set::TRUST_ROWS, table, read::switch).unwrap_or(defaults.trust_rows),
-    };
-    let others = [&set::MAX_DELAY, &set::BATCH_WAIT, &set::TRUST_ROWS];
+/// How requests share runs.
+pub(super) fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
+    let others: [&Setting; 3] = [&set::MAX_DELAY, &set::BATCH_WAIT, &set::TRUST_ROWS];
     if !sources.has(&set::MAX_BATCH, table)
         && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
     {
-        let complaint = Complaint::new("says how to batch, and batching is off", "set `max_batch` too");
-        sources.complain(Some(place), complaint);
+        let diagnostic = Diagnostic::new("says how to batch, and batching is off", "set `max_batch` too");
+        sources.complain(Some(place), diagnostic);
     }
-    batching
+    Batching {
+        max_batch: sources.get(&set::MAX_BATCH, table),
+        max_delay: sources.get(&set::MAX_DELAY, table),
+        wait: sources.get(&set::BATCH_WAIT, table),
+        trust_rows: sources.get(&set::TRUST_ROWS, table),
+    }
 }
 
 fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
-    let defaults = Policy::DEFAULT;
-    let faults = sources.read(&set::BREAKER_FAULTS, table, read::thousandths_or_off).flatten();
-    let mut duration = |setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
-    let (window, pause) = (duration(&set::BREAKER_WINDOW), duration(&set::BREAKER_PAUSE));
-    let min = sources.read(&set::BREAKER_MIN, table, read::count(1..=1_000_000));
-    let others = [&set::BREAKER_WINDOW, &set::BREAKER_MIN, &set::BREAKER_PAUSE];
+    let others: [&Setting; 3] = [&set::BREAKER_WINDOW, &set::BREAKER_MIN, &set::BREAKER_PAUSE];
     if !sources.has(&set::BREAKER_FAULTS, table)
         && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
     {
-        let complaint = Complaint::new("describes a breaker that is off", "set `faults` too, such as 0.5");
-        sources.complain(Some(place), complaint);
+        let diagnostic = Diagnostic::new("describes a breaker that is off", "set `faults` too, such as 0.5");
+        sources.complain(Some(place), diagnostic);
     }
-    faults.map(|faults| Policy {
-        faults,
-        window: window.unwrap_or(defaults.window),
-        min: min.map_or(defaults.min, |min| min as u64),
-        pause: pause.unwrap_or(defaults.pause),
-    })
+    let faults = sources.get(&set::BREAKER_FAULTS, table);
+    let window = sources.get(&set::BREAKER_WINDOW, table);
+    let min = sources.get(&set::BREAKER_MIN, table);
+    let pause = sources.get(&set::BREAKER_PAUSE, table);
+    faults.map(|faults| Policy { faults, window, min, pause })
 }
 
-fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
-    let defaults = pipeline::Limits::default();
-    let mut size = |setting: &Setting, range| sources.read(setting, table, read::size(range));
-    // A 32-bit guest cannot address more, and cannot do without one page.
-    let memory = size(&set::MEMORY, 64 * KIB..=4 * GIB);
-    let output = size(&set::OUTPUT, KIB..=GIB);
-    let body = size(&set::BODY, KIB..=GIB);
-    let rate = size(&set::BODY_RATE, 1..=GIB);
-    let project = size(&set::PROJECT_SIZE, KIB..=64 * GIB);
-    let mut timeout = |setting: &Setting| sources.read(setting, table, read::duration(MILLISECOND..=DAY));
-    let pre_timeout = timeout(&set::PRE_TIMEOUT);
-    let post_timeout = timeout(&set::POST_TIMEOUT);
-    let init_timeout = timeout(&set::INIT_TIMEOUT);
-    let request_timeout = timeout(&set::REQUEST_TIMEOUT);
-    let body_timeout = timeout(&set::BODY_TIMEOUT);
-    let wall_timeout =
-        sources.read(&set::WALL_TIMEOUT, table, read::duration_or_auto(MILLISECOND..=DAY)).flatten();
-    let concurrency = sources.read(&set::CONCURRENCY, table, read::count(1..=10_000));
-    let queue = sources.read(&set::QUEUE, table, read::count(0..=1_000_000));
-
-    let bytes =
-        |size: Option<u64>, default| size.map_or(default, |size| usize::try_from(size).unwrap_or(default));
+/// What a request may use, and its handler.
+pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     pipeline::Limits {
-        body: bytes(body, defaults.body),
+        body: sources.get(&set::BODY, table),
         pace: Pace {
-            timeout: body_timeout.unwrap_or(defaults.pace.timeout),
-            rate: rate.unwrap_or(defaults.pace.rate),
+            timeout: sources.get(&set::BODY_TIMEOUT, table),
+            rate: sources.get(&set::BODY_RATE, table),
         },
-        concurrency: concurrency.unwrap_or(defaults.concurrency),
-        queue: queue.unwrap_or(defaults.queue),
-        request_timeout: request_timeout.unwrap_or(defaults.request_timeout),
-        plugin: plugin::Limits {
-            memory: bytes(memory, defaults.plugin.memory),
-            output: bytes(output, defaults.plugin.output),
-            pre_timeout: pre_timeout.unwrap_or(defaults.plugin.pre_timeout),
-            post_timeout: post_timeout.unwrap_or(defaults.plugin.post_timeout),
-            init_timeout: init_timeout.unwrap_or(defaults.plugin.init_timeout),
-            wall_timeout,
-            project: project.unwrap_or(defaults.plugin.project),
-        },
+        concurrency: sources.get(&set::CONCURRENCY, table),
+        queue: sources.get(&set::QUEUE, table),
+        request_timeout: sources.get(&set::REQUEST_TIMEOUT, table),
+        plugin: handler_limits(sources, table),
+    }
+}
+
+/// What a handler may use.
+pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin::Limits {
+    plugin::Limits {
+        memory: sources.get(&set::MEMORY, table),
+        output: sources.get(&set::OUTPUT, table),
+        pre_timeout: sources.get(&set::PRE_TIMEOUT, table),
+        post_timeout: sources.get(&set::POST_TIMEOUT, table),
+        init_timeout: sources.get(&set::INIT_TIMEOUT, table),
+        wall_timeout: sources.get(&set::WALL_TIMEOUT, table),
+        project: sources.get(&set::PROJECT_SIZE, table),
     }
 }
 
 fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
-    let json = match sources.read(&set::METADATA, table, read::metadata) {
-        None => "null".to_owned(),
-        Some(Metadata::Json(json)) => json,
-        Some(Metadata::File(file)) => {
+    let json = match sources.get(&set::METADATA, table) {
+        Metadata::Json(json) => json,
+        Metadata::File(file) => {
             let json = match crate::file::text(&file) {
                 Ok(text) => read::json_text(&text),
                 Err(_) if !file.exists() => Err(missing(&file, sources.is_in_file(&set::METADATA, table))),
                 Err(error) => Err(super::unreadable(&file, &error)),
             };
-            json.unwrap_or_else(|complaint| {
-                sources.complain(sources.place(&set::METADATA, table), complaint);
+            json.unwrap_or_else(|diagnostic| {
+                sources.complain(sources.place(&set::METADATA, table), diagnostic);
                 "null".to_owned()
             })
         }
@@ -296,84 +235,21 @@ pub(super) fn existing_file(
 ) {
     let Some(file) = file.filter(|file| !file.is_file()) else { return };
     let is_handler = setting.flag == set::PLUGIN.flag;
-    let complaint = match (file.is_dir(), file.exists()) {
+    let diagnostic = match (file.is_dir(), file.exists()) {
         (true, _) if is_handler => {
-            Complaint::new("is a folder", "give the `.wasm` file that the build wrote into it")
+            Diagnostic::new("is a folder", "give the `.wasm` file that the build wrote into it")
         }
-        (true, _) => Complaint::new("is a folder", "give a file"),
-        (_, true) => Complaint::new("is not a regular file", "give a file that can be read more than once"),
+        (true, _) => Diagnostic::new("is a folder", "give a file"),
+        (_, true) => Diagnostic::new("is not a regular file", "give a file that can be read more than once"),
         (_, false) => missing(file, sources.is_in_file(setting, table)),
     };
-    sources.complain(sources.place(setting, table), complaint);
+    sources.complain(sources.place(setting, table), diagnostic);
 }
 
-pub(super) fn missing(path: &Path, in_file: bool) -> Complaint {
+pub(super) fn missing(path: &Path, in_file: bool) -> Diagnostic {
     let base = if in_file { "the folder of the config file" } else { "the current folder" };
-    Complaint::new(
+    Diagnostic::new(
         format!("there is no `{}`", path.display()),
         format!("check the path; a relative one starts from {base}"),
     )
-}
-
-fn device(given: &Given<'_>) -> Reading<Device> {
-    let typed = read::text(given)?;
-    let number = |text: &str| text.parse().map(Device::Cuda).ok();
-    let device = match typed.as_str() {
-        "auto" => Some(Device::Auto),
-        "cpu" => Some(Device::Cpu),
-        "cuda" => Some(Device::Cuda(0)),
-        text => text.strip_prefix("cuda:").and_then(number),
-    };
-    device.ok_or_else(|| {
-        Complaint::new(format!("`{typed}` is not a device"), "write `auto`, `cpu`, `cuda` or `cuda:N`")
-    })
-}
-
-fn name(given: &Given<'_>) -> Reading<String> {
-    let name = read::text(given)?;
-    if name == tame(&name) {
-        return Ok(name);
-    }
-    Err(Complaint::new(format!("`{name}` is not a name"), NAME_HINT))
-}
-
-/// `text` as a name: in metrics, logs and URLs without any escape.
-fn tame(text: &str) -> String {
-    let allowed = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
-    let name: String =
-        text.trim_start_matches(|c: char| !c.is_ascii_alphanumeric()).chars().map(allowed).take(64).collect();
-    if name.is_empty() { "endpoint".to_owned() } else { name }
-}
-
-pub(super) fn path(given: &Given<'_>) -> Reading<String> {
-    let path = read::text(given)?;
-    let Some(rest) = path.strip_prefix('/') else {
-        let hint = format!("did you mean `/{path}`?");
-        return Err(Complaint::new(format!("`{path}` does not start with `/`"), hint));
-    };
-    if let Some(complaint) = reserved(&path) {
-        return Err(complaint);
-    }
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
-    let is_segment = |text: &str| !["", ".", ".."].contains(&text) && text.bytes().all(allowed);
-    if rest.is_empty() || rest.split('/').all(is_segment) {
-        return Ok(path);
-    }
-    Err(Complaint::new(
-        format!("`{path}` is not a path"),
-        "between single `/`, write letters, digits and `-`, `_`, `.`, `~`, `:`, `@`; end without `/`",
-    ))
-}
-
-/// Whether the server itself answers at `path` or below it.
-fn reserved(path: &str) -> Option<Complaint> {
-    const OURS: [&str; 9] =
-        ["metrics", "healthz", "v1", "v2", "admin", "_k", "__status__", "docs", "openapi.json"];
-    let first = path.split('/').nth(1).unwrap_or_default();
-    OURS.contains(&first).then(|| {
-        Complaint::new(
-            format!("`/{first}` is the server's own"),
-            format!("choose another path, such as `/models{path}`"),
-        )
-    })
 }

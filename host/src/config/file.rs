@@ -14,9 +14,10 @@ use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Complaint, Place, Problem, list};
+use super::problem::{Place, Problem};
 use super::settings;
 use crate::text::similar;
+use crate::values::{Diagnostic, list, with_article};
 
 /// A config file, read.
 #[derive(Debug, Default)]
@@ -101,7 +102,7 @@ pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
         } else {
             "see https://toml.io for the syntax"
         };
-        walker.problems.push(Complaint::new(message, hint).at(place));
+        walker.problems.push(Diagnostic::new(message, hint).at(place));
     }
     if errors.is_empty() {
         file.complete = true;
@@ -155,8 +156,8 @@ impl Walker<'_> {
         let items = value.get_ref().as_array().map_or(one, |array| &**array);
         if !value.get_ref().is_array() || items.iter().any(|item| !item.get_ref().is_table()) {
             let hint = format!("write `[[{kind}]]`, in double brackets");
-            let complaint = Complaint::new("is not a list of tables", hint);
-            self.problems.push(complaint.at(self.place(name.span().start, kind)));
+            let diagnostic = Diagnostic::new("is not a list of tables", hint);
+            self.problems.push(diagnostic.at(self.place(name.span().start, kind)));
         }
         let mut tables = Vec::new();
         for item in items {
@@ -192,8 +193,8 @@ impl Walker<'_> {
             DeValue::Table(models) if meant == "endpoint.models" => self.models(here, models, place, into),
             DeValue::Table(inputs) if meant == "endpoint.input" => self.inputs(here, inputs, into),
             _ if meant == "endpoint.input" => {
-                let complaint = Complaint::new("is not a table", "write `[endpoint.input.NAME]`");
-                self.refuse(complaint, place, into);
+                let diagnostic = Diagnostic::new("is not a table", "write `[endpoint.input.NAME]`");
+                self.refuse(diagnostic, place, into);
             }
             short if meant == "endpoint.model" && !short.is_table() => {
                 self.insert("endpoint.model.path", place, value, into);
@@ -202,7 +203,7 @@ impl Walker<'_> {
             other if is_table(&meant) => {
                 let message = format!("expected a table, found {}", with_article(other.type_str()));
                 let hint = format!("its keys are {}", list(children(&meant), "and"));
-                self.refuse(Complaint::new(message, hint), place, into);
+                self.refuse(Diagnostic::new(message, hint), place, into);
             }
             _ => match settings::ALL.iter().find(|setting| setting.key == meant) {
                 Some(setting) => self.insert(setting.key, place, value, into),
@@ -215,8 +216,8 @@ impl Walker<'_> {
     fn models(&mut self, keys: Keys<'_>, models: &DeTable<'_>, place: Place, into: &mut Table) {
         if into.first_under("endpoint.model.").is_some() {
             // `model` sorts before `models`, so it has been read by now.
-            let complaint = Complaint::new("`model` is set too", "keep one of `model` and `models`");
-            self.refuse(complaint, place, into);
+            let diagnostic = Diagnostic::new("`model` is set too", "keep one of `model` and `models`");
+            self.refuse(diagnostic, place, into);
             return;
         }
         let mut models: Vec<_> = models.iter().collect();
@@ -246,7 +247,7 @@ impl Walker<'_> {
             let mut table = Table::empty(Some(place.clone()));
             let DeValue::Table(parts) = input.get_ref() else {
                 let hint = format!("write `[{shown}]` with {}", list(INPUT_KEYS, "and"));
-                self.refuse(Complaint::new("is not a table", hint), place, into);
+                self.refuse(Diagnostic::new("is not a table", hint), place, into);
                 continue;
             };
             self.parts(&shown, &INPUT_KEYS, parts, &mut table);
@@ -265,7 +266,7 @@ impl Walker<'_> {
                         Some(key) => format!("did you mean `{key}`?"),
                         None => format!("known here are {}", list(keys.iter().copied(), "and")),
                     };
-                    self.refuse(Complaint::new("unknown key", hint), place, into);
+                    self.refuse(Diagnostic::new("unknown key", hint), place, into);
                 }
             }
         }
@@ -279,14 +280,14 @@ impl Walker<'_> {
             // A number that TOML allows and 64 bits do not hold.
             Err(error) => {
                 let message = error.message().replace('\n', ", ");
-                self.refuse(Complaint::new(message, "write a smaller number"), place, into);
+                self.refuse(Diagnostic::new(message, "write a smaller number"), place, into);
             }
         }
     }
 
-    fn refuse(&mut self, complaint: Complaint, place: Place, from: &mut Table) {
+    fn refuse(&mut self, diagnostic: Diagnostic, place: Place, from: &mut Table) {
         from.faulty = true;
-        self.problems.push(complaint.at(place));
+        self.problems.push(diagnostic.at(place));
     }
 
     /// Whether a line gives a key a text without quotes: `name = iris`.
@@ -319,7 +320,7 @@ const ALIASES: [(&str, &str); 5] = [
 ];
 
 /// What to say about a key that nobody knows.
-fn unknown(table: Keys<'_>, name: &str) -> Complaint {
+fn unknown(table: Keys<'_>, name: &str) -> Diagnostic {
     let elsewhere = settings::ALL
         .iter()
         .map(|setting| setting.key)
@@ -331,7 +332,7 @@ fn unknown(table: Keys<'_>, name: &str) -> Complaint {
         (None, Some(sibling)) => format!("did you mean `{sibling}`?"),
         (None, None) => format!("known here are {}", list(siblings, "and")),
     };
-    Complaint::new("unknown key", hint)
+    Diagnostic::new("unknown key", hint)
 }
 
 /// The names that the table `key` may hold; of the root, if it is empty.
@@ -357,10 +358,4 @@ fn is_table(key: &str) -> bool {
 
 fn join(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
-}
-
-/// `an integer`, `a string`.
-pub(super) fn with_article(noun: &str) -> String {
-    let article = if noun.starts_with(['a', 'i']) { "an" } else { "a" };
-    format!("{article} {noun}")
 }

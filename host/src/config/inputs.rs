@@ -7,11 +7,11 @@
 
 use super::Sources;
 use super::file::{Entry, Table};
-use super::problem::{Complaint, list};
-use super::read::{self, Given, Origin, Reading};
+use super::read::json_value;
 use crate::schema::{Flaw, Input, MOST_INPUTS, Schema};
 use crate::tensor::Datatype;
 use crate::text::similar;
+use crate::values::{Diagnostic, ParseResult, RawValue, list, switch, text};
 
 /// Another name of BYTES.
 const STRING: &str = "STRING";
@@ -21,7 +21,7 @@ pub(super) fn schema(sources: &mut Sources<'_>, table: &Table) -> Option<Schema>
     if table.inputs.len() > MOST_INPUTS {
         let flaw = Flaw::Inputs(table.inputs.len());
         let hint = "declare fewer, or put several into one";
-        sources.complain(table.place.clone(), Complaint::new(flaw.to_string(), hint));
+        sources.complain(table.place.clone(), Diagnostic::new(flaw.to_string(), hint));
         return None;
     }
     let mut inputs = Vec::new();
@@ -35,7 +35,7 @@ pub(super) fn schema(sources: &mut Sources<'_>, table: &Table) -> Option<Schema>
 fn input(sources: &mut Sources<'_>, name: &str, table: &Table) -> Option<Input> {
     let mut parts = Parts { sources, name, table };
     // `None` is a problem by now, `Some(None)` is not there.
-    let required = parts.read("required", read::switch).map(|required| required.unwrap_or(true));
+    let required = parts.read("required", switch).map(|required| required.unwrap_or(true));
     let must = required != Some(false);
     let datatype = match parts.read("datatype", datatype) {
         Some(None) => {
@@ -43,17 +43,17 @@ fn input(sources: &mut Sources<'_>, name: &str, table: &Table) -> Option<Input> 
         }
         datatype => datatype.flatten(),
     };
-    let shape = match parts.read("shape", |given| shape(name, given)) {
+    let shape = match parts.read("shape", |raw| shape(name, raw)) {
         Some(None) if must => parts.lacks("shape", "set `shape`; `[1]` is a single value, `[-1]` a list"),
         // What is not said of an optional input is the simplest.
         Some(None) => Some(vec![1]),
         shape => shape.flatten(),
     };
-    let example = match parts.read("example", |given| read::json_value(given.value)) {
+    let example = match parts.read("example", |raw| json_value(&raw.value)) {
         Some(None) if must => parts.lacks("example", "set `example`; it is tried before the endpoint serves"),
         example => example,
     };
-    let description = parts.read("description", read::text);
+    let description = parts.read("description", text);
     let input = Input {
         name: name.into(),
         datatype: datatype?,
@@ -79,13 +79,13 @@ struct Parts<'a, 'b, 'c> {
 
 impl Parts<'_, '_, '_> {
     /// The part `key`, if it is there; `None` if it is a problem.
-    fn read<T>(&mut self, key: &str, reader: impl Fn(&Given<'_>) -> Reading<T>) -> Option<Option<T>> {
+    fn read<T>(&mut self, key: &str, reader: impl Fn(&RawValue<'_>) -> ParseResult<T>) -> Option<Option<T>> {
         let Some(Entry { place, value }) = self.table.get(key) else { return Some(None) };
-        let read = reader(&Given { value, base: &self.sources.base, origin: Origin::File });
+        let read = reader(&self.sources.raw(value));
         match read {
             Ok(part) => Some(Some(part)),
-            Err(complaint) => {
-                self.sources.complain(Some(place.clone()), complaint);
+            Err(diagnostic) => {
+                self.sources.complain(Some(place.clone()), diagnostic);
                 None
             }
         }
@@ -95,7 +95,7 @@ impl Parts<'_, '_, '_> {
     fn lacks<T>(&mut self, part: &str, hint: &str) -> Option<T> {
         if !self.table.faulty {
             let message = format!("{part} not specified for input --> {}", self.name);
-            self.sources.complain(self.table.place.clone(), Complaint::new(message, hint));
+            self.sources.complain(self.table.place.clone(), Diagnostic::new(message, hint));
         }
         None
     }
@@ -107,13 +107,13 @@ impl Parts<'_, '_, '_> {
             _ => ("", "choose another name"),
         };
         let place = self.table.get(key).map(|entry| entry.place.clone()).or_else(|| self.table.place.clone());
-        self.sources.complain(place, Complaint::new(flaw.to_string(), hint));
+        self.sources.complain(place, Diagnostic::new(flaw.to_string(), hint));
     }
 }
 
 /// The protocol's name, in any case, or `STRING`.
-fn datatype(given: &Given<'_>) -> Reading<Datatype> {
-    let typed = read::text(given)?;
+fn datatype(raw: &RawValue<'_>) -> ParseResult<Datatype> {
+    let typed = text(raw)?;
     let upper = typed.to_ascii_uppercase();
     if upper == STRING {
         return Ok(Datatype::Bytes);
@@ -124,14 +124,14 @@ fn datatype(given: &Given<'_>) -> Reading<Datatype> {
             Some(name) => format!("did you mean `{name}`?"),
             None => format!("write {}", list(names(), "or")),
         };
-        Complaint::new(format!("`{typed}` is not a datatype"), hint)
+        Diagnostic::new(format!("`{typed}` is not a datatype"), hint)
     })
 }
 
-fn shape(name: &str, given: &Given<'_>) -> Reading<Vec<i64>> {
-    let extents = given.value.as_array().map(|extents| extents.iter().map(toml::Value::as_integer).collect());
+fn shape(name: &str, raw: &RawValue<'_>) -> ParseResult<Vec<i64>> {
+    let extents = raw.value.as_array().map(|extents| extents.iter().map(toml::Value::as_integer).collect());
     extents.flatten().ok_or_else(|| {
         let message = format!("shape not specified as a list for input --> {name}");
-        Complaint::new(message, "write a list of whole numbers, -1 for any: `[1]`, `[-1, 4]`")
+        Diagnostic::new(message, "write a list of whole numbers, -1 for any: `[1]`, `[-1, 4]`")
     })
 }

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use crate::values::Diagnostic;
+
 /// Everything that is wrong, in the order of the file, flags and variables first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
@@ -15,7 +17,7 @@ pub struct Problems(Vec<Problem>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Problem {
     place: Place,
-    complaint: Complaint,
+    diagnostic: Diagnostic,
 }
 
 /// Where a value comes from, or where it is missing.
@@ -27,20 +29,9 @@ pub(super) struct Place {
     pub text: String,
 }
 
-/// What is wrong with a value, without its place.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Complaint {
-    message: String,
-    hint: String,
-}
-
-impl Complaint {
-    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Complaint {
-        Complaint { message: message.into(), hint: hint.into() }
-    }
-
+impl Diagnostic {
     pub(super) fn at(self, place: Place) -> Problem {
-        Problem { place, complaint: self }
+        Problem { place, diagnostic: self }
     }
 }
 
@@ -55,21 +46,11 @@ impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.0.len();
         write!(f, "{count} {} in the configuration", if count == 1 { "problem" } else { "problems" })?;
-        for Problem { place, complaint } in &self.0 {
-            write!(f, "\n  {}: {}; hint: {}", place.text, complaint.message, complaint.hint)?;
+        for Problem { place, diagnostic: Diagnostic { message, hint } } in &self.0 {
+            write!(f, "\n  {}: {message}; hint: {hint}", place.text)?;
         }
         Ok(())
     }
 }
 
 impl std::error::Error for Problems {}
-
-/// `` `a`, `b` or `c` ``, with `or` as the conjunction.
-pub(super) fn list<'a>(words: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
-    let mut words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    match words.pop() {
-        Some(last) if words.is_empty() => last,
-        Some(last) => format!("{} {conjunction} {last}", words.join(", ")),
-        None => String::new(),
-    }
-}

@@ -3,16 +3,14 @@
 //! Place in the flow: `config.rs` calls it when every endpoint is read.
 //! Invariant: what comes out names endpoints that there are, at paths that nobody else has.
 
-use std::path::Path;
-
 use super::file::{File, Table};
-use super::problem::{Complaint, Place, list};
-use super::read::{Given, Origin, Reading};
-use super::{Sources, endpoint, read};
+use super::problem::Place;
+use super::{Sources, read};
 use crate::deploy::EndpointConfig;
 use crate::draw::Sticky;
 use crate::server::split::Split;
 use crate::text::similar;
+use crate::values::{Diagnostic, ParseResult, RawValue, list, text};
 
 const MOST_WEIGHT: i64 = 1_000_000;
 
@@ -20,14 +18,14 @@ const MOST_WEIGHT: i64 = 1_000_000;
 pub(super) fn splits(sources: &mut Sources<'_>, file: &File, endpoints: &[EndpointConfig]) -> Vec<Split> {
     let mut splits: Vec<Split> = Vec::new();
     for table in &file.splits {
-        let path = value(sources, table, "path", endpoint::path);
+        let path = value(sources, table, "path", read::url_path);
         let sticky = value(sources, table, "sticky", sticky);
-        let weights = value(sources, table, "endpoints", |given| weights(given, endpoints));
+        let weights = value(sources, table, "endpoints", |raw| weights(raw, endpoints));
         for (key, example) in [("path", "path = \"/both\""), ("endpoints", "endpoints = { a = 90, b = 10 }")]
         {
             if table.get(key).is_none() && !table.faulty {
-                let complaint = Complaint::new(format!("has no `{key}`"), format!("write `{example}`"));
-                sources.complain(table.place.clone(), complaint);
+                let diagnostic = Diagnostic::new(format!("has no `{key}`"), format!("write `{example}`"));
+                sources.complain(table.place.clone(), diagnostic);
             }
         }
         let (Some(path), Some(endpoints_of)) = (path, weights) else { continue };
@@ -35,7 +33,7 @@ pub(super) fn splits(sources: &mut Sources<'_>, file: &File, endpoints: &[Endpoi
             endpoints.iter().map(|endpoint| &endpoint.path).chain(splits.iter().map(|split| &split.path));
         if of_others.into_iter().any(|other| *other == path) {
             let message = format!("an endpoint or another split has the path `{path}` too");
-            sources.complain(place(table, "path"), Complaint::new(message, "give it a path of its own"));
+            sources.complain(place(table, "path"), Diagnostic::new(message, "give it a path of its own"));
         }
         splits.push(Split { path, endpoints: endpoints_of, sticky });
     }
@@ -47,28 +45,29 @@ fn value<T>(
     sources: &mut Sources<'_>,
     table: &Table,
     key: &str,
-    reader: impl Fn(&Given<'_>) -> Reading<T>,
+    reader: impl Fn(&RawValue<'_>) -> ParseResult<T>,
 ) -> Option<T> {
     let entry = table.get(key)?;
-    let given = Given { value: &entry.value, base: Path::new(""), origin: Origin::File };
-    reader(&given).map_err(|complaint| sources.complain(Some(entry.place.clone()), complaint)).ok()
+    reader(&sources.raw(&entry.value))
+        .map_err(|diagnostic| sources.complain(Some(entry.place.clone()), diagnostic))
+        .ok()
 }
 
 fn place(table: &Table, key: &str) -> Option<Place> {
     table.get(key).map(|entry| entry.place.clone())
 }
 
-fn sticky(given: &Given<'_>) -> Reading<Sticky> {
-    let text = read::text(given)?;
-    let wrong = |_| Complaint::new(format!("`{text}` names no header"), "write `header:NAME`");
+fn sticky(raw: &RawValue<'_>) -> ParseResult<Sticky> {
+    let text = text(raw)?;
+    let wrong = |_| Diagnostic::new(format!("`{text}` names no header"), "write `header:NAME`");
     Sticky::parse(&text).map_err(wrong)
 }
 
 /// `{ a = 90, b = 10 }`
-fn weights(given: &Given<'_>, endpoints: &[EndpointConfig]) -> Reading<Vec<(String, u32)>> {
+fn weights(raw: &RawValue<'_>, endpoints: &[EndpointConfig]) -> ParseResult<Vec<(String, u32)>> {
     let hint = "write `{ a = 90, b = 10 }`: endpoints by name, each with a whole number from 1 to 1000000";
-    let table = given.value.as_table().filter(|table| !table.is_empty());
-    let table = table.ok_or_else(|| Complaint::new("is not a table of endpoints", hint))?;
+    let table = raw.value.as_table().filter(|table| !table.is_empty());
+    let table = table.ok_or_else(|| Diagnostic::new("is not a table of endpoints", hint))?;
     let mut weights = Vec::new();
     for (name, weight) in table {
         let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str());
@@ -77,11 +76,11 @@ fn weights(given: &Given<'_>, endpoints: &[EndpointConfig]) -> Reading<Vec<(Stri
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("there are {}", list(names(), "and")),
             };
-            return Err(Complaint::new(format!("there is no endpoint `{name}`"), hint));
+            return Err(Diagnostic::new(format!("there is no endpoint `{name}`"), hint));
         }
         let weight = weight.as_integer().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
         let weight = weight.and_then(|weight| u32::try_from(weight).ok());
-        let wrong = || Complaint::new(format!("the weight of `{name}` is none"), hint);
+        let wrong = || Diagnostic::new(format!("the weight of `{name}` is none"), hint);
         weights.push((name.clone(), weight.ok_or_else(wrong)?));
     }
     Ok(weights)

@@ -1,21 +1,22 @@
 //! Config files, flags and variables in; the configuration, or the exact report, out.
 
-mod edge;
+mod connection;
 mod record;
 mod reports;
 mod spellings;
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use self::spellings::{GATE_SPELLINGS, SPELLINGS};
 use super::*;
-use crate::deploy::record::Share;
 use crate::keys::Keys;
 use crate::plugin::Isolation;
 use crate::request::Protocol;
 use crate::schema::{Input, Schema};
 use crate::tensor::Datatype;
+use crate::values::Ratio;
 
 /// A folder with what a configuration may name. In every text of a test, `DIR` stands for its path.
 struct Folder(tempfile::TempDir);
@@ -305,7 +306,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Request,
         watch: false,
         keys: Keys::default(),
-        record_share: Share::ALL,
+        record_share: Ratio::ONE,
         schema: Some(Arc::new(schema)),
         keep_model: false,
         smoke: true,
@@ -346,7 +347,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         isolation: Isolation::Worker,
         watch: true,
         keys: Keys::default(),
-        record_share: Share::new(0.5).unwrap(),
+        record_share: Ratio::new(0.5).unwrap(),
         schema: None,
         keep_model: false,
         smoke: false,

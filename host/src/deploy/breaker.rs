@@ -25,6 +25,7 @@ use crate::pipeline::bypass::Bypass;
 use crate::pipeline::trace::Trace;
 use crate::request::Request;
 use crate::text::on_one_line;
+use crate::values::Ratio;
 
 /// How many steps the window moves in.
 const STEPS: u32 = 16;
@@ -36,20 +37,14 @@ const PROBING: u8 = 2;
 /// When a handler is no longer called, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// Thousandths of the requests that end in a fault: as many, or more, open it.
-    pub faults: u32,
+    /// The part of the requests that end in a fault: as many, or more, open it.
+    pub faults: Ratio,
     /// Over how long. A window begins with a fault.
     pub window: Duration,
     /// Fewest requests in a window that say anything.
     pub min: u64,
     /// How long it stays open before a request may probe.
     pub pause: Duration,
-}
-
-impl Policy {
-    /// What applies beside the share of faults if nothing else is said.
-    pub const DEFAULT: Policy =
-        Policy { faults: 500, window: Duration::from_secs(10), min: 20, pause: Duration::from_secs(30) };
 }
 
 /// One generation's breaker.
@@ -255,7 +250,7 @@ impl Window {
         let before = self.0.front().map_or(served, |step| step.served);
         // Threads count at different moments: there are no more faults than requests.
         let requests = served.saturating_sub(before).max(faults);
-        requests >= policy.min && faults.saturating_mul(1000) >= requests.saturating_mul(policy.faults.into())
+        requests >= policy.min && Ratio::of(faults, requests) >= policy.faults
     }
 }
 
@@ -271,8 +266,12 @@ pub async fn follow(endpoint: Arc<Endpoint>) {
 mod tests {
     use super::*;
 
-    const POLICY: Policy =
-        Policy { faults: 500, window: Duration::from_secs(10), min: 4, pause: Duration::from_secs(30) };
+    const POLICY: Policy = Policy {
+        faults: Ratio::HALF,
+        window: Duration::from_secs(10),
+        min: 4,
+        pause: Duration::from_secs(30),
+    };
 
     /// What happens in it: seconds, and `g` for a good request or `f` for a fault; then when the breaker opens, if it does.
     type Case = (&'static str, &'static [(u64, &'static str)], Option<u64>);

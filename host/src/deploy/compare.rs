@@ -55,12 +55,6 @@ pub struct Bounds {
 /// A tolerance is a number: the configuration reads no other.
 impl Eq for Bounds {}
 
-impl Default for Bounds {
-    fn default() -> Self {
-        Bounds { tolerance: 1e-6, ignore: Vec::new() }
-    }
-}
-
 impl Bounds {
     fn are_close(&self, old: f64, new: f64) -> bool {
         let within = self.tolerance * old.abs().max(new.abs()).max(1.0);

@@ -36,6 +36,7 @@ use super::{Endpoint, EndpointConfig, swap};
 use crate::blocking;
 use crate::pipeline::Pipeline;
 use crate::plugin::Binary;
+use crate::values::Ratio;
 
 /// Times that both handlers are timed on a sample, after a first run that warms them.
 const ROUNDS: usize = 3;
@@ -51,8 +52,8 @@ pub struct Config {
     pub golden: Option<PathBuf>,
     /// What may differ in an answer.
     pub bounds: Bounds,
-    /// The part of the samples that may differ beyond that, 0 to 1.
-    pub mismatches: f64,
+    /// The part of the samples that may differ beyond that.
+    pub mismatches: Ratio,
     /// How many times the old handler's time the new one may take; `None` does not judge time.
     pub slowdown: Option<f64>,
     /// How many times the old handler's memory the new one may take; `None` does not judge memory.
@@ -63,20 +64,6 @@ pub struct Config {
 
 /// Its numbers are numbers: the configuration reads no other.
 impl Eq for Config {}
-
-impl Default for Config {
-    fn default() -> Self {
-        Config {
-            samples: samples::Config { samples: 0, bytes: 16 << 20, redact: Vec::new() },
-            golden: None,
-            bounds: Bounds::default(),
-            mismatches: 0.0,
-            slowdown: None,
-            memory: None,
-            timeout: Duration::from_secs(10),
-        }
-    }
-}
 
 /// Compares the handler of `new` with that of `old`, before `new` is published.
 ///

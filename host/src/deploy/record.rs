@@ -39,6 +39,7 @@ use crate::plugin::tape::Tape;
 use crate::request::{Input, Output, Request};
 use crate::telemetry::metrics::RecordingCounts;
 use crate::tensor::Tensor;
+use crate::values::Ratio;
 
 /// Most bytes of requests, tensors and answers that may wait to be written; a single one may be longer.
 const WAITING: usize = 64 << 20;
@@ -52,35 +53,6 @@ pub struct Config {
     pub folder: PathBuf,
     /// Most bytes that it may hold, files of earlier runs included.
     pub size: u64,
-}
-
-impl Config {
-    /// The folder's bound, where none is set.
-    pub const SIZE: u64 = 256 << 20;
-}
-
-/// A part of all requests.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Share(f64);
-
-/// It is a number: [`Share::new`] lets no other in.
-impl Eq for Share {}
-
-impl Share {
-    /// None of them.
-    pub const NONE: Share = Share(0.0);
-    /// Each of them.
-    pub const ALL: Share = Share(1.0);
-
-    /// From 0 to 1; `None` for anything else.
-    pub fn new(share: f64) -> Option<Share> {
-        (0.0..=1.0).contains(&share).then_some(Share(share))
-    }
-
-    /// Whether the next one is of this part.
-    fn draw(self) -> bool {
-        self == Share::ALL || draw::by_chance() < self.0
-    }
 }
 
 /// Why nothing can be recorded. The text is for the operator.
@@ -140,7 +112,7 @@ struct Failure {
 pub struct Recorder {
     archive: Arc<Archive>,
     endpoint: Arc<str>,
-    share: Share,
+    share: Ratio,
     counts: RecordingCounts,
     /// That secrets keep requests from being recorded has been said.
     warned: AtomicBool,
@@ -213,7 +185,7 @@ impl Archive {
 impl Recorder {
     /// Decides whether the request of this trace is recorded.
     pub fn begin(&self, trace: Trace) -> Trace {
-        if !self.share.draw() {
+        if !is_drawn(self.share) {
             return trace;
         }
         if self.archive.state.full.load(Ordering::Relaxed) {
@@ -342,6 +314,11 @@ fn hexadecimal(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
+/// Whether the next request is of this part.
+fn is_drawn(share: Ratio) -> bool {
+    share == Ratio::ONE || draw::by_chance() < share.get()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,9 +352,8 @@ mod tests {
 
     #[test]
     fn shares_are_kept() {
-        let drawn = |share| (0..10_000).filter(|_| Share::new(share).unwrap().draw()).count();
+        let drawn = |share| (0..10_000).filter(|_| is_drawn(Ratio::new(share).unwrap())).count();
         assert_eq!((drawn(0.0), drawn(1.0)), (0, 10_000));
         assert!((4_500..5_500).contains(&drawn(0.5)));
-        assert!([-0.1, 1.1, f64::NAN].into_iter().all(|share| Share::new(share).is_none()));
     }
 }

@@ -1,9 +1,9 @@
 //! The codes of errors: one row each.
 //!
-//! Place in the flow: [`Failure`](super::Failure) has one; bodies, logs and metrics show its name; `server/status.rs` gives each
-//! protocol its words for it.
-//! Invariant: a code is a promise to clients, logs and metrics. Its row is the only place that lists it: docs/reference.md
-//! gets its table from the rows (`make reference`), and a test compares.
+//! Place in the flow: [`Failure`](super::Failure) has one; bodies, logs and metrics show its name;
+//! `server/status.rs` gives each protocol its words for it.
+//! Invariant: a code is a promise to clients, logs and metrics. Its row is the only place that lists it:
+//! docs/reference.md gets its table from the rows (`make reference`), and a test compares.
 
 use super::PluginFault;
 
@@ -160,7 +160,8 @@ impl Code {
         self.row().meaning
     }
 
-    /// Whether the handler broke its contract or a limit: what the metric of faults counts and the breaker opens for.
+    /// Whether the handler broke its contract or a limit: what the metric of faults counts and the breaker
+    /// opens for.
     pub fn is_fault(self) -> bool {
         PluginFault::of(self).is_some()
     }

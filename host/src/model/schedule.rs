@@ -38,12 +38,6 @@ pub enum Wait {
     Always,
 }
 
-impl Default for Batching {
-    fn default() -> Batching {
-        Batching { max_batch: 1, max_delay: Duration::from_millis(2), wait: Wait::Busy, trust_rows: false }
-    }
-}
-
 /// A request that waits.
 pub trait Waiting {
     /// Since when.

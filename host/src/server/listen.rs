@@ -54,19 +54,6 @@ pub struct Limits {
     pub http2_streams: u32,
 }
 
-impl Default for Limits {
-    fn default() -> Self {
-        Limits {
-            header_size: 64 << 10,
-            headers: 64,
-            header_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
-            max_connections: 10_000,
-            http2_streams: 200,
-        }
-    }
-}
-
 impl Limits {
     /// These, with no more connections than there can be files for so many listeners. Asks the system for as many files as it
     /// allows.

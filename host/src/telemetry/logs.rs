@@ -44,12 +44,6 @@ pub struct Config {
     pub filter: String,
 }
 
-impl Default for Config {
-    fn default() -> Self {
-        Config { format: Format::default(), filter: "info".to_owned() }
-    }
-}
-
 /// Why logging did not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {

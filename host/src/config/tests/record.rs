@@ -13,7 +13,7 @@ fn recording_is_off_unless_there_is_a_folder() {
     folder.write("c.toml", "[record]\ndir = 'r'\n[[endpoint]]\nplugin = 'h.wasm'\nrecord_share = 0.25");
     let config = folder.serve(&["config DIR/c.toml"]).unwrap();
     assert_eq!(config.record, Some(deploy::record::Config { folder: dir.join("r"), size: 256 << 20 }));
-    assert_eq!(config.endpoints[0].record_share, Share::new(0.25).unwrap());
+    assert_eq!(config.endpoints[0].record_share, Ratio::new(0.25).unwrap());
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn what_could_be_a_secret_is_not_recorded() {
          hint: set `record_share = 0` for it, or remove its `env`"
     );
     let refused = folder.serve(&[&given[..], &["MODELHOST_RECORD_SHARE 0"]].concat());
-    assert_eq!(refused.unwrap().endpoints[0].record_share, Share::NONE);
+    assert_eq!(refused.unwrap().endpoints[0].record_share, Ratio::ZERO);
     // A bare model has no boundary, so that its variables, which nobody sees, are none either.
     assert!(folder.serve(&["model DIR/m.onnx", "record DIR/r", "env KEY=hush"]).is_ok());
 }

@@ -12,6 +12,7 @@ use super::Config;
 use crate::deploy::compare::Difference;
 use crate::error::Code;
 use crate::pipeline::trace::Usage;
+use crate::values::Ratio;
 
 /// Samples that differ of which a refusal tells.
 const TOLD: usize = 3;
@@ -186,13 +187,13 @@ impl Report {
             let text = format!("within {:?} none of {} samples was compared", config.timeout, self.samples);
             return Some((text, NO_TIME));
         }
-        if self.differing as f64 <= config.mismatches * self.compared as f64 {
+        if Ratio::of(self.differing as u64, self.compared as u64) <= config.mismatches {
             return None;
         }
         let told: Vec<String> = self.differing().take(TOLD).map(|row| row.told(TOLD_OF_ONE)).collect();
         let verb = if self.differing == 1 { "differs" } else { "differ" };
         let allowed = match config.mismatches {
-            0.0 => String::new(),
+            Ratio::ZERO => String::new(),
             share => format!(" (a share of {share} may)"),
         };
         let time =

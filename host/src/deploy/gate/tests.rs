@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::deploy::compare::Difference;
+use crate::values::Ratio;
 
 fn taken(time_us: f64, memory: usize) -> Taken {
     Taken { time_us, memory }
@@ -29,7 +30,7 @@ fn report(count: usize, differing: usize, old: Taken, new: Taken) -> Report {
 fn a_verdict_says_what_is_wrong_and_what_to_do() {
     let (plain, slow, large) = (taken(100.0, 1 << 20), taken(201.0, 1 << 20), taken(100.0, 3 << 20));
     let strict = Config { slowdown: Some(2.0), memory: Some(2.0), ..Config::default() };
-    let lax = Config { mismatches: 0.5, ..Config::default() };
+    let lax = Config { mismatches: Ratio::HALF, ..Config::default() };
     for (report, config, expected) in [
         (report(10, 0, plain, plain), &strict, None),
         (
@@ -52,7 +53,7 @@ fn a_verdict_says_what_is_wrong_and_what_to_do() {
         (report(10, 5, plain, plain), &lax, None),
         (
             report(2, 2, plain, plain),
-            &Config { mismatches: 0.25, ..Config::default() },
+            &Config { mismatches: Ratio::new(0.25).unwrap(), ..Config::default() },
             Some(("2 of 2 samples differ (a share of 0.25 may), s0:", "--gate-tolerance")),
         ),
         (

@@ -1,0 +1,98 @@
+//! TLS, keys and what a connection may cost: values to what the listeners need.
+//!
+//! Place in the flow: `config.rs` calls it once for the process, `config/endpoint.rs` for each endpoint's keys.
+//! Invariants: a key never stands in a flag, a variable of ours or the file, only where one of them points to; no diagnostic
+//! repeats what was written in a key's place; files with secrets are noted in [`Sources`], to be hidden from handlers.
+
+use std::path::PathBuf;
+
+use super::endpoint;
+use super::file::Table;
+use super::read::KeySource;
+use super::settings::{self as set, Row, Setting};
+use super::{Sources, unreadable};
+use crate::file;
+use crate::keys::Keys;
+use crate::server::listen::Limits;
+use crate::server::tls::Files;
+use crate::values::{Diagnostic, ParseResult};
+
+/// Certificate and key of the main listener.
+pub(super) fn tls(sources: &mut Sources<'_>, table: &Table) -> Option<Files> {
+    let mut file = |setting: &'static Row<Option<PathBuf>>| {
+        let path = sources.get(setting, table);
+        endpoint::existing_file(sources, setting, table, path.as_deref());
+        path
+    };
+    let (certificate, key) = (file(&set::TLS_CERT), file(&set::TLS_KEY));
+    sources.secret.extend(key.clone());
+    for (here, there) in [(&set::TLS_CERT, &set::TLS_KEY), (&set::TLS_KEY, &set::TLS_CERT)] {
+        if let (Some(place), false) = (sources.place(here, table), sources.has(there, table)) {
+            let hint = format!("give `{}` too", there.flag);
+            sources.complain(Some(place), Diagnostic::new("is one half of a pair", hint));
+        }
+    }
+    Some(Files { certificate: certificate?, key: key? })
+}
+
+/// Whether the admin listener speaks TLS.
+pub(super) fn tls_admin(sources: &mut Sources<'_>, table: &Table) -> bool {
+    let wanted = sources.get(&set::TLS_ADMIN, table);
+    if wanted && !sources.has(&set::TLS_CERT, table) {
+        let diagnostic = Diagnostic::new("needs a certificate", "give `tls-cert` and `tls-key` too");
+        sources.complain(sources.place(&set::TLS_ADMIN, table), diagnostic);
+    }
+    wanted
+}
+
+/// What one connection may cost.
+pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> Limits {
+    Limits {
+        header_size: sources.get(&set::HEADER_SIZE, table),
+        headers: sources.get(&set::HEADERS, table),
+        header_timeout: sources.get(&set::HEADER_TIMEOUT, table),
+        idle_timeout: sources.get(&set::IDLE_TIMEOUT, table),
+        max_connections: sources.get(&set::MAX_CONNECTIONS, table),
+        http2_streams: sources.get(&set::HTTP2_STREAMS, table),
+    }
+}
+
+/// The keys that `setting` points to; none if it is not set.
+pub(super) fn keys(sources: &mut Sources<'_>, setting: &'static Row<Vec<KeySource>>, table: &Table) -> Keys {
+    let mut keys = Keys::default();
+    for source in sources.get(setting, table) {
+        if let KeySource::File(path) = &source {
+            sources.secret.push(path.clone());
+        }
+        match keys_of(sources, setting, table, &source) {
+            Ok(more) => keys = keys.and(&more),
+            Err(diagnostic) => sources.complain(sources.place(setting, table), diagnostic),
+        }
+    }
+    keys
+}
+
+fn keys_of(sources: &Sources<'_>, setting: &Setting, table: &Table, source: &KeySource) -> ParseResult<Keys> {
+    let (text, shown) = match source {
+        KeySource::File(path) => match file::text(path) {
+            Ok(text) => (text, format!("`{}`", path.display())),
+            Err(_) if !path.exists() => {
+                return Err(endpoint::missing(path, sources.is_in_file(setting, table)));
+            }
+            Err(error) => return Err(unreadable(path, &error)),
+        },
+        KeySource::Variable(name) => match (sources.env)(name) {
+            Some(text) => (text, format!("variable `{name}`")),
+            None => {
+                let message = format!("`{name}` is not set in the environment of the host");
+                return Err(Diagnostic::new(message, "set it to the key"));
+            }
+        },
+    };
+    let hint = "write one key a line, at most 1024 visible ASCII characters without spaces";
+    match Keys::parse(&text) {
+        Ok(keys) if keys.is_empty() => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
+        Ok(keys) => Ok(keys),
+        Err(line) => Err(Diagnostic::new(format!("line {line} of {shown} is not a key"), hint)),
+    }
+}

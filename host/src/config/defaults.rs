@@ -1,0 +1,38 @@
+//! What a configuration is where nothing is set: the defaults of the rows.
+//!
+//! Place in the flow: commands without a configuration, and tests, ask for them by [`Default`]. The types
+//! are those of the modules that use them; only their defaults are here, so that no number is written
+//! twice.
+
+use super::file::Table;
+use super::{Sources, Typed};
+use crate::deploy::{compare, gate};
+use crate::telemetry::logs;
+use crate::{model, pipeline, plugin, server};
+
+/// What `read` makes of no sources at all.
+fn of_nothing<T>(read: impl FnOnce(&mut Sources<'_>, &Table) -> T) -> T {
+    read(&mut Sources::new(Typed::new(), &|_| None), &Table::default())
+}
+
+macro_rules! defaults {
+    ($($type:ty: $read:path;)+) => {
+        $(impl Default for $type {
+            fn default() -> Self {
+                of_nothing($read)
+            }
+        })+
+    };
+}
+
+defaults! {
+    server::Config: super::server_config;
+    server::listen::Limits: super::connection::limits;
+    plugin::Config: super::plugin_config;
+    logs::Config: super::logs_config;
+    pipeline::Limits: super::endpoint::limits;
+    plugin::Limits: super::endpoint::handler_limits;
+    model::Batching: super::endpoint::batching;
+    gate::Config: super::gate::gate;
+    compare::Bounds: super::gate::bounds;
+}

@@ -1,0 +1,338 @@
+//! The list of settings.
+//!
+//! Place in the flow: see [`settings`](super). What a row says is said nowhere else: its type, default,
+//! reader and range, names and text. The field it fills is in the part of the configuration that needs it;
+//! the line that fills it, in `config/`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::Kind::{List, Switch, Value};
+use super::{Group, Row, Setting, settings};
+use crate::config::read::*;
+use crate::deploy::OnFault;
+use crate::json::path::Pattern;
+use crate::model::{Device, Wait};
+use crate::plugin::{Isolation, Network};
+use crate::request::Protocol;
+use crate::telemetry::logs::Format;
+use crate::values::*;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// Far longer than any request, far shorter than what the clock's arithmetic could overflow on.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const BREAKER_SHARE: &str = "a number above 0 and up to 1, such as 0.5, or `off`";
+const RECORDED_SHARE: &str = "a number from 0 to 1, such as `0.01` for one in a hundred";
+
+settings! {
+    [Endpoint]
+    CONFIG: Option<PathBuf> = none, some(path),
+        "config", "", Value("FILE"),
+        "Config file, for more than one endpoint. Flags and environment win over it.";
+    NAME: Option<String> = ("stem of the handler's or the model's file", None), some(name),
+        "name", "endpoint.name", Value("NAME"),
+        "Name of the endpoint, as in metrics, logs and admin paths.";
+    PATH: Option<String> = ("/NAME", None), some(url_path),
+        "path", "endpoint.path", Value("PATH"),
+        "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
+    WATCH: bool = "true", switch,
+        "watch", "endpoint.watch", Switch("no-watch"),
+        "Swap in the handler's file when it changes.";
+    SMOKE: bool = "true", switch,
+        "smoke", "endpoint.smoke", Switch("no-smoke"),
+        "Try the input schema's examples at the start, and before a new handler or model is published.";
+    KEEP_MODEL: bool = "false", switch,
+        "keep-model", "endpoint.keep_model", Switch("no-keep-model"),
+        "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
+    PROTOCOLS: Vec<Protocol> = ("all of them", Protocol::ALL.map(|(_, protocol)| protocol).to_vec()),
+        protocols,
+        "protocol", "endpoint.protocols", List("http|v1|v2|grpc"),
+        "Protocols by which the endpoint can be reached.";
+    BARE_TENSORS: bool = "false", switch,
+        "bare-tensors", "endpoint.bare_tensors", Switch("no-bare-tensors"),
+        "Tensors that a client brings go straight to the model if the handler takes bodies only, and the \
+         outputs straight back.";
+    ON_FAULT: OnFault = "error", choice(&[("error", OnFault::Error), ("bypass", OnFault::Bypass)]),
+        "on-fault", "endpoint.on_fault", Value("error|bypass"),
+        "What a request gets whose handler traps, exceeds a limit or returns nonsense: the error, or the \
+         model's answer without a handler.";
+    BREAKER_FAULTS: Option<Ratio> = "off", or("off", share_above_zero(BREAKER_SHARE)),
+        "breaker-faults", "endpoint.breaker.faults", Value("SHARE|off"),
+        "Share of requests, such as 0.5, that end in a fault of the handler before it is called no more \
+         for a while.";
+    BREAKER_WINDOW: Duration = "10s", duration(MILLISECOND..=DAY),
+        "breaker-window", "endpoint.breaker.window", Value("DURATION"),
+        "Over how long the share is counted.";
+    BREAKER_MIN: u64 = "20", count(1..=1_000_000),
+        "breaker-min", "endpoint.breaker.min", Value("N"),
+        "Fewest requests in that time that say anything.";
+    BREAKER_PAUSE: Duration = "30s", duration(MILLISECOND..=DAY),
+        "breaker-pause", "endpoint.breaker.pause", Value("DURATION"),
+        "For how long; then one request at a time tries whether the handler works again.";
+
+    [Gate]
+    GATE_SAMPLES: usize = "0", count(0..=10_000),
+        "gate-samples", "endpoint.gate.samples", Value("N"),
+        "How many of the last requests are kept, to be run through a new handler and the old one before a \
+         swap. 0 keeps none.";
+    GATE_SAMPLES_SIZE: usize = "16MiB", size(KIB..=16 * GIB),
+        "gate-samples-size", "endpoint.gate.samples_size", Value("SIZE"),
+        "Most bytes of them together.";
+    GATE_REDACT: Vec<Pattern> = none, patterns,
+        "gate-redact", "endpoint.gate.redact", List("PATH|NAME"),
+        "What is taken out of a request before it is kept: a path in its JSON, `/user/email`, or the name \
+         of a header or of a parameter of its query.";
+    GATE_GOLDEN: Option<PathBuf> = none, some(path),
+        "gate-golden", "endpoint.gate.golden", Value("DIR"),
+        "Folder with further samples: `NAME.json` is a request's body, `NAME.expected.json` beside it the \
+         answer that a new handler must give.";
+    GATE_TOLERANCE: f64 = "1e-6", number(0.0..=1e6),
+        "gate-tolerance", "endpoint.gate.tolerance", Value("NUMBER"),
+        "How far a decimal number of an answer may be from the old one, absolutely or relatively.";
+    GATE_IGNORE: Vec<Pattern> = none, patterns,
+        "gate-ignore", "endpoint.gate.ignore", List("PATH|NAME"),
+        "What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header.";
+    GATE_MISMATCHES: Ratio = "0", ratio,
+        "gate-mismatches", "endpoint.gate.mismatches", Value("SHARE"),
+        "The part of the samples that may be answered otherwise, from 0 to 1.";
+    GATE_SLOWDOWN: Option<f64> = "none", or("none", number(1.0..=1000.0)),
+        "gate-slowdown", "endpoint.gate.slowdown", Value("FACTOR|none"),
+        "How many times the old handler's time the new one may take. `none` does not judge time.";
+    GATE_MEMORY: Option<f64> = "none", or("none", number(1.0..=1000.0)),
+        "gate-memory", "endpoint.gate.memory", Value("FACTOR|none"),
+        "How many times the old handler's memory the new one may take. `none` does not judge memory.";
+    GATE_TIMEOUT: Duration = "10s", duration(MILLISECOND..=DAY),
+        "gate-timeout", "endpoint.gate.timeout", Value("DURATION"),
+        "How long all samples may take together; those left are not compared.";
+
+    [Handler]
+    PLUGIN: Option<PathBuf> = none, some(path),
+        "plugin", "endpoint.plugin", Value("FILE"),
+        "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
+    PROJECT: Option<PathBuf> = none, some(path),
+        "project", "endpoint.project", Value("DIR"),
+        "Folder that the handler sees, read-only, at `/mnt/project`; without the config file and any \
+         endpoint's model.";
+    METADATA: Metadata = "null", metadata,
+        "metadata", "endpoint.metadata", Value("JSON|@FILE"),
+        "Free-form JSON for the handler, or `@` and a file that holds it.";
+    ENV: Vec<(String, String)> = none, variables,
+        "env", "endpoint.env", List("NAME[=VALUE]"),
+        "Environment variable that the handler sees: the host's own value, or this one.";
+    RESPONSE_HEADER: Vec<String> = none, response_headers,
+        "response-header", "endpoint.response_headers", List("NAME"),
+        "Header that the handler may set although it speaks for the whole server, such as `set-cookie` or \
+         `content-encoding`.";
+    ISOLATION: Isolation = "worker",
+        choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
+        "isolation", "endpoint.isolation", Value("worker|request"),
+        "Whether an instance of the handler is reused for later requests, or made fresh for every one.";
+    NETWORK: Network = "none", choice(&[("none", Network::None), ("stub", Network::Stub)]),
+        "network", "endpoint.network", Value("none|stub"),
+        "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";
+
+    [Model]
+    MODEL: Option<PathBuf> = none, some(path),
+        "model", "endpoint.model.path", Value("PATH"),
+        "The model: an ONNX file, a folder with one ONNX file or a SavedModel, or a folder of versions. \
+         Without one, the handler runs alone.";
+    MODEL_VERSION: Option<u64> = ("the highest", None), some(count(0..=u64::MAX)),
+        "model-version", "endpoint.model.version", Value("N"),
+        "Which version of a folder of versions (`1/model.onnx`, `2/saved_model.pb`).";
+    SIGNATURE_KEY: Option<String> = ("the only one, `serving_default` or `predict`", None), some(text),
+        "signature-key", "endpoint.model.signature_key", Value("KEY"),
+        "Which signature of a SavedModel.";
+    DEVICE: Device = "auto", device,
+        "device", "endpoint.model.device", Value("auto|cpu|cuda[:N]"),
+        "Where the model runs. `auto` takes a GPU if there is one and says why in the log; `cuda` is had \
+         or fails at start.";
+    DEVICE_MEMORY: Option<u64> = "none", or("none", size(MIB..=1024 * GIB)),
+        "device-memory", "endpoint.model.device_memory", Value("SIZE|none"),
+        "Most memory of a GPU that one model may take.";
+    INSTANCES: Option<usize> = "auto", or("auto", count(1..=256)),
+        "instances", "endpoint.model.instances", Value("N"),
+        "How many runs of the model there may be at the same time. An ONNX model of more than 1 MiB is in \
+         memory once, on a GPU once for each.";
+    THREADS: Option<usize> = "auto", or("auto", count(1..=1024)),
+        "threads", "endpoint.model.threads", Value("N"),
+        "Threads of one run of an ONNX model. A run also uses those of others that rest.";
+    MAX_BATCH: usize = "1", count(1..=10_000),
+        "max-batch", "endpoint.batching.max_batch", Value("N"),
+        "Most rows that requests may share one run with. 1 switches batching off.";
+    MAX_DELAY: Duration = "2ms", duration(Duration::ZERO..=DAY),
+        "max-delay", "endpoint.batching.max_delay", Value("DURATION"),
+        "Longest that a request waits for others to share a run with, under `always`.";
+    BATCH_WAIT: Wait = "busy", choice(&[("busy", Wait::Busy), ("always", Wait::Always)]),
+        "batch-wait", "endpoint.batching.wait", Value("busy|always"),
+        "When it waits: `busy` until a session of the model is free, `always` for `max_delay` or a full \
+         batch.";
+    TRUST_ROWS: bool = "false", switch,
+        "trust-rows", "endpoint.batching.trust_rows", Switch("no-trust-rows"),
+        "Batch although a trial at the start shows that a row's answer depends on the rows beside it.";
+    ONNXRUNTIME_LIB: Option<PathBuf> = ("searched for, see below", None), some(path),
+        "onnxruntime-lib", "onnxruntime.lib", Value("FILE"),
+        "ONNX Runtime's shared library.";
+    TENSORFLOW_LIB: Option<PathBuf> = ("searched for, see below", None), some(path),
+        "tensorflow-lib", "tensorflow.lib", Value("DIR"),
+        "Folder with TensorFlow's shared libraries, needed for SavedModels only.";
+
+    [HandlerLimits]
+    // A 32-bit guest cannot address more, and cannot do without one page.
+    MEMORY: usize = "64MiB", size(64 * KIB..=4 * GIB),
+        "memory", "endpoint.limits.memory", Value("SIZE"),
+        "Memory of one instance of the handler.";
+    PRE_TIMEOUT: Duration = "1s", duration(MILLISECOND..=DAY),
+        "pre-timeout", "endpoint.limits.pre_timeout", Value("DURATION"),
+        "CPU time of one call of `pre-inference`.";
+    POST_TIMEOUT: Duration = "1s", duration(MILLISECOND..=DAY),
+        "post-timeout", "endpoint.limits.post_timeout", Value("DURATION"),
+        "CPU time of one call of `post-inference`.";
+    INIT_TIMEOUT: Duration = "10s", duration(MILLISECOND..=DAY),
+        "init-timeout", "endpoint.limits.init_timeout", Value("DURATION"),
+        "CPU time of `init`.";
+    WALL_TIMEOUT: Option<Duration> = "auto", or("auto", duration(MILLISECOND..=DAY)),
+        "wall-timeout", "endpoint.limits.wall_timeout", Value("DURATION|auto"),
+        "How long each of these may take, waits included; `auto` is five times its CPU time.";
+    OUTPUT: usize = "64MiB", size(KIB..=GIB),
+        "output", "endpoint.limits.output", Value("SIZE"),
+        "Most bytes that one call of the handler may return.";
+    PROJECT_SIZE: u64 = "256MiB", size(KIB..=64 * GIB),
+        "project-size", "endpoint.limits.project", Value("SIZE"),
+        "Most bytes of project files that the handler may see.";
+
+    [RequestLimits]
+    REQUEST_TIMEOUT: Duration = "30s", duration(MILLISECOND..=DAY),
+        "request-timeout", "endpoint.limits.request_timeout", Value("DURATION"),
+        "From the arrival of a request's head to its answer.";
+    BODY: usize = "32MiB", size(KIB..=GIB),
+        "body", "endpoint.limits.body", Value("SIZE"),
+        "Longest request body; beyond it the answer is 413.";
+    BODY_TIMEOUT: Duration = "5s", duration(MILLISECOND..=DAY),
+        "body-timeout", "endpoint.limits.body_timeout", Value("DURATION"),
+        "How long a body may take to arrive, and a second more for each `body_rate` bytes of it.";
+    BODY_RATE: u64 = "1KiB", size(1..=GIB),
+        "body-rate", "endpoint.limits.body_rate", Value("SIZE"),
+        "Bytes a second that a body has to come with when `body_timeout` is over.";
+    CONCURRENCY: usize = "64", count(1..=10_000),
+        "concurrency", "endpoint.limits.concurrency", Value("N"),
+        "Requests in flight; beyond it they queue.";
+    QUEUE: usize = "256", count(0..=1_000_000),
+        "queue", "endpoint.limits.queue", Value("N"),
+        "Requests that may queue; beyond it the answer is 503.";
+
+    [Server]
+    LISTEN: SocketAddr = "127.0.0.1:8000", address,
+        "listen", "server.listen", Value("IP:PORT"),
+        "Address of the endpoints. Port 0 picks a free one.";
+    ADMIN_LISTEN: SocketAddr = "127.0.0.1:8001", address,
+        "admin-listen", "server.admin_listen", Value("IP:PORT"),
+        "Address of metrics, health and administration. Keep it private.";
+    GRPC_LISTEN: Option<SocketAddr> = "none", or("none", address),
+        "grpc-listen", "server.grpc_listen", Value("IP:PORT|none"),
+        "Address of the endpoints over gRPC, for clients of the Open Inference Protocol.";
+    MODEL_CONTROL: bool = "false", switch,
+        "model-control", "server.model_control", Switch("no-model-control"),
+        "Load and unload models at the order of clients of the endpoints too, by the Open Inference \
+         Protocol.";
+    METRICS_ON_MAIN: bool = "true", switch,
+        "metrics-on-main", "server.metrics_on_main", Switch("no-metrics-on-main"),
+        "Answer `GET /metrics` on the address of the endpoints too.";
+    DOCS: bool = "true", switch,
+        "docs", "server.docs", Switch("no-docs"),
+        "Answer `GET /openapi.json` and the page at `/docs`, which describe the endpoints to everybody who \
+         can reach them.";
+    CORS_ALLOW_ORIGIN: Option<String> = "*", origin,
+        "cors-allow-origin", "server.cors_allow_origin", Value("ORIGIN|none"),
+        "Origin whose pages may call the endpoints from a browser. `none` sends no CORS header.";
+    DEBUG: bool = "false", switch,
+        "debug", "server.debug", Switch("no-debug"),
+        "Send callers the detail of server errors, such as a handler's own words. Not for production.";
+    DRAIN_TIMEOUT: Duration = "30s", duration(Duration::ZERO..=DAY),
+        "drain-timeout", "server.drain_timeout", Value("DURATION"),
+        "How long requests in flight may take after SIGTERM.";
+
+    [Security]
+    TLS_CERT: Option<PathBuf> = none, some(path),
+        "tls-cert", "server.tls_cert", Value("FILE"),
+        "Certificate chain in PEM, the server's own first: the endpoints are then served over TLS only.";
+    TLS_KEY: Option<PathBuf> = none, some(path),
+        "tls-key", "server.tls_key", Value("FILE"),
+        "The certificate's private key in PEM, not encrypted.";
+    TLS_ADMIN: bool = "false", switch,
+        "tls-admin", "server.tls_admin", Switch("no-tls-admin"),
+        "Serve the admin address over TLS too, with the same certificate.";
+    KEY: Vec<KeySource> = none, key_sources,
+        "key", "endpoint.keys", List("@FILE|env:NAME"),
+        "Where keys are that open the endpoint: a file with one a line, or a variable. Without any, it is \
+         open to all.";
+    ADMIN_HOST: Vec<String> = none, host_names,
+        "admin-host", "server.admin_hosts", List("NAME"),
+        "Name by which the admin address may be asked, such as `models.internal`; addresses and \
+         `localhost` always may.";
+    ADMIN_KEY: Vec<KeySource> = none, key_sources,
+        "admin-key", "server.admin_key", Value("@FILE|env:NAME"),
+        "Where the keys are that open the admin address; health needs none.";
+
+    [ConnectionLimits]
+    // Less than 8 KiB hyper does not read, more than 1 MiB no client sends.
+    HEADER_SIZE: usize = "64KiB", size(8 * KIB..=MIB),
+        "header-size", "server.header_size", Value("SIZE"),
+        "Longest head of a request: request line and headers; beyond it the answer is 431.";
+    HEADERS: usize = "64", count(8..=10_000),
+        "headers", "server.headers", Value("N"),
+        "Most headers of a request; beyond it the answer is 431.";
+    HEADER_TIMEOUT: Duration = "10s", duration(100 * MILLISECOND..=DAY),
+        "header-timeout", "server.header_timeout", Value("DURATION"),
+        "How long a client may take to send a head, the first one from the moment it connects; then it is \
+         cut off.";
+    IDLE_TIMEOUT: Duration = "60s", duration(100 * MILLISECOND..=DAY),
+        "idle-timeout", "server.idle_timeout", Value("DURATION"),
+        "How long a connection may be without a request, or a client may take nothing of its response.";
+    MAX_CONNECTIONS: usize = "10000", count(1..=1_000_000),
+        "max-connections", "server.max_connections", Value("N"),
+        "Open connections to the endpoints; more wait until one ends.";
+    HTTP2_STREAMS: u32 = "200", count(1..=10_000),
+        "http2-streams", "server.http2_streams", Value("N"),
+        "Requests in flight on one connection of HTTP/2; more wait.";
+
+    [Recording]
+    RECORD: Option<PathBuf> = none, some(path),
+        "record", "record.dir", Value("DIR"),
+        "Folder that gets a file for each request to a handler, with all that crossed the sandbox's \
+         boundary, for `host replay`.";
+    RECORD_SIZE: u64 = "256MiB", size(KIB..=1024 * 1024 * GIB),
+        "record-size", "record.size", Value("SIZE"),
+        "Most bytes that the folder may hold; when it is full, recording ends.";
+    RECORD_SHARE: Ratio = "1", share(RECORDED_SHARE),
+        "record-share", "endpoint.record_share", Value("NUMBER"),
+        "Which part of an endpoint's requests is recorded, from 0 to 1.";
+
+    [Process]
+    LOG_FORMAT: Format = "text", choice(&[("text", Format::Text), ("json", Format::Json)]),
+        "log-format", "log.format", Value("text|json"),
+        "How a line of the log looks. Logs go to stderr.";
+    LOG_LEVEL: String = "info", log_filter,
+        "log-level", "log.level", Value("FILTER"),
+        "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in \
+         `info,host::deploy=debug`.";
+    PLUGIN_INSTANCES: Option<usize> = "auto", or("auto", count(1..=16_384)),
+        "plugin-instances", "plugin.instances", Value("N"),
+        "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \
+         share come first; beyond it the answer is 503.";
+    CACHE_DIR: Option<Option<PathBuf>> = ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None),
+        some(or("none", path)),
+        "cache-dir", "plugin.cache_dir", Value("DIR|none"),
+        "Where compiled handlers, and the memory that their `init` leaves, are kept for the next start, \
+         and what it must know of refused ones; nobody else may be able to write there. A folder of root's \
+         that this user can only read is read and never written to. Files in it may be removed while hosts \
+         run, and not written to: hosts run them. `none` keeps none.";
+    CACHE_SIZE: u64 = "1GiB", size(MIB..=1024 * GIB),
+        "cache-size", "plugin.cache_size", Value("SIZE"),
+        "Most bytes that handlers, compiled or kept, take there; beyond it those go that were not used for \
+         longest.";
+}
