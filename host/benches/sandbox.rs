@@ -221,7 +221,7 @@ fn facts(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Fac
         env: Vec::new(),
         network: Network::default(),
         project: None,
-        hidden: Vec::new(),
+        hidden: Arc::default(),
         limits: Limits::default(),
         isolation,
         hides_credentials: false,

@@ -99,7 +99,14 @@ impl App {
         let archive = config.record.as_ref().map(Archive::open).transpose()?;
         let catalog = Arc::new(Catalog::new(config.model));
         let turns = Arc::new(Semaphore::new(2 * thread::available_parallelism().map_or(1, usize::from)));
-        let loading = config.endpoints.into_iter().map(|endpoint| {
+        let mut endpoints = config.endpoints;
+        if let (Some(archive), Some(one)) = (&archive, endpoints.first()) {
+            // What one handler was sent is not for another to read.
+            let folder = archive.folder().to_owned();
+            let hidden: Arc<[PathBuf]> = one.hidden.iter().cloned().chain([folder]).collect();
+            endpoints.iter_mut().for_each(|endpoint| endpoint.hidden = hidden.clone());
+        }
+        let loading = endpoints.into_iter().map(|endpoint| {
             let (catalog, sandbox, metrics) = (catalog.clone(), sandbox.clone(), metrics.clone());
             let (archive, turns) = (archive.clone(), turns.clone());
             tokio::spawn(async move {
@@ -272,14 +279,12 @@ impl Listeners {
 /// # Errors
 /// A model or a handler cannot be had.
 async fn load(
-    mut config: deploy::EndpointConfig,
+    config: deploy::EndpointConfig,
     catalog: &Arc<Catalog>,
     sandbox: &Sandbox,
     metrics: &Arc<Metrics>,
     archive: Option<&Arc<Archive>>,
 ) -> anyhow::Result<(Arc<Endpoint>, Option<(PathBuf, watch::FileStamp)>)> {
-    // What one handler was sent is not for another to read.
-    config.hidden.extend(archive.map(|archive| archive.folder().to_owned()));
     // Taken before the file is read: a version that lands in between is noticed.
     let watch = match &config.plugin {
         Some(path) if config.watch => Some((path.clone(), watch::FileStamp::of(path).await)),

@@ -25,9 +25,10 @@ mod split;
 mod tests;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub use self::problem::Problems;
 
@@ -123,6 +124,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         }
     }
     let mut endpoints: Vec<deploy::EndpointConfig> = Vec::new();
+    let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     for table in tables {
         let endpoint = endpoint::endpoint(sources, table);
         let taken = |setting, what: &str| {
@@ -130,13 +132,13 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
             let message = format!("another endpoint has the {what} too");
             (place, Diagnostic::new(message, format!("give each endpoint a `{}` of its own", setting.flag)))
         };
-        let same_name = endpoints.iter().any(|other| other.name == endpoint.name);
-        let same_path = endpoints.iter().any(|other| other.path == endpoint.path);
-        let clash = match (same_name, same_path) {
+        let is_new_name = names.insert(endpoint.name.clone());
+        let is_new_path = paths.insert(endpoint.path.clone());
+        let clash = match (is_new_name, is_new_path) {
             // The path follows from the name, so this is one problem, not two.
-            (true, _) => Some(taken(&set::NAME, &format!("name `{}`", endpoint.name))),
-            (false, true) => Some(taken(&set::PATH, &format!("path `{}`", endpoint.path))),
-            (false, false) => None,
+            (false, _) => Some(taken(&set::NAME, &format!("name `{}`", endpoint.name))),
+            (true, false) => Some(taken(&set::PATH, &format!("path `{}`", endpoint.path))),
+            (true, true) => None,
         };
         if let Some((place, diagnostic)) = clash {
             sources.complain(place, diagnostic);
@@ -147,7 +149,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
     for endpoint in &endpoints {
         let models = if endpoint.models.len() > 1 { endpoint.models.as_slice() } else { &[] };
         for name in models.iter().map(|(model, _)| format!("{}.{model}", endpoint.name)) {
-            if endpoints.iter().any(|other| other.name == name) {
+            if names.contains(&name) {
                 let message = format!("endpoint `{name}` and model `{name}` could not be told apart");
                 sources.complain(file.place(), Diagnostic::new(message, "give one of them another name"));
             }
@@ -156,13 +158,13 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
     // One endpoint's project may hold another's model or keys, and the config file the secrets of all.
     let models = endpoints.iter().flat_map(|endpoint| &endpoint.models);
     let models = models.flat_map(|(_, model)| model::location::onnx_files(&model.path));
-    let hidden: Vec<PathBuf> = std::iter::once(file.path.clone())
+    let hidden: Arc<[PathBuf]> = std::iter::once(file.path.clone())
         .chain(models)
         .chain(std::mem::take(&mut sources.secret))
         .filter_map(|path| std::fs::canonicalize(path).ok())
         .collect();
     for endpoint in &mut endpoints {
-        endpoint.hidden.clone_from(&hidden);
+        endpoint.hidden = hidden.clone();
     }
     endpoints
 }

@@ -61,8 +61,8 @@ pub struct EndpointConfig {
     /// Folder the handler sees, read-only, at `/mnt/project`; `None` mounts nothing.
     pub project: Option<PathBuf>,
     /// Canonical paths of what no handler may see of its project: the config file, every endpoint's model, files
-    /// with keys.
-    pub hidden: Vec<PathBuf>,
+    /// with keys. One list for all endpoints.
+    pub hidden: Arc<[PathBuf]>,
     /// The models by name; without any, the handler runs alone. The first is the one that requests go to by themselves.
     pub models: Vec<(String, ModelConfig)>,
     /// How requests share runs of a model.

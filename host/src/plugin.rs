@@ -172,7 +172,7 @@ pub struct Facts {
     /// Folder to mount, if any.
     pub project: Option<PathBuf>,
     /// Canonical paths the mount leaves out: models and the config file.
-    pub hidden: Vec<PathBuf>,
+    pub hidden: Arc<[PathBuf]>,
     /// What an instance may use.
     pub limits: Limits,
     /// How long an instance lives.

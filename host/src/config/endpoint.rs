@@ -91,7 +91,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         plugin,
         project,
         // `config.rs` knows, once every endpoint is read.
-        hidden: Vec::new(),
+        hidden: Arc::default(),
         models,
     }
 }

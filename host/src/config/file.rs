@@ -90,7 +90,8 @@ impl Table {
 /// Values come out even where there are problems, so that the values can be judged in the same report; after
 /// an error of syntax they do not, because what was recovered could mislead.
 pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
-    let mut walker = Walker { path, text, problems: Vec::new() };
+    let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+    let mut walker = Walker { path, text, ends, problems: Vec::new() };
     let mut file = File { path: path.to_owned(), ..File::default() };
     let (document, errors) = DeTable::parse_recoverable(text);
     for error in &errors {
@@ -114,6 +115,8 @@ pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
 struct Walker<'a> {
     path: &'a Path,
     text: &'a str,
+    /// Where each line ends.
+    ends: Vec<usize>,
     problems: Vec<Problem>,
 }
 
@@ -306,7 +309,7 @@ impl Walker<'_> {
     }
 
     fn line(&self, offset: usize) -> usize {
-        1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
+        1 + self.ends.partition_point(|end| *end < offset)
     }
 }
 

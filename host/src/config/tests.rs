@@ -88,7 +88,7 @@ impl Folder {
         let text = |config: &app::Config| {
             let mut config = config.clone();
             // Follows from where the rest stands.
-            config.endpoints.iter_mut().for_each(|endpoint| endpoint.hidden.clear());
+            config.endpoints.iter_mut().for_each(|endpoint| endpoint.hidden = Arc::default());
             self.unfill(&format!("{config:#?}"))
         };
         let (before, after) = (text(&self.serve(&["model DIR/m.onnx"]).unwrap()), text(config));
@@ -274,8 +274,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         (name.to_owned(), model::ModelConfig { path, device, version, ..model::ModelConfig::default() })
     };
     let limits = crate::pipeline::Limits::default();
-    let hidden =
-        ["c.toml", "m.onnx", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).to_vec();
+    let hidden: Arc<[PathBuf]> =
+        ["c.toml", "m.onnx", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).into();
     let input = |name: &str, datatype, shape, example: Option<serde_json::Value>, description: &str| Input {
         name: name.into(),
         datatype,
@@ -358,6 +358,8 @@ fn the_file_of_the_contract_means_what_it_says() {
         gate: deploy::gate::Config::default(),
         limits,
     };
+    let (first, second) = (&config.endpoints[0].hidden, &config.endpoints[1].hidden);
+    assert!(Arc::ptr_eq(first, second), "a list for each would be as long as there are endpoints");
     assert_eq!(
         config,
         app::Config {

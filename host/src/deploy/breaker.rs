@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     const POLICY: Policy = Policy {
-        faults: Ratio::HALF,
+        faults: Ratio::percent(50),
         window: Duration::from_secs(10),
         min: 4,
         pause: Duration::from_secs(30),

@@ -176,7 +176,7 @@ impl Replayer {
             network: network.ok_or("has a `network` that this host does not know")?,
             env: Vec::new(),
             project: self.project.clone(),
-            hidden: Vec::new(),
+            hidden: Arc::default(),
             limits: Limits {
                 memory: handler.memory.clamp(MEMORY.0, MEMORY.1),
                 output: handler.output.clamp(OUTPUT.0, OUTPUT.1),

@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 
 pub(super) use self::part::Part;
 pub use self::report::Report;
-pub use self::terms::{Mode, Terms, parse_share};
+pub use self::terms::{Mode, Terms, read_share};
 
 use self::canary::{Verdict, View};
 use self::figures::{Compared, Counted, Figures, Side};
@@ -46,6 +46,7 @@ use crate::plugin::{Binary, Keep};
 use crate::request::Request;
 use crate::telemetry::metrics::TrialCounts;
 use crate::text::on_one_line;
+use crate::values::Ratio;
 
 /// How often a canary is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -85,7 +86,7 @@ pub struct Trial {
 
 /// Where a trial is between its steps.
 struct Course {
-    steps: Vec<f64>,
+    steps: Vec<Ratio>,
     step: usize,
     step_time: Option<Duration>,
     /// When this step began, and what both sides had done by then.
@@ -117,8 +118,8 @@ impl Trial {
         f64::from_bits(self.share.load(Ordering::Relaxed))
     }
 
-    fn set_share(&self, share: f64) {
-        self.share.store(share.to_bits(), Ordering::SeqCst);
+    fn set_share(&self, share: Ratio) {
+        self.share.store(share.get().to_bits(), Ordering::SeqCst);
     }
 
     /// The candidate broke its contract or a limit. Beyond what is allowed, not one more request goes to it.
@@ -131,7 +132,7 @@ impl Trial {
     /// Whoever sets a share looks here after, so that whichever of the two is later sees the other.
     fn stop_if_broken(&self) {
         if self.faults.load(Ordering::SeqCst) > self.terms.limits.max_faults {
-            self.set_share(0.0);
+            self.set_share(Ratio::ZERO);
         }
     }
 
@@ -178,7 +179,7 @@ impl Trial {
     }
 
     /// Begins a step.
-    fn enter(&self, steps: Vec<f64>, step: usize, step_time: Option<Duration>) {
+    fn enter(&self, steps: Vec<Ratio>, step: usize, step_time: Option<Duration>) {
         let mut course = self.course();
         let begun = [Side::Candidate, Side::Current].map(|side| self.figures.of(side));
         *course = Course { step, step_time, since: Instant::now(), begun, steps };
@@ -329,7 +330,7 @@ impl Endpoint {
             beside: old.number,
             current: old.digest.clone(),
             candidate: ArcSwap::from_pointee(candidate),
-            share: AtomicU64::new(share.to_bits()),
+            share: AtomicU64::new(share.get().to_bits()),
             draw: Draw::new(terms.sticky.clone(), &digest),
             figures: Figures::new(),
             after,
@@ -351,7 +352,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`DeployError::NoCandidate`], or the current handler is not the one that the order is about.
-    pub fn set_share(&self, share: f64, order: &Order) -> Result<Arc<Trial>, DeployError> {
+    pub fn set_share(&self, share: Ratio, order: &Order) -> Result<Arc<Trial>, DeployError> {
         let trial = self.trial();
         self.expect_beside(order, trial.as_deref())?;
         let trial = trial.ok_or_else(|| self.no_candidate())?;

@@ -11,7 +11,7 @@ pub(super) fn facts() -> Facts {
         network: Network::None,
         env: Vec::new(),
         project: None,
-        hidden: Vec::new(),
+        hidden: Arc::default(),
         limits: Limits::default(),
         isolation: Isolation::Worker,
         hides_credentials: false,

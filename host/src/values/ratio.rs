@@ -4,8 +4,10 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 /// A number from 0 to 1.
-#[derive(Clone, Copy, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, PartialEq, PartialOrd, Default, Serialize)]
 pub struct Ratio(f64);
 
 /// It is a number: [`Ratio::new`] lets no other in.
@@ -14,15 +16,17 @@ impl Eq for Ratio {}
 impl Ratio {
     /// Nothing.
     pub const ZERO: Ratio = Ratio(0.0);
-    /// Half of it.
-    #[cfg(test)]
-    pub const HALF: Ratio = Ratio(0.5);
     /// All of it.
     pub const ONE: Ratio = Ratio(1.0);
 
     /// From 0 to 1; `None` for anything else.
     pub fn new(number: f64) -> Option<Ratio> {
         (0.0..=1.0).contains(&number).then_some(Ratio(number))
+    }
+
+    /// So many hundredths; no more than all of it.
+    pub const fn percent(hundredths: u8) -> Ratio {
+        if hundredths < 100 { Ratio(hundredths as f64 / 100.0) } else { Ratio::ONE }
     }
 
     /// The part that `part` is of `whole`; nothing of nothing is 0, and more than the whole is all of it.

@@ -30,7 +30,7 @@ fn report(count: usize, differing: usize, old: Taken, new: Taken) -> Report {
 fn a_verdict_says_what_is_wrong_and_what_to_do() {
     let (plain, slow, large) = (taken(100.0, 1 << 20), taken(201.0, 1 << 20), taken(100.0, 3 << 20));
     let strict = Config { slowdown: Some(2.0), memory: Some(2.0), ..Config::default() };
-    let lax = Config { mismatches: Ratio::HALF, ..Config::default() };
+    let lax = Config { mismatches: Ratio::percent(50), ..Config::default() };
     for (report, config, expected) in [
         (report(10, 0, plain, plain), &strict, None),
         (
@@ -53,7 +53,7 @@ fn a_verdict_says_what_is_wrong_and_what_to_do() {
         (report(10, 5, plain, plain), &lax, None),
         (
             report(2, 2, plain, plain),
-            &Config { mismatches: Ratio::new(0.25).unwrap(), ..Config::default() },
+            &Config { mismatches: Ratio::percent(25), ..Config::default() },
             Some(("2 of 2 samples differ (a share of 0.25 may), s0:", "--gate-tolerance")),
         ),
         (

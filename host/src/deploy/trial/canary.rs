@@ -9,6 +9,7 @@
 use std::time::Duration;
 
 use super::figures::Counted;
+use crate::values::Ratio;
 
 /// How many requests of each side a 99th percentile is made of, at least.
 const FOR_P99: u64 = 500;
@@ -23,7 +24,7 @@ pub struct Limits {
     /// Answers of the candidate, in each step, before they say anything. Faults and mismatches count from the first.
     pub min_requests: u64,
     /// By how much its share of failures may be above the current handler's.
-    pub max_errors: f64,
+    pub max_errors: Ratio,
     /// Traps and the like.
     pub max_faults: u64,
     /// How many times the current handler's time it may take.
@@ -34,7 +35,13 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { min_requests: 50, max_errors: 0.01, max_faults: 0, max_slowdown: 2.0, max_mismatches: 0 }
+        Limits {
+            min_requests: 50,
+            max_errors: Ratio::percent(1),
+            max_faults: 0,
+            max_slowdown: 2.0,
+            max_mismatches: 0,
+        }
     }
 }
 
@@ -42,7 +49,7 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct View<'a> {
     /// All shares that it is to have, one after the other.
-    pub steps: &'a [f64],
+    pub steps: &'a [Ratio],
     /// Which of them it has.
     pub step: usize,
     /// How long a step is held; `None`: until an order.
@@ -101,14 +108,14 @@ fn broken(view: &View<'_>, limits: &Limits) -> Option<String> {
     }
     let enough = view.current.requests >= limits.min_requests;
     let current = if enough { view.current } else { view.before };
-    if candidate.error_rate() > current.error_rate() + limits.max_errors {
+    if candidate.error_rate() > current.error_rate() + limits.max_errors.get() {
         return Some(format!(
             "{} of {} requests failed, {:.1} % beside {:.1} % of the current handler's; allowed are {:.1} % more",
             candidate.errors,
             candidate.requests,
             candidate.error_rate() * 100.0,
             current.error_rate() * 100.0,
-            limits.max_errors * 100.0,
+            limits.max_errors.get() * 100.0,
         ));
     }
     if current.requests < limits.min_requests {
@@ -141,7 +148,7 @@ mod tests {
 
     fn view<'a>(candidate: &'a Counted, current: &'a Counted) -> View<'a> {
         View {
-            steps: &[0.1, 0.5, 1.0],
+            steps: &[const { Ratio::percent(10) }, const { Ratio::percent(50) }, Ratio::ONE],
             step: 1,
             step_time: Some(Duration::from_secs(60)),
             held: Duration::from_secs(10),

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::figures::{Compared, Counted, Side};
 use super::{Noted, Trial};
 use crate::deploy::history::unix_seconds;
+use crate::values::Ratio;
 
 /// The state of a trial. docs/reference.md says what each key means.
 #[derive(Debug, Serialize)]
@@ -22,7 +23,7 @@ pub struct Report {
     pub since: u64,
     pub note: Option<Arc<str>>,
     pub share: f64,
-    pub steps: Vec<f64>,
+    pub steps: Vec<Ratio>,
     pub step: usize,
     pub step_time_seconds: Option<f64>,
     pub held_seconds: f64,

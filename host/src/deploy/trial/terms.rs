@@ -8,13 +8,19 @@ use super::canary::Limits;
 use crate::deploy::compare::Bounds;
 use crate::draw::Sticky;
 use crate::json::path::Pattern;
+use crate::values::{
+    Diagnostic, Hint, ParseResult, Ratio, RawValue, choice, count, duration, number, ratio, share_above_zero,
+    switch, text,
+};
 
 /// Most steps of a canary.
 const MOST_STEPS: usize = 20;
 /// Most places that are not compared.
 const MOST_IGNORED: usize = 64;
 /// Most shadows at a time.
-const MOST_CONCURRENT: usize = 64;
+const MOST_CONCURRENT: u64 = 64;
+/// Most requests that are counted.
+const MOST: u64 = 1_000_000_000;
 
 /// What the candidate does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +47,7 @@ pub struct Terms {
     /// What the candidate does.
     pub mode: Mode,
     /// Its share of the requests, more than 0 and at most 1; several, ever larger, one after the other.
-    pub steps: Vec<f64>,
+    pub steps: Vec<Ratio>,
     /// How long each step is held before the next, and the last before the candidate is published; `None`: until an order.
     pub step_time: Option<Duration>,
     /// By what requests are drawn; `None`: by chance.
@@ -55,6 +61,8 @@ pub struct Terms {
     /// What a canary is held to.
     pub limits: Limits,
 }
+
+const MODES: [(&str, Mode); 2] = [("shadow", Mode::Shadow), ("canary", Mode::Canary)];
 
 const EXPECTED: &str = "there are `mode=shadow|canary`, `share=SHARE`, `sticky=header:NAME`, `concurrency=N`, `tolerance=N`, \
      `ignore=PLACE` and `note=TEXT`, and for a canary `steps=SHARE,…`, `step_time=TIME`, `compare=true|false`, `min_requests=N`, \
@@ -78,60 +86,29 @@ impl Terms {
         };
         let (mut share, mut of_canaries) = (None, None);
         for (name, value) in parameters {
-            let wrong = |expected: &str| format!("`{name}={value}`: expected {expected}");
-            let count = |range: std::ops::RangeInclusive<u64>| {
-                let number = value.parse().ok().filter(|number| range.contains(number));
-                number.ok_or_else(|| {
-                    wrong(&format!("a whole number from {} to {}", range.start(), range.end()))
-                })
-            };
-            let number = |range: std::ops::RangeInclusive<f64>| {
-                let number = value.parse().ok().filter(|number| range.contains(number));
-                number.ok_or_else(|| wrong(&format!("a number from {} to {}", range.start(), range.end())))
-            };
+            let raw = &RawValue::of(value);
+            let wrong = |diagnostic: Diagnostic| diagnostic.of_parameter(name, value);
             match name {
-                "mode" => {
-                    terms.mode = match value {
-                        "shadow" => Mode::Shadow,
-                        "canary" => Mode::Canary,
-                        _ => return Err(wrong("`shadow` or `canary`")),
-                    }
-                }
-                "share" => {
-                    share = Some(parse_share(value).ok_or_else(|| wrong("more than 0 and at most 1"))?)
-                }
+                "mode" => terms.mode = choice(&MODES)(raw).map_err(wrong)?,
+                "share" => share = Some(read_share(raw).map_err(wrong)?),
                 "sticky" => terms.sticky = Some(Sticky::parse(value)?),
-                "concurrency" => {
-                    terms.concurrency = usize::try_from(count(1..=MOST_CONCURRENT as u64)?).unwrap_or(1);
-                }
-                "tolerance" => terms.bounds.tolerance = number(0.0..=1e6)?,
+                "concurrency" => terms.concurrency = count(1..=MOST_CONCURRENT)(raw).map_err(wrong)?,
+                "tolerance" => terms.bounds.tolerance = number(0.0..=1e6)(raw).map_err(wrong)?,
                 "ignore" if terms.bounds.ignore.len() < MOST_IGNORED => {
                     terms.bounds.ignore.push(Pattern::parse(value)?);
                 }
                 "ignore" => return Err(format!("`ignore`: there are at most {MOST_IGNORED}")),
                 of_canary => {
+                    let limits = &mut terms.limits;
                     match of_canary {
-                        "steps" => {
-                            let steps = parse_steps(value);
-                            let expected =
-                                || wrong("at most 20 shares with commas, each larger than the one before");
-                            terms.steps = steps.ok_or_else(expected)?;
-                        }
-                        "step_time" => {
-                            let time = humantime::parse_duration(value).ok();
-                            let time = time.filter(|time| *time <= Duration::from_secs(7 * 24 * 3600));
-                            terms.step_time =
-                                Some(time.ok_or_else(|| wrong("a time up to 7d, such as `60s`"))?);
-                        }
-                        "compare" => {
-                            let is = value.parse();
-                            terms.compare = is.map_err(|_| wrong("`true` or `false`"))?;
-                        }
-                        "min_requests" => terms.limits.min_requests = count(1..=1_000_000_000)?,
-                        "max_errors" => terms.limits.max_errors = number(0.0..=1.0)?,
-                        "max_faults" => terms.limits.max_faults = count(0..=1_000_000_000)?,
-                        "max_slowdown" => terms.limits.max_slowdown = number(1.0..=1000.0)?,
-                        "max_mismatches" => terms.limits.max_mismatches = count(0..=1_000_000_000)?,
+                        "steps" => terms.steps = read_steps(raw).map_err(wrong)?,
+                        "step_time" => terms.step_time = Some(read_step_time(raw).map_err(wrong)?),
+                        "compare" => terms.compare = switch(raw).map_err(wrong)?,
+                        "min_requests" => limits.min_requests = count(1..=MOST)(raw).map_err(wrong)?,
+                        "max_errors" => limits.max_errors = ratio(raw).map_err(wrong)?,
+                        "max_faults" => limits.max_faults = count(0..=MOST)(raw).map_err(wrong)?,
+                        "max_slowdown" => limits.max_slowdown = number(1.0..=1000.0)(raw).map_err(wrong)?,
+                        "max_mismatches" => limits.max_mismatches = count(0..=MOST)(raw).map_err(wrong)?,
                         _ => return Err(format!("unknown parameter `{name}={value}`: {EXPECTED}")),
                     }
                     of_canaries = Some(name);
@@ -142,14 +119,14 @@ impl Terms {
             (Mode::Shadow, Some(name), _) => {
                 return Err(format!("`{name}` is said of a canary: add `mode=canary`"));
             }
-            (Mode::Shadow, None, share) => terms.steps = vec![share.unwrap_or(0.1)],
+            (Mode::Shadow, None, share) => terms.steps = vec![share.unwrap_or(Ratio::percent(10))],
             (Mode::Canary, _, Some(_)) if !terms.steps.is_empty() || terms.step_time.is_some() => {
                 return Err("`share` is held until an order, `steps` are not: give one of them".to_owned());
             }
             (Mode::Canary, _, Some(share)) => terms.steps = vec![share],
             (Mode::Canary, _, None) => {
                 if terms.steps.is_empty() {
-                    terms.steps = vec![0.05, 0.25, 1.0];
+                    terms.steps = [5, 25, 100].map(Ratio::percent).to_vec();
                 }
                 terms.step_time = terms.step_time.or(Some(Duration::from_secs(60)));
             }
@@ -159,14 +136,29 @@ impl Terms {
 }
 
 /// A share of the requests: more than 0, at most 1.
-pub fn parse_share(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|share: &f64| *share > 0.0 && *share <= 1.0)
+///
+/// # Errors
+/// It is none.
+pub fn read_share(raw: &RawValue<'_>) -> ParseResult<Ratio> {
+    share_above_zero("more than 0 and at most 1")(raw)
 }
 
-fn parse_steps(text: &str) -> Option<Vec<f64>> {
-    let steps: Vec<f64> = text.split(',').map(str::trim).map(parse_share).collect::<Option<_>>()?;
-    let is_ascending = steps.windows(2).all(|pair| matches!(pair, [one, next] if one < next));
-    (is_ascending && steps.len() <= MOST_STEPS).then_some(steps)
+/// Shares with commas.
+fn read_steps(raw: &RawValue<'_>) -> ParseResult<Vec<Ratio>> {
+    let shares = text(raw)?;
+    let steps = shares.split(',').map(|share| read_share(&RawValue::of(share.trim())));
+    let steps: Option<Vec<Ratio>> = steps.map(Result::ok).collect();
+    let is_ascending = |steps: &Vec<Ratio>| steps.array_windows().all(|[one, next]| one < next);
+    steps.filter(|steps| is_ascending(steps) && steps.len() <= MOST_STEPS).ok_or_else(|| {
+        let expected = format!("at most {MOST_STEPS} shares with commas, each larger than the one before");
+        Diagnostic::new(format!("{raw} is no list of steps"), Hint::Write(expected))
+    })
+}
+
+fn read_step_time(raw: &RawValue<'_>) -> ParseResult<Duration> {
+    let expected = || Hint::Write("a time up to 7d, such as `60s`".to_owned());
+    let read = duration(Duration::ZERO..=Duration::from_secs(7 * 24 * 3600))(raw);
+    read.map_err(|diagnostic| Diagnostic { hint: expected(), ..diagnostic })
 }
 
 #[cfg(test)]
@@ -188,14 +180,20 @@ mod tests {
             ("steps=0.1, 0.5&mode=canary&step_time=2m", Mode::Canary, vec![0.1, 0.5], Some(120)),
         ] {
             let terms = parse(query).unwrap();
-            let found = (terms.mode, terms.steps, terms.step_time);
+            let steps_found: Vec<f64> = terms.steps.into_iter().map(Ratio::get).collect();
+            let found = (terms.mode, steps_found, terms.step_time);
             assert_eq!(found, (mode, steps, step_time.map(Duration::from_secs)), "{query}");
         }
         let all = "mode=canary&share=1&sticky=header:X-A&concurrency=3&compare=true&tolerance=0.5&ignore=/a&ignore=/b/*\
                    &min_requests=1&max_errors=0.5&max_faults=2&max_slowdown=1.5&max_mismatches=7";
         let terms = parse(all).unwrap();
-        let limits =
-            Limits { min_requests: 1, max_errors: 0.5, max_faults: 2, max_slowdown: 1.5, max_mismatches: 7 };
+        let limits = Limits {
+            min_requests: 1,
+            max_errors: Ratio::percent(50),
+            max_faults: 2,
+            max_slowdown: 1.5,
+            max_mismatches: 7,
+        };
         assert_eq!((terms.concurrency, terms.compare, terms.limits), (3, true, limits));
         assert_eq!((terms.bounds.tolerance, terms.bounds.ignore.len()), (0.5, 2));
         assert_eq!(terms.sticky.unwrap().header(), "x-a");

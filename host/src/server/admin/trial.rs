@@ -18,9 +18,10 @@ use super::endpoints::{
 };
 use crate::deploy::history::Origin;
 use crate::deploy::swap::Order;
-use crate::deploy::trial::{Terms, parse_share};
+use crate::deploy::trial::{Terms, read_share};
 use crate::plugin::Binary;
 use crate::server::Served;
+use crate::values::RawValue;
 
 pub(super) fn router() -> Router<Arc<Served>> {
     Router::new()
@@ -54,7 +55,7 @@ async fn try_out(
     // Without a component the order is about the candidate that there is.
     if plugin.is_empty() {
         let share = match pairs.as_slice() {
-            [(name, share)] if name == "share" => parse_share(share),
+            [(name, share)] if name == "share" => read_share(&RawValue::of(share)).ok(),
             _ => None,
         };
         let share = share.ok_or_else(|| {
