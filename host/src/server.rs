@@ -17,8 +17,11 @@ pub mod admin;
 pub mod models;
 pub mod split;
 pub mod compat;
+mod body;
 mod endpoints;
+mod failure;
 mod head;
+mod serve;
 mod status;
 
 use std::net::SocketAddr;

@@ -22,9 +22,8 @@ use axum::{Extension, Router};
 use tokio::sync::oneshot;
 
 use super::Served;
-use super::http::{
-    HttpService, Operator, credentials, health, loading, method_not_allowed, not_found, refuse, v2,
-};
+use super::head::{Operator, credentials};
+use super::http::{HttpService, health, loading, method_not_allowed, not_found, refuse, v2};
 use super::listen::{self, ConnectionConfig, Limits};
 use super::switch::ServiceSwitch;
 use crate::error::Code;

@@ -204,7 +204,7 @@ impl GrpcInferenceService for Service {
 
 impl Service {
     fn refusal(&self, error: RequestError, call: &Call) -> Status {
-        failure::status(error, call, &self.served, None)
+        failure::status(error, &call.call(&self.served), None)
     }
 
     /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.

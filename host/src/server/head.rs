@@ -1,20 +1,31 @@
-//! A request's head, read once.
+//! A request's head, read once: its id, its credentials.
 //!
 //! Place in the flow: made when a request's head is there; handed on, boxed, until the pipeline has it as what a handler may ask for.
 //! Out: how long it is, and which of the headers that every request is looked at for it has. Most requests have none of them, and
 //! one walk over a few headers costs less than looking each of these up.
 
-use axum::http::header::{CONTENT_ENCODING, EXPECT, HOST, TRANSFER_ENCODING};
+use std::sync::Arc;
+
+use axum::http::header::{CONTENT_ENCODING, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Request, Version};
+use uuid::Uuid;
 
 use crate::arrivals::Origin;
 use crate::error::Code;
+use crate::keys::Credentials;
 use crate::request;
 use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
 
 /// Names the request, in both directions.
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Longest request id taken from a caller.
+const LONGEST_ID: usize = 128;
+
+/// Marks a request of the operator's listener.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Operator;
 
 /// A request without its body.
 pub(super) struct Head {
@@ -92,6 +103,11 @@ impl Head {
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.parts.headers
     }
+
+    /// As [`request_id`], but without a look at the headers where there is none.
+    pub(super) fn id(&self) -> Arc<str> {
+        if self.has_id { request_id(self.headers()) } else { new_id() }
+    }
 }
 
 /// What a handler may ask for.
@@ -120,4 +136,31 @@ impl request::Head for Head {
 /// The headers that are text.
 pub(super) fn visible(headers: &HeaderMap) -> Vec<(&str, &str)> {
     headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
+}
+
+/// The credentials among a request's headers.
+pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
+    Credentials::of(|name| headers.get(name)?.to_str().ok())
+}
+
+/// The caller's own id if it is fit to be logged and returned, else a new one.
+pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
+    let given = headers.get(X_REQUEST_ID).or_else(|| headers.get(X_BANANA_REQUEST_ID));
+    match given.and_then(|value| value.to_str().ok()) {
+        Some(id) if (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
+            id.into()
+        }
+        _ => new_id(),
+    }
+}
+
+fn new_id() -> Arc<str> {
+    (&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer())).into()
+}
+
+/// Sets a header, if its value can be one.
+pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
+    }
 }

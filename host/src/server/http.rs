@@ -2,8 +2,8 @@
 //!
 //! | method and path | answered by |
 //! |---|---|
-//! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`call`] |
-//! | the same on the path of a split | [`split`], then [`call`] |
+//! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
+//! | the same on the path of a split | [`split`], then [`classic`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
@@ -14,7 +14,7 @@
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
 
-mod call;
+mod classic;
 mod compression;
 mod cors;
 mod describe;
@@ -23,7 +23,9 @@ mod error;
 pub(super) mod health;
 pub(super) mod loading;
 mod openapi;
+mod route;
 mod split;
+mod transport;
 mod v1;
 pub(super) mod v2;
 
@@ -34,31 +36,26 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::{HeaderMap, HeaderName, Method};
+use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
-pub(super) use self::call::{Bounds, Operator, credentials, read_body};
-pub(super) use self::error::{log_failure, method_not_allowed, not_found, refuse};
+pub(super) use self::error::{method_not_allowed, not_found, refuse};
+use self::route::EndpointRoute;
+use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
 use super::compat::potassium;
-use super::head::{Head, X_REQUEST_ID};
+use super::head::{Head, X_REQUEST_ID, insert};
 use super::{Activity, Served};
 use crate::deploy::Endpoint;
 use crate::request::Protocol;
 
-/// What a call needs: its endpoint and the process around it.
-struct EndpointRoute {
-    endpoint: Arc<Endpoint>,
-    served: Arc<Served>,
-}
-
 /// Who is called at a path.
 enum Route {
     Endpoint(Arc<EndpointRoute>),
-    Weighted(Arc<split::WeightedRoute>),
+    Weighted(Arc<WeightedRoute>),
 }
 
 impl Route {
@@ -113,7 +110,7 @@ impl HttpService {
             add("/", only);
             add("/predict", only);
         }
-        calls.extend(split::routes(served));
+        calls.extend(split::routes(served).map(|(path, route)| (path, Route::Weighted(Arc::new(route)))));
         let router = router(served, &calls);
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
         HttpService {
@@ -123,6 +120,14 @@ impl HttpService {
             headers,
             activity: served.activity.clone(),
         }
+    }
+
+    /// The main listener's, until everything is loaded.
+    pub fn loading(served: &Arc<Served>) -> HttpService {
+        let root = Router::new().route("/", get(health::root));
+        let router = loading::router(root, served, served.config.metrics_on_main).with_state(served.clone());
+        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
+        HttpService { headers, activity: served.activity.clone(), ..HttpService::of(router) }
     }
 
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
@@ -135,16 +140,16 @@ impl HttpService {
         let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
         let mut response = match (call, models) {
-            (Some(route), _) => call::call(route.target(head.headers()), head, body, arrived).await,
+            (Some(route), _) => classic::call(route.target(head.headers()), head, body, arrived).await,
             (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
-                let id = call::id_of(&head);
+                let id = head.id();
                 // Whoever asks for the id further in is to find this one.
-                call::insert(&mut head.parts.headers, X_REQUEST_ID, &id);
+                insert(&mut head.parts.headers, X_REQUEST_ID, &id);
                 head.parts.extensions.insert(head.origin);
                 let Ok(mut response) =
                     Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
-                call::insert(response.headers_mut(), X_REQUEST_ID, &id);
+                insert(response.headers_mut(), X_REQUEST_ID, &id);
                 response
             }
         };
@@ -163,7 +168,9 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Route>) -> Router {
     for (path, route) in calls {
         let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
         let methods = match route {
-            Route::Endpoint(target) => post(call::routed).get(describe::describe).with_state(target.clone()),
+            Route::Endpoint(target) => {
+                post(classic::routed).get(describe::describe).with_state(target.clone())
+            }
             Route::Weighted(weighted) => {
                 post(split::routed).get(split::describe).with_state(weighted.clone())
             }
@@ -196,8 +203,3 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Route>) -> Router {
     let router = router.merge(v2::router(orders)).merge(v2::inference(served));
     router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone())
 }
-
-/// SHA-256 of the handler that answered.
-const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
-/// The stage from which on the handler had no part in the answer, because it failed there.
-pub(super) const X_HANDLER_BYPASSED: HeaderName = HeaderName::from_static("x-handler-bypassed");

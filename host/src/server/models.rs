@@ -20,6 +20,7 @@ use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::{Named, ONLY_VERSION};
 use crate::request::Protocol;
 use crate::server::Served;
+use crate::server::serve::Target;
 pub use crate::telemetry::metrics::{Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
 use crate::text::on_one_line;
@@ -170,6 +171,13 @@ impl<'a> Entry<'a> {
             }
         };
         Some(Entry { endpoint, model: model.map(|(model, _)| model.as_str().into()), name: name.to_owned() })
+    }
+}
+
+impl<'a> Entry<'a> {
+    /// Where a request for it goes.
+    pub(super) fn target(&self) -> Target<'a> {
+        Target { endpoint: self.endpoint, model: self.model.clone() }
     }
 }
 

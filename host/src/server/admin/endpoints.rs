@@ -31,7 +31,7 @@ use crate::deploy::swap::{Change, Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
 use crate::plugin::Binary;
-use crate::server::http::{Bounds, read_body};
+use crate::server::body::{Bounds, read_body};
 use crate::server::{Served, status};
 use crate::text::on_one_line;
 

@@ -7,13 +7,19 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
-use tonic::Request;
+use tonic::{Request, Response, Status};
 
+use super::failure;
 use super::intake::Arrived;
+use super::pb::{ModelInferRequest, ModelInferResponse};
+use crate::arrivals::Origin;
+use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::request::Head;
-use crate::server::head::{X_REQUEST_ID, visible};
-use crate::server::http::credentials;
+use crate::server::Served;
+use crate::server::body::Bounds;
+use crate::server::head::{X_REQUEST_ID, credentials, visible};
+use crate::server::serve::{self, Signature, Transport};
 
 /// One call.
 #[derive(Clone)]
@@ -23,7 +29,7 @@ pub(super) struct Call {
     /// When its head arrived; of a request in a stream, when the request did.
     pub arrived: Instant,
     /// When the client gives up, if it says so.
-    pub patience: Option<Instant>,
+    pub client_deadline: Option<Instant>,
     headers: Arc<HeaderMap>,
 }
 
@@ -36,36 +42,80 @@ impl Call {
         // `HttpService` has seen to it that there is one that is fit to be returned.
         let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
         let timeout = headers.get("grpc-timeout").and_then(|timeout| parse_timeout(timeout.to_str().ok()?));
-        let patience = timeout.and_then(|timeout| arrived.checked_add(timeout));
-        (Call { id, arrived, patience, headers: Arc::new(headers) }, message)
+        let client_deadline = timeout.and_then(|timeout| arrived.checked_add(timeout));
+        (Call { id, arrived, client_deadline, headers: Arc::new(headers) }, message)
     }
 
     /// A request in a stream, the `number`th, that arrived just now.
     pub(super) fn part(&self, number: u64) -> Call {
         let id = format!("{}-{number}", self.id).into();
-        Call { id, arrived: Instant::now(), patience: self.patience, headers: self.headers.clone() }
+        Call { id, arrived: Instant::now(), ..self.clone() }
     }
 
-    /// When the request's time is up: after `limit`, or when the client gives up.
-    pub(super) fn deadline(&self, limit: Duration) -> Instant {
-        let limit = self.arrived + limit;
-        self.patience.map_or(limit, |patience| patience.min(limit))
-    }
-
-    /// What it shows to be let in.
+    /// Its credentials.
     pub(super) fn credentials(&self) -> Credentials<'_> {
         credentials(&self.headers)
     }
 
-    /// What a handler may ask for, `path` being the method's.
-    pub(super) fn head(&self, path: &'static str) -> Box<dyn Head> {
-        Box::new(GrpcHead { path, headers: self.headers.clone() })
+    /// The same, free of gRPC.
+    pub(super) fn call<'a>(&self, served: &'a Served) -> serve::Call<'a> {
+        let Call { id, arrived, client_deadline, .. } = self;
+        serve::Call { served, id: id.clone(), arrived: *arrived, client_deadline: *client_deadline }
+    }
+
+    /// Its head, `path` being the method's.
+    pub(super) fn head(&self, path: &'static str) -> GrpcHead {
+        GrpcHead { path, headers: self.headers.clone() }
     }
 }
 
-struct GrpcHead {
+/// The head of a call of one method.
+pub(super) struct GrpcHead {
     path: &'static str,
     headers: Arc<HeaderMap>,
+}
+
+/// The message is there before its request is served: [`intake`](super::intake) has watched over it.
+impl Transport for GrpcHead {
+    type Body = ModelInferRequest;
+    type Message = ModelInferRequest;
+    type Answer = Result<Response<ModelInferResponse>, Status>;
+
+    fn credentials(&self) -> Credentials<'_> {
+        credentials(&self.headers)
+    }
+
+    fn origin(&self) -> Origin {
+        Origin::default()
+    }
+
+    async fn receive(
+        &mut self,
+        message: ModelInferRequest,
+        _: Bounds,
+    ) -> Result<Option<ModelInferRequest>, RequestError> {
+        Ok(Some(message))
+    }
+
+    fn is_debug(&self) -> bool {
+        false
+    }
+
+    fn into_head(self) -> Box<dyn Head> {
+        Box::new(self)
+    }
+
+    fn encode_error(error: RequestError, call: &serve::Call<'_>, endpoint: Option<&str>) -> Self::Answer {
+        Err(failure::status(error, call, endpoint))
+    }
+
+    fn sign(answer: &mut Self::Answer, signature: &Signature<'_>) {
+        let metadata = match answer {
+            Ok(response) => response.metadata_mut(),
+            Err(status) => status.metadata_mut(),
+        };
+        failure::sign(metadata, signature.digest, signature.bypassed);
+    }
 }
 
 impl Head for GrpcHead {

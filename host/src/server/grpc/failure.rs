@@ -8,11 +8,11 @@
 use tonic::metadata::{AsciiMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code as Grpc, Status};
 
-use super::call::Call;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Response;
-use crate::server::http::log_failure;
-use crate::server::{Served, status as table};
+use crate::server::failure::log_failure;
+use crate::server::serve::Call;
+use crate::server::status as table;
 
 /// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of those.
 const LONGEST: usize = 2048;
@@ -27,18 +27,13 @@ pub(super) const HANDLER_DIGEST: &str = "x-handler-digest";
 pub(super) const HANDLER_BYPASSED: &str = "x-handler-bypassed";
 
 /// Logs a failed request and makes its status.
-pub(super) fn status(
-    mut error: RequestError,
-    call: &Call,
-    served: &Served,
-    endpoint: Option<&str>,
-) -> Status {
+pub(super) fn status(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Status {
     // How long a caller is willing to wait is up to the caller: no failure of the server's.
     let gave_up = error.code == Code::RequestTimeout
-        && call.patience.is_some_and(|patience| patience <= std::time::Instant::now());
+        && call.client_deadline.is_some_and(|deadline| deadline <= std::time::Instant::now());
     log_failure(&error, &call.id, endpoint, call.arrived, gave_up);
     match &error.detail {
-        Some(detail) if served.config.debug => {
+        Some(detail) if call.served.config.debug => {
             error.message = format!("{}\n{detail}", error.message);
             refused(&error)
         }

@@ -33,7 +33,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Keys};
 use crate::pipeline::Limits;
 use crate::server::Served;
-use crate::server::http::credentials;
+use crate::server::head::credentials;
 use crate::server::listen::{Drain, LINGER};
 use crate::server::models::Entry;
 

@@ -11,7 +11,9 @@ use axum::http::{HeaderMap, Uri};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::{EndpointRoute, call, error, health};
+use super::route::EndpointRoute;
+use super::{error, health};
+use crate::server::head::{credentials, request_id};
 use crate::tensor::{Extent, TensorSpec};
 
 const MESSAGE: &str = "make a prediction by sending a post request to this endpoint with a json sample";
@@ -61,9 +63,9 @@ pub(super) async fn signature(State(target): State<Arc<EndpointRoute>>, headers:
 
 /// What is answered to who may not know.
 fn refusal(target: &EndpointRoute, headers: &HeaderMap) -> Option<Response> {
-    let error = target.endpoint.admit(|| call::credentials(headers)).err()?;
+    let error = target.endpoint.admit(|| credentials(headers)).err()?;
     let name = Some(target.endpoint.config.name.as_str());
-    Some(error::respond(error, &call::request_id(headers), &target.served, name, Instant::now()))
+    Some(error::respond(error, &request_id(headers), &target.served, name, Instant::now()))
 }
 
 /// `{"input": {"shape": ["N", 4], "type": "float32"}}`; a free extent without a name is -1, an input that

@@ -1,4 +1,4 @@
-//! Failures as HTTP responses, and the one place that logs a failed request.
+//! Failures as HTTP responses.
 //!
 //! Place in the flow: every failure of every path leaves through [`respond`].
 //! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`.
@@ -13,9 +13,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
-use super::call;
-use crate::error::{Code, PluginFault, RequestError, Stage};
-use crate::server::head::X_REQUEST_ID;
+use crate::error::{Code, RequestError, Stage};
+use crate::server::failure::log_failure;
+use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::{Served, status};
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
@@ -61,28 +61,6 @@ pub(super) fn respond(
     response
 }
 
-/// Logs a failed request, whatever its protocol. `by_caller`: the caller has made it fail, whatever its code says.
-pub(in crate::server) fn log_failure(
-    error: &RequestError,
-    id: &str,
-    endpoint: Option<&str>,
-    arrived: Instant,
-    by_caller: bool,
-) {
-    let (status, _) = status::of(error.code);
-    let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
-    let (code, stage) = (error.code.name(), error.stage.name());
-    let (fault, digest) = (error.plugin_fault().map(PluginFault::name), error.digest.as_deref());
-    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE && !by_caller {
-        tracing::error!(request.id = %id, endpoint, code, stage, fault, plugin.digest = digest, duration_ms,
-            detail = error.detail, "request failed: {error}");
-    } else {
-        // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
-        tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
-            "request refused: {error}");
-    }
-}
-
 /// No route has this path.
 pub(in crate::server) async fn not_found(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
@@ -108,9 +86,9 @@ pub(in crate::server) fn refuse(
     served: &Served,
     headers: &HeaderMap,
 ) -> Response {
-    let id = call::request_id(headers);
+    let id = request_id(headers);
     let error = RequestError::new(code, Stage::Admit, message);
     let mut response = respond(error, &id, served, None, Instant::now());
-    call::insert(response.headers_mut(), X_REQUEST_ID, &id);
+    insert(response.headers_mut(), X_REQUEST_ID, &id);
     response
 }

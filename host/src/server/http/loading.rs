@@ -18,20 +18,11 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 
-use super::{HttpService, cors, health, refuse};
+use super::error::refuse;
+use super::health;
 use crate::error::Code;
 use crate::server::Served;
 use crate::server::compat::truss;
-
-impl HttpService {
-    /// The main listener's, until everything is loaded.
-    pub fn loading(served: &Arc<Served>) -> HttpService {
-        let root = Router::new().route("/", get(health::root));
-        let router = router(root, served, served.config.metrics_on_main).with_state(served.clone());
-        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
-        HttpService { headers, activity: served.activity.clone(), ..HttpService::of(router) }
-    }
-}
 
 /// What both listeners answer, and `router` besides.
 pub(in crate::server) fn router(

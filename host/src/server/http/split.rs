@@ -1,6 +1,6 @@
 //! Calls of a path that stands for several endpoints.
 //!
-//! Place in the flow: before [`call`], which serves the request at the endpoint that was drawn for it: with that endpoint's keys,
+//! Place in the flow: before [`classic`], which serves the request at the endpoint that was drawn for it: with that endpoint's keys,
 //! limits and metrics. `GET` says which endpoints there are.
 
 use std::sync::Arc;
@@ -12,10 +12,11 @@ use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Map, Value, json};
 
-use super::{EndpointRoute, Route, call, error};
+use super::route::EndpointRoute;
+use super::{classic, error};
 use crate::draw::Draw;
 use crate::server::Served;
-use crate::server::head::Head;
+use crate::server::head::{Head, credentials, request_id};
 use crate::server::split::Split;
 
 /// The endpoints at one path.
@@ -27,7 +28,7 @@ pub(super) struct WeightedRoute {
 }
 
 /// Every split's path and whom it stands for.
-pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, Route)> {
+pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, WeightedRoute)> {
     served.config.splits.iter().filter_map(|split| {
         let target =
             |endpoint: &Arc<_>| EndpointRoute { endpoint: Arc::clone(endpoint), served: served.clone() };
@@ -38,7 +39,7 @@ pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, Rout
         let others = targets.collect();
         let draw = Draw::new(split.sticky.clone(), &split.path);
         let weighted = WeightedRoute { split: split.clone(), draw, first, others };
-        Some((split.path.clone(), Route::Weighted(Arc::new(weighted))))
+        Some((split.path.clone(), weighted))
     })
 }
 
@@ -54,22 +55,16 @@ impl WeightedRoute {
 /// `POST <split>`, by way of the router.
 pub(super) async fn routed(State(weighted): State<Arc<WeightedRoute>>, request: Request) -> Response {
     let (head, body) = Head::split(request);
-    call::call(weighted.target(head.headers()), head, body, Instant::now()).await
+    classic::call(weighted.target(head.headers()), head, body, Instant::now()).await
 }
 
 /// `GET <split>`.
 pub(super) async fn describe(State(weighted): State<Arc<WeightedRoute>>, headers: HeaderMap) -> Response {
     for target in std::iter::once(&weighted.first).chain(&weighted.others) {
         // Who may not know of one of them is not told of any.
-        if let Err(failure) = target.endpoint.admit(|| call::credentials(&headers)) {
+        if let Err(failure) = target.endpoint.admit(|| credentials(&headers)) {
             let name = Some(target.endpoint.config.name.as_str());
-            return error::respond(
-                failure,
-                &call::request_id(&headers),
-                &target.served,
-                name,
-                Instant::now(),
-            );
+            return error::respond(failure, &request_id(&headers), &target.served, name, Instant::now());
         }
     }
     let weights = weighted.split.endpoints.iter().map(|(name, weight)| (name.clone(), json!(weight)));

@@ -10,6 +10,7 @@
 //! so it is taken apart here, not by the router. Truss's clients call every model `model`; so may those of a server with one.
 //! Every error leaves through [`refuse`], with the headers that Truss's clients read.
 
+mod path;
 mod predict;
 
 use std::sync::Arc;
@@ -22,13 +23,13 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, options};
 use serde_json::{Value, json};
 
-use super::{call, cors, error};
+use self::path::{ModelPath, Operation, V1, no_route, wrong_method};
+use super::{cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
-use crate::request::Protocol;
 use crate::server::Served;
 use crate::server::compat::{tf_serving, truss};
-use crate::server::models::Entry;
+use crate::server::head::{credentials, request_id};
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2] {
@@ -50,59 +51,6 @@ async fn preflight(allowed: State<bool>, request: Request) -> Response {
     }
 }
 
-/// What a path asks for.
-#[derive(Debug, PartialEq, Eq)]
-struct ModelPath<'a> {
-    model: &'a str,
-    version: Option<&'a str>,
-    operation: Operation,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operation {
-    Status,
-    Metadata,
-    Loaded,
-    Schema,
-    Prediction,
-}
-
-impl ModelPath<'_> {
-    fn of(path: &str) -> Option<ModelPath<'_>> {
-        let path = path.strip_prefix("/v1/models/")?;
-        let (path, verb) = path.rsplit_once(':').map_or((path, None), |(path, verb)| (path, Some(verb)));
-        let segments: Vec<&str> = path.split('/').collect();
-        let (model, version, rest) = match segments.as_slice() {
-            [model, "versions", version, rest @ ..] => (*model, Some(*version), rest),
-            [model, rest @ ..] => (*model, None, rest),
-            [] => return None,
-        };
-        let operation = match (rest, verb) {
-            ([], None) => Operation::Status,
-            ([], Some("predict" | "predict_binary")) => Operation::Prediction,
-            (["metadata"], None) => Operation::Metadata,
-            (["loaded"], None) if version.is_none() => Operation::Loaded,
-            (["schema"], None) if version.is_none() => Operation::Schema,
-            _ => return None,
-        };
-        Some(ModelPath { model, version, operation })
-    }
-
-    /// The model it names.
-    fn find<'s>(&self, served: &'s Served, credentials: Credentials<'_>) -> Result<Entry<'s>, RequestError> {
-        let found = served.model(self.model, self.version, credentials, V1);
-        found.or_else(|unknown| match &*served.endpoints {
-            [only] if self.model == truss::ANY_MODEL => {
-                served.model(&only.config.name, self.version, credentials, V1)
-            }
-            _ => Err(unknown),
-        })
-    }
-}
-
-/// How models are looked for.
-const V1: Option<Protocol> = Some(Protocol::V1);
-
 /// `GET /v1/models`.
 async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
     let names: Vec<String> = served.index(V1).into_iter().map(|entry| entry.name).collect();
@@ -111,7 +59,7 @@ async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
 
 /// `GET` on everything below.
 async fn read(State(served): State<Arc<Served>>, request: Request) -> Response {
-    answer(&served, request.uri().path(), call::credentials(request.headers()))
+    answer(&served, request.uri().path(), credentials(request.headers()))
         .map(|answer| Json(answer).into_response())
         .unwrap_or_else(|error| refuse(error, &served, &request))
 }
@@ -143,56 +91,14 @@ fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<V
     }
 }
 
-fn no_route(path: &str) -> RequestError {
-    RequestError::new(Code::NotFound, Stage::Admit, format!("no endpoint at `{path}`"))
-}
-
-fn wrong_method(path: &str, method: &str) -> RequestError {
-    let message = format!("`{path}` does not answer `{method}`");
-    RequestError::new(Code::MethodNotAllowed, Stage::Admit, message)
-}
-
 /// Answers a request that reads. Only predictions are ever refused for their method.
 fn refuse(error: RequestError, served: &Served, request: &Request) -> Response {
     let is_method = error.code == Code::MethodNotAllowed;
-    let id = call::request_id(request.headers());
+    let id = request_id(request.headers());
     let code = truss::code(error.code);
     let mut response = truss::marked(error::respond(error, &id, served, None, Instant::now()), code);
     if is_method {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, POST"));
     }
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_are_taken_apart() {
-        let shown = |path: &str| {
-            ModelPath::of(path)
-                .map(|path| format!("{} {} {:?}", path.model, path.version.unwrap_or("-"), path.operation))
-        };
-        for (path, expected) in [
-            ("m", Some("m - Status")),
-            ("m/versions/2", Some("m 2 Status")),
-            ("m/metadata", Some("m - Metadata")),
-            ("m/versions/2/metadata", Some("m 2 Metadata")),
-            ("m/loaded", Some("m - Loaded")),
-            ("m/schema", Some("m - Schema")),
-            ("m:predict", Some("m - Prediction")),
-            ("m:predict_binary", Some("m - Prediction")),
-            ("a.b-c/versions/2:predict", Some("a.b-c 2 Prediction")),
-            ("m:classify", None),
-            ("m:", None),
-            ("m/", None),
-            ("m/x", None),
-            ("m/versions", None),
-            ("m/versions/2/loaded", None),
-            ("m/loaded:predict", None),
-        ] {
-            assert_eq!(shown(&format!("/v1/models/{path}")).as_deref(), expected, "{path}");
-        }
-    }
 }

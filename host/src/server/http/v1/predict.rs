@@ -14,10 +14,10 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::super::{call, error};
-use super::{ModelPath, Operation, no_route, wrong_method};
+use super::super::transport::into_http;
+use super::path::{ModelPath, Operation, no_route, wrong_method};
 use crate::blocking;
-use crate::deploy::Answer;
+use crate::deploy::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
 use crate::json::{msgpack, write};
@@ -25,72 +25,73 @@ use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output, is_json_type};
 use crate::server::Served;
 use crate::server::compat::{pydantic_messages, truss};
-use crate::server::head::Head;
+use crate::server::head::{Head, credentials};
+use crate::server::serve::{Call, Protocol, Transport, serve};
 
 const BINARY: &str = "application/octet-stream";
 const JSON: &str = "application/json";
 /// How many times `limits.body` the JSON of a MessagePack document may be long. Numbers take up to six times as much.
 const GROWTH: usize = 8;
 
+struct V1 {
+    /// Whether body and answer are MessagePack.
+    is_binary: bool,
+}
+
+impl Protocol for V1 {
+    type Transport = Box<Head>;
+
+    fn decode(&mut self, _: &Box<Head>, body: Bytes, limit: usize) -> Result<Input, RequestError> {
+        let body = match self.is_binary {
+            true => blocking::if_large(body.len(), || from_msgpack(&body, limit.saturating_mul(GROWTH)))?,
+            false => body,
+        };
+        let serving = blocking::if_large(body.len(), || Serving::scan(&body))
+            .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))?;
+        Ok(Input::Body(body, Form::Serving(serving)))
+    }
+
+    fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
+        let response = match output {
+            Output::Response(response) => response,
+            // An answer to tensors, which this protocol has none of.
+            Output::Tensors(tensors) => respond::json(write::outputs(&tensors)),
+        };
+        let response = if self.is_binary { to_msgpack(response)? } else { response };
+        Ok(match response.status {
+            300.. => truss::marked(into_http(response), truss::CALLER),
+            _ => into_http(response),
+        })
+    }
+
+    fn encode_error(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
+        if !error.faults.is_empty() {
+            error.message = pydantic_messages::of(&error.faults);
+        }
+        let code = truss::code(error.code);
+        truss::marked(Box::encode_error(error, call, endpoint), code)
+    }
+}
+
 pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request) -> Response {
-    let arrived = Instant::now();
     let (mut head, body) = Head::split(request);
-    let id = call::id_of(&head);
-    let refuse = |failure: RequestError, endpoint: Option<&str>| {
-        let code = truss::code(failure.code);
-        truss::marked(error::respond(failure, &id, &served, endpoint, arrived), code)
-    };
+    let call = Call { served: &served, id: head.id(), arrived: Instant::now(), client_deadline: None };
     let path = head.parts.uri.path();
-    let found = match ModelPath::of(path) {
+    let entry = match ModelPath::of(path) {
         Some(model_path) if model_path.operation == Operation::Prediction => {
-            model_path.find(&served, call::credentials(head.headers()))
+            model_path.find(&served, credentials(head.headers()))
         }
         Some(_) => {
-            let mut response = refuse(wrong_method(path, "POST"), None);
+            let mut response = V1::encode_error(wrong_method(path, "POST"), &call, None);
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
             return response;
         }
         None => Err(no_route(path)),
     };
-    let entry = match found {
-        Ok(entry) => entry,
-        Err(failure) => return refuse(failure, None),
-    };
     let is_binary = is_binary(head.headers());
+    // The handler's body is JSON in any case.
     head.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-    let limit = entry.endpoint.config.limits.body.saturating_mul(GROWTH);
-    let read = |_: &_, body: Bytes| {
-        let body =
-            if is_binary { blocking::if_large(body.len(), || from_msgpack(&body, limit))? } else { body };
-        let serving = blocking::if_large(body.len(), || Serving::scan(&body))
-            .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))?;
-        Ok(Input::Body(body, Form::Serving(serving)))
-    };
-    let (outcome, by) =
-        match call::serve(entry.endpoint, entry.model.clone(), head, body, &id, arrived, read).await {
-            Ok(Answer { outcome, generation, bypassed }) => (outcome, Some((generation, bypassed))),
-            Err(failure) => (Err(failure), None),
-        };
-    let response = outcome.and_then(|output| {
-        let response = match output {
-            Output::Response(response) => response,
-            // Only those who bring tensors get tensors, and they come another way.
-            Output::Tensors(tensors) => respond::json(write::outputs(&tensors)),
-        };
-        if is_binary { to_msgpack(response) } else { Ok(response) }
-    });
-    let mut response = match response {
-        Ok(response) if response.status >= 300 => truss::marked(call::into_http(response), truss::CALLER),
-        Ok(response) => call::into_http(response),
-        Err(mut failure) => {
-            if !failure.faults.is_empty() {
-                failure.message = pydantic_messages::of(&failure.faults);
-            }
-            refuse(failure, Some(&entry.endpoint.config.name))
-        }
-    };
-    call::sign(response.headers_mut(), &id, by.as_ref());
-    response
+    serve(call, entry.map(|entry| (entry.target(), V1 { is_binary })), head, body).await
 }
 
 fn is_binary(headers: &HeaderMap) -> bool {

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-use super::ModelRequest;
+use super::model_request::ModelRequest;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::models::{EXTENSIONS, Entry, Metadata, Statistics, TensorMetadata, Timing};
 use crate::tensor::Datatype;

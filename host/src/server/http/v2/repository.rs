@@ -13,11 +13,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::super::call::{self, Bounds};
-use super::ModelRequest;
+use super::model_request::ModelRequest;
 use crate::arrivals::Pace;
 use crate::error::{RequestError, Stage};
 use crate::server::admin;
+use crate::server::body::{Bounds, read_body};
 
 /// What a body may be long, and how long it may take: a line of JSON, if anything.
 const LONGEST: usize = 64 << 10;
@@ -98,7 +98,7 @@ fn done((): ()) -> Response {
 async fn read<T: Default + DeserializeOwned>(request: &ModelRequest, body: Body) -> Result<T, RequestError> {
     let arrived = request.arrived;
     let bounds = Bounds { longest: LONGEST, pace: PACE, arrived, deadline: arrived + TIMEOUT };
-    let body = call::read_body(body, bounds).await?.unwrap_or_default();
+    let body = read_body(body, bounds).await?.unwrap_or_default();
     if body.is_empty() {
         return Ok(T::default());
     }

@@ -16,8 +16,8 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
-use super::super::call;
 use super::super::compression::Coding;
+use super::super::transport::into_http;
 use super::request::{HEADER_LENGTH, RequestedOutputs};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
@@ -80,10 +80,10 @@ pub(super) fn of(
             })?;
             (tensors, response.headers)
         }
-        Output::Response(response) => return Ok(call::into_http(response)),
+        Output::Response(response) => return Ok(into_http(response)),
     };
     let (json, binary) = write(&tensors, model, version, wanted)?;
-    let mut response = call::into_http(request::Response {
+    let mut response = into_http(request::Response {
         status: 200,
         content_type: String::new(),
         headers,

@@ -1,0 +1,57 @@
+//! The endpoint's own path: the body is the handler's, and so is the answer.
+//!
+//! Place in the flow: `POST <endpoint>`, from the map of paths in [`super`] or by way of the router.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use bytes::Bytes;
+
+use super::route::EndpointRoute;
+use super::transport::into_http;
+use crate::deploy::Generation;
+use crate::error::RequestError;
+use crate::json::write;
+use crate::pipeline::respond;
+use crate::request::{Form, Input, Output};
+use crate::server::head::Head;
+use crate::server::serve::{Call, Protocol, Target, serve};
+
+struct Classic;
+
+impl Protocol for Classic {
+    type Transport = Box<Head>;
+
+    fn decode(&mut self, _: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
+        Ok(Input::Body(body, Form::Plain))
+    }
+
+    fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
+        Ok(into_http(match output {
+            Output::Response(response) => response,
+            // An answer to tensors, which this protocol has none of.
+            Output::Tensors(tensors) => respond::json(write::outputs(&tensors)),
+        }))
+    }
+}
+
+/// `POST <endpoint>`. The route is borrowed: every request of every thread would count it at the same place.
+pub(super) fn call(
+    route: &EndpointRoute,
+    head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> impl Future<Output = Response> + Send {
+    let EndpointRoute { endpoint, served } = route;
+    let call = Call { served, id: head.id(), arrived, client_deadline: None };
+    serve(call, Ok((Target { endpoint, model: None }, Classic)), head, body)
+}
+
+/// The same, by way of the router.
+pub(super) async fn routed(State(route): State<Arc<EndpointRoute>>, request: Request) -> Response {
+    let (head, body) = Head::split(request);
+    call(&route, head, body, Instant::now()).await
+}

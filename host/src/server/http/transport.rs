@@ -1,0 +1,93 @@
+//! What the protocols over HTTP have in common: the way a body comes, an error, and who answered.
+//!
+//! Place in the flow: the [`Transport`] of [`serve`](crate::server::serve) for the main listener.
+//! Invariant: a body that comes packed is held once before and once after it is unpacked, each within `limits.body`.
+
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::response::Response as HttpResponse;
+use bytes::Bytes;
+
+use super::compression::Coding;
+use super::error;
+use crate::arrivals::Origin;
+use crate::error::RequestError;
+use crate::keys::Credentials;
+use crate::request::{self, Response};
+use crate::server::body::{Bounds, read_body};
+use crate::server::head::{Head, X_REQUEST_ID, credentials, insert};
+use crate::server::serve::{Call, Signature, Transport};
+
+/// SHA-256 of the handler that answered.
+const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
+/// The stage from which on the handler had no part in the answer, because it failed there.
+const X_HANDLER_BYPASSED: HeaderName = HeaderName::from_static("x-handler-bypassed");
+
+impl Transport for Box<Head> {
+    type Body = Body;
+    type Message = Bytes;
+    type Answer = HttpResponse;
+
+    fn credentials(&self) -> Credentials<'_> {
+        credentials(self.headers())
+    }
+
+    fn origin(&self) -> Origin {
+        self.origin
+    }
+
+    /// The whole body, unpacked.
+    async fn receive(&mut self, body: Body, bounds: Bounds) -> Result<Option<Bytes>, RequestError> {
+        let coding = if self.is_coded { Coding::of_body(self.headers())? } else { None };
+        let body = read_body(body, bounds).await?;
+        let (Some(coding), Some(packed)) = (coding, &body) else { return Ok(body) };
+        // They would be those of the packed body to a handler that reads them.
+        self.parts.headers.remove(CONTENT_ENCODING);
+        self.parts.headers.remove(CONTENT_LENGTH);
+        coding.decode(packed, bounds.longest).map(Some)
+    }
+
+    fn is_debug(&self) -> bool {
+        self.parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"))
+    }
+
+    fn into_head(self) -> Box<dyn request::Head> {
+        self
+    }
+
+    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> HttpResponse {
+        error::respond(error, &call.id, call.served, endpoint, call.arrived)
+    }
+
+    fn sign(answer: &mut HttpResponse, signature: &Signature<'_>) {
+        let headers = answer.headers_mut();
+        insert(headers, X_REQUEST_ID, signature.id);
+        if let Some(digest) = signature.digest {
+            insert(headers, X_HANDLER_DIGEST, digest);
+        }
+        if let Some(stage) = signature.bypassed {
+            insert(headers, X_HANDLER_BYPASSED, stage.name());
+        }
+    }
+}
+
+/// A response as one of HTTP.
+pub(super) fn into_http(response: Response) -> HttpResponse {
+    let mut http = HttpResponse::new(Body::from(response.body));
+    *http.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = http.headers_mut();
+    if response.content_type == "application/json" {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    } else if !response.content_type.is_empty() {
+        insert(headers, CONTENT_TYPE, &response.content_type);
+    }
+    for (name, value) in &response.headers {
+        // Names and values were checked when the handler returned them.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+            // So was their number; a map that is full is no reason to panic.
+            let _ = headers.try_append(name, value);
+        }
+    }
+    http
+}

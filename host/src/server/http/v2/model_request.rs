@@ -1,0 +1,93 @@
+//! What requests about models have in common that are no inferences: the path's parts, the id, the credentials.
+//!
+//! Place in the flow: read from the head by the router, for [`metadata`](super::metadata) and
+//! [`repository`](super::repository).
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::FromRequestParts;
+use axum::extract::path::Path;
+use axum::extract::rejection::PathRejection;
+use axum::http::HeaderValue;
+use axum::http::request::Parts;
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::super::error;
+use crate::error::{Code, RequestError, Stage};
+use crate::keys::{self, Credentials};
+use crate::request::Protocol;
+use crate::server::Served;
+use crate::server::head::{Operator, request_id};
+use crate::server::models::Entry;
+
+/// How models are looked for.
+pub(super) const V2: Option<Protocol> = Some(Protocol::V2);
+
+/// A request about a model.
+pub(super) struct ModelRequest {
+    pub(super) served: Arc<Served>,
+    id: Arc<str>,
+    pub(super) arrived: Instant,
+    named: Named,
+    /// What it shows to be let in: [`keys::HEADERS`], in their order.
+    credentials: [Option<HeaderValue>; 2],
+    is_operator: bool,
+}
+
+/// The parts of its path; empty where the path has none.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Named {
+    model: String,
+    version: Option<String>,
+}
+
+impl FromRequestParts<Arc<Served>> for ModelRequest {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Arc<Served>) -> Result<ModelRequest, Response> {
+        let path = Path::<Named>::from_request_parts(parts, served).await;
+        let id = request_id(&parts.headers);
+        let mut request = ModelRequest {
+            served: served.clone(),
+            id,
+            arrived: Instant::now(),
+            named: Named::default(),
+            credentials: keys::HEADERS.map(|name| parts.headers.get(name).cloned()),
+            is_operator: parts.extensions.get::<Operator>().is_some(),
+        };
+        match path {
+            Ok(Path(named)) => request.named = named,
+            // A path without parts.
+            Err(PathRejection::MissingPathParams(_)) => {}
+            Err(rejection) => {
+                let failure = RequestError::new(Code::NotFound, Stage::Admit, rejection.body_text());
+                return Err(request.answer(Err(failure)));
+            }
+        }
+        Ok(request)
+    }
+}
+
+impl ModelRequest {
+    pub(super) fn entry(&self) -> Result<Entry<'_>, RequestError> {
+        let header = |name| {
+            let mut pairs = keys::HEADERS.into_iter().zip(&self.credentials);
+            pairs.find(|(header, _)| *header == name)?.1.as_ref()?.to_str().ok()
+        };
+        let credentials = if self.is_operator { Credentials::operator() } else { Credentials::of(header) };
+        self.served.model(&self.named.model, self.named.version.as_deref(), credentials, self.protocol())
+    }
+
+    /// The operator is told of everything.
+    pub(super) fn protocol(&self) -> Option<Protocol> {
+        if self.is_operator { None } else { V2 }
+    }
+
+    /// The answer, or the error as every other.
+    pub(super) fn answer(&self, outcome: Result<Response, RequestError>) -> Response {
+        outcome.unwrap_or_else(|failure| error::respond(failure, &self.id, &self.served, None, self.arrived))
+    }
+}

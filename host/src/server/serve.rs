@@ -1,0 +1,163 @@
+//! The way of every request through the server, by any protocol.
+//!
+//! Place in the flow: a listener finds the endpoint of a request; [`serve`] admits the request at its head, has its message
+//! received and decoded, runs it, has the output or the error encoded, and signs the answer.
+//! In: a [`Transport`], which brings messages and takes answers (HTTP, gRPC), and a [`Protocol`], which says what they mean.
+//! Invariants: nothing of a message is received or decoded of a request that has no place at its endpoint; each request that
+//! had one is counted once, however it ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Served;
+use super::body::Bounds;
+use crate::arrivals::Origin;
+use crate::deploy::{Answer, Endpoint, Generation};
+use crate::error::{RequestError, Stage};
+use crate::keys::Credentials;
+use crate::request::{Head, Input, Output, Request};
+
+/// How messages come and answers go. Implemented by the head of a request.
+pub(super) trait Transport: Sized {
+    /// What the message is received from.
+    type Body;
+    type Message;
+    type Answer;
+
+    fn credentials(&self) -> Credentials<'_>;
+
+    /// The client's address and connection, by which a message that is still arriving may lose its place.
+    fn origin(&self) -> Origin;
+
+    /// The whole message; `None` if the client went away before its end.
+    fn receive(
+        &mut self,
+        body: Self::Body,
+        bounds: Bounds,
+    ) -> impl Future<Output = Result<Option<Self::Message>, RequestError>> + Send;
+
+    /// Whether the objects of every stage go to the log.
+    fn is_debug(&self) -> bool;
+
+    /// The head as handlers see it.
+    fn into_head(self) -> Box<dyn Head>;
+
+    /// Logs a failure and makes its answer.
+    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Self::Answer;
+
+    fn sign(answer: &mut Self::Answer, signature: &Signature<'_>);
+}
+
+type AnswerOf<P> = <<P as Protocol>::Transport as Transport>::Answer;
+
+/// What messages mean, and how an output is written. One request's.
+pub(super) trait Protocol: Sized {
+    type Transport: Transport;
+
+    /// `limit`: most bytes of the input.
+    fn decode(
+        &mut self,
+        head: &Self::Transport,
+        message: <Self::Transport as Transport>::Message,
+        limit: usize,
+    ) -> Result<Input, RequestError>;
+
+    fn encode(self, output: Output, generation: &Generation) -> Result<AnswerOf<Self>, RequestError>;
+
+    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> AnswerOf<Self> {
+        Self::Transport::encode_error(error, call, endpoint)
+    }
+}
+
+/// A request as far as it is the same for all protocols.
+pub(super) struct Call<'a> {
+    pub served: &'a Served,
+    pub id: Arc<str>,
+    /// When its head was there.
+    pub arrived: Instant,
+    /// When its client gives up, if it says so.
+    pub client_deadline: Option<Instant>,
+}
+
+impl Call<'_> {
+    /// When its time is up: after `limit`, or when its client gives up.
+    fn deadline(&self, limit: Duration) -> Instant {
+        let deadline = self.arrived + limit;
+        self.client_deadline.map_or(deadline, |client| client.min(deadline))
+    }
+}
+
+/// Where a request goes.
+pub(super) struct Target<'a> {
+    pub endpoint: &'a Endpoint,
+    /// Which of the endpoint's models, if the protocol says so.
+    pub model: Option<Arc<str>>,
+}
+
+/// What an answer says of itself.
+pub(super) struct Signature<'a> {
+    pub id: &'a str,
+    /// SHA-256 of the handler.
+    pub digest: Option<&'a str>,
+    /// The stage from which on the handler had no part in the answer.
+    pub bypassed: Option<Stage>,
+}
+
+/// Serves one request. `found`: where it goes and what it says, or why it goes nowhere.
+pub(super) async fn serve<P: Protocol>(
+    call: Call<'_>,
+    found: Result<(Target<'_>, P), RequestError>,
+    head: P::Transport,
+    body: <P::Transport as Transport>::Body,
+) -> AnswerOf<P> {
+    let endpoint = found.as_ref().ok().map(|(target, _)| target.endpoint.config.name.as_str());
+    let (encoded, generation, bypassed) = match found {
+        Ok((target, mut protocol)) => match run(&call, target, &mut protocol, head, body).await {
+            Ok(Answer { outcome, generation, bypassed }) => {
+                (outcome.and_then(|output| protocol.encode(output, &generation)), Some(generation), bypassed)
+            }
+            Err(error) => (Err(error), None, None),
+        },
+        Err(error) => (Err(error), None, None),
+    };
+    let mut answer = encoded.unwrap_or_else(|error| P::encode_error(error, &call, endpoint));
+    let digest = generation.as_ref().and_then(|generation| generation.digest.as_deref());
+    P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed });
+    answer
+}
+
+/// Admits a request, receives and decodes its message, and runs it.
+///
+/// # Errors
+/// The endpoint's handler never saw the request.
+async fn run<P: Protocol>(
+    call: &Call<'_>,
+    Target { endpoint, model }: Target<'_>,
+    protocol: &mut P,
+    mut head: P::Transport,
+    body: <P::Transport as Transport>::Body,
+) -> Result<Answer, RequestError> {
+    let limits = &endpoint.config.limits;
+    let deadline = call.deadline(limits.request_timeout);
+    let bounds = Bounds { longest: limits.body, pace: limits.pace, arrived: call.arrived, deadline };
+    let visit = endpoint.knock(|| head.credentials())?;
+    let received = visit.arrive(head.origin(), head.receive(body, bounds)).await;
+    let input = match received.flatten() {
+        Ok(Some(message)) => protocol.decode(&head, message, limits.body),
+        // Its client is gone and will read no answer. `visit`, dropped here, counts the request as cancelled.
+        Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
+        Err(error) => Err(error),
+    };
+    let input = match input {
+        Ok(input) => input,
+        Err(error) => {
+            visit.refuse(&error);
+            return Err(error);
+        }
+    };
+    let debug = head.is_debug();
+    let (id, arrived, body_limit) = (call.id.clone(), call.arrived, limits.body);
+    let head = head.into_head();
+    let request = Request { id, head, input, model, arrived, deadline, debug, body_limit };
+    Ok(visit.serve(Arc::new(request)).await)
+}
