@@ -1,6 +1,6 @@
 //! The endpoints themselves: call, description, signature.
 //!
-//! Place in the flow: beside it; documents `http/call.rs` and `http/describe.rs`.
+//! Place in the flow: beside it; documents `http/classic.rs` and `http/describe.rs`.
 //! In: an endpoint's current generation. Out: its operations. A declared schema says what it takes; without one, where the
 //! built-in conversion reads the body, the model's signature does; otherwise only its handler knows.
 
