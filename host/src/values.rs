@@ -18,7 +18,7 @@ use toml::Value;
 
 pub use self::ratio::Ratio;
 pub use self::read::{
-    choice, count, duration, number, or, ratio, share, share_above_zero, size, switch, text,
+    Reader, choice, count, duration, number, or, ratio, share, share_above_zero, size, switch, text,
 };
 
 /// Reads one variable of the environment; `None` if it is unset.

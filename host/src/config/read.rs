@@ -15,7 +15,7 @@ use crate::plugin::headers::{self, Owner};
 use crate::request::Protocol;
 use crate::telemetry::logs;
 use crate::text::{is_token, similar};
-use crate::values::{Diagnostic, Origin, ParseResult, RawValue, text};
+use crate::values::{Diagnostic, Origin, ParseResult, RawValue, Reader, text};
 
 /// What a name is made of.
 pub(super) const NAME_HINT: &str =
@@ -25,10 +25,8 @@ const SOURCES_HINT: &str =
     "write `@FILE` for a file with one key a line, or `env:NAME` for a variable; never the key itself";
 
 /// What `reader` reads, of a setting that need not be set.
-pub(crate) fn some<T>(
-    reader: impl Fn(&RawValue<'_>) -> ParseResult<T>,
-) -> impl Fn(&RawValue<'_>) -> ParseResult<Option<T>> {
-    move |raw| reader(raw).map(Some)
+pub(crate) fn some<T>(reader: impl Reader<T>) -> impl Reader<Option<T>> {
+    move |raw: &RawValue<'_>| reader.read(raw).map(Some)
 }
 
 /// A path, joined to the folder it is relative to.

@@ -54,6 +54,10 @@ pub struct Setting {
     pub kind: Kind,
     /// The default as a user would write it; empty if there is none.
     pub default: &'static str,
+    /// What the example of a config file in the reference says, written as in a flag.
+    pub example: &'static str,
+    /// The range of values; empty if the kind says all.
+    pub range: fn() -> String,
     /// Where it stands in `--help` and in the reference.
     pub group: Group,
     /// What it does, in one or two sentences.
@@ -167,8 +171,8 @@ impl Setting {
 /// The list: `[Group]`, then `NAME: type = default, reader, "flag", "key", kind, "help";` for each of its
 /// settings.
 ///
-/// The default is a text that the reader reads, `none`, or `("words", value)` where it follows from
-/// something else.
+/// The default is a text that the reader reads. Where there is none, `(none, "example")` shows what could be
+/// set; where it follows from something else, `("words", value, "example")`.
 macro_rules! settings {
     ($([$group:ident] $(
         $name:ident: $type:ty = $default:tt, $read:expr,
@@ -182,10 +186,12 @@ macro_rules! settings {
                     key: $key,
                     kind: $kind,
                     default: settings!(@words $default),
+                    example: settings!(@example $default),
+                    range: || Reader::<$type>::range(&$read),
                     group: Group::$group,
                     help: $help,
                 },
-                read: |raw| ($read)(raw),
+                read: |raw| $read.read(raw),
                 unset: settings!(@unset $default),
                 default: OnceLock::new(),
             };
@@ -198,11 +204,14 @@ macro_rules! settings {
             $($($name.default();)+)+
         }
     };
-    (@words none) => { "" };
-    (@words ($words:literal, $value:expr)) => { $words };
+    (@words (none, $example:literal)) => { "" };
+    (@words ($words:literal, $value:expr, $example:literal)) => { $words };
     (@words $text:literal) => { $text };
-    (@unset none) => { Some(Default::default) };
-    (@unset ($words:literal, $value:expr)) => { Some(|| $value) };
+    (@example (none, $example:literal)) => { $example };
+    (@example ($words:literal, $value:expr, $example:literal)) => { $example };
+    (@example $text:literal) => { $text };
+    (@unset (none, $example:literal)) => { Some(Default::default) };
+    (@unset ($words:literal, $value:expr, $example:literal)) => { Some(|| $value) };
     (@unset $text:literal) => { None };
 }
 use settings;
@@ -241,6 +250,58 @@ mod tests {
     #[test]
     fn every_default_can_be_read() {
         read_defaults();
+    }
+
+    /// `# SIZE, 1KiB to 1GiB`
+    fn comment(setting: &Setting) -> String {
+        let kind = match setting.kind {
+            Kind::Value(value) | Kind::List(value) => value,
+            Kind::Switch(_) => return String::new(),
+        };
+        let range = (setting.range)();
+        if range.is_empty() { format!("# {kind}") } else { format!("# {kind}: {range}") }
+    }
+
+    /// The example as TOML.
+    fn value(setting: &Setting) -> String {
+        let text = setting.example;
+        match setting.kind {
+            Kind::Switch(_) => text.to_owned(),
+            Kind::List(_) => format!("{:?}", text.split(',').collect::<Vec<_>>()),
+            Kind::Value(_) if text.parse::<f64>().is_ok() || text.starts_with('{') => text.to_owned(),
+            Kind::Value(_) => format!("{text:?}"),
+        }
+    }
+
+    #[test]
+    fn the_reference_has_an_example_of_every_key() {
+        let mut tables: Vec<(&str, Vec<(&str, &Setting)>)> = Vec::new();
+        for setting in ALL {
+            let Some((table, name)) = setting.key.rsplit_once('.') else { continue };
+            match tables.iter_mut().find(|(other, _)| *other == table) {
+                Some((_, settings)) => settings.push((name, setting)),
+                None => tables.push((table, vec![(name, setting)])),
+            }
+        }
+        // The tables of an endpoint stand behind its `[[endpoint]]`.
+        tables.sort_by_key(|(name, _)| (name.starts_with("endpoint"), name.contains('.'), *name != "server"));
+        let table = |(table, settings): (&str, Vec<(&str, &Setting)>)| {
+            let head = match table {
+                "endpoint" => "[[endpoint]]                       # one or more".to_owned(),
+                "endpoint.model" => {
+                    "[endpoint.model]                   # short: model = \"iris.onnx\"".to_owned()
+                }
+                _ => format!("[{table}]"),
+            };
+            let width = settings.iter().map(|(name, _)| name.len()).max().unwrap();
+            let rows = settings.iter().map(|(name, setting)| {
+                let row = format!("{name:width$} = {}", value(setting));
+                format!("{row:34} {}", comment(setting)).trim_end().to_owned()
+            });
+            [head].into_iter().chain(rows).collect::<Vec<_>>().join("\n") + "\n"
+        };
+        let text = tables.into_iter().map(table).collect::<Vec<_>>().join("\n");
+        reference::hold("```toml\n", "\n[endpoint.input", [text]);
     }
 
     #[test]

@@ -11,6 +11,42 @@ use toml::Value;
 use super::{Diagnostic, Hint, ParseResult, Ratio, RawValue, list};
 use crate::text::similar;
 
+/// Reads values.
+pub trait Reader<T> {
+    /// What a value means.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write instead.
+    fn read(&self, raw: &RawValue<'_>) -> ParseResult<T>;
+
+    /// The range of values, as in `1 to 64`; empty if it says nothing.
+    fn range(&self) -> String {
+        String::new()
+    }
+}
+
+impl<T, F: Fn(&RawValue<'_>) -> ParseResult<T>> Reader<T> for F {
+    fn read(&self, raw: &RawValue<'_>) -> ParseResult<T> {
+        self(raw)
+    }
+}
+
+/// A reader with a range.
+struct Ranged<F> {
+    read: F,
+    range: String,
+}
+
+impl<T, F: Fn(&RawValue<'_>) -> ParseResult<T>> Reader<T> for Ranged<F> {
+    fn read(&self, raw: &RawValue<'_>) -> ParseResult<T> {
+        (self.read)(raw)
+    }
+
+    fn range(&self) -> String {
+        self.range.clone()
+    }
+}
+
 /// Any text.
 pub fn text(raw: &RawValue<'_>) -> ParseResult<String> {
     let text = raw.value.as_str().map(str::to_owned);
@@ -18,11 +54,13 @@ pub fn text(raw: &RawValue<'_>) -> ParseResult<String> {
 }
 
 /// What `reader` reads, or `word` for none of it.
-pub fn or<T>(
-    word: &'static str,
-    reader: impl Fn(&RawValue<'_>) -> ParseResult<T>,
-) -> impl Fn(&RawValue<'_>) -> ParseResult<Option<T>> {
-    move |raw| if raw.value.as_str() == Some(word) { Ok(None) } else { reader(raw).map(Some) }
+pub fn or<T>(word: &'static str, reader: impl Reader<T>) -> impl Reader<Option<T>> {
+    let range = reader.range();
+    let read = move |raw: &RawValue<'_>| match raw.value.as_str() == Some(word) {
+        true => Ok(None),
+        false => reader.read(raw).map(Some),
+    };
+    Ranged { read, range }
 }
 
 /// On or off.
@@ -38,8 +76,8 @@ pub fn switch(raw: &RawValue<'_>) -> ParseResult<bool> {
 }
 
 /// One of `choices`.
-pub fn choice<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&RawValue<'_>) -> ParseResult<T> {
-    move |raw| {
+pub fn choice<T: Copy>(choices: &[(&str, T)]) -> impl Reader<T> {
+    move |raw: &RawValue<'_>| {
         let typed = text(raw)?;
         let words = || choices.iter().map(|(word, _)| *word);
         choices.iter().find(|(word, _)| *word == typed).map(|(_, meant)| *meant).ok_or_else(|| {
@@ -53,8 +91,9 @@ pub fn choice<T: Copy>(choices: &[(&str, T)]) -> impl Fn(&RawValue<'_>) -> Parse
 }
 
 /// A whole number within `range`.
-pub fn count<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&RawValue<'_>) -> ParseResult<T> {
-    move |raw| {
+pub fn count<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Reader<T> {
+    let words = format!("{} to {}", range.start(), range.end());
+    let read = move |raw: &RawValue<'_>| {
         let hint = || Hint::Write(format!("a whole number from {} to {}", range.start(), range.end()));
         let number = match &*raw.value {
             Value::Integer(number) => u64::try_from(*number).ok(),
@@ -64,12 +103,14 @@ pub fn count<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&RawValue<'
         let number = number.ok_or_else(|| Diagnostic::new(format!("{raw} is not a count"), hint()))?;
         let within = range.contains(&number).then(|| T::try_from(number).ok()).flatten();
         within.ok_or_else(|| Diagnostic::new(format!("`{number}` is out of range"), hint()))
-    }
+    };
+    Ranged { read, range: words }
 }
 
 /// A number within `range`.
-pub fn number(range: RangeInclusive<f64>) -> impl Fn(&RawValue<'_>) -> ParseResult<f64> {
-    move |raw| {
+pub fn number(range: RangeInclusive<f64>) -> impl Reader<f64> {
+    let words = format!("{} to {}", range.start(), range.end());
+    let read = move |raw: &RawValue<'_>| {
         let hint = || Hint::Write(format!("a number from {} to {}", range.start(), range.end()));
         let number = match &*raw.value {
             Value::Float(number) => Some(*number),
@@ -82,38 +123,41 @@ pub fn number(range: RangeInclusive<f64>) -> impl Fn(&RawValue<'_>) -> ParseResu
             Some(_) => Err(Diagnostic::new(format!("{raw} is out of range"), hint())),
             None => Err(Diagnostic::new(format!("{raw} is not a number"), hint())),
         }
-    }
+    };
+    Ranged { read, range: words }
 }
 
-/// A part of a whole, from 0 to 1.
+/// A part of a whole.
 pub fn ratio(raw: &RawValue<'_>) -> ParseResult<Ratio> {
     // Within these bounds it is one.
-    number(0.0..=1.0)(raw).map(|number| Ratio::new(number).unwrap_or(Ratio::ZERO))
+    number(0.0..=1.0).read(raw).map(|number| Ratio::new(number).unwrap_or(Ratio::ZERO))
 }
 
 /// A part of all requests, from 0 to 1; `expected` says so in words.
-pub fn share(expected: &'static str) -> impl Fn(&RawValue<'_>) -> ParseResult<Ratio> {
-    move |raw| {
-        ratio(raw).map_err(|error| match &*raw.value {
-            Value::Float(_) | Value::Integer(_) | Value::String(_) => {
-                Diagnostic::new(format!("{raw} is no share"), Hint::Write(expected.to_owned()))
-            }
-            _ => Diagnostic::new(error.message, Hint::Write(expected.to_owned())),
+pub fn share(expected: &'static str) -> impl Reader<Ratio> {
+    let read = move |raw: &RawValue<'_>| {
+        let wrong = |message| Diagnostic::new(message, Hint::Write(expected.to_owned()));
+        ratio(raw).map_err(|other| match &*raw.value {
+            Value::Float(_) | Value::Integer(_) | Value::String(_) => wrong(format!("{raw} is no share")),
+            _ => wrong(other.message),
         })
-    }
+    };
+    Ranged { read, range: "0 to 1".to_owned() }
 }
 
 /// A part of all requests, more than 0 and at most 1; `expected` says so in words.
-pub fn share_above_zero(expected: &'static str) -> impl Fn(&RawValue<'_>) -> ParseResult<Ratio> {
-    move |raw| match share(expected)(raw)? {
+pub fn share_above_zero(expected: &'static str) -> impl Reader<Ratio> {
+    let read = move |raw: &RawValue<'_>| match share(expected).read(raw)? {
         Ratio::ZERO => Err(Diagnostic::new(format!("{raw} is no share"), Hint::Write(expected.to_owned()))),
         share => Ok(share),
-    }
+    };
+    Ranged { read, range: "above 0, up to 1".to_owned() }
 }
 
 /// A number of bytes within `range`, both ends in whole `KiB`, `MiB` or `GiB`.
-pub fn size<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&RawValue<'_>) -> ParseResult<T> {
-    move |raw| {
+pub fn size<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Reader<T> {
+    let words = format!("{} to {}", bytes_as_text(*range.start()), bytes_as_text(*range.end()));
+    let read = move |raw: &RawValue<'_>| {
         let hint = || Hint::Write("a number of bytes, or a number with a unit, such as `64MiB`".to_owned());
         let size = match &*raw.value {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
@@ -123,12 +167,17 @@ pub fn size<T: TryFrom<u64>>(range: RangeInclusive<u64>) -> impl Fn(&RawValue<'_
         let wrong = || Diagnostic::new(format!("{raw} is not a size"), hint());
         let size = within(&range, size.ok_or_else(wrong)?, raw, |bytes| bytes_as_text(*bytes))?;
         T::try_from(size).map_err(|_| wrong())
-    }
+    };
+    Ranged { read, range: words }
 }
 
 /// A duration within `range`.
-pub fn duration(range: RangeInclusive<Duration>) -> impl Fn(&RawValue<'_>) -> ParseResult<Duration> {
-    move |raw| {
+pub fn duration(range: RangeInclusive<Duration>) -> impl Reader<Duration> {
+    let words = {
+        let [least, most] = [range.start(), range.end()].map(|limit| humantime::format_duration(*limit));
+        format!("{least} to {most}")
+    };
+    let read = move |raw: &RawValue<'_>| {
         let hint = || Hint::Write("a number with a unit, such as `500ms`, `30s` or `1m`".to_owned());
         let no_unit = |hint| Diagnostic::new(format!("{raw} has no unit"), hint);
         let text = match &*raw.value {
@@ -149,7 +198,8 @@ pub fn duration(range: RangeInclusive<Duration>) -> impl Fn(&RawValue<'_>) -> Pa
             }
             Err(_) => Err(Diagnostic::new(format!("{raw} is not a duration"), hint())),
         }
-    }
+    };
+    Ranged { read, range: words }
 }
 
 fn within<T: PartialOrd>(

@@ -31,13 +31,13 @@ const RECORDED_SHARE: &str = "a number from 0 to 1, such as `0.01` for one in a 
 
 settings! {
     [Endpoint]
-    CONFIG: Option<PathBuf> = none, some(path),
+    CONFIG: Option<PathBuf> = (none, ""), some(path),
         "config", "", Value("FILE"),
         "Config file, for more than one endpoint. Flags and environment win over it.";
-    NAME: Option<String> = ("stem of the handler's or the model's file", None), some(name),
+    NAME: Option<String> = ("stem of the handler's or the model's file", None, "iris"), some(name),
         "name", "endpoint.name", Value("NAME"),
         "Name of the endpoint, as in metrics, logs and admin paths.";
-    PATH: Option<String> = ("/NAME", None), some(url_path),
+    PATH: Option<String> = ("/NAME", None, "/iris"), some(url_path),
         "path", "endpoint.path", Value("PATH"),
         "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
     WATCH: bool = "true", switch,
@@ -49,8 +49,8 @@ settings! {
     KEEP_MODEL: bool = "false", switch,
         "keep-model", "endpoint.keep_model", Switch("no-keep-model"),
         "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
-    PROTOCOLS: Vec<Protocol> = ("all of them", Protocol::ALL.map(|(_, protocol)| protocol).to_vec()),
-        protocols,
+    PROTOCOLS: Vec<Protocol> =
+        ("all of them", Protocol::ALL.map(|(_, protocol)| protocol).to_vec(), "http,v1,v2,grpc"), protocols,
         "protocol", "endpoint.protocols", List("http|v1|v2|grpc"),
         "Protocols by which the endpoint can be reached.";
     BARE_TENSORS: bool = "false", switch,
@@ -83,18 +83,18 @@ settings! {
     GATE_SAMPLES_SIZE: usize = "16MiB", size(KIB..=16 * GIB),
         "gate-samples-size", "endpoint.gate.samples_size", Value("SIZE"),
         "Most bytes of them together.";
-    GATE_REDACT: Vec<Pattern> = none, patterns,
+    GATE_REDACT: Vec<Pattern> = (none, "/user/email,x-user"), patterns,
         "gate-redact", "endpoint.gate.redact", List("PATH|NAME"),
         "What is taken out of a request before it is kept: a path in its JSON, `/user/email`, or the name \
          of a header or of a parameter of its query.";
-    GATE_GOLDEN: Option<PathBuf> = none, some(path),
+    GATE_GOLDEN: Option<PathBuf> = (none, "golden"), some(path),
         "gate-golden", "endpoint.gate.golden", Value("DIR"),
         "Folder with further samples: `NAME.json` is a request's body, `NAME.expected.json` beside it the \
          answer that a new handler must give.";
     GATE_TOLERANCE: f64 = "1e-6", number(0.0..=1e6),
         "gate-tolerance", "endpoint.gate.tolerance", Value("NUMBER"),
         "How far a decimal number of an answer may be from the old one, absolutely or relatively.";
-    GATE_IGNORE: Vec<Pattern> = none, patterns,
+    GATE_IGNORE: Vec<Pattern> = (none, "/predictions/*/took"), patterns,
         "gate-ignore", "endpoint.gate.ignore", List("PATH|NAME"),
         "What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header.";
     GATE_MISMATCHES: Ratio = "0", ratio,
@@ -111,20 +111,21 @@ settings! {
         "How long all samples may take together; those left are not compared.";
 
     [Handler]
-    PLUGIN: Option<PathBuf> = none, some(path),
+    PLUGIN: Option<PathBuf> = (none, "handler.wasm"), some(path),
         "plugin", "endpoint.plugin", Value("FILE"),
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
-    PROJECT: Option<PathBuf> = none, some(path),
+    PROJECT: Option<PathBuf> = (none, "."), some(path),
         "project", "endpoint.project", Value("DIR"),
         "Folder that the handler sees, read-only, at `/mnt/project`; without the config file and any \
          endpoint's model.";
-    METADATA: Metadata = "null", metadata,
+    METADATA: Metadata =
+        ("null", Metadata::Json("null".to_owned()), "{ labels = ['setosa', 'versicolor'] }"), metadata,
         "metadata", "endpoint.metadata", Value("JSON|@FILE"),
         "Free-form JSON for the handler, or `@` and a file that holds it.";
-    ENV: Vec<(String, String)> = none, variables,
+    ENV: Vec<(String, String)> = (none, "HOME,MODE=fast"), variables,
         "env", "endpoint.env", List("NAME[=VALUE]"),
         "Environment variable that the handler sees: the host's own value, or this one.";
-    RESPONSE_HEADER: Vec<String> = none, response_headers,
+    RESPONSE_HEADER: Vec<String> = (none, "set-cookie"), response_headers,
         "response-header", "endpoint.response_headers", List("NAME"),
         "Header that the handler may set although it speaks for the whole server, such as `set-cookie` or \
          `content-encoding`.";
@@ -137,14 +138,15 @@ settings! {
         "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";
 
     [Model]
-    MODEL: Option<PathBuf> = none, some(path),
+    MODEL: Option<PathBuf> = (none, "iris"), some(path),
         "model", "endpoint.model.path", Value("PATH"),
         "The model: an ONNX file, a folder with one ONNX file or a SavedModel, or a folder of versions. \
          Without one, the handler runs alone.";
-    MODEL_VERSION: Option<u64> = ("the highest", None), some(count(0..=u64::MAX)),
+    MODEL_VERSION: Option<u64> = ("the highest", None, "2"), some(count(0..=u64::MAX)),
         "model-version", "endpoint.model.version", Value("N"),
         "Which version of a folder of versions (`1/model.onnx`, `2/saved_model.pb`).";
-    SIGNATURE_KEY: Option<String> = ("the only one, `serving_default` or `predict`", None), some(text),
+    SIGNATURE_KEY: Option<String> =
+        ("the only one, `serving_default` or `predict`", None, "predict"), some(text),
         "signature-key", "endpoint.model.signature_key", Value("KEY"),
         "Which signature of a SavedModel.";
     DEVICE: Device = "auto", device,
@@ -174,10 +176,11 @@ settings! {
     TRUST_ROWS: bool = "false", switch,
         "trust-rows", "endpoint.batching.trust_rows", Switch("no-trust-rows"),
         "Batch although a trial at the start shows that a row's answer depends on the rows beside it.";
-    ONNXRUNTIME_LIB: Option<PathBuf> = ("searched for, see below", None), some(path),
+    ONNXRUNTIME_LIB: Option<PathBuf> =
+        ("searched for, see below", None, "/opt/onnxruntime/libonnxruntime.so"), some(path),
         "onnxruntime-lib", "onnxruntime.lib", Value("FILE"),
         "ONNX Runtime's shared library.";
-    TENSORFLOW_LIB: Option<PathBuf> = ("searched for, see below", None), some(path),
+    TENSORFLOW_LIB: Option<PathBuf> = ("searched for, see below", None, "/opt/tensorflow"), some(path),
         "tensorflow-lib", "tensorflow.lib", Value("DIR"),
         "Folder with TensorFlow's shared libraries, needed for SavedModels only.";
 
@@ -257,24 +260,24 @@ settings! {
         "How long requests in flight may take after SIGTERM.";
 
     [Security]
-    TLS_CERT: Option<PathBuf> = none, some(path),
+    TLS_CERT: Option<PathBuf> = (none, "cert.pem"), some(path),
         "tls-cert", "server.tls_cert", Value("FILE"),
         "Certificate chain in PEM, the server's own first: the endpoints are then served over TLS only.";
-    TLS_KEY: Option<PathBuf> = none, some(path),
+    TLS_KEY: Option<PathBuf> = (none, "key.pem"), some(path),
         "tls-key", "server.tls_key", Value("FILE"),
         "The certificate's private key in PEM, not encrypted.";
     TLS_ADMIN: bool = "false", switch,
         "tls-admin", "server.tls_admin", Switch("no-tls-admin"),
         "Serve the admin address over TLS too, with the same certificate.";
-    KEY: Vec<KeySource> = none, key_sources,
+    KEY: Vec<KeySource> = (none, "@keys.txt,env:IRIS_KEY"), key_sources,
         "key", "endpoint.keys", List("@FILE|env:NAME"),
         "Where keys are that open the endpoint: a file with one a line, or a variable. Without any, it is \
          open to all.";
-    ADMIN_HOST: Vec<String> = none, host_names,
+    ADMIN_HOST: Vec<String> = (none, "models.internal"), host_names,
         "admin-host", "server.admin_hosts", List("NAME"),
         "Name by which the admin address may be asked, such as `models.internal`; addresses and \
          `localhost` always may.";
-    ADMIN_KEY: Vec<KeySource> = none, key_sources,
+    ADMIN_KEY: Vec<KeySource> = (none, "env:ADMIN_KEY"), key_sources,
         "admin-key", "server.admin_key", Value("@FILE|env:NAME"),
         "Where the keys are that open the admin address; health needs none.";
 
@@ -301,7 +304,7 @@ settings! {
         "Requests in flight on one connection of HTTP/2; more wait.";
 
     [Recording]
-    RECORD: Option<PathBuf> = none, some(path),
+    RECORD: Option<PathBuf> = (none, "recordings"), some(path),
         "record", "record.dir", Value("DIR"),
         "Folder that gets a file for each request to a handler, with all that crossed the sandbox's \
          boundary, for `host replay`.";
@@ -324,8 +327,8 @@ settings! {
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \
          share come first; beyond it the answer is 503.";
-    CACHE_DIR: Option<Option<PathBuf>> = ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None),
-        some(or("none", path)),
+    CACHE_DIR: Option<Option<PathBuf>> =
+        ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None, "/var/cache/modelhost"), some(or("none", path)),
         "cache-dir", "plugin.cache_dir", Value("DIR|none"),
         "Where compiled handlers, and the memory that their `init` leaves, are kept for the next start, \
          and what it must know of refused ones; nobody else may be able to write there. A folder of root's \

@@ -9,8 +9,8 @@ use crate::deploy::compare::Bounds;
 use crate::draw::Sticky;
 use crate::json::path::Pattern;
 use crate::values::{
-    Diagnostic, Hint, ParseResult, Ratio, RawValue, choice, count, duration, number, ratio, share_above_zero,
-    switch, text,
+    Diagnostic, Hint, ParseResult, Ratio, RawValue, Reader as _, choice, count, duration, number, ratio,
+    share_above_zero, switch, text,
 };
 
 /// Most steps of a canary.
@@ -89,11 +89,11 @@ impl Terms {
             let raw = &RawValue::of(value);
             let wrong = |diagnostic: Diagnostic| diagnostic.of_parameter(name, value);
             match name {
-                "mode" => terms.mode = choice(&MODES)(raw).map_err(wrong)?,
+                "mode" => terms.mode = choice(&MODES).read(raw).map_err(wrong)?,
                 "share" => share = Some(read_share(raw).map_err(wrong)?),
                 "sticky" => terms.sticky = Some(Sticky::parse(value)?),
-                "concurrency" => terms.concurrency = count(1..=MOST_CONCURRENT)(raw).map_err(wrong)?,
-                "tolerance" => terms.bounds.tolerance = number(0.0..=1e6)(raw).map_err(wrong)?,
+                "concurrency" => terms.concurrency = count(1..=MOST_CONCURRENT).read(raw).map_err(wrong)?,
+                "tolerance" => terms.bounds.tolerance = number(0.0..=1e6).read(raw).map_err(wrong)?,
                 "ignore" if terms.bounds.ignore.len() < MOST_IGNORED => {
                     terms.bounds.ignore.push(Pattern::parse(value)?);
                 }
@@ -104,11 +104,15 @@ impl Terms {
                         "steps" => terms.steps = read_steps(raw).map_err(wrong)?,
                         "step_time" => terms.step_time = Some(read_step_time(raw).map_err(wrong)?),
                         "compare" => terms.compare = switch(raw).map_err(wrong)?,
-                        "min_requests" => limits.min_requests = count(1..=MOST)(raw).map_err(wrong)?,
+                        "min_requests" => limits.min_requests = count(1..=MOST).read(raw).map_err(wrong)?,
                         "max_errors" => limits.max_errors = ratio(raw).map_err(wrong)?,
-                        "max_faults" => limits.max_faults = count(0..=MOST)(raw).map_err(wrong)?,
-                        "max_slowdown" => limits.max_slowdown = number(1.0..=1000.0)(raw).map_err(wrong)?,
-                        "max_mismatches" => limits.max_mismatches = count(0..=MOST)(raw).map_err(wrong)?,
+                        "max_faults" => limits.max_faults = count(0..=MOST).read(raw).map_err(wrong)?,
+                        "max_slowdown" => {
+                            limits.max_slowdown = number(1.0..=1000.0).read(raw).map_err(wrong)?
+                        }
+                        "max_mismatches" => {
+                            limits.max_mismatches = count(0..=MOST).read(raw).map_err(wrong)?
+                        }
                         _ => return Err(format!("unknown parameter `{name}={value}`: {EXPECTED}")),
                     }
                     of_canaries = Some(name);
@@ -140,7 +144,7 @@ impl Terms {
 /// # Errors
 /// It is none.
 pub fn read_share(raw: &RawValue<'_>) -> ParseResult<Ratio> {
-    share_above_zero("more than 0 and at most 1")(raw)
+    share_above_zero("more than 0 and at most 1").read(raw)
 }
 
 /// Shares with commas.
@@ -157,7 +161,7 @@ fn read_steps(raw: &RawValue<'_>) -> ParseResult<Vec<Ratio>> {
 
 fn read_step_time(raw: &RawValue<'_>) -> ParseResult<Duration> {
     let expected = || Hint::Write("a time up to 7d, such as `60s`".to_owned());
-    let read = duration(Duration::ZERO..=Duration::from_secs(7 * 24 * 3600))(raw);
+    let read = duration(Duration::ZERO..=Duration::from_secs(7 * 24 * 3600)).read(raw);
     read.map_err(|diagnostic| Diagnostic { hint: expected(), ..diagnostic })
 }
 
