@@ -21,15 +21,15 @@ use axum::middleware::{self, Next};
 use axum::{Extension, Router};
 use tokio::sync::oneshot;
 
-use super::Served;
+use super::browser;
 use super::head::{Operator, credentials};
 use super::http::{HttpService, health, loading, method_not_allowed, not_found, refuse, v2};
 use super::listen::{self, ConnectionConfig, Limits};
+use super::served::Served;
 use super::switch::ServiceSwitch;
 use crate::error::Code;
 
 use self::endpoints::Uploads;
-pub(super) use self::endpoints::not_from_a_page;
 
 /// Connections of operators and their tools: enough for all, and few beside those of the endpoints.
 const MAX_CONNECTIONS: usize = 1024;
@@ -81,13 +81,13 @@ fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> HttpService {
             return next.run(request).await;
         }
         let (parts, body) = request.into_parts();
-        let forbidden = |text: String| endpoints::refused(StatusCode::FORBIDDEN, "forbidden", text);
+        let forbidden = |text: String| browser::refused(StatusCode::FORBIDDEN, "forbidden", text);
         if let Err(name) = guard::is_addressed_here(&parts, &served.config.admin_hosts) {
             return forbidden(format!(
                 "`{name}` is not known as a name of this host: ask by its address, or name it in `server.admin_hosts`"
             ));
         }
-        if guard::is_from_another_site(&parts.headers) {
+        if browser::is_from_another_site(&parts.headers) {
             return forbidden("pages of other sites are not answered".to_owned());
         }
         if !served.config.admin_keys.admit(|| credentials(&parts.headers)) {

@@ -19,6 +19,7 @@ mod failure;
 mod health;
 mod infer;
 mod intake;
+mod pb;
 mod stream;
 
 use std::sync::Arc;
@@ -30,28 +31,18 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::HealthServer;
 
-use self::call::Call;
+use self::call::{Call, GRPC};
 use self::health::Health;
 use self::intake::Intake;
 use self::pb::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use self::stream::Answers;
-use super::Served;
 use super::http::HttpService;
 use super::models::Metadata;
+use super::served::Served;
 use crate::error::{Code, RequestError, Stage};
-use crate::request::Protocol;
 
-/// What `build.rs` made of the protocol's messages.
-#[allow(missing_docs, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
-mod pb {
-    tonic::include_proto!("inference");
-}
-
-/// The descriptors of the same, for reflection.
+/// The descriptors of the protocol's messages, for reflection.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/open_inference.bin"));
-
-/// How models are looked for.
-const GRPC: Option<Protocol> = Some(Protocol::Grpc);
 
 type Inference = GrpcInferenceServiceServer<Service>;
 

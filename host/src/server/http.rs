@@ -46,9 +46,10 @@ use self::route::EndpointRoute;
 use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
+use super::compat::activity::Activity;
 use super::compat::potassium;
 use super::head::{Head, X_REQUEST_ID, insert};
-use super::{Activity, Served};
+use super::served::Served;
 use crate::deploy::Endpoint;
 use crate::request::Protocol;
 

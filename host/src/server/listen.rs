@@ -9,6 +9,7 @@
 //! take it or the drain itself times out; at most [`Limits::max_connections`] are open, the others wait in the kernel.
 
 mod bodies;
+mod client;
 mod closing;
 mod connection;
 mod socket;
@@ -16,123 +17,25 @@ mod turn;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+pub use self::connection::ConnectionConfig;
 use self::connection::{Connection, ConnectionState};
+pub use super::drain::Drain;
+use super::drain::LINGER;
+pub use super::limits::Limits;
 use super::switch::ServiceSwitch;
-use super::tls::Tls;
 
-/// How long a kept-alive connection may stay silent once the process is stopping.
-pub const LINGER: Duration = Duration::from_secs(1);
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Files that are no connection of the endpoints: the operator's connections, models, handlers, their projects.
-const OTHER_FILES: usize = 512;
 /// At least and at most this long passes until all connections are looked at again; within that, a quarter of the shortest
 /// timeout.
 const SWEEP_INTERVAL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
-
-/// What a connection may cost. docs/reference.md lists the defaults.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Longest head of a request in bytes.
-    pub header_size: usize,
-    /// Most headers of a request.
-    pub headers: usize,
-    /// How long a client may take for a head, the TLS handshake before the first one likewise.
-    pub header_timeout: Duration,
-    /// How long a connection may be without a request, or with a response of which the client takes nothing.
-    pub idle_timeout: Duration,
-    /// Connections of one listener at the same time; more wait until one ends.
-    pub max_connections: usize,
-    /// Requests in flight on one connection of HTTP/2.
-    pub http2_streams: u32,
-}
-
-impl Limits {
-    /// These, with no more connections than there can be files for so many listeners. Asks the system for as many files as it
-    /// allows.
-    pub fn affordable(&self, listeners: usize) -> Limits {
-        let files = (most_files().saturating_sub(OTHER_FILES) / listeners.max(1)).max(1);
-        if files < self.max_connections {
-            tracing::info!(
-                "at most {files} connections: the system allows this process no more files (`ulimit -Hn`)"
-            );
-        }
-        Limits { max_connections: self.max_connections.min(files), ..self.clone() }
-    }
-}
-
-/// How many files the process may have open, sockets among them.
-fn most_files() -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
-    let allowed = if raised.is_ok() { maximum } else { current };
-    allowed.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
-}
-
-/// How a listener treats its connections.
-#[derive(Clone)]
-pub struct ConnectionConfig {
-    /// What each may cost.
-    pub limits: Arc<Limits>,
-    /// Certificate and key; `None` for plain HTTP.
-    pub tls: Option<Arc<Tls>>,
-}
-
-/// Tells everybody that the process is going away. Cheap to clone, cheap to ask.
-#[derive(Debug, Clone, Default)]
-pub struct Drain {
-    begun: Arc<AtomicBool>,
-    phase: watch::Sender<Phase>,
-}
-
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Phase {
-    #[default]
-    Serving,
-    Begun,
-    Over,
-}
-
-impl Drain {
-    /// Begins the drain.
-    pub fn begin(&self) {
-        self.begun.store(true, Ordering::Release);
-        self.phase.send_replace(Phase::Begun);
-    }
-
-    /// Its time is over: nothing is waited for any more.
-    pub fn end(&self) {
-        self.phase.send_replace(Phase::Over);
-    }
-
-    /// Whether it has begun. One atomic load.
-    pub fn has_begun(&self) -> bool {
-        self.begun.load(Ordering::Acquire)
-    }
-
-    /// Waits until it begins.
-    pub async fn begun(&self) {
-        self.until(Phase::Begun).await;
-    }
-
-    /// Waits until its time is over.
-    pub async fn over(&self) {
-        self.until(Phase::Over).await;
-    }
-
-    async fn until(&self, wanted: Phase) {
-        // An error would mean that the sender is gone, and `self` holds it.
-        let _ = self.phase.subscribe().wait_for(|phase| *phase >= wanted).await;
-    }
-}
 
 /// Serves on `listener` what `switch` leads to, until the drain has begun and the last connection has ended.
 pub async fn serve(
@@ -246,18 +149,18 @@ impl ConnectionRegistry {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         for watched in &mut *watched {
             let Some(connection) = watched.connection.upgrade() else { continue };
-            if connection.stalled_writes.longest() >= self.idle_timeout {
+            if connection.client.stalled_writes.longest() >= self.idle_timeout {
                 // Whatever else it does: what it does not take is held for it.
                 connection.set_state(ConnectionState::Closed);
                 continue;
             }
-            let signs = connection.signs.load(Ordering::Relaxed);
-            if signs != watched.signs || connection.in_flight.load(Ordering::Relaxed) > 0 {
+            let signs = connection.client.signs.load(Ordering::Relaxed);
+            if signs != watched.signs || connection.client.in_flight.load(Ordering::Relaxed) > 0 {
                 (watched.signs, watched.silent_since) = (signs, now);
                 continue;
             }
             let silent = now.duration_since(watched.silent_since);
-            let in_head = connection.in_head.load(Ordering::Relaxed);
+            let in_head = connection.client.in_head.load(Ordering::Relaxed);
             let was_told = connection.is_ending();
             if (in_head && silent >= self.header_timeout) || (was_told && silent >= self.idle_timeout) {
                 connection.set_state(ConnectionState::Closed);

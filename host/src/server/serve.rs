@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Served;
 use super::body::Bounds;
+use super::served::Served;
 use crate::arrivals::Origin;
 use crate::deploy::{Answer, Endpoint, Generation};
 use crate::error::{RequestError, Stage};

@@ -11,9 +11,9 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::response::Response;
 
-use super::Served;
 use super::head::Head;
 use super::http::{HttpService, refuse};
+use super::served::Served;
 use crate::error::Code;
 
 /// The services behind one listener, of which one answers.

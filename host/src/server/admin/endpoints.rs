@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{ETAG, IF_MATCH, ORIGIN};
+use axum::http::header::{ETAG, IF_MATCH};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
@@ -22,7 +22,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::guard;
 use crate::arrivals::Pace;
 use crate::deploy::error::DeployError;
 use crate::deploy::history::{Origin, unix_seconds};
@@ -32,7 +31,9 @@ use crate::deploy::{Endpoint, Generation};
 use crate::pipeline::models::Named;
 use crate::plugin::Binary;
 use crate::server::body::{Bounds, read_body};
-use crate::server::{Served, status};
+use crate::server::browser::{not_from_a_page, refused};
+use crate::server::served::Served;
+use crate::server::status;
 use crate::text::on_one_line;
 
 /// Longest note, in bytes.
@@ -379,16 +380,6 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
-/// and says with every one where the page came from, in one header or another; the operator's tools do not.
-pub(in crate::server) fn not_from_a_page(headers: &HeaderMap) -> Result<(), Response> {
-    let text = "orders from web pages are not taken";
-    match headers.contains_key(ORIGIN) || guard::is_from_another_site(headers) {
-        true => Err(refused(StatusCode::FORBIDDEN, "forbidden", text.to_owned())),
-        false => Ok(()),
-    }
-}
-
 pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Endpoint>, Response> {
     let endpoint = served.endpoints.named(name).cloned();
     endpoint
@@ -397,10 +388,6 @@ pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Endpoint>, Respons
 
 pub(super) fn invalid(text: String) -> Response {
     refused(StatusCode::BAD_REQUEST, "invalid_input", text)
-}
-
-pub(super) fn refused(status: StatusCode, code: &str, error: String) -> Response {
-    (status, Json(json!({ "error": error, "code": code }))).into_response()
 }
 
 /// Names the current handler, for an order on the condition that it is still that one.

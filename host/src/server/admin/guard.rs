@@ -5,16 +5,8 @@
 //! addressed to this host by an address or a name it is known by: a web page can make any name of its own mean this address (DNS
 //! rebinding), and would then read what it is told. And a browser must not say that another site's page asks.
 
-use axum::http::HeaderMap;
-use axum::http::header::{HOST, HeaderName};
+use axum::http::header::HOST;
 use axum::http::request::Parts;
-
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-
-/// Whether a browser says that a page of another site asks (Fetch Metadata Request Headers, section 2.2).
-pub(super) fn is_from_another_site(headers: &HeaderMap) -> bool {
-    headers.get_all(SEC_FETCH_SITE).iter().any(|site| site != "none" && site != "same-origin")
-}
 
 /// The host that a request is addressed to, without its port.
 fn addressed(parts: &Parts) -> Option<&str> {
@@ -73,16 +65,5 @@ mod tests {
             let request = Request::get("/").header("host", host).body(()).unwrap();
             assert_eq!(is_addressed_here(&request.into_parts().0, &names).is_ok(), expected, "{host}");
         }
-    }
-
-    #[test]
-    fn a_page_of_another_site_is_known_by_its_browser() {
-        for (site, expected) in
-            [("cross-site", true), ("same-site", true), ("same-origin", false), ("none", false)]
-        {
-            let headers = [(SEC_FETCH_SITE, site.parse().unwrap())].into_iter().collect();
-            assert_eq!(is_from_another_site(&headers), expected, "{site}");
-        }
-        assert!(!is_from_another_site(&HeaderMap::new()));
     }
 }

@@ -13,14 +13,14 @@ use axum::{Extension, Json, Router};
 use serde_json::json;
 
 use super::endpoints::{
-    AdminCommand, Answer, Pairs, Refusal, Uploads, carry_out, carry_out_raw, expected, find, invalid,
-    not_from_a_page, note, refused,
+    AdminCommand, Answer, Pairs, Refusal, Uploads, carry_out, carry_out_raw, expected, find, invalid, note,
 };
 use crate::deploy::history::Origin;
 use crate::deploy::swap::Order;
 use crate::deploy::trial::{Terms, read_share};
 use crate::plugin::Binary;
-use crate::server::Served;
+use crate::server::browser::{not_from_a_page, refused};
+use crate::server::served::Served;
 use crate::values::RawValue;
 
 pub(super) fn router() -> Router<Arc<Served>> {

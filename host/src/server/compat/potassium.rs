@@ -12,7 +12,7 @@ use axum::routing::{MethodRouter, get};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::server::Served;
+use crate::server::served::Served;
 
 /// Names a request and its answer, in place of `x-request-id`.
 pub(in crate::server) const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");

@@ -10,16 +10,22 @@ use axum::http::HeaderMap;
 use tonic::{Request, Response, Status};
 
 use super::failure;
-use super::intake::Arrived;
 use super::pb::{ModelInferRequest, ModelInferResponse};
 use crate::arrivals::Origin;
 use crate::error::RequestError;
 use crate::keys::Credentials;
-use crate::request::Head;
-use crate::server::Served;
+use crate::request::{Head, Protocol};
 use crate::server::body::Bounds;
 use crate::server::head::{X_REQUEST_ID, credentials, visible};
 use crate::server::serve::{self, Signature, Transport};
+use crate::server::served::Served;
+
+/// How models are looked for.
+pub(super) const GRPC: Option<Protocol> = Some(Protocol::Grpc);
+
+/// When the head of a call arrived.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived(pub Instant);
 
 /// One call.
 #[derive(Clone)]

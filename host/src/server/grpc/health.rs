@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb;
 use tonic_health::pb::health_check_response::ServingStatus;
 
-use crate::server::listen::Drain;
+use crate::server::drain::Drain;
 
 /// The health of a server and all its services: they have the same.
 pub(super) struct Health {

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, HashSet};
 
 use tonic::{Response, Status};
 
-use super::call::{Call, GrpcHead};
+use super::call::{Call, GRPC, GrpcHead};
 use super::pb::model_infer_request::InferRequestedOutputTensor;
-use super::{GRPC, contents, failure, pb};
+use super::{contents, failure, pb};
 use crate::deploy::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
-use crate::server::Served;
 use crate::server::models::Entry;
 use crate::server::serve::{Protocol, Transport, serve};
+use crate::server::served::Served;
 use crate::tensor::Tensor;
 
 /// What a handler sees as the path.

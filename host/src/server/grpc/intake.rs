@@ -26,16 +26,17 @@ use bytes::{Buf as _, Bytes};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::{GRPC, failure};
+use super::call::{Arrived, GRPC};
+use super::failure;
 use crate::arrivals::{Arrival, Arrivals, Origin, Pace};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Keys};
 use crate::pipeline::Limits;
-use crate::server::Served;
+use crate::server::drain::{Drain, LINGER};
 use crate::server::head::credentials;
-use crate::server::listen::{Drain, LINGER};
 use crate::server::models::Entry;
+use crate::server::served::Served;
 
 /// What a message may have beside its tensors: names, shapes, parameters.
 const OVERHEAD: usize = 64 << 10;
@@ -47,10 +48,6 @@ const STREAMS: [&str; 3] = [
 ];
 /// Before each message: whether it is compressed, one byte, and its length, four (gRPC over HTTP2, "Length-Prefixed-Message").
 const PREFIX: usize = 5;
-
-/// When the head of a call arrived.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived(pub Instant);
 
 /// The bounds of one listener.
 pub(super) struct Intake {

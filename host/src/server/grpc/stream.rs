@@ -19,7 +19,7 @@ use super::call::Call;
 use super::pb::infer_parameter::ParameterChoice;
 use super::pb::{InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse};
 use super::{failure, infer};
-use crate::server::Served;
+use crate::server::served::Served;
 
 /// Requests of one stream that are served at the same time.
 const MOST: usize = 16;

@@ -17,8 +17,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use utoipa_swagger_ui::Config;
 
-use super::not_found;
-use crate::server::Served;
+use super::error::not_found;
+use crate::server::served::Served;
 
 /// The page itself, in place of the one that comes with Swagger UI, which has Swagger UI's title.
 const INDEX: &str = include_str!("docs/index.html");

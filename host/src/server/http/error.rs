@@ -16,7 +16,8 @@ use serde::Serialize;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::failure::log_failure;
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
-use crate::server::{Served, status};
+use crate::server::served::Served;
+use crate::server::status;
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use serde_json::json;
 
-use crate::server::Served;
+use crate::server::served::Served;
 
 /// Whether requests are served: the Open Inference Protocol's path, Kubernetes', and that of SageMaker and TorchServe.
 pub(in crate::server) const READY: [&str; 3] = ["/v2/health/ready", "/readyz", "/ping"];

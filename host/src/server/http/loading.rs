@@ -21,8 +21,8 @@ use serde_json::json;
 use super::error::refuse;
 use super::health;
 use crate::error::Code;
-use crate::server::Served;
 use crate::server::compat::truss;
+use crate::server::served::Served;
 
 /// What both listeners answer, and `router` besides.
 pub(in crate::server) fn router(

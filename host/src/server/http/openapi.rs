@@ -24,17 +24,12 @@ use axum::extract::State;
 use axum::routing::{MethodRouter, get};
 use serde_json::{Value, json};
 
-use crate::server::Served;
-
-/// Paths, each with its path item: the operations by method.
-type Paths = Vec<(String, Value)>;
+use self::answers::{PROCESS_TAG, Paths};
+use crate::server::served::Served;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
 const PROTOCOLS: [fn(&Served) -> Paths; 5] =
     [split::paths, endpoint::paths, oip::paths, v1::paths, process::paths];
-
-/// The group of what belongs to no endpoint; no name of an endpoint has a space.
-const PROCESS_TAG: &str = "the server";
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {

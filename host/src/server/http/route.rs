@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::deploy::Endpoint;
-use crate::server::Served;
+use crate::server::served::Served;
 
 /// An endpoint, and the process around it.
 pub(super) struct EndpointRoute {

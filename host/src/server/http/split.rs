@@ -15,8 +15,8 @@ use serde_json::{Map, Value, json};
 use super::route::EndpointRoute;
 use super::{classic, error};
 use crate::draw::Draw;
-use crate::server::Served;
 use crate::server::head::{Head, credentials, request_id};
+use crate::server::served::Served;
 use crate::server::split::Split;
 
 /// The endpoints at one path.

@@ -27,9 +27,9 @@ use self::path::{ModelPath, Operation, V1, no_route, wrong_method};
 use super::{cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
-use crate::server::Served;
 use crate::server::compat::{tf_serving, truss};
 use crate::server::head::{credentials, request_id};
+use crate::server::served::Served;
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2] {

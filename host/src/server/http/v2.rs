@@ -26,7 +26,7 @@ use axum::routing::{get, options, post};
 pub use self::infer::fuzz;
 pub(super) use self::infer::{infer, is_inference};
 use super::cors;
-use crate::server::Served;
+use crate::server::served::Served;
 
 /// Whether clients of a listener may load and unload models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

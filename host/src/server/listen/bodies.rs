@@ -8,37 +8,35 @@
 //! connection carries many, since when its client has taken nothing of it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::runtime::Handle;
 
-use super::connection::Connection;
+use super::client::{Client, RESTING};
 
 /// A body up to this length is let in even if nobody wants it, if it comes within that time.
 const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
 /// Most of a response that HTTP/2 gets at a time: what it got it holds, whether or not the client takes it.
 const PIECE: usize = 16 << 10;
-/// In place of a time: the host has nothing to say, so there is nothing to take.
-const RESTING: u64 = u64::MAX;
 
 /// A request's body.
 pub(super) struct RequestBody {
     /// `None` once it is let in for nobody.
     body: Option<Incoming>,
-    connection: Arc<Connection>,
+    client: Arc<Client>,
     /// Whether its client sends it only when told to.
     is_awaited: bool,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, connection: Arc<Connection>, is_awaited: bool) -> RequestBody {
-        RequestBody { body: Some(body), connection, is_awaited }
+    pub(super) fn new(body: Incoming, client: Arc<Client>, is_awaited: bool) -> RequestBody {
+        RequestBody { body: Some(body), client, is_awaited }
     }
 
     /// Whether it is let in even if nobody wants it.
@@ -58,7 +56,7 @@ impl HttpBody for RequestBody {
         let Some(body) = &mut self.body else { return Poll::Ready(None) };
         let frame = ready!(Pin::new(&mut *body).poll_frame(context));
         if frame.is_none() || body.is_end_stream() {
-            self.connection.in_body.store(false, Ordering::Relaxed);
+            self.client.in_body.store(false, Ordering::Relaxed);
         }
         Poll::Ready(frame)
     }
@@ -78,14 +76,14 @@ impl Drop for RequestBody {
         let is_wanted = |body: &Incoming| {
             !body.is_end_stream()
                 && !self.is_awaited
-                && !self.connection.is_http2.load(Ordering::Relaxed)
+                && !self.client.is_http2.load(Ordering::Relaxed)
                 && RequestBody::is_small(body)
         };
         if let Some(body) = self.body.take_if(|body| is_wanted(body))
             && let Ok(runtime) = Handle::try_current()
         {
             // Dropped again after this, it is let go.
-            let mut rest = RequestBody::new(body, self.connection.clone(), true);
+            let mut rest = RequestBody::new(body, self.client.clone(), true);
             runtime.spawn(async move {
                 let all = async {
                     while let Some(Ok(_)) =
@@ -104,7 +102,7 @@ impl Drop for RequestBody {
 /// not silent, the host is.
 pub(super) struct ResponseBody {
     body: Body,
-    connection: Arc<Connection>,
+    client: Arc<Client>,
     is_resting: bool,
     /// Over HTTP/2.
     pieces: Option<Pieces>,
@@ -118,24 +116,23 @@ struct Pieces {
 }
 
 impl ResponseBody {
-    pub(super) fn new(body: Body, connection: Arc<Connection>) -> ResponseBody {
-        let is_whole = body.is_end_stream() || !connection.is_http2.load(Ordering::Relaxed);
-        let pieces =
-            (!is_whole).then(|| Pieces { rest: Bytes::new(), asked: connection.stalled_writes.add() });
-        ResponseBody { body, connection, is_resting: false, pieces }
+    pub(super) fn new(body: Body, client: Arc<Client>) -> ResponseBody {
+        let is_whole = body.is_end_stream() || !client.is_http2.load(Ordering::Relaxed);
+        let pieces = (!is_whole).then(|| Pieces { rest: Bytes::new(), asked: client.stalled_writes.add() });
+        ResponseBody { body, client, is_resting: false, pieces }
     }
 
     fn rest(&mut self, is_resting: bool) {
         if let Some(pieces) = &self.pieces {
-            let now = if is_resting { RESTING } else { self.connection.stalled_writes.now() };
+            let now = if is_resting { RESTING } else { self.client.stalled_writes.now() };
             pieces.asked.store(now, Ordering::Relaxed);
         }
         match (std::mem::replace(&mut self.is_resting, is_resting), is_resting) {
-            (false, true) => self.connection.in_flight.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.connection.in_flight.fetch_sub(1, Ordering::Relaxed),
+            (false, true) => self.client.in_flight.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.client.in_flight.fetch_sub(1, Ordering::Relaxed),
             _ => return,
         };
-        self.connection.signs.fetch_add(1, Ordering::Relaxed);
+        self.client.signs.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -187,42 +184,5 @@ impl HttpBody for ResponseBody {
 impl Drop for ResponseBody {
     fn drop(&mut self) {
         self.rest(false);
-    }
-}
-
-/// The responses of one connection of HTTP/2 that are not wholly handed on, and when each was last asked for more. The lock is
-/// the connection's own, taken once a response.
-pub(super) struct StalledWrites {
-    since: Instant,
-    responses: Mutex<Vec<Weak<AtomicU64>>>,
-}
-
-impl StalledWrites {
-    pub(super) fn new() -> StalledWrites {
-        StalledWrites { since: Instant::now(), responses: Mutex::default() }
-    }
-
-    /// Milliseconds since the connection began.
-    fn now(&self) -> u64 {
-        u64::try_from(self.since.elapsed().as_millis()).unwrap_or(RESTING - 1)
-    }
-
-    fn add(&self) -> Arc<AtomicU64> {
-        let asked = Arc::new(AtomicU64::new(self.now()));
-        let mut responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        // Ended ones are forgotten when the list would have to grow.
-        if responses.len() == responses.capacity() {
-            responses.retain(|response| response.strong_count() > 0);
-        }
-        responses.push(Arc::downgrade(&asked));
-        asked
-    }
-
-    /// For how long the client has taken nothing of the response that it has left alone for the longest.
-    pub(super) fn longest(&self) -> Duration {
-        let now = self.now();
-        let responses = self.responses.lock().unwrap_or_else(PoisonError::into_inner);
-        let asked = responses.iter().filter_map(Weak::upgrade).map(|asked| asked.load(Ordering::Relaxed));
-        Duration::from_millis(asked.map(|asked| now.saturating_sub(asked)).max().unwrap_or_default())
     }
 }

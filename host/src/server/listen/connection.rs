@@ -7,7 +7,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
@@ -20,12 +20,16 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpStream;
 
-use super::bodies::{RequestBody, ResponseBody, StalledWrites};
+use super::bodies::{RequestBody, ResponseBody};
+use super::client::Client;
 use super::socket::{Socket, Stream};
-use super::{ConnectionConfig, Drain, turn};
+use super::turn;
 use crate::arrivals::Origin;
+use crate::server::drain::Drain;
 use crate::server::head::Head;
+use crate::server::limits::Limits;
 use crate::server::switch::ServiceSwitch;
+use crate::server::tls::Tls;
 
 /// What a connection has been told to do. It never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,25 +65,21 @@ const RESETS: (usize, usize) = (20, 1024);
 const PING: Duration = Duration::from_secs(10);
 const PONG: Duration = Duration::from_secs(10);
 
-/// One connection: what its requests share, and what is known of its client.
+/// How a listener treats its connections.
+#[derive(Clone)]
+pub struct ConnectionConfig {
+    /// What each may cost.
+    pub limits: Arc<Limits>,
+    /// Certificate and key; `None` for plain HTTP.
+    pub tls: Option<Arc<Tls>>,
+}
+
+/// One connection.
 pub(super) struct Connection {
     switch: Arc<ServiceSwitch>,
     drain: Drain,
     connections: ConnectionConfig,
-    /// Responses that were made and writes that the client's side took: no change means that the client is silent.
-    pub(super) signs: AtomicU64,
-    pub(super) in_flight: AtomicU64,
-    /// Whether a request's head is awaited, or has begun and not come to its end.
-    pub(super) in_head: AtomicBool,
-    pub(super) is_http2: AtomicBool,
-    /// Whether the latest request is of HTTP/1.1.
-    pub(super) is_http11: AtomicBool,
-    /// Whether its body has not come to its end.
-    pub(super) in_body: AtomicBool,
-    /// Whether the client will send nothing more.
-    pub(super) is_half_closed: AtomicBool,
-    /// Responses over HTTP/2 that its client has not taken.
-    pub(super) stalled_writes: StalledWrites,
+    pub(super) client: Arc<Client>,
     /// A [`ConnectionState`].
     state: AtomicU8,
     /// Wakes the connection's task to look at the state. Costs a request an atomic operation, where a channel would
@@ -93,14 +93,7 @@ impl Connection {
             switch,
             drain,
             connections,
-            signs: AtomicU64::new(0),
-            in_flight: AtomicU64::new(0),
-            in_head: AtomicBool::new(true),
-            is_http2: AtomicBool::new(false),
-            is_http11: AtomicBool::new(false),
-            in_body: AtomicBool::new(false),
-            is_half_closed: AtomicBool::new(false),
-            stalled_writes: StalledWrites::new(),
+            client: Arc::new(Client::new()),
             state: AtomicU8::new(ConnectionState::Open as u8),
             woken: AtomicWaker::new(),
         }
@@ -132,11 +125,12 @@ impl Connection {
             let (mut head, body) = Head::split(request);
             head.origin = origin;
             let is_let_in = !head.is_awaited && RequestBody::is_small(&body);
-            let body = Body::new(RequestBody::new(body, this.clone(), head.is_awaited));
+            let body = Body::new(RequestBody::new(body, this.client.clone(), head.is_awaited));
             respond(in_flight, head, body, is_let_in)
         });
         let builder = self.protocols();
-        let connection = builder.serve_connection(TokioIo::new(Socket::new(stream, self.clone())), service);
+        let connection =
+            builder.serve_connection(TokioIo::new(Socket::new(stream, self.client.clone())), service);
         tokio::pin!(connection);
         // How a connection ends is its client's business; a broken one is no event worth a log line.
         tokio::select! {
@@ -212,17 +206,17 @@ async fn respond(
 ) -> Result<axum::http::Response<ResponseBody>, Infallible> {
     let (connection, arrived) = (&in_flight.0, Instant::now());
     let mut response = connection.switch.answer(head, body, arrived).await;
-    let is_http2 = connection.is_http2.load(Ordering::Relaxed);
+    let is_http2 = connection.client.is_http2.load(Ordering::Relaxed);
     // Streams of HTTP/2 hand their answers to their connection, which writes them together anyway.
     if !is_http2 {
         turn::pass(arrived).await;
     }
     // Nobody wanted the body, and there is too much of it to be let in: the connection cannot go on.
-    let is_left = !is_let_in && connection.in_body.load(Ordering::Relaxed) && !is_http2;
-    if is_left || connection.drain.has_begun() || connection.is_half_closed.load(Ordering::Relaxed) {
+    let is_left = !is_let_in && connection.client.in_body.load(Ordering::Relaxed) && !is_http2;
+    if is_left || connection.drain.has_begun() || connection.client.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    Ok(response.map(|body| ResponseBody::new(body, connection.clone())))
+    Ok(response.map(|body| ResponseBody::new(body, connection.client.clone())))
 }
 
 /// A request between its head and its response; ends also if it is dropped.
@@ -230,21 +224,21 @@ struct InFlight(Arc<Connection>);
 
 impl InFlight {
     fn begin(connection: Arc<Connection>, request: &hyper::Request<Incoming>) -> InFlight {
-        connection.in_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
-        connection.is_http11.store(request.version() == Version::HTTP_11, Ordering::Relaxed);
+        connection.client.in_body.store(!request.body().is_end_stream(), Ordering::Relaxed);
+        connection.client.is_http11.store(request.version() == Version::HTTP_11, Ordering::Relaxed);
         if request.version() == Version::HTTP_2 {
             // Its preface may have come in pieces.
-            connection.is_http2.store(true, Ordering::Relaxed);
+            connection.client.is_http2.store(true, Ordering::Relaxed);
         }
-        connection.in_flight.fetch_add(1, Ordering::Relaxed);
-        connection.in_head.store(false, Ordering::Relaxed);
+        connection.client.in_flight.fetch_add(1, Ordering::Relaxed);
+        connection.client.in_head.store(false, Ordering::Relaxed);
         InFlight(connection)
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.signs.fetch_add(1, Ordering::Relaxed);
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.client.signs.fetch_add(1, Ordering::Relaxed);
+        self.0.client.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
-use super::connection::Connection;
+use super::client::Client;
 
 /// Shorter writes are no sign of life: pings and window updates, which a connection without requests may carry for ever.
 /// The head alone of a response is longer.
@@ -45,7 +45,7 @@ pub(super) enum Stream {
 /// A connection's socket.
 pub(super) struct Socket {
     stream: Stream,
-    connection: Arc<Connection>,
+    client: Arc<Client>,
     is_fresh: bool,
     /// Whether the client has not taken all that was written.
     is_stuck: bool,
@@ -54,19 +54,19 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    pub(super) fn new(stream: Stream, connection: Arc<Connection>) -> Socket {
-        Socket { stream, connection, is_fresh: true, is_stuck: false, next_look: None }
+    pub(super) fn new(stream: Stream, client: Arc<Client>) -> Socket {
+        Socket { stream, client, is_fresh: true, is_stuck: false, next_look: None }
     }
 
     /// The client will send nothing more. Ready if it has gone, or if nothing is owed to it.
     fn ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let connection = &self.connection;
+        let client = &self.client;
         let Stream::Plain(stream) = &self.stream else { return Poll::Ready(()) };
-        let is_owed = self.is_stuck || connection.in_flight.load(Ordering::Relaxed) > 0;
-        if !is_owed || !connection.is_http11.load(Ordering::Relaxed) {
+        let is_owed = self.is_stuck || client.in_flight.load(Ordering::Relaxed) > 0;
+        if !is_owed || !client.is_http11.load(Ordering::Relaxed) {
             return Poll::Ready(());
         }
-        connection.is_half_closed.store(true, Ordering::Relaxed);
+        client.is_half_closed.store(true, Ordering::Relaxed);
         loop {
             let (least, most) = PAUSE;
             let pause = match &mut self.next_look {
@@ -77,7 +77,7 @@ impl Socket {
                 Some((timer, pause)) => {
                     ready!(timer.as_mut().poll(context));
                     // Half a request is none.
-                    if connection.in_body.load(Ordering::Relaxed) && *pause >= LONGEST_IN_BODY {
+                    if client.in_body.load(Ordering::Relaxed) && *pause >= LONGEST_IN_BODY {
                         return Poll::Ready(());
                     }
                     (*pause * 2).clamp(least, most)
@@ -95,19 +95,19 @@ impl Socket {
 
     /// Notes what the client sent.
     fn received(&mut self, bytes: &[u8]) {
-        let connection = &self.connection;
+        let client = &self.client;
         if std::mem::take(&mut self.is_fresh) {
             if bytes.starts_with(PREFACE) {
-                connection.is_http2.store(true, Ordering::Relaxed);
+                client.is_http2.store(true, Ordering::Relaxed);
                 // Its client has said who it is, and may wait with its first request.
-                connection.in_head.store(false, Ordering::Relaxed);
+                client.in_head.store(false, Ordering::Relaxed);
             }
-        } else if !connection.is_http2.load(Ordering::Relaxed)
-            && connection.in_flight.load(Ordering::Relaxed) == 0
-            && !connection.in_body.load(Ordering::Relaxed)
+        } else if !client.is_http2.load(Ordering::Relaxed)
+            && client.in_flight.load(Ordering::Relaxed) == 0
+            && !client.in_body.load(Ordering::Relaxed)
         {
             // Of HTTP/2 it may be anything.
-            connection.in_head.store(true, Ordering::Relaxed);
+            client.in_head.store(true, Ordering::Relaxed);
         }
     }
 
@@ -117,7 +117,7 @@ impl Socket {
         if let Poll::Ready(Ok(length)) = written
             && length >= SHORTEST_SIGN
         {
-            self.connection.signs.fetch_add(1, Ordering::Relaxed);
+            self.client.signs.fetch_add(1, Ordering::Relaxed);
         }
         written
     }

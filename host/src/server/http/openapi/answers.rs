@@ -5,6 +5,12 @@
 
 use std::collections::BTreeMap;
 
+/// Paths, each with its path item: the operations by method.
+pub(super) type Paths = Vec<(String, Value)>;
+
+/// The group of what belongs to no endpoint; no name of an endpoint has a space.
+pub(super) const PROCESS_TAG: &str = "the server";
+
 use serde_json::{Map, Value, json};
 
 use crate::error::{Code, Stage};

@@ -9,14 +9,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::Paths;
-use super::answers::{HANDLER_CODES, error_free, json_ok, with_errors};
+use super::answers::{HANDLER_CODES, Paths, error_free, json_ok, with_errors};
 use super::values;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::Code;
 use crate::pipeline::models::Named;
 use crate::request::Protocol;
-use crate::server::Served;
+use crate::server::served::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
     let item = |endpoint: &Arc<Endpoint>| {

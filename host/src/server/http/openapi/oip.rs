@@ -8,14 +8,13 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{HANDLER_CODES, error_free, get, json_ok, with_errors};
+use super::answers::{HANDLER_CODES, PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
 use super::values::{self, one_of};
-use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
 use crate::request::Protocol;
 use crate::schema::{self, Input, Schema};
-use crate::server::Served;
 use crate::server::models::Entry;
+use crate::server::served::Served;
 use crate::tensor::{Datatype, Signature, TensorSpec};
 
 pub(super) fn paths(served: &Served) -> Paths {

@@ -4,9 +4,8 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{self, error_free, json_ok};
-use super::{PROCESS_TAG, Paths};
-use crate::server::Served;
+use super::answers::{self, PROCESS_TAG, Paths, error_free, json_ok};
+use crate::server::served::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
     let flag = |name: &str| json!({ "type": "object", "properties": { name: { "type": "boolean" } }, "required": [name] });

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Paths;
-use super::answers::{json_ok, with_errors};
+use super::answers::{Paths, json_ok, with_errors};
 use super::endpoint::operation;
 use crate::deploy::{Endpoint, Generation};
 use crate::error::Code;
-use crate::server::Served;
+use crate::server::served::Served;
 use crate::server::split::Split;
 
 pub(super) fn paths(served: &Served) -> Paths {

@@ -5,14 +5,13 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{error_free, get, json_ok, with_errors};
+use super::answers::{PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
 use super::endpoint::codes;
 use super::values;
-use super::{PROCESS_TAG, Paths};
 use crate::error::Code;
 use crate::request::Protocol;
-use crate::server::Served;
 use crate::server::models::Entry;
+use crate::server::served::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
     let names = json!({

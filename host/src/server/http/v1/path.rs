@@ -5,9 +5,9 @@
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::request::Protocol;
-use crate::server::Served;
 use crate::server::compat::truss;
 use crate::server::models::Entry;
+use crate::server::served::Served;
 
 /// What a path asks for.
 #[derive(Debug, PartialEq, Eq)]

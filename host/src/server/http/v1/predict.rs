@@ -23,10 +23,10 @@ use crate::json::serving::Serving;
 use crate::json::{msgpack, write};
 use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output, is_json_type};
-use crate::server::Served;
 use crate::server::compat::{pydantic_messages, truss};
 use crate::server::head::{Head, credentials};
 use crate::server::serve::{Call, Protocol, Transport, serve};
+use crate::server::served::Served;
 
 const BINARY: &str = "application/octet-stream";
 const JSON: &str = "application/json";

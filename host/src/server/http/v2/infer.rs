@@ -17,10 +17,10 @@ use super::response;
 use crate::deploy::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
-use crate::server::Served;
 use crate::server::head::{Head, credentials};
 use crate::server::models::Entry;
 use crate::server::serve::{Call, Protocol, serve};
+use crate::server::served::Served;
 
 struct OpenInference<'a> {
     entry: Entry<'a>,

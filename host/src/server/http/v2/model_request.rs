@@ -18,9 +18,9 @@ use super::super::error;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Credentials};
 use crate::request::Protocol;
-use crate::server::Served;
 use crate::server::head::{Operator, request_id};
 use crate::server::models::Entry;
+use crate::server::served::Served;
 
 /// How models are looked for.
 pub(super) const V2: Option<Protocol> = Some(Protocol::V2);

@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use super::model_request::ModelRequest;
 use crate::arrivals::Pace;
 use crate::error::{RequestError, Stage};
-use crate::server::admin;
 use crate::server::body::{Bounds, read_body};
+use crate::server::browser::not_from_a_page;
 
 /// What a body may be long, and how long it may take: a line of JSON, if anything.
 const LONGEST: usize = 64 << 10;
@@ -54,7 +54,7 @@ pub(super) async fn index(request: ModelRequest, body: Body) -> Response {
 
 /// `POST /v2/repository/models/{model}/load`.
 pub(super) async fn load(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
-    if let Err(refusal) = admin::not_from_a_page(&headers) {
+    if let Err(refusal) = not_from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {
@@ -72,7 +72,7 @@ pub(super) async fn load(request: ModelRequest, headers: HeaderMap, body: Body) 
 
 /// `POST /v2/repository/models/{model}/unload`.
 pub(super) async fn unload(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
-    if let Err(refusal) = admin::not_from_a_page(&headers) {
+    if let Err(refusal) = not_from_a_page(&headers) {
         return refusal;
     }
     let outcome = async {

@@ -1,0 +1,85 @@
+//! The configuration of the listeners, and what they all serve.
+//!
+//! Place in the flow: made by `app.rs`, once while everything is loading and once when it is loaded; every answer is given from it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::compat::activity::Activity;
+use super::drain::Drain;
+use super::endpoints::Endpoints;
+use super::{limits, split, tls};
+use crate::keys::Keys;
+use crate::telemetry::metrics::Metrics;
+
+/// What the listeners need to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where endpoints are served.
+    pub listen: SocketAddr,
+    /// Where metrics, health and administration are served.
+    pub admin_listen: SocketAddr,
+    /// Where endpoints are served over gRPC; `None`: nowhere.
+    pub grpc_listen: Option<SocketAddr>,
+    /// Whether clients of the main listener may load and unload models.
+    pub model_control: bool,
+    /// Whether `GET /metrics` is answered on the main listener too.
+    pub metrics_on_main: bool,
+    /// Whether `GET /openapi.json` and the page at `/docs` are answered.
+    pub docs: bool,
+    /// Value of `access-control-allow-origin`; `None` sends no CORS header.
+    pub cors_allow_origin: Option<String>,
+    /// Whether callers see the detail of server errors (a handler's own words, backtraces).
+    pub debug: bool,
+    /// After SIGTERM: how long requests in flight may take.
+    pub drain_timeout: Duration,
+    /// Certificate and key of the main listener; `None` speaks plain HTTP.
+    pub tls: Option<tls::Files>,
+    /// Whether the admin listener speaks TLS too.
+    pub tls_admin: bool,
+    /// Who may use the admin listener; without keys, everybody who reaches it.
+    pub admin_keys: Keys,
+    /// Names by which the admin address may be asked, beside those of the loopback and all addresses.
+    pub admin_hosts: Vec<String>,
+    /// What a connection may cost.
+    pub connections: limits::Limits,
+    /// Paths whose requests go to one of several endpoints.
+    pub splits: Vec<split::Split>,
+}
+
+/// What both listeners serve.
+pub struct Served {
+    /// What requests there are and have been.
+    pub activity: Arc<Activity>,
+    /// Every endpoint, in the order of the configuration; none until all are loaded.
+    pub endpoints: Endpoints,
+    /// The process's metrics.
+    pub metrics: Arc<Metrics>,
+    /// How to serve them.
+    pub config: Config,
+    /// Whether the process is going away.
+    pub drain: Drain,
+    /// What requests run on, and the orders of the operator.
+    pub runtime: tokio::runtime::Handle,
+}
+
+impl Served {
+    /// The keys that open one endpoint at least; none if one of them stands open to all.
+    pub(super) fn every_key(&self) -> Keys {
+        match self.endpoints.iter().any(|endpoint| endpoint.config.keys.is_empty()) {
+            true => Keys::default(),
+            false => {
+                self.endpoints.iter().fold(Keys::default(), |all, endpoint| all.and(&endpoint.config.keys))
+            }
+        }
+    }
+
+    /// All metrics in Prometheus' text format, up to date.
+    pub(super) fn render_metrics(&self) -> String {
+        for endpoint in &self.endpoints {
+            endpoint.refresh_metrics();
+        }
+        self.metrics.render()
+    }
+}
