@@ -16,6 +16,7 @@ use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
 use crate::json::path::Pattern;
 use crate::text::is_token;
+use crate::values::{RawValue, Reader as _, number};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -371,10 +372,8 @@ fn flags(setting: &'static Setting) -> Vec<Arg> {
 }
 
 fn tolerance(typed: &str) -> Result<Tolerance, String> {
-    match typed.parse() {
-        Ok(number) if number >= 0.0 && f64::is_finite(number) => Ok(Tolerance(number)),
-        _ => Err("write a number from 0 up, such as `1e-5`".to_owned()),
-    }
+    let number = number(0.0..=f64::MAX).read(&RawValue::of(typed)).map(Tolerance);
+    number.map_err(|_| "write a number from 0 up, such as `1e-5`".to_owned())
 }
 
 fn header(typed: &str) -> Result<(String, String), String> {

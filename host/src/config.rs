@@ -119,7 +119,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
                 let message =
                     format!("describes one endpoint, and `{}` has {}", file.path.display(), tables.len());
                 let hint = format!("set `{}` in the file", setting.key);
-                sources.complain(Some(place), Diagnostic::new(message, hint));
+                sources.report(Some(place), Diagnostic::new(message, hint));
             }
         }
     }
@@ -141,7 +141,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
             (true, true) => None,
         };
         if let Some((place, diagnostic)) = clash {
-            sources.complain(place, diagnostic);
+            sources.report(place, diagnostic);
         }
         endpoints.push(endpoint);
     }
@@ -151,7 +151,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
         for name in models.iter().map(|(model, _)| format!("{}.{model}", endpoint.name)) {
             if names.contains(&name) {
                 let message = format!("endpoint `{name}` and model `{name}` could not be told apart");
-                sources.complain(file.place(), Diagnostic::new(message, "give one of them another name"));
+                sources.report(file.place(), Diagnostic::new(message, "give one of them another name"));
             }
         }
     }
@@ -200,7 +200,7 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
                 format!("{} and {} would both listen on port {}", earlier.2, later.2, later.0.port()),
                 format!("choose different ports with `--{}` and `--{}`", earlier.1.flag, later.1.flag),
             );
-            sources.complain(given.into_iter().flatten().next(), diagnostic);
+            sources.report(given.into_iter().flatten().next(), diagnostic);
         }
     }
     config
@@ -241,7 +241,7 @@ fn tensorflow(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
     let folder = sources.get(&set::TENSORFLOW_LIB, table)?;
     if !folder.is_dir() {
         let diagnostic = endpoint::missing(&folder, sources.is_in_file(&set::TENSORFLOW_LIB, table));
-        sources.complain(sources.place(&set::TENSORFLOW_LIB, table), diagnostic);
+        sources.report(sources.place(&set::TENSORFLOW_LIB, table), diagnostic);
     }
     Some(folder)
 }
@@ -336,7 +336,7 @@ impl<'a> Sources<'a> {
     }
 
     /// Records a problem; without a place it concerns the command line as a whole.
-    fn complain(&mut self, place: Option<Place>, diagnostic: Diagnostic) {
+    fn report(&mut self, place: Option<Place>, diagnostic: Diagnostic) {
         let place = place.unwrap_or_else(|| Place { line: 0, text: "command line".to_owned() });
         self.problems.push(diagnostic.at(place));
     }

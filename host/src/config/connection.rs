@@ -29,7 +29,7 @@ pub(super) fn tls(sources: &mut Sources<'_>, table: &Table) -> Option<Files> {
     for (here, there) in [(&set::TLS_CERT, &set::TLS_KEY), (&set::TLS_KEY, &set::TLS_CERT)] {
         if let (Some(place), false) = (sources.place(here, table), sources.has(there, table)) {
             let hint = format!("give `{}` too", there.flag);
-            sources.complain(Some(place), Diagnostic::new("is one half of a pair", hint));
+            sources.report(Some(place), Diagnostic::new("is one half of a pair", hint));
         }
     }
     Some(Files { certificate: certificate?, key: key? })
@@ -40,7 +40,7 @@ pub(super) fn tls_admin(sources: &mut Sources<'_>, table: &Table) -> bool {
     let wanted = sources.get(&set::TLS_ADMIN, table);
     if wanted && !sources.has(&set::TLS_CERT, table) {
         let diagnostic = Diagnostic::new("needs a certificate", "give `tls-cert` and `tls-key` too");
-        sources.complain(sources.place(&set::TLS_ADMIN, table), diagnostic);
+        sources.report(sources.place(&set::TLS_ADMIN, table), diagnostic);
     }
     wanted
 }
@@ -66,7 +66,7 @@ pub(super) fn keys(sources: &mut Sources<'_>, setting: &'static Row<Vec<KeySourc
         }
         match keys_of(sources, setting, table, &source) {
             Ok(more) => keys = keys.and(&more),
-            Err(diagnostic) => sources.complain(sources.place(setting, table), diagnostic),
+            Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),
         }
     }
     keys

@@ -33,7 +33,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             }
             Some(_) => Diagnostic::new("has neither model nor handler", "set `model`, `plugin` or both"),
         };
-        sources.complain(table.place.clone(), diagnostic);
+        sources.report(table.place.clone(), diagnostic);
     }
     existing_file(sources, &set::PLUGIN, table, plugin.as_deref());
     if plugin
@@ -42,7 +42,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
     {
         let diagnostic =
             Diagnostic::new("is a model", "give it with `--model`, and the handler, a `.wasm` file, here");
-        sources.complain(sources.place(&set::PLUGIN, table), diagnostic);
+        sources.report(sources.place(&set::PLUGIN, table), diagnostic);
     }
 
     let first_model = models.first().map(|(_, model)| model.path.as_path());
@@ -55,7 +55,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         && let Some(diagnostic) = reserved(&path)
     {
         let place = sources.place(&set::NAME, table).or_else(|| table.place.clone());
-        sources.complain(place, diagnostic);
+        sources.report(place, diagnostic);
     }
 
     let project = sources.get(&set::PROJECT, table);
@@ -64,7 +64,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
             true => Diagnostic::new("is a file", "give the folder that holds it"),
             false => missing(folder, sources.is_in_file(&set::PROJECT, table)),
         };
-        sources.complain(sources.place(&set::PROJECT, table), diagnostic);
+        sources.report(sources.place(&set::PROJECT, table), diagnostic);
     }
 
     deploy::EndpointConfig {
@@ -105,18 +105,18 @@ fn models(sources: &mut Sources<'_>, table: &Table) -> Vec<(String, ModelConfig)
     if table.models.len() > 1 && sources.is_typed(&set::MODEL) {
         let place = sources.place(&set::MODEL, table);
         let hint = "leave it out, or give the path in the file";
-        sources.complain(place, Diagnostic::new("names one model, and the endpoint has several", hint));
+        sources.report(place, Diagnostic::new("names one model, and the endpoint has several", hint));
     }
     let mut models = Vec::new();
     for (name, table) in &table.models {
         if *name != tame(name) {
             let diagnostic = Diagnostic::new(format!("`{name}` is not a name"), NAME_HINT);
-            sources.complain(table.place.clone(), diagnostic);
+            sources.report(table.place.clone(), diagnostic);
         }
         if sources.has(&set::MODEL, table) {
             models.extend(model(sources, table).map(|model| (name.clone(), model)));
         } else if !table.faulty {
-            sources.complain(table.place.clone(), Diagnostic::new("is a model without a path", "set `path`"));
+            sources.report(table.place.clone(), Diagnostic::new("is a model without a path", "set `path`"));
         }
     }
     models
@@ -136,14 +136,14 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
     if !sources.has(&set::MODEL, table) {
         if let Some(entry) = table.first_under("endpoint.model.").filter(|_| !table.faulty) {
             let diagnostic = Diagnostic::new("describes a model that is not there", "set `path` beside it");
-            sources.complain(Some(entry.place.clone()), diagnostic);
+            sources.report(Some(entry.place.clone()), diagnostic);
         }
         return None;
     }
     let path = path?;
     if !path.exists() {
         let diagnostic = missing(&path, sources.is_in_file(&set::MODEL, table));
-        sources.complain(sources.place(&set::MODEL, table), diagnostic);
+        sources.report(sources.place(&set::MODEL, table), diagnostic);
     }
     Some(model)
 }
@@ -155,7 +155,7 @@ pub(super) fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
         && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
     {
         let diagnostic = Diagnostic::new("says how to batch, and batching is off", "set `max_batch` too");
-        sources.complain(Some(place), diagnostic);
+        sources.report(Some(place), diagnostic);
     }
     Batching {
         max_batch: sources.get(&set::MAX_BATCH, table),
@@ -171,7 +171,7 @@ fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
         && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
     {
         let diagnostic = Diagnostic::new("describes a breaker that is off", "set `faults` too, such as 0.5");
-        sources.complain(Some(place), diagnostic);
+        sources.report(Some(place), diagnostic);
     }
     let faults = sources.get(&set::BREAKER_FAULTS, table);
     let window = sources.get(&set::BREAKER_WINDOW, table);
@@ -218,7 +218,7 @@ fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
                 Err(error) => Err(super::unreadable(&file, &error)),
             };
             json.unwrap_or_else(|diagnostic| {
-                sources.complain(sources.place(&set::METADATA, table), diagnostic);
+                sources.report(sources.place(&set::METADATA, table), diagnostic);
                 "null".to_owned()
             })
         }
@@ -226,7 +226,7 @@ fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
     json.into()
 }
 
-/// Complains if `file` is not one.
+/// Reports `file` if it is none.
 pub(super) fn existing_file(
     sources: &mut Sources<'_>,
     setting: &Setting,
@@ -243,7 +243,7 @@ pub(super) fn existing_file(
         (_, true) => Diagnostic::new("is not a regular file", "give a file that can be read more than once"),
         (_, false) => missing(file, sources.is_in_file(setting, table)),
     };
-    sources.complain(sources.place(setting, table), diagnostic);
+    sources.report(sources.place(setting, table), diagnostic);
 }
 
 pub(super) fn missing(path: &Path, in_file: bool) -> Diagnostic {

@@ -27,7 +27,7 @@ pub(super) fn gate(sources: &mut Sources<'_>, table: &Table) -> gate::Config {
                     true => Diagnostic::new(message, "put samples there: `NAME.json`, `NAME.expected.json`"),
                     false => missing(folder, sources.is_in_file(&set::GATE_GOLDEN, table)),
                 };
-                sources.complain(sources.place(&set::GATE_GOLDEN, table), diagnostic);
+                sources.report(sources.place(&set::GATE_GOLDEN, table), diagnostic);
             }
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn gate(sources: &mut Sources<'_>, table: &Table) -> gate::Config {
                 "says how to judge, and there is nothing to judge by",
                 "set `gate.samples`, `gate.golden` or both",
             );
-            sources.complain(Some(place), diagnostic);
+            sources.report(Some(place), diagnostic);
         }
     }
     gate

@@ -21,7 +21,7 @@ pub(super) fn schema(sources: &mut Sources<'_>, table: &Table) -> Option<Schema>
     if table.inputs.len() > MOST_INPUTS {
         let flaw = Flaw::Inputs(table.inputs.len());
         let hint = "declare fewer, or put several into one";
-        sources.complain(table.place.clone(), Diagnostic::new(flaw.to_string(), hint));
+        sources.report(table.place.clone(), Diagnostic::new(flaw.to_string(), hint));
         return None;
     }
     let mut inputs = Vec::new();
@@ -85,17 +85,17 @@ impl Parts<'_, '_, '_> {
         match read {
             Ok(part) => Some(Some(part)),
             Err(diagnostic) => {
-                self.sources.complain(Some(place.clone()), diagnostic);
+                self.sources.report(Some(place.clone()), diagnostic);
                 None
             }
         }
     }
 
-    /// Complains that a part is missing, unless it may be there, misspelt.
+    /// Reports that a part is missing, unless it may be there, misspelt.
     fn lacks<T>(&mut self, part: &str, hint: &str) -> Option<T> {
         if !self.table.faulty {
             let message = format!("{part} not specified for input --> {}", self.name);
-            self.sources.complain(self.table.place.clone(), Diagnostic::new(message, hint));
+            self.sources.report(self.table.place.clone(), Diagnostic::new(message, hint));
         }
         None
     }
@@ -107,7 +107,7 @@ impl Parts<'_, '_, '_> {
             _ => ("", "choose another name"),
         };
         let place = self.table.get(key).map(|entry| entry.place.clone()).or_else(|| self.table.place.clone());
-        self.sources.complain(place, Diagnostic::new(flaw.to_string(), hint));
+        self.sources.report(place, Diagnostic::new(flaw.to_string(), hint));
     }
 }
 

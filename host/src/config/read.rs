@@ -61,8 +61,8 @@ pub(crate) fn url_path(raw: &RawValue<'_>) -> ParseResult<String> {
         let hint = format!("did you mean `/{path}`?");
         return Err(Diagnostic::new(format!("`{path}` does not start with `/`"), hint));
     };
-    if let Some(complaint) = reserved(&path) {
-        return Err(complaint);
+    if let Some(diagnostic) = reserved(&path) {
+        return Err(diagnostic);
     }
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
     let is_segment = |text: &str| !["", ".", ".."].contains(&text) && text.bytes().all(allowed);

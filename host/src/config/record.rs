@@ -25,7 +25,7 @@ pub(super) fn record(
             endpoint.name
         );
         let hint = "set `record_share = 0` for it, or remove its `env`";
-        sources.complain(Some(place.clone()), Diagnostic::new(message, hint));
+        sources.report(Some(place.clone()), Diagnostic::new(message, hint));
     }
     Some(record::Config { folder, size })
 }

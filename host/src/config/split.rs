@@ -25,7 +25,7 @@ pub(super) fn splits(sources: &mut Sources<'_>, file: &File, endpoints: &[Endpoi
         {
             if table.get(key).is_none() && !table.faulty {
                 let diagnostic = Diagnostic::new(format!("has no `{key}`"), format!("write `{example}`"));
-                sources.complain(table.place.clone(), diagnostic);
+                sources.report(table.place.clone(), diagnostic);
             }
         }
         let (Some(path), Some(endpoints_of)) = (path, weights) else { continue };
@@ -33,7 +33,7 @@ pub(super) fn splits(sources: &mut Sources<'_>, file: &File, endpoints: &[Endpoi
             endpoints.iter().map(|endpoint| &endpoint.path).chain(splits.iter().map(|split| &split.path));
         if of_others.into_iter().any(|other| *other == path) {
             let message = format!("an endpoint or another split has the path `{path}` too");
-            sources.complain(place(table, "path"), Diagnostic::new(message, "give it a path of its own"));
+            sources.report(place(table, "path"), Diagnostic::new(message, "give it a path of its own"));
         }
         splits.push(Split { path, endpoints: endpoints_of, sticky });
     }
@@ -49,7 +49,7 @@ fn value<T>(
 ) -> Option<T> {
     let entry = table.get(key)?;
     reader(&sources.raw(&entry.value))
-        .map_err(|diagnostic| sources.complain(Some(entry.place.clone()), diagnostic))
+        .map_err(|diagnostic| sources.report(Some(entry.place.clone()), diagnostic))
         .ok()
 }
 

@@ -35,6 +35,7 @@ use crate::server::browser::{not_from_a_page, refused};
 use crate::server::served::Served;
 use crate::server::status;
 use crate::text::on_one_line;
+use crate::values::{RawValue, switch};
 
 /// Longest note, in bytes.
 const LONGEST_NOTE: usize = 200;
@@ -126,8 +127,10 @@ impl SwapParams {
                     }
                 }),
                 ("note", text) => params.note = Some(note(text)?),
-                ("persist", "true") => params.persist = true,
-                ("persist", "false") => params.persist = false,
+                ("persist", value) => {
+                    let persist = switch(&RawValue::of(value));
+                    params.persist = persist.map_err(|error| error.of_parameter("persist", value))?;
+                }
                 _ => {
                     return Err(format!(
                         "unknown parameter `{name}={value}`: there are `model=NAME[:VERSION]`, `note=TEXT` and `persist=true|false`"
