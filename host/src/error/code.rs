@@ -14,6 +14,7 @@ struct Row {
     http: u16,
     grpc: Grpc,
     side: Side,
+    summary: &'static str,
     meaning: &'static str,
 }
 
@@ -50,7 +51,10 @@ pub enum Side {
 }
 
 macro_rules! codes {
-    ($($code:ident: $name:literal, $http:literal, $grpc:ident, $side:ident, $meaning:literal;)+) => {
+    ($(
+        $code:ident: $name:literal, $http:literal, $grpc:ident, $side:ident,
+            $summary:literal, $meaning:literal;
+    )+) => {
         /// The kind of a failure. Stable: clients and dashboards depend on the names.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Code {
@@ -65,7 +69,12 @@ macro_rules! codes {
                 match self {
                     $(Code::$code => {
                         const ROW: Row = Row {
-                            name: $name, http: $http, grpc: Grpc::$grpc, side: Side::$side, meaning: $meaning,
+                            name: $name,
+                            http: $http,
+                            grpc: Grpc::$grpc,
+                            side: Side::$side,
+                            summary: $summary,
+                            meaning: $meaning,
                         };
                         &ROW
                     })+
@@ -77,60 +86,83 @@ macro_rules! codes {
 
 codes! {
     InvalidInput: "invalid_input", 400, InvalidArgument, Caller,
+        "the request has to be changed; the text says how",
         "The caller has to change the request: malformed JSON, a wrong type or shape, inputs that are not as \
          the schema says, or what the handler calls `invalid-input`.";
     Unauthorized: "unauthorized", 401, Unauthenticated, Caller,
+        "a key is wanted, and the request has none or a wrong one",
         "The endpoint, or the administration, wants a key, and the request has none or a wrong one.";
     NotFound: "not_found", 404, NotFound, Caller,
+        "there is no such model",
         "No endpoint has this path, or the endpoint no model of this name.";
     MethodNotAllowed: "method_not_allowed", 405, Unimplemented, Caller,
+        "the path answers other methods",
         "The path does not answer this method; `Allow` has those it does answer.";
     BodyTooLarge: "body_too_large", 413, ResourceExhausted, Caller,
+        "the body is longer than this endpoint takes",
         "The body is longer than `limits.body`: as it came, unpacked, or as the JSON that a handler without \
          tensors gets of them.";
     BodyTimeout: "body_timeout", 408, DeadlineExceeded, Caller,
+        "the body came too slowly",
         "The body came more slowly than `limits.body_timeout` and `limits.body_rate` allow.";
     HeadTooLarge: "head_too_large", 431, ResourceExhausted, Caller,
+        "the request's head is longer than the server takes",
         "The request's head is longer than `server.header_size`, or has more headers than `server.headers`.";
     ExpectationFailed: "expectation_failed", 417, InvalidArgument, Caller,
+        "the head expects something that the server does not do",
         "`Expect` says something other than `100-continue`.";
     NotImplemented: "not_implemented", 501, Unimplemented, Caller,
+        "the body has a transfer coding that is not read here",
         "The body has a transfer coding other than `chunked`.";
     UnsupportedMediaType: "unsupported_media_type", 415, InvalidArgument, Caller,
+        "the body is of a media type or content encoding that is not read here",
         "An endpoint whose handler has no `pre-inference`, or that has an input schema, reads JSON only; a \
          body is packed (`content-encoding`) as `gzip` or `deflate` or not at all.";
     Overloaded: "overloaded", 503, Unavailable, Server,
+        "too many requests are here already",
         "As many requests as `limits.concurrency` and `limits.queue` together allow are here already, in \
          flight or waiting; or the body was still arriving when a request came for which there was no other \
          place. `Retry-After` says when to come back.";
     ShuttingDown: "shutting_down", 503, Unavailable, Server,
+        "the server is going away",
         "The server is going away, and the drain's time is over. `Retry-After` is set.";
     NotReady: "not_ready", 503, Unavailable, Model,
+        "the server is still loading",
         "The server is still loading models and handlers. `Retry-After` is set.";
     ModelUnloaded: "model_unloaded", 503, Unavailable, Model,
+        "the operator has taken the model out of service",
         "The operator has unloaded the model. `Retry-After` is set.";
     PluginUnavailable: "plugin_unavailable", 503, Unavailable, Model,
+        "the handler has failed too often and is not called for a while",
         "The handler has failed so often that it is not called for a while; see [the breaker](#the-breaker). \
          `Retry-After` says how long.";
     PluginTrap: "plugin_trap", 500, Internal, Model,
+        "the handler crashed",
         "The handler trapped: a panic, `unreachable`, a bad memory access, too deep a recursion, an exit, \
          too many handles or host calls.";
     PluginOutOfMemory: "plugin_out_of_memory", 500, Internal, Model,
+        "the handler needed more memory than it may have",
         "The handler trapped after it was refused memory beyond `limits.memory`.";
     PluginBadOutput: "plugin_bad_output", 500, Internal, Model,
+        "the handler returned something that cannot be passed on",
         "The handler returned tensors that do not fit, no valid response, or more than `limits.output`; or \
          it printed more than that.";
     PluginError: "plugin_error", 500, Internal, Model,
+        "the handler could not do its job",
         "The handler returned `internal`; its text is the `detail`.";
     PluginTimeout: "plugin_timeout", 504, DeadlineExceeded, Model,
+        "the handler took longer than it may",
         "The handler used more CPU time than `limits.pre_timeout` or `limits.post_timeout`, or \
          `limits.init_timeout` where every instance runs `init`; or it took longer than \
          `limits.wall_timeout`.";
     RequestTimeout: "request_timeout", 504, DeadlineExceeded, Server,
+        "the request took longer than it may",
         "The request took longer than `limits.request_timeout`.";
     ModelError: "model_error", 500, Internal, Model,
+        "the model failed",
         "The model failed; the engine's words are the `detail`.";
     Internal: "internal", 500, Internal, Server,
+        "a defect of the server",
         "A defect of this host.";
 }
 
@@ -155,7 +187,12 @@ impl Code {
         self.row().side
     }
 
-    /// What it means, in Markdown.
+    /// What it means to a caller, in a line of the OpenAPI document.
+    pub fn summary(self) -> &'static str {
+        self.row().summary
+    }
+
+    /// What it means to the operator, in Markdown.
     pub fn meaning(self) -> &'static str {
         self.row().meaning
     }

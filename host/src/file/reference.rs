@@ -11,8 +11,8 @@ use super::text;
 /// Tests run side by side, and each rewrites the file as a whole.
 static WRITING: Mutex<()> = Mutex::new(());
 
-/// Holds the lines between `start` and the next `end` against `lines`.
-pub fn hold(start: &str, end: &str, lines: impl IntoIterator<Item = String>) {
+/// Holds the lines between `start` and the next `end` against `lines`. The document as it is then.
+pub fn hold(start: &str, end: &str, lines: impl IntoIterator<Item = String>) -> String {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference.md");
     let document = text(&path).unwrap();
@@ -21,8 +21,10 @@ pub fn hold(start: &str, end: &str, lines: impl IntoIterator<Item = String>) {
     let (written, after) = rest.split_once(end).unwrap();
     let lines = lines.into_iter().collect::<Vec<_>>().join("\n");
     if written != lines && std::env::var_os("UPDATE_REFERENCE").is_some() {
-        std::fs::write(&path, [before, start, &lines, end, after].concat()).unwrap();
-        return;
+        let document = [before, start, &lines, end, after].concat();
+        std::fs::write(&path, &document).unwrap();
+        return document;
     }
     assert_eq!(written, lines, "`make reference` writes docs/reference.md from the code");
+    document
 }

@@ -74,7 +74,7 @@ pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Valu
 fn error(status: u16, codes: &[Code]) -> Value {
     let names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
     let lines: Vec<String> =
-        codes.iter().map(|code| format!("- `{}`: {}", code.name(), meaning(*code))).collect();
+        codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.summary())).collect();
     let mut headers = vec!["x-request-id"];
     match status {
         401 => headers.push("www-authenticate"),
@@ -155,35 +155,6 @@ pub(super) fn components(locked: bool) -> Value {
         components.insert("securitySchemes".to_owned(), json!({ BEARER: scheme }));
     }
     components
-}
-
-/// What a code means to a caller.
-fn meaning(code: Code) -> &'static str {
-    match code {
-        Code::InvalidInput => "the request has to be changed; the text says how",
-        Code::Unauthorized => "a key is wanted, and the request has none or a wrong one",
-        Code::NotFound => "there is no such model",
-        Code::MethodNotAllowed => "the path answers other methods",
-        Code::BodyTimeout => "the body came too slowly",
-        Code::ExpectationFailed => "the head expects something that the server does not do",
-        Code::NotImplemented => "the body has a transfer coding that is not read here",
-        Code::HeadTooLarge => "the request's head is longer than the server takes",
-        Code::BodyTooLarge => "the body is longer than this endpoint takes",
-        Code::UnsupportedMediaType => "the body is of a media type or content encoding that is not read here",
-        Code::Overloaded => "too many requests are here already",
-        Code::ShuttingDown => "the server is going away",
-        Code::NotReady => "the server is still loading",
-        Code::ModelUnloaded => "the operator has taken the model out of service",
-        Code::PluginUnavailable => "the handler has failed too often and is not called for a while",
-        Code::PluginTrap => "the handler crashed",
-        Code::PluginOutOfMemory => "the handler needed more memory than it may have",
-        Code::PluginBadOutput => "the handler returned something that cannot be passed on",
-        Code::PluginError => "the handler could not do its job",
-        Code::PluginTimeout => "the handler took longer than it may",
-        Code::RequestTimeout => "the request took longer than it may",
-        Code::ModelError => "the model failed",
-        Code::Internal => "a defect of the server",
-    }
 }
 
 #[cfg(test)]
