@@ -252,6 +252,91 @@ fn imports_go_down_the_list_of_modules() {
     assert_none("a module names only modules below it in host/src/lib.rs, and `plugin` never `model`", wrong);
 }
 
+/// The paths of the imports in `text`, groups in braces resolved.
+fn imports(text: &str) -> Vec<String> {
+    fn resolve(prefix: &str, tree: &str, found: &mut Vec<String>) {
+        let (mut depth, mut start) = (0_usize, 0);
+        for (at, c) in tree.char_indices().chain([(tree.len(), ',')]) {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 0 => {
+                    match tree[start..at].split_once('{') {
+                        Some((path, group)) => {
+                            resolve(&format!("{prefix}{path}"), group.trim_end_matches('}'), found);
+                        }
+                        None => {
+                            let path = tree[start..at].split('@').next().unwrap_or_default();
+                            found.push(format!("{prefix}{path}"));
+                        }
+                    }
+                    start = at + 1;
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for statement in text.split(';') {
+        let lines = statement.trim_start().trim_start_matches("pub ").trim_start_matches("pub(super) ");
+        if let Some(tree) = lines.strip_prefix("use ") {
+            resolve("", &tree.replace(" as ", "@").replace(char::is_whitespace, ""), &mut found);
+        }
+    }
+    found.retain(|path| !path.is_empty());
+    found
+}
+
+#[test]
+fn files_of_the_server_import_each_other_without_a_circle() {
+    let source = root().join("host/src");
+    let module = |path: &Path| -> Vec<String> {
+        let inner = path.strip_prefix(&source).unwrap().with_extension("");
+        inner.iter().map(|part| part.to_str().unwrap().to_owned()).collect()
+    };
+    let all: Vec<PathBuf> = rust_files("host/src")
+        .into_iter()
+        .filter(|path| module(path)[0] == "server" && !path.ends_with("tests.rs"))
+        .collect();
+    let modules: BTreeSet<Vec<String>> = all.iter().map(|path| module(path)).collect();
+    let mut edges: BTreeSet<(Vec<String>, Vec<String>)> = BTreeSet::new();
+    for path in &all {
+        let own = module(path);
+        let lines = code(path);
+        let lines: Vec<String> = lines.into_iter().take_while(|line| line != "#[cfg(test)]").collect();
+        for import in imports(&lines.join("\n").replace("mod ", ";mod ")) {
+            let mut named = own.clone();
+            for part in import.split("::") {
+                match part {
+                    "crate" => named.clear(),
+                    "self" => {}
+                    "super" => drop(named.pop()),
+                    _ => named.push(part.to_owned()),
+                }
+            }
+            while !named.is_empty() && !modules.contains(&named) {
+                named.pop();
+            }
+            if !named.is_empty() && named != own {
+                edges.insert((own.clone(), named));
+            }
+        }
+        // A file composes the files of its folder.
+        let children = modules.iter().filter(|other| other.len() == own.len() + 1 && other.starts_with(&own));
+        edges.extend(children.map(|child| (own.clone(), child.clone())));
+    }
+    assert!(edges.len() > 100, "the check sees few imports: {edges:?}");
+    // What imports nothing that is left, and what nothing that is left imports, is in no circle.
+    let mut left = usize::MAX;
+    while edges.len() < left {
+        left = edges.len();
+        let (above, below): (BTreeSet<_>, BTreeSet<_>) = edges.iter().cloned().unzip();
+        edges.retain(|(own, named)| above.contains(named) && below.contains(own));
+    }
+    let circle = edges.iter().map(|(own, named)| format!("{} imports {}", own.join("::"), named.join("::")));
+    assert_none("the files of host/src/server import downwards", circle.collect());
+}
+
 #[test]
 fn each_big_dependency_stays_in_its_place() {
     let source = root().join("host/src");

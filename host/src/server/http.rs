@@ -138,7 +138,7 @@ impl HttpService {
         let _guard = is_post.then(|| self.activity.begin(arrived));
         let is_banana = head.is_banana;
         let call = is_post.then(|| self.calls.get(path)).flatten();
-        let models = self.models.as_ref().filter(|_| is_post && v2::is_inference(path));
+        let models = self.models.as_ref().filter(|_| is_post && call.is_none() && v2::is_inference(path));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
         let mut response = match (call, models) {
             (Some(route), _) => classic::call(route.target(head.headers()), head, body, arrived).await,
