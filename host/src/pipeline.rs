@@ -37,7 +37,7 @@ use crate::request::{Input, Output, Request, until};
 use crate::schema::Schema;
 use crate::tensor::Tensor;
 
-/// What one endpoint allows. docs/reference.md lists the defaults.
+/// What one endpoint allows. The defaults are in `config/settings/rows.rs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request body, in bytes.

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Files that are no connection of the endpoints: the operator's connections, models, handlers, their projects.
 const OTHER_FILES: usize = 512;
 
-/// What a connection may cost. docs/reference.md lists the defaults.
+/// What a connection may cost. The defaults are in `config/settings/rows.rs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest head of a request in bytes.

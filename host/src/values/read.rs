@@ -128,21 +128,24 @@ pub fn number(range: RangeInclusive<f64>) -> impl Reader<f64> {
 }
 
 /// A part of a whole.
-pub fn ratio(raw: &RawValue<'_>) -> ParseResult<Ratio> {
+pub fn ratio() -> impl Reader<Ratio> {
+    let number = number(0.0..=1.0);
+    let range = number.range();
     // Within these bounds it is one.
-    number(0.0..=1.0).read(raw).map(|number| Ratio::new(number).unwrap_or(Ratio::ZERO))
+    let read = move |raw: &RawValue<'_>| number.read(raw).map(|n| Ratio::new(n).unwrap_or(Ratio::ZERO));
+    Ranged { read, range }
 }
 
 /// A part of all requests, from 0 to 1; `expected` says so in words.
 pub fn share(expected: &'static str) -> impl Reader<Ratio> {
     let read = move |raw: &RawValue<'_>| {
         let wrong = |message| Diagnostic::new(message, Hint::Write(expected.to_owned()));
-        ratio(raw).map_err(|other| match &*raw.value {
+        ratio().read(raw).map_err(|other| match &*raw.value {
             Value::Float(_) | Value::Integer(_) | Value::String(_) => wrong(format!("{raw} is no share")),
             _ => wrong(other.message),
         })
     };
-    Ranged { read, range: "0 to 1".to_owned() }
+    Ranged { read, range: ratio().range() }
 }
 
 /// A part of all requests, more than 0 and at most 1; `expected` says so in words.

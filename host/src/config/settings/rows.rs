@@ -97,7 +97,7 @@ settings! {
     GATE_IGNORE: Vec<Pattern> = (none, "/predictions/*/took"), patterns,
         "gate-ignore", "endpoint.gate.ignore", List("PATH|NAME"),
         "What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header.";
-    GATE_MISMATCHES: Ratio = "0", ratio,
+    GATE_MISMATCHES: Ratio = "0", ratio(),
         "gate-mismatches", "endpoint.gate.mismatches", Value("SHARE"),
         "The part of the samples that may be answered otherwise, from 0 to 1.";
     GATE_SLOWDOWN: Option<f64> = "none", or("none", number(1.0..=1000.0)),

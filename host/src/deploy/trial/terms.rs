@@ -105,7 +105,7 @@ impl Terms {
                         "step_time" => terms.step_time = Some(read_step_time(raw).map_err(wrong)?),
                         "compare" => terms.compare = switch(raw).map_err(wrong)?,
                         "min_requests" => limits.min_requests = count(1..=MOST).read(raw).map_err(wrong)?,
-                        "max_errors" => limits.max_errors = ratio(raw).map_err(wrong)?,
+                        "max_errors" => limits.max_errors = ratio().read(raw).map_err(wrong)?,
                         "max_faults" => limits.max_faults = count(0..=MOST).read(raw).map_err(wrong)?,
                         "max_slowdown" => {
                             limits.max_slowdown = number(1.0..=1000.0).read(raw).map_err(wrong)?
