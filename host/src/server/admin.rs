@@ -1,6 +1,7 @@
 //! The operator's listener: health, metrics, what is deployed; behind a key of its own, if there is one.
 //!
-//! Place in the flow: beside it, on a thread and runtime of its own, so that it answers while every worker is busy.
+//! Place in the flow: beside it, on a thread and runtime of its own, so that it answers while every worker is
+//! busy.
 //!
 //! | method and path | answer |
 //! |---|---|
@@ -34,8 +35,8 @@ use self::endpoints::Uploads;
 /// Connections of operators and their tools: enough for all, and few beside those of the endpoints.
 const MAX_CONNECTIONS: usize = 1024;
 
-/// Serves the admin listener on its own thread until `stop` is dropped or sent: whoever asks during the start or the drain
-/// gets an answer.
+/// Serves the admin listener on its own thread until `stop` is dropped or sent: a client that asks during the
+/// start or the drain gets an answer.
 ///
 /// # Errors
 /// The operating system refuses a thread, a runtime or the socket.

@@ -1,8 +1,8 @@
 //! A request's body, read whole.
 //!
 //! Place in the flow: for every listener that takes bodies over HTTP: calls, components, orders.
-//! Invariants: at most [`Bounds::longest`] bytes are read, and held once: a body that arrives in one piece is never copied,
-//! any other once; one that comes too slowly is given up.
+//! Invariants: at most [`Bounds::longest`] bytes are read, and held once: a body that arrives in one piece is
+//! never copied, any other once; one that comes too slowly is given up.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -42,8 +42,8 @@ pub(super) async fn read_body(mut body: Body, bounds: Bounds) -> Result<Option<B
     if body.size_hint().lower() > limit as u64 {
         return Err(too_large());
     }
-    // One frame, the usual case, is passed on as it is. More are copied together: a client decides how small they are, and
-    // each keeps far more memory than its bytes.
+    // One frame, the usual case, is passed on as it is. More are copied together: a client decides how small
+    // they are, and each keeps far more memory than its bytes.
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
         let due = bounds.pace.deadline(bounds.arrived, first.len() + all.len());

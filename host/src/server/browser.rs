@@ -1,6 +1,7 @@
 //! Requests that web pages make a browser send.
 //!
-//! Place in the flow: before every order, on the listeners that take them. In: a request's headers. Out: whether it goes on.
+//! Place in the flow: before every order, on the listeners that take them. In: a request's headers. Out:
+//! whether it goes on.
 
 use axum::Json;
 use axum::http::header::{HeaderName, ORIGIN};
@@ -15,8 +16,9 @@ pub(super) fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get_all(SEC_FETCH_SITE).iter().any(|site| site != "none" && site != "same-origin")
 }
 
-/// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach, loopback included,
-/// and says with every one where the page came from, in one header or another; the operator's tools do not.
+/// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach,
+/// loopback included, and says with every one where the page came from, in one header or another; the
+/// operator's tools do not.
 #[expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
 pub(super) fn not_from_a_page(headers: &HeaderMap) -> Result<(), Response> {
     let text = "orders from web pages are not taken";

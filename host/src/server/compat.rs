@@ -1,9 +1,11 @@
-//! What the clients of single vendors expect beyond the protocols: headers, codes, messages, paths of their own.
+//! What the clients of single vendors expect beyond the protocols: headers, codes, messages, paths of their
+//! own.
 //!
-//! Place in the flow: beside the protocols, which call in here where a vendor's clients differ. A request that is none of
-//! theirs does nothing in here but be counted ([`activity`], two writes to its own thread's memory).
-//! [`potassium`]: banana's Potassium; [`truss`] and [`pydantic_messages`]: Baseten's Truss; [`tf_serving`]: the JSON of
-//! TensorFlow Serving's and KServe's first protocol.
+//! Place in the flow: beside the protocols, which call in here where a vendor's clients differ. A request
+//! that is none of theirs does nothing in here but be counted ([`activity`], two writes to its own thread's
+//! memory).
+//! [`potassium`]: banana's Potassium; [`truss`] and [`pydantic_messages`]: Baseten's Truss;
+//! [`tf_serving`]: the JSON of TensorFlow Serving's and KServe's first protocol.
 
 pub mod activity;
 pub(super) mod potassium;

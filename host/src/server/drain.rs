@@ -1,6 +1,7 @@
 //! The end of the process, told to every listener.
 //!
-//! Place in the flow: begun and ended by `app.rs`; asked on every response, waited for by listeners and streams.
+//! Place in the flow: begun and ended by `app.rs`; asked on every response, waited for by listeners and
+//! streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,8 @@
 //! All endpoints, by their order and by their names.
 //!
-//! Place in the flow: made once everything is loaded; protocols find in it whom a request is for. In: the endpoints in the order of the
-//! configuration. Out: one of them by its name, at a cost that does not grow with their number.
+//! Place in the flow: made once everything is loaded; protocols find in it whom a request is for. In: the
+//! endpoints in the order of the configuration. Out: one of them by its name, at a cost that does not grow
+//! with their number.
 //! Invariant: no two have the same name; the configuration has seen to it.
 
 use std::collections::HashMap;

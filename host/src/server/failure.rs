@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use super::status;
 use crate::error::{PluginFault, RequestError};
 
-/// Logs a failed request. `by_caller`: the caller has made it fail, whatever its code says.
+/// Logs a failed request. `by_caller`: the caller has made it fail, also if its code says otherwise.
 pub(super) fn log_failure(
     error: &RequestError,
     id: &str,

@@ -6,10 +6,11 @@
 //! | `grpc.health.v1.Health` | [`health`] |
 //! | `grpc.reflection.v1.ServerReflection`, the same as `v1alpha` | tonic |
 //!
-//! Place in the flow: between a connection and an endpoint, as [`super::http`] for the other listener. Messages come in by way
-//! of [`intake`] and [`codec`], which keep them within bounds; every failure leaves through [`failure`].
-//! Invariants: a message's bytes are copied once on their way in, tensors are parts of it; nothing answers a method that is
-//! not listed but with UNIMPLEMENTED.
+//! Place in the flow: between a connection and an endpoint, as [`super::http`] for the other listener.
+//! Messages come in by way of [`intake`] and [`codec`], which keep them within bounds; every failure leaves
+//! through [`failure`].
+//! Invariants: a message's bytes are copied once on their way in, tensors are parts of
+//! it; nothing answers a method that is not listed but with UNIMPLEMENTED.
 
 mod call;
 mod codec;
@@ -198,7 +199,7 @@ impl Service {
         failure::status(error, &call.call(&self.served), None)
     }
 
-    /// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
+    /// Of a model that is loaded: what another one will take is unknown until it is loaded again.
     fn metadata(&self, name: &str, version: &str, call: &Call) -> Result<Metadata, RequestError> {
         let entry = self.served.model(name, Some(version), call.credentials(), GRPC)?;
         if entry.is_ready() {

@@ -1,8 +1,9 @@
 //! A request's head, read once: its id, its credentials.
 //!
-//! Place in the flow: made when a request's head is there; handed on, boxed, until the pipeline has it as what a handler may ask for.
-//! Out: how long it is, and which of the headers that every request is looked at for it has. Most requests have none of them, and
-//! one walk over a few headers costs less than looking each of these up.
+//! Place in the flow: made when a request's head is there; handed on, boxed, until the pipeline has it as
+//! what a handler may ask for.
+//! Out: how long it is, and which of the headers that every request is looked at for it has. Most requests
+//! have none of them, and one walk over a few headers costs less than looking each of these up.
 
 use std::sync::Arc;
 
@@ -47,7 +48,8 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Takes a request's body away from its head. Boxed: the head goes through many hands, and stays where it is to the end.
+    /// Takes a request's body away from its head. Boxed: the head goes through many hands, and stays where it
+    /// is to the end.
     pub(super) fn split<B>(request: Request<B>) -> (Box<Head>, B) {
         let (parts, body) = request.into_parts();
         (Box::new(Head::new(parts)), body)
@@ -79,7 +81,8 @@ impl Head {
                     head.protocol_violation = Some((Code::ExpectationFailed, text));
                 }
             }
-            // RFC 9112, section 6.1. What does not end with `chunked` hyper refuses: nobody could know where it ends.
+            // RFC 9112, section 6.1. What does not end with `chunked` hyper refuses: its end could not be
+            // known.
             if *name == TRANSFER_ENCODING && !value.as_bytes().eq_ignore_ascii_case(b"chunked") {
                 let text = "the body has a transfer coding other than `chunked`";
                 head.protocol_violation = Some((Code::NotImplemented, text));

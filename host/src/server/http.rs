@@ -53,14 +53,14 @@ use super::served::Served;
 use crate::deploy::Endpoint;
 use crate::request::Protocol;
 
-/// Who is called at a path.
+/// Where the calls of a path go.
 enum Route {
     Endpoint(Arc<EndpointRoute>),
     Weighted(Arc<WeightedRoute>),
 }
 
 impl Route {
-    /// Who answers a request with these headers.
+    /// The endpoint for a request with these headers.
     fn target(&self, headers: &HeaderMap) -> &EndpointRoute {
         match self {
             Route::Endpoint(target) => target,
@@ -94,7 +94,7 @@ impl HttpService {
         }
     }
 
-    /// The main listener's. Paths go to whoever is first: as configured, then what is derived from them.
+    /// The main listener's. A path is its first taker's: as configured, then as derived from those.
     pub fn new(served: &Arc<Served>) -> HttpService {
         let mut calls = HashMap::new();
         let mut add = |path: &str, endpoint: &Arc<Endpoint>| {
@@ -145,7 +145,7 @@ impl HttpService {
             (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
                 let id = head.id();
-                // Whoever asks for the id further in is to find this one.
+                // The id that handlers of routes will find.
                 insert(&mut head.parts.headers, X_REQUEST_ID, &id);
                 head.parts.extensions.insert(head.origin);
                 let Ok(mut response) =

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-/// Files that are no connection of the endpoints: the operator's connections, models, handlers, their projects.
+/// Files that are no connection of the endpoints: the operator's connections, models, handlers, their
+/// projects.
 const OTHER_FILES: usize = 512;
 
 /// What a connection may cost. The defaults are in `config/settings/rows.rs`.
@@ -25,8 +26,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// These, with no more connections than there can be files for so many listeners. Asks the system for as many files as it
-    /// allows.
+    /// These, with no more connections than there can be files for so many listeners. Asks the system for as
+    /// many files as it allows.
     pub fn affordable(&self, listeners: usize) -> Limits {
         let files = (most_files().saturating_sub(OTHER_FILES) / listeners.max(1)).max(1);
         if files < self.max_connections {

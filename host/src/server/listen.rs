@@ -1,12 +1,13 @@
 //! Accepts connections, and ends them so that no request is lost.
 //!
 //! Place in the flow: between the socket and the router.
-//! Shutdown, in order: the process is asked to stop → it reports itself unready, takes what the kernel has already
-//! accepted for it, and closes the socket → every response from now on says `connection: close`, so clients on
-//! kept-alive connections leave by themselves, with an answer → after [`LINGER`] connections without a request are
-//! closed → the last response ends the drain.
-//! Invariants: a connection is never closed between a request and the end of its response, unless the client has stopped to
-//! take it or the drain itself times out; at most [`Limits::max_connections`] are open, the others wait in the kernel.
+//! Shutdown, in order: the process is asked to stop → it reports itself unready, takes what the kernel has
+//! already accepted for it, and closes the socket → every response from now on says `connection: close`, so
+//! clients on kept-alive connections leave by themselves, with an answer → after [`LINGER`] connections
+//! without a request are closed → the last response ends the drain.
+//! Invariants: a connection is never closed between a request and the end of its response, unless the client
+//! has stopped to take it or the drain itself times out; at most [`Limits::max_connections`] are open, the
+//! others wait in the kernel.
 
 mod bodies;
 mod client;
@@ -33,8 +34,8 @@ use super::switch::ServiceSwitch;
 
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// At least and at most this long passes until all connections are looked at again; within that, a quarter of the shortest
-/// timeout.
+/// At least and at most this long passes until all connections are looked at again; within that, a quarter of
+/// the shortest timeout.
 const SWEEP_INTERVAL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 /// Serves on `listener` what `switch` leads to, until the drain has begun and the last connection has ended.
@@ -94,7 +95,7 @@ pub async fn serve(
     drop(alive);
     if tokio::time::timeout(LINGER, ended.recv()).await.is_err() {
         registry.finish_all();
-        // A head that never comes to its end, a response that nobody takes: they are still looked for.
+        // A head that never comes to its end, a response that is not taken: they are still looked for.
         loop {
             tokio::select! {
                 biased;
@@ -105,7 +106,8 @@ pub async fn serve(
     }
 }
 
-/// The open connections of one listener. Touched when one is accepted and when all are looked at, never by a request.
+/// The open connections of one listener. Touched when one is accepted and when all are looked at, never by a
+/// request.
 struct ConnectionRegistry {
     header_timeout: Duration,
     idle_timeout: Duration,
@@ -133,7 +135,8 @@ impl ConnectionRegistry {
 
     fn add(&self, connection: &Arc<Connection>) {
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        // Ended ones are forgotten when the list would have to grow, so it stays as long as the most that were open.
+        // Ended ones are forgotten when the list would have to grow, so it stays as long as the most that
+        // were open.
         if watched.len() == watched.capacity() {
             watched.retain(|watched| watched.connection.strong_count() > 0);
         }
@@ -141,8 +144,9 @@ impl ConnectionRegistry {
         watched.push(Watched { connection, signs: 0, silent_since: Instant::now() });
     }
 
-    /// Ends connections that are silent for too long: a client that keeps an idle one, never comes to the end of a request's
-    /// head, or takes nothing of its response. When no more may be open, an idle one is not kept for long.
+    /// Ends connections that are silent for too long: a client that keeps an idle one, never comes to the end
+    /// of a request's head, or takes nothing of its response. When no more may be open, an idle one is not
+    /// kept for long.
     fn sweep(&self, is_full: bool) {
         let now = Instant::now();
         let patience = if is_full { self.interval() } else { self.idle_timeout };
@@ -150,7 +154,7 @@ impl ConnectionRegistry {
         for watched in &mut *watched {
             let Some(connection) = watched.connection.upgrade() else { continue };
             if connection.client.stalled_writes.longest() >= self.idle_timeout {
-                // Whatever else it does: what it does not take is held for it.
+                // Also if it is busy otherwise: what it does not take is held for it.
                 connection.set_state(ConnectionState::Closed);
                 continue;
             }

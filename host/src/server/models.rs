@@ -1,11 +1,11 @@
 //! What clients call models: names, versions, metadata, readiness; load and unload. No protocol's types.
 //!
-//! Place in the flow: between the protocols that have a notion of models (Open Inference Protocol over HTTP and gRPC,
-//! TensorFlow Serving's) and the endpoints.
+//! Place in the flow: between the protocols that have a notion of models (Open Inference Protocol over HTTP
+//! and gRPC, TensorFlow Serving's) and the endpoints.
 //!
-//! A model's name is its endpoint's. An endpoint of several models is also known by `ENDPOINT.MODEL` for each of them; by its
-//! own name it is the first. An endpoint without a model, whose handler works alone, is a model too.
-//! Versions are the numbers of folders of versions; a model without such a folder has version 1.
+//! A model's name is its endpoint's. An endpoint of several models is also known by `ENDPOINT.MODEL` for each
+//! of them; by its own name it is the first. An endpoint without a model, whose handler works alone, is a
+//! model too. Versions are the numbers of folders of versions; a model without such a folder has version 1.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ pub const EXTENSIONS: [&str; 5] =
 /// A model as clients know it, found by its name.
 #[derive(Clone)]
 pub struct Entry<'a> {
-    /// Who serves it.
+    /// The endpoint that serves it.
     pub endpoint: &'a Arc<Endpoint>,
     /// Which of the endpoint's models; `None` if it has none.
     pub model: Option<Arc<str>>,
@@ -47,8 +47,8 @@ pub struct Metadata {
     pub name: String,
     /// The one version that is served.
     pub versions: Vec<String>,
-    /// The field's name for the engine: `onnxruntime_onnx`, `tensorflow_savedmodel`; `wasm_handler` for a handler alone;
-    /// empty while it is not loaded.
+    /// The field's name for the engine: `onnxruntime_onnx`, `tensorflow_savedmodel`; `wasm_handler` for a
+    /// handler alone; empty while it is not loaded.
     pub platform: &'static str,
     /// Inputs, in the model's order.
     pub inputs: Vec<TensorMetadata>,
@@ -87,7 +87,8 @@ pub struct IndexEntry {
 }
 
 impl Served {
-    /// The model of this name, and of this version if one is given, for a request by this protocol that shows this.
+    /// The model of this name, and of this version if one is given, for a request by this protocol that shows
+    /// this.
     ///
     /// # Errors
     /// `not_found` that names what there is instead; `unauthorized`.
@@ -182,7 +183,8 @@ impl<'a> Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// What it is now: how often a model is asked about does not matter, that the answer is of one generation does.
+    /// What it is now: how often a model is asked about does not matter, that the answer is of one generation
+    /// does.
     fn named(&self, current: &Generation) -> Option<Named> {
         current.models().get(self.model.as_deref()?).cloned()
     }
@@ -208,7 +210,8 @@ impl Entry<'_> {
         self.named(&self.endpoint.current()).map(|named| named.signature).unwrap_or_default()
     }
 
-    /// What became of its requests. They are counted by endpoint, so models of one endpoint have the same figures.
+    /// What became of its requests. They are counted by endpoint, so models of one endpoint have the same
+    /// figures.
     pub fn statistics(&self) -> Statistics {
         let statistics = self.endpoint.metrics.statistics();
         let execution_count =
@@ -239,7 +242,7 @@ impl Entry<'_> {
             None => "wasm_handler",
         };
         let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
-        // A declared shape is one request's, whatever the model behind it does.
+        // A declared shape is one request's, also if the model behind it takes batches.
         let declared = current.schema_of_tensors();
         let batching = if declared.is_some() { 1 } else { lane.map_or(1, |lane| lane.batching().max_batch) };
         Metadata {
@@ -287,7 +290,7 @@ impl Entry<'_> {
     }
 }
 
-/// Carries an order out on the requests' runtime, to its end, whatever becomes of who gave it.
+/// Carries an order out on the requests' runtime, to its end, also if its request is dropped.
 async fn carry_out(
     served: &Served,
     order: impl Future<Output = Result<Swapped, DeployError>> + Send + 'static,

@@ -1,10 +1,11 @@
 //! The way of every request through the server, by any protocol.
 //!
-//! Place in the flow: a listener finds the endpoint of a request; [`serve`] admits the request at its head, has its message
-//! received and decoded, runs it, has the output or the error encoded, and signs the answer.
-//! In: a [`Transport`], which brings messages and takes answers (HTTP, gRPC), and a [`Protocol`], which says what they mean.
-//! Invariants: nothing of a message is received or decoded of a request that has no place at its endpoint; each request that
-//! had one is counted once, however it ends.
+//! Place in the flow: a listener finds the endpoint of a request; [`serve`] admits the request at its head,
+//! has its message received and decoded, runs it, has the output or the error encoded, and signs the answer.
+//! In: a [`Transport`], which brings messages and takes answers (HTTP, gRPC), and a [`Protocol`], which says
+//! what they mean.
+//! Invariants: nothing of a message is received or decoded of a request that has no place at
+//! its endpoint; each request that had one is counted once, however it ends.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

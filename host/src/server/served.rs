@@ -1,6 +1,7 @@
 //! The configuration of the listeners, and what they all serve.
 //!
-//! Place in the flow: made by `app.rs`, once while everything is loading and once when it is loaded; every answer is given from it.
+//! Place in the flow: made by `app.rs`, once while everything is loading and once when it is loaded; every
+//! answer is given from it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ pub struct Config {
     pub tls: Option<tls::Files>,
     /// Whether the admin listener speaks TLS too.
     pub tls_admin: bool,
-    /// Who may use the admin listener; without keys, everybody who reaches it.
+    /// Keys of the admin listener; without keys, it is open to every client that reaches it.
     pub admin_keys: Keys,
     /// Names by which the admin address may be asked, beside those of the loopback and all addresses.
     pub admin_hosts: Vec<String>,

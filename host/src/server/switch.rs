@@ -1,9 +1,9 @@
 //! Which service answers a listener's requests: a few lines while everything is loading, then the whole one.
 //!
 //! Place in the flow: between a connection and a [`HttpService`].
-//! Invariants: the service takes over once and for all, by one atomic store; a request sees the one or the other, never both;
-//! connections made before stay. No head beyond the limits is answered by anything but 431, and none that HTTP forbids
-//! reaches the service.
+//! Invariants: the service takes over once and for all, by one atomic store; a request sees the one or the
+//! other, never both; connections made before stay. No head beyond the limits is answered by anything but
+//! 431, and none that HTTP forbids reaches the service.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;

@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: between a connection's socket and HTTP, see `listen`.
 //! In: two PEM files. Out: an encrypted stream that offers HTTP/2 and HTTP/1.1, TLS 1.3 and 1.2.
-//! Invariants: what is served has been checked, chain and key belonging together; files that change to something that does not
-//! pass leave the old ones in service; nothing here prints what is in a key's file.
+//! Invariants: what is served has been checked, chain and key belonging together; files that change to
+//! something that does not pass leave the old ones in service; nothing here prints what is in a key's file.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -92,7 +92,8 @@ impl Tls {
         TlsAcceptor::from(self.current.load_full()).accept(stream).await
     }
 
-    /// Follows the files for ever; drop the future to stop. Connections that are open keep the certificate they began with.
+    /// Follows the files for ever; drop the future to stop. Connections that are open keep the certificate
+    /// they began with.
     pub async fn follow(&self) {
         let (mut served, mut last) = (self.stamps, self.stamps);
         loop {
@@ -102,7 +103,7 @@ impl Tls {
                 last = now;
                 continue;
             }
-            // Whatever comes of it, these versions of the files have had their chance.
+            // Taken or refused, these versions of the files have had their chance.
             served = now;
             match read(&self.files).await {
                 Ok(new) => {

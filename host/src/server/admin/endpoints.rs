@@ -1,8 +1,10 @@
 //! Orders about endpoints: what is deployed, and what is to be deployed instead.
 //!
-//! Place in the flow: routes of the admin listener. In: an order of the operator. Out: what it did, or why nothing was done.
-//! Invariants: an order runs on the runtime of the requests, not on this listener's, which answers meanwhile; one that was
-//! taken is carried out even if whoever gave it hangs up; no order is taken from a web page.
+//! Place in the flow: routes of the admin listener. In: an order of the operator. Out: what it did, or why
+//! nothing was done.
+//! Invariants: an order runs on the runtime of the requests, not on this listener's, which
+//! answers meanwhile; one that was taken is carried out even if its client hangs up; no order is taken from a
+//! web page.
 
 #![expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
 
@@ -142,7 +144,7 @@ impl SwapParams {
     }
 }
 
-/// Why somebody wants something, in their own words.
+/// The operator's reason for an order.
 pub(super) fn note(text: &str) -> Result<Arc<str>, String> {
     match text.len() <= LONGEST_NOTE && !text.contains(char::is_control) {
         true => Ok(text.into()),
@@ -175,7 +177,7 @@ impl AdminCommand {
         Ok(AdminCommand { endpoint, params, order })
     }
 
-    /// The same, if it says no more than why.
+    /// The command, if it has no parameter but a note.
     pub(super) fn only_a_note(self) -> Result<AdminCommand, Response> {
         match self.params.persist || !self.params.models.is_empty() {
             true => Err(invalid("this order has no parameter but `note=TEXT`".to_owned())),
@@ -191,8 +193,8 @@ pub(super) fn expected(headers: &HeaderMap) -> Option<String> {
     (tag.trim() != "*").then(|| tag.trim().trim_matches('"').to_owned())
 }
 
-/// The components that are being sent. Few are read at a time, in order; the clients of the others wait to send theirs, so
-/// what has arrived is bounded, and one that comes too slowly makes way.
+/// The components that are being sent. Few are read at a time, in order; the clients of the others wait to
+/// send theirs, so what has arrived is bounded, and one that comes too slowly makes way.
 pub(super) struct Uploads {
     reading: Semaphore,
     /// Those that are read, and those that wait.
@@ -240,7 +242,8 @@ async fn swap(
 ) -> Answer {
     let headers = request.headers().clone();
     not_from_a_page(&headers)?;
-    // Before anything is found wrong with the order: who sends megabytes sees an answer only when they are taken.
+    // Before anything is found wrong with the order: a client that sends megabytes sees an answer only when
+    // they are taken.
     let plugin = uploads.component(request.into_body()).await?;
     let AdminCommand { endpoint, params, order } =
         AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
@@ -329,7 +332,7 @@ impl From<DeployError> for Refusal {
     }
 }
 
-/// Carries an order out to its end, whatever becomes of this request.
+/// Carries an order out to its end, also if its request is dropped.
 pub(super) async fn carry_out_raw<T: Send + 'static>(
     served: &Served,
     order: impl Future<Output = Result<T, DeployError>> + Send + 'static,

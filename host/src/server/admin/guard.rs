@@ -1,9 +1,10 @@
-//! Who may ask the operator's listener anything.
+//! Which requests the operator's listener answers.
 //!
 //! Place in the flow: before every route of [`super`]. In: a request's head. Out: whether it goes on.
-//! Who watches the process needs neither key nor name to see that it is alive and ready. For everything else the request has to be
-//! addressed to this host by an address or a name it is known by: a web page can make any name of its own mean this address (DNS
-//! rebinding), and would then read what it is told. And a browser must not say that another site's page asks.
+//! A probe needs neither key nor name to see that the process is alive and ready. For everything else the
+//! request has to be addressed to this host by an address or a name it is known by: a web page can make any
+//! name of its own mean this address (DNS rebinding), and would then read what it is told. And a browser must
+//! not say that another site's page asks.
 
 use axum::http::header::HOST;
 use axum::http::request::Parts;
@@ -21,7 +22,8 @@ fn addressed(parts: &Parts) -> Option<&str> {
     Some(name.trim_end_matches('.'))
 }
 
-/// Whether a request is addressed to this host: by an address, by the name of the loopback, or by one of these names.
+/// Whether a request is addressed to this host: by an address, by the name of the loopback, or by one of
+/// these names.
 ///
 /// # Errors
 /// The name that it is addressed to.

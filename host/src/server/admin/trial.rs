@@ -1,7 +1,9 @@
 //! Orders about the handler that is on trial beside an endpoint's current generation.
 //!
-//! Place in the flow: routes of the admin listener. In: an order of the operator. Out: what the trial has come to so far.
-//! Invariants: those of [`endpoints`](super::endpoints), whose ways of taking and carrying out orders are used here.
+//! Place in the flow: routes of the admin listener. In: an order of the operator. Out: what the trial has
+//! come to so far.
+//! Invariants: those of [`endpoints`](super::endpoints), whose ways of taking and carrying
+//! out orders are used here.
 
 use std::sync::Arc;
 

@@ -1,11 +1,13 @@
 //! Which calls there are and have been: what Potassium's status tells of a server.
 //!
 //! Place in the flow: around every call of the main listener (`POST`), on any path and with any outcome.
-//! In: [`Activity::begin`] when its head is there; the [`CallGuard`] it gives is dropped with the answer, or with the client.
+//! In: [`Activity::begin`] when its head is there; the [`CallGuard`] it gives is dropped with the answer, or
+//! with the client.
 //! Out: [`Activity::snapshot`], for a request for the status.
 //!
-//! Invariant: a call takes no lock and touches nothing of another thread's calls: it counts itself and writes its beginning
-//! into a free slot of its own thread's shard. Only a call that ends on another thread than it began on goes to another shard.
+//! Invariant: a call takes no lock and touches nothing of another thread's calls: it counts itself and writes
+//! its beginning into a free slot of its own thread's shard. Only a call that ends on another thread than it
+//! began on goes to another shard.
 
 use std::iter;
 use std::sync::OnceLock;
@@ -28,8 +30,8 @@ pub struct Activity {
     shards: Box<[Shard]>,
 }
 
-/// One thread's part. Aligned so that no two share a cache line (or a pair of them, which x86 fetches together).
-/// Times are nanoseconds since the start of the process, 1 at least.
+/// One thread's part. Aligned so that no two share a cache line (or a pair of them, which x86 fetches
+/// together). Times are nanoseconds since the start of the process, 1 at least.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard {

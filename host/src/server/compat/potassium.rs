@@ -1,4 +1,5 @@
-//! What Potassium's clients and its platform ask a server: is it warm, what is it doing; and their name of a request's id.
+//! What Potassium's clients and its platform ask a server: is it warm, what is it doing; and their name of a
+//! request's id.
 //!
 //! Place in the flow: beside it. Handlers are called by their endpoints' own paths, as everywhere.
 
@@ -30,7 +31,7 @@ pub(in crate::server) fn methods(served: &Arc<Served>) -> [(&'static str, Method
     [("/_k/warmup", get(warmup).post(warmup)), ("/_k/status", status()), ("/__status__", status())]
 }
 
-/// Who gets an answer finds everything loaded: there is nothing to warm up.
+/// A client that gets an answer finds everything loaded: there is nothing to warm up.
 async fn warmup() -> Json<Value> {
     Json(json!({ "warm": true }))
 }

@@ -1,7 +1,8 @@
-//! What is wrong with a request's inputs, in the words of Truss, whose models say what they take by pydantic's types.
+//! What is wrong with a request's inputs, in the words of Truss, whose models say what they take by
+//! pydantic's types.
 //!
-//! Place in the flow: a failed prediction's message, where the endpoint has an input schema and the request does not fit it.
-//! Clients show these texts to people, and some look for them.
+//! Place in the flow: a failed prediction's message, where the endpoint has an input schema and the request
+//! does not fit it. Clients show these texts to people, and some look for them.
 
 use std::fmt::Write as _;
 

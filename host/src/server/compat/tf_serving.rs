@@ -1,4 +1,5 @@
-//! What TensorFlow Serving's clients read of a model: its status and its metadata, in the JSON of TensorFlow's messages.
+//! What TensorFlow Serving's clients read of a model: its status and its metadata, in the JSON of
+//! TensorFlow's messages.
 //!
 //! Place in the flow: answers of `http/v1.rs`, where KServe's and Truss's clients ask the same paths.
 
@@ -7,7 +8,8 @@ use serde_json::{Map, Value, json};
 use crate::server::models::{Entry, TensorMetadata};
 use crate::tensor::Datatype;
 
-/// One object for all three: KServe reads `name` and `ready`, TensorFlow Serving's clients the rest, Truss's the status code.
+/// One object for all three: KServe reads `name` and `ready`, TensorFlow Serving's clients the rest, Truss's
+/// the status code.
 pub(in crate::server) fn ready(entry: &Entry<'_>) -> Value {
     let version = json!({
         "version": entry.version(), "state": "AVAILABLE", "status": { "error_code": "OK", "error_message": "" },

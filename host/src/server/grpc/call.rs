@@ -1,4 +1,4 @@
-//! What is around a message: who asks, since when, for how long.
+//! A call without its message: its credentials, id, arrival and deadline.
 //!
 //! Place in the flow: made of a gRPC request's metadata by every method; [`infer`](super::infer) makes a
 //! [`Head`] and a deadline of it.
@@ -63,7 +63,7 @@ impl Call {
         credentials(&self.headers)
     }
 
-    /// The same, free of gRPC.
+    /// The call as [`serve`](serve::serve) takes it.
     pub(super) fn call<'a>(&self, served: &'a Served) -> serve::Call<'a> {
         let Call { id, arrived, client_deadline, .. } = self;
         serve::Call { served, id: id.clone(), arrived: *arrived, client_deadline: *client_deadline }

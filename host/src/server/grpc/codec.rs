@@ -2,10 +2,10 @@
 //!
 //! Place in the flow: `intake → [codec] → method`.
 //! In:   a message of at most so many bytes, hostile. Out: a Rust value.
-//! Invariant: two bytes on the wire can be an input without a name, which takes hundreds in memory. So fields are counted
-//! before they are made: at most [`MOST_FIELDS`] of a message and its inputs, and [`MOST_TEXTS`] elements of `bytes_contents`.
-//! What is left unfolds to eight times its length at most (integers of one byte each). Long messages are read and written off the
-//! threads that serve requests.
+//! Invariant: two bytes on the wire can be an input without a name, which takes hundreds in memory. So fields
+//! are counted before they are made: at most [`MOST_FIELDS`] of a message and its inputs, and [`MOST_TEXTS`]
+//! elements of `bytes_contents`. What is left unfolds to eight times its length at most (integers of one byte
+//! each). Long messages are read and written off the threads that serve requests.
 
 use std::marker::PhantomData;
 
@@ -96,7 +96,8 @@ impl<U: Message + Default> Decoder for BoundedDecoder<U> {
     }
 }
 
-/// Counts a message's fields. What cannot be walked through to its end is refused: the decoder may see more in it than this.
+/// Counts a message's fields. What cannot be walked through to its end is refused: the decoder may see more
+/// in it than this.
 pub(super) fn check(message: &[u8]) -> Result<(), String> {
     let (mut fields, mut texts) = (0usize, 0usize);
     each(message, |number, value| {
@@ -145,8 +146,8 @@ fn each(message: &[u8], mut see: impl FnMut(u64, &[u8]) -> Result<(), String>) -
     if fields.0.is_empty() { Ok(()) } else { Err("the message cannot be read".to_owned()) }
 }
 
-/// The fields of an encoded message: number and, if it has a length, value. Ends before its bytes do where the encoding is
-/// broken, or has a group, which nobody has sent for a decade and which decoders skip.
+/// The fields of an encoded message: number and, if it has a length, value. Ends before its bytes do where
+/// the encoding is broken, or has a group, which no client has sent for a decade and which decoders skip.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Iterator for Fields<'a> {

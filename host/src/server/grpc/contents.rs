@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: `message → [input] → pipeline → [response] → message`.
 //! In:   a `ModelInferRequest`, hostile. Out: tensors whose bytes are as many as their shapes say.
-//! Invariants: raw contents are not copied in either direction; all tensors of a request together have at most `limits.body`
-//! bytes, which is known before any typed contents are converted.
+//! Invariants: raw contents are not copied in either direction; all tensors of a request together have at
+//! most `limits.body` bytes, which is known before any typed contents are converted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -223,7 +223,8 @@ where
     Ok(data)
 }
 
-/// A handler's own answer, which says that it is a success, as tensors: those of its JSON, or else the one output of text.
+/// A handler's own answer, which says that it is a success, as tensors: those of its JSON, or else the one
+/// output of text.
 ///
 /// # Errors
 /// `plugin_bad_output`: no tensors can be made of the JSON.

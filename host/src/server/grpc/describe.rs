@@ -1,6 +1,7 @@
 //! What is known of models, as messages.
 //!
-//! Place in the flow: beside it; [`crate::server::models`] knows, this writes it down in the protocol's and Triton's words.
+//! Place in the flow: beside it; [`crate::server::models`] knows, this writes it down in the protocol's and
+//! Triton's words.
 
 use super::pb;
 use super::pb::model_instance_group::Kind;

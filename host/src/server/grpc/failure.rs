@@ -1,9 +1,10 @@
 //! Failures as gRPC statuses.
 //!
-//! Place in the flow: every failure of every method leaves through [`status`], but those of [`intake`](super::intake) and
-//! [`codec`](super::codec), which know no more of a request than that it is [refused].
-//! Out: a status of the table in `server/status.rs`, with `modelhost-code` and `modelhost-stage` as metadata. `x-request-id` is
-//! on every response, see `HttpService`; which handler had the request, [`sign`] says.
+//! Place in the flow: every failure of every method leaves through [`status`], but those of
+//! [`intake`](super::intake) and [`codec`](super::codec), which know no more of a request than that it is
+//! [refused].
+//! Out: a status of the table in `server/status.rs`, with `modelhost-code` and `modelhost-stage` as metadata.
+//! `x-request-id` is on every response, see `HttpService`; which handler had the request, [`sign`] says.
 
 use tonic::metadata::{AsciiMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code as Grpc, Status};
@@ -14,7 +15,8 @@ use crate::server::failure::log_failure;
 use crate::server::serve::Call;
 use crate::server::status as table;
 
-/// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of those.
+/// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of
+/// those.
 const LONGEST: usize = 2048;
 
 /// The code's name.
@@ -51,7 +53,7 @@ pub(super) fn refused(error: &RequestError) -> Status {
     status
 }
 
-/// What a handler answered by itself, if that is not a success: the status that means the same, its text as message.
+/// A handler's own answer that is no success: the status that means the same, its text as message.
 pub(super) fn answered(response: &Response) -> Status {
     Status::new(table::of_http(response.status), shortened(&String::from_utf8_lossy(&response.body)))
 }

@@ -1,8 +1,9 @@
 //! `grpc.health.v1.Health`: what load balancers and orchestrators ask.
 //!
-//! Place in the flow: beside it. Like the health calls over HTTP: serving from the first answer until the process is asked to
-//! stop.
-//! Invariant: whoever watches is told when the drain begins, and then let go, or it would hold the drain up.
+//! Place in the flow: beside it. Like the health calls over HTTP: serving from the first answer until the
+//! process is asked to stop.
+//! Invariant: a client that watches is told when the drain begins, and then let go, or it would hold the
+//! drain up.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -73,7 +74,7 @@ impl Stream for Watch {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         if let Some(now) = self.now.take() {
-            // Whoever comes during the drain has been told.
+            // A client that comes during the drain has been told.
             self.last.take_if(|last| *last == now);
             return Poll::Ready(Some(Ok(answer(now))));
         }

@@ -1,14 +1,16 @@
 //! Calls on their way in: how long messages may be, how many may be arriving, how long that may take.
 //!
-//! Place in the flow: `connection → [intake] → codec → method`. A message names its model, so an endpoint's door can be knocked
-//! at only when the message is there; this is the door until then.
-//! Invariants: at most as many messages are arriving in pieces for an endpoint as it takes requests, so what has arrived of them is
-//! bounded like the bodies of requests over HTTP, and an endpoint that is flooded closes no other. The model's name comes first in a
-//! message; what does not begin with one, or is compressed, has places of its own. Who is let in nowhere takes none of these places,
-//! and who is late yields to who comes ([`Arrivals`]). A message that is longer than any
-//! endpoint takes is refused by its announced length. A message that stops to arrive, or comes too slowly, ends its call, a stream between two
-//! messages may rest for ever. A call whose messages are compressed is polled off the threads that serve requests: a few bytes
-//! may unpack to many. When the drain begins, a stream is given as long as an idle connection.
+//! Place in the flow: `connection → [intake] → codec → method`. A message names its model, so an endpoint's
+//! door can be knocked at only when the message is there; this is the door until then.
+//! Invariants: at most as many messages are arriving in pieces for an endpoint as it takes requests, so what
+//! has arrived of them is bounded like the bodies of requests over HTTP, and an endpoint that is flooded
+//! closes no other. The model's name comes first in a message; what does not begin with one, or is
+//! compressed, has places of its own. A client without a key takes none of these places, and a late message
+//! yields to one that comes ([`Arrivals`]). A message that is longer than any endpoint takes is refused by
+//! its announced length. A message that stops to arrive, or comes too slowly, ends its call, a stream between
+//! two messages may rest for ever. A call whose messages are compressed is polled off the threads that serve
+//! requests: a few bytes may unpack to many. When the drain begins, a stream is given as long as an idle
+//! connection.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -46,7 +48,8 @@ const STREAMS: [&str; 3] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
-/// Before each message: whether it is compressed, one byte, and its length, four (gRPC over HTTP2, "Length-Prefixed-Message").
+/// Before each message: whether it is compressed, one byte, and its length, four (gRPC over HTTP2,
+/// "Length-Prefixed-Message").
 const PREFIX: usize = 5;
 
 /// The bounds of one listener.
@@ -107,8 +110,8 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
     let arrived = Instant::now();
     request.extensions_mut().insert(Arrived(arrived));
     let headers = request.headers_mut();
-    // Every client says that it understands compressed answers. They are for those who compress their requests: tensors
-    // gain little by it, and it takes far longer than most models do.
+    // Every client says that it understands compressed answers. They are for those that compress their
+    // requests: tensors gain little by it, and it takes far longer than most models do.
     let is_packed = headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity");
     if !is_packed {
         headers.remove("grpc-accept-encoding");
@@ -179,11 +182,12 @@ struct Watched {
     received: usize,
     /// Kept until the only message of a call has been handed on.
     place: Option<Place>,
-    /// Since when the message is waited for: of a stream from its first piece on, else from the call's beginning.
+    /// Since when the message is waited for: of a stream from its first piece on, else from the call's
+    /// beginning.
     since: Instant,
     /// When more of it has to be there; there is none if it came at once.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Since when nobody has asked for more: a client need not make up for that.
+    /// Since when the host has not asked for more: a client need not make up for that.
     unasked: Option<Instant>,
     /// When a stream is let go.
     farewell: Option<Wait>,

@@ -1,9 +1,9 @@
 //! `ModelStreamInfer`: requests of a stream, an answer to each, in their order.
 //!
 //! Place in the flow: around [`infer`].
-//! Invariants: at most [`MOST`] requests of a stream are being served; beyond that nothing more is read of it, so its client
-//! feels it. A request that fails is answered by its failure and the stream goes on. What was read is answered, whatever
-//! ends the stream; only a client that goes away cancels.
+//! Invariants: at most [`MOST`] requests of a stream are being served; beyond that nothing more is read of
+//! it, so its client feels it. A request that fails is answered by its failure and the stream goes on. What
+//! was read is answered, however the stream ends; only a client that goes away cancels.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -39,8 +39,8 @@ pub(super) struct Answers {
     count: u64,
 }
 
-/// A request on a task of its own, so that requests of a stream share the cores as those of different clients do; ends with
-/// the stream.
+/// A request on a task of its own, so that requests of a stream share the cores as those of different clients
+/// do; ends with the stream.
 struct Serving(JoinHandle<ModelStreamInferResponse>);
 
 impl Drop for Serving {
@@ -91,7 +91,7 @@ impl Stream for Answers {
         self.in_flight.pop_front();
         // There is room for one more, and its arrival is to wake this.
         self.begin(context);
-        // Nobody but this stream ends a task before its time.
+        // Only this stream ends a task before its time.
         Poll::Ready(Some(answer.map_err(|_| Status::internal("the request was not served to its end"))))
     }
 }

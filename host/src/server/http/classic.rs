@@ -50,7 +50,7 @@ pub(super) fn call(
     serve(call, Ok((Target { endpoint, model: None }, Classic)), head, body)
 }
 
-/// The same, by way of the router.
+/// `POST <endpoint>`, by way of the router.
 pub(super) async fn routed(State(route): State<Arc<EndpointRoute>>, request: Request) -> Response {
     let (head, body) = Head::split(request);
     call(&route, head, body, Instant::now()).await

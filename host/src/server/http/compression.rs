@@ -1,7 +1,8 @@
 //! Compressed bodies: gzip (RFC 1952) and deflate (RFC 1950, as RFC 9110 has it).
 //!
-//! Place in the flow: [`Coding::of_body`] and [`Coding::decode`] between a request's body and whoever reads it, for every
-//! call; [`Coding::wanted`] and [`Coding::encode`] between an answer and the wire, for protocols whose clients ask for it.
+//! Place in the flow: [`Coding::of_body`] and [`Coding::decode`] between a request's body and its reader, for
+//! every call; [`Coding::wanted`] and [`Coding::encode`] between an answer and the wire, for protocols whose
+//! clients ask for it.
 //! Invariant: a body that is unpacked is as long as a body may be, however small it came.
 
 use std::cell::Cell;
@@ -80,7 +81,8 @@ impl Coding {
     /// Unpacks a body to at most `limit` bytes.
     ///
     /// # Errors
-    /// `body_too_large`; `invalid_input` for what is not packed like this, cut short or goes on after its end.
+    /// `body_too_large`; `invalid_input` for what is not packed like this, cut short or goes on after its
+    /// end.
     pub(super) fn decode(self, body: &[u8], limit: usize) -> Result<Bytes, RequestError> {
         let unpacked = match self {
             Coding::Gzip => {
@@ -136,8 +138,8 @@ impl Coding {
     }
 }
 
-/// What a decoder reads from, a little at a time. Fails once far more went in than came out: that is not how anything is
-/// packed, but a megabyte of blocks that hold nothing keeps a decoder busy for seconds.
+/// What a decoder reads from, a little at a time. Fails once far more went in than came out: that is not how
+/// anything is packed, but a megabyte of blocks that hold nothing keeps a decoder busy for seconds.
 struct Metered<'a> {
     rest: &'a [u8],
     fed: usize,

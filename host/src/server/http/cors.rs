@@ -1,8 +1,8 @@
 //! Lets pages in a browser call the endpoints (the Fetch standard's CORS protocol).
 //!
-//! Place in the flow: [`headers`] go onto every response of the main listener, [`preflight`] answers what a browser asks
-//! first. By hand because it is two constant headers: as a general middleware it cost more on each request than
-//! the routing itself.
+//! Place in the flow: [`headers`] go onto every response of the main listener, [`preflight`] answers what a
+//! browser asks first. By hand because it is two constant headers: as a general middleware it cost more on
+//! each request than the routing itself.
 
 use axum::extract::State;
 use axum::http::header::{

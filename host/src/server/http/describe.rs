@@ -61,7 +61,7 @@ pub(super) async fn signature(State(target): State<Arc<EndpointRoute>>, headers:
     Json(json!({ "signature": specs(inputs) })).into_response()
 }
 
-/// What is answered to who may not know.
+/// The answer to a client without a key.
 fn refusal(target: &EndpointRoute, headers: &HeaderMap) -> Option<Response> {
     let error = target.endpoint.admit(|| credentials(headers)).err()?;
     let name = Some(target.endpoint.config.name.as_str());

@@ -1,7 +1,7 @@
 //! The page at `/docs/`, from which a person tries the endpoints: Swagger UI, reading `/openapi.json`.
 //!
 //! Place in the flow: beside it; constant files out of the program itself.
-//! Invariant: the page asks nobody but this host for anything. Nothing it needs lies elsewhere, and
+//! Invariant: the page asks no host but this one for anything. Nothing it needs lies elsewhere, and
 //! [`CONTENT_SECURITY_POLICY`] makes the browser refuse what would.
 
 use std::sync::Arc;
@@ -25,7 +25,8 @@ const INDEX: &str = include_str!("docs/index.html");
 /// Relative, as every address here: a proxy may have put the host below a path of its own.
 const DOCUMENT: &str = "../openapi.json";
 
-/// On every answer. Swagger UI sets styles on its elements and has its icons in `data:` addresses; scripts come from files only.
+/// On every answer. Swagger UI sets styles on its elements and has its icons in `data:` addresses; scripts
+/// come from files only.
 const HEADERS: [(HeaderName, HeaderValue); 3] = [
     (
         CONTENT_SECURITY_POLICY,

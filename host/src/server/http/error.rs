@@ -19,7 +19,8 @@ use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::served::Served;
 use crate::server::status;
 
-/// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from hammering.
+/// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from
+/// hammering.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 #[derive(Serialize)]
@@ -32,7 +33,8 @@ struct ErrorBody<'a> {
     detail: Option<&'a str>,
 }
 
-/// Logs a failed request and makes its response. The header that names the request is on every response, see `HttpService`.
+/// Logs a failed request and makes its response. The header that names the request is on every response, see
+/// `HttpService`.
 pub(super) fn respond(
     error: RequestError,
     id: &Arc<str>,
@@ -52,7 +54,7 @@ pub(super) fn respond(
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::SERVICE_UNAVAILABLE {
-        // Rounded up: who comes back a moment too early is refused once more.
+        // Rounded up: a client that comes back a moment too early is refused once more.
         let seconds = |time: Duration| HeaderValue::from(time.as_secs() + u64::from(time.subsec_nanos() > 0));
         headers.insert(RETRY_AFTER, retry_after.map_or(RETRY_AFTER_SECONDS, seconds));
     }
@@ -80,7 +82,7 @@ pub(in crate::server) async fn method_not_allowed(
     refuse(Code::MethodNotAllowed, message, &served, request.headers())
 }
 
-/// Refuses a request before any endpoint is asked. The answer names the request, whoever passes it on.
+/// Refuses a request before any endpoint is asked. The answer names the request.
 pub(in crate::server) fn refuse(
     code: Code,
     message: String,

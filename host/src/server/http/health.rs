@@ -1,7 +1,7 @@
 //! Liveness, readiness, metrics: the same on both listeners.
 //!
-//! Place in the flow: beside it. A process that answers here at all is alive; it is ready once everything is loaded (until
-//! then `loading` answers), until it is asked to stop.
+//! Place in the flow: beside it. A process that answers here at all is alive; it is ready once everything is
+//! loaded (until then `loading` answers), until it is asked to stop.
 
 use std::sync::Arc;
 
@@ -14,7 +14,8 @@ use serde_json::json;
 
 use crate::server::served::Served;
 
-/// Whether requests are served: the Open Inference Protocol's path, Kubernetes', and that of SageMaker and TorchServe.
+/// Whether requests are served: the Open Inference Protocol's path, Kubernetes', and that of SageMaker and
+/// TorchServe.
 pub(in crate::server) const READY: [&str; 3] = ["/v2/health/ready", "/readyz", "/ping"];
 /// Whether the process is alive.
 const LIVE: [&str; 3] = ["/healthz", "/livez", "/v2/health/live"];

@@ -1,6 +1,7 @@
 //! What is answered while models and handlers are loading.
 //!
-//! Place in the flow: behind the `switch` until the whole service takes over. Both listeners have it from the process's first moment.
+//! Place in the flow: behind the `switch` until the whole service takes over. Both listeners have it from the
+//! process's first moment.
 //!
 //! | method and path | answer |
 //! |---|---|

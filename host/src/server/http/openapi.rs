@@ -1,12 +1,14 @@
 //! `GET /openapi.json`: what is served right now, as an OpenAPI 3.1 document.
 //!
-//! Place in the flow: beside it; reads the current generations, runs nothing. The page at `/docs` is made from it.
+//! Place in the flow: beside it; reads the current generations, runs nothing. The page at `/docs` is made
+//! from it.
 //! In:   endpoints, their handlers' stages, their models' signatures. Out: JSON, made anew for every request.
-//! Invariants: an operation's answers are all that its path gives; its request schema accepts what the path accepts, as far as JSON
-//! Schema can say it. `tests/it/schemathesis.rs` holds both against a running host.
+//! Invariants: an operation's answers are all that its path gives; its request schema accepts what the path
+//! accepts, as far as JSON Schema can say it. `tests/it/schemathesis.rs` holds both against a running host.
 //!
-//! What an endpoint with keys adds to each of its operations is added here, so that no protocol can forget it.
-//! Each protocol is a function in [`PROTOCOLS`] that gives its paths; [`answers`] and [`values`] are what they share.
+//! What an endpoint with keys adds to each of its operations is added here, so that no protocol can forget
+//! it. Each protocol is a function in [`PROTOCOLS`] that gives its paths; [`answers`] and [`values`] are what
+//! they share.
 
 mod answers;
 mod endpoint;
@@ -27,7 +29,8 @@ use serde_json::{Value, json};
 use self::answers::{PROCESS_TAG, Paths};
 use crate::server::served::Served;
 
-/// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its first taker's.
+/// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its
+/// first taker's.
 const PROTOCOLS: [fn(&Served) -> Paths; 5] =
     [split::paths, endpoint::paths, oip::paths, v1::paths, process::paths];
 
@@ -53,7 +56,8 @@ fn document(served: &Served) -> Value {
             let names = operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
             let is_locked: Vec<bool> = names.map(|name| locked.contains(&name)).collect();
             if is_locked.contains(&true) {
-                // Who is sent to an endpoint without keys needs none. What is told of several needs those of all.
+                // A request that is sent to an endpoint without keys needs none. What is told of several
+                // needs those of all.
                 answers::lock(operation, method == "post" && is_locked.contains(&false));
             }
         }

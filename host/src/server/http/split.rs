@@ -1,7 +1,7 @@
 //! Calls of a path that stands for several endpoints.
 //!
-//! Place in the flow: before [`classic`], which serves the request at the endpoint that was drawn for it: with that endpoint's keys,
-//! limits and metrics. `GET` says which endpoints there are.
+//! Place in the flow: before [`classic`], which serves the request at the endpoint that was drawn for it:
+//! with that endpoint's keys, limits and metrics. `GET` says which endpoints there are.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -44,7 +44,7 @@ pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, Weig
 }
 
 impl WeightedRoute {
-    /// Who answers a request with these headers.
+    /// The endpoint for a request with these headers.
     pub(super) fn target(&self, headers: &HeaderMap) -> &EndpointRoute {
         let place = self.draw.place(|name| headers.get(name)?.to_str().ok());
         let others = self.split.of(place).checked_sub(1).and_then(|index| self.others.get(index));
@@ -61,7 +61,7 @@ pub(super) async fn routed(State(weighted): State<Arc<WeightedRoute>>, request: 
 /// `GET <split>`.
 pub(super) async fn describe(State(weighted): State<Arc<WeightedRoute>>, headers: HeaderMap) -> Response {
     for target in std::iter::once(&weighted.first).chain(&weighted.others) {
-        // Who may not know of one of them is not told of any.
+        // A client without the key of one of them is not told of any.
         if let Err(failure) = target.endpoint.admit(|| credentials(&headers)) {
             let name = Some(target.endpoint.config.name.as_str());
             return error::respond(failure, &request_id(&headers), &target.served, name, Instant::now());

@@ -1,7 +1,8 @@
-//! What the protocols over HTTP have in common: the way a body comes, an error, and who answered.
+//! What the protocols over HTTP have in common: how a body comes, errors, the answer's headers.
 //!
 //! Place in the flow: the [`Transport`] of [`serve`](crate::server::serve) for the main listener.
-//! Invariant: a body that comes packed is held once before and once after it is unpacked, each within `limits.body`.
+//! Invariant: a body that comes packed is held once before and once after it is unpacked, each within
+//! `limits.body`.
 
 use axum::body::Body;
 use axum::http::StatusCode;

@@ -6,9 +6,10 @@
 //! | `POST /v1/models/{m}[/versions/{v}]:predict`, `:predict_binary` | [`predict`] |
 //! | `OPTIONS` on all of them | [`cors`] |
 //!
-//! Place in the flow: between a connection and an endpoint. A path names its model and what is wanted of it in one segment,
-//! so it is taken apart here, not by the router. Truss's clients call every model `model`; so may those of a server with one.
-//! Every error leaves through [`refuse`], with the headers that Truss's clients read.
+//! Place in the flow: between a connection and an endpoint. A path names its model and what is wanted of it
+//! in one segment, so it is taken apart here, not by the router. Truss's clients call every model `model`; so
+//! may those of a server with one. Every error leaves through [`refuse`], with the headers that Truss's
+//! clients read.
 
 mod path;
 mod predict;

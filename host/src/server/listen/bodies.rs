@@ -1,11 +1,11 @@
 //! The bodies of a connection's requests and responses, and what they tell of its client.
 //!
 //! Place in the flow: between hyper and the service, around every body.
-//! In: a request's body. Out: the same, which tells its connection when all of it is there; one that nobody wanted is let in
-//! nevertheless if it is small, for a connection with half a body unread would have to be closed, and its client might never
-//! see the answer.
-//! In: a response's body. Out: the same, which tells its connection while it has nothing to say, and over HTTP/2, where one
-//! connection carries many, since when its client has taken nothing of it.
+//! In: a request's body. Out: that body, which tells its connection when all of it is there; one that went
+//! unread is received nevertheless if it is small, for a connection with half a body unread would have to be
+//! closed, and its client might never see the answer.
+//! In: a response's body. Out: that body, which tells its connection while it has nothing to say, and over
+//! HTTP/2, where one connection carries many, since when its client has taken nothing of it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use tokio::runtime::Handle;
 
 use super::client::{Client, RESTING};
 
-/// A body up to this length is let in even if nobody wants it, if it comes within that time.
+/// A body up to this length is received even if it goes unread, if it comes within that time.
 const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
 /// Most of a response that HTTP/2 gets at a time: what it got it holds, whether or not the client takes it.
 const PIECE: usize = 16 << 10;
 
 /// A request's body.
 pub(super) struct RequestBody {
-    /// `None` once it is let in for nobody.
+    /// `None` once it went unread and is received nevertheless.
     body: Option<Incoming>,
     client: Arc<Client>,
     /// Whether its client sends it only when told to.
@@ -39,7 +39,7 @@ impl RequestBody {
         RequestBody { body: Some(body), client, is_awaited }
     }
 
-    /// Whether it is let in even if nobody wants it.
+    /// Whether it is received even if it goes unread.
     pub(super) fn is_small(body: &Incoming) -> bool {
         body.size_hint().upper().is_some_and(|upper| upper <= SMALL.0)
     }
@@ -98,8 +98,8 @@ impl Drop for RequestBody {
     }
 }
 
-/// A response's body. While it has nothing to say, as a stream between two messages, its request is in flight: its client is
-/// not silent, the host is.
+/// A response's body. While it has nothing to say, as a stream between two messages, its request is in
+/// flight: its client is not silent, the host is.
 pub(super) struct ResponseBody {
     body: Body,
     client: Arc<Client>,

@@ -1,6 +1,7 @@
 //! The state of a connection's client, as requests, bodies and bytes tell of it.
 //!
-//! Place in the flow: written by the connection's socket, requests and bodies; read when all connections are looked at.
+//! Place in the flow: written by the connection's socket, requests and bodies; read when all connections are
+//! looked at.
 //! Invariant: everything on the way of a request is an atomic of its own connection.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,7 +13,8 @@ pub(super) const RESTING: u64 = u64::MAX;
 
 /// What a connection's requests share.
 pub(super) struct Client {
-    /// Responses that were made and writes that the client's side took: no change means that the client is silent.
+    /// Responses that were made and writes that the client's side took: no change means that the client is
+    /// silent.
     pub(super) signs: AtomicU64,
     pub(super) in_flight: AtomicU64,
     /// Whether a request's head is awaited, or has begun and not come to its end.
@@ -43,8 +45,8 @@ impl Client {
     }
 }
 
-/// The responses of one connection of HTTP/2 that are not wholly handed on, and when each was last asked for more. The lock is
-/// the connection's own, taken once a response.
+/// The responses of one connection of HTTP/2 that are not wholly handed on, and when each was last asked for
+/// more. The lock is the connection's own, taken once a response.
 pub(super) struct StalledWrites {
     since: Instant,
     responses: Mutex<Vec<Weak<AtomicU64>>>,

@@ -1,11 +1,13 @@
 //! Closes a listener without losing a connection that its client already sees.
 //!
 //! Place in the flow: when the drain begins. In: a listener. Out: its last connections, then a closed port.
-//! The kernel completes handshakes by itself and keeps the connections until they are accepted; closing the listener
-//! resets them, although their clients may have sent a request. So new handshakes are refused first, those that have begun
-//! get the time to complete, everything in the queue is accepted, and only then is the listener closed.
-//! Invariant: this needs no privilege. Where the kernel does not refuse handshakes, connections are accepted for the same time,
-//! and one that completes between the last `accept` and the close, microseconds later, may be reset.
+//! The kernel completes handshakes by itself and keeps the connections until they are accepted; closing the
+//! listener resets them, although their clients may have sent a request. So new handshakes are refused first,
+//! those that have begun get the time to complete, everything in the queue is accepted, and only then is the
+//! listener closed.
+//! Invariant: this needs no privilege. Where the kernel does not refuse handshakes,
+//! connections are accepted for the same time, and one that completes between the last `accept` and the
+//! close, microseconds later, may be reset.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -57,9 +59,10 @@ fn accept_all(listener: &std::net::TcpListener, spawn: impl Fn((TcpStream, Socke
     }
 }
 
-/// Binds the listener to a network interface that does not exist: from now on the kernel refuses new connections as if the
-/// port were closed, while handshakes that have begun, and the queue, stay as they are. Any user may do this since Linux 5.7. A
-/// socket filter would do the same, but is refused to ordinary users on some systems.
+/// Binds the listener to a network interface that does not exist: from now on the kernel refuses new
+/// connections as if the port were closed, while handshakes that have begun, and the queue, stay as they are.
+/// Any user may do this since Linux 5.7. A socket filter would do the same, but is refused to ordinary users
+/// on some systems.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no library that is used here has this option")]
 fn refuse_handshakes(listener: &TcpListener) -> io::Result<()> {
@@ -68,7 +71,8 @@ fn refuse_handshakes(listener: &TcpListener) -> io::Result<()> {
     const SO_BINDTOIFINDEX: libc::c_int = 62;
     const LENGTH: libc::socklen_t = size_of::<libc::c_int>() as libc::socklen_t;
     let no_interface = libc::c_int::MAX;
-    // SAFETY: the descriptor is open while the listener is borrowed; the value is only read, during the call, and has this length.
+    // SAFETY: the descriptor is open while the listener is borrowed; the value is only read, during the call,
+    // and has this length.
     let done = unsafe {
         let value = (&raw const no_interface).cast();
         libc::setsockopt(listener.as_raw_fd(), libc::SOL_SOCKET, SO_BINDTOIFINDEX, value, LENGTH)

@@ -1,8 +1,9 @@
 //! One connection, from its handshake to its end.
 //!
-//! Place in the flow: `listen` accepts it, hyper reads requests from its [`Socket`], [`ServiceSwitch`] answers them.
-//! Invariant: what requests share of their connection they touch with atomics of its own, so requests on different connections
-//! touch nothing in common.
+//! Place in the flow: `listen` accepts it, hyper reads requests from its [`Socket`], [`ServiceSwitch`]
+//! answers them.
+//! Invariant: what requests share of their connection they touch with atomics of its own, so
+//! requests on different connections touch nothing in common.
 
 use std::convert::Infallible;
 use std::net::IpAddr;
@@ -52,16 +53,17 @@ impl ConnectionState {
     }
 }
 
-/// What hyper may read beyond the longest head before it gives up by itself: heads up to there get an answer that says what
-/// is wrong.
+/// What hyper may read beyond the longest head before it gives up by itself: heads up to there get an answer
+/// that says what is wrong.
 const BEYOND_THE_HEAD: usize = 64 << 10;
 /// Headers that hyper reads without an allocation.
 const HYPERS_HEADERS: usize = 100;
-/// What a client of HTTP/2 may begin and take back at once, or do wrong, before it is sent away (rapid reset).
+/// What a client of HTTP/2 may begin and take back at once, or do wrong, before it is sent away (rapid
+/// reset).
 const RESETS: (usize, usize) = (20, 1024);
 
-/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so: one that vanished
-/// without a word is found out while its requests are in flight, or its stream rests.
+/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so: one
+/// that vanished without a word is found out while its requests are in flight, or its stream rests.
 const PING: Duration = Duration::from_secs(10);
 const PONG: Duration = Duration::from_secs(10);
 
@@ -82,8 +84,8 @@ pub(super) struct Connection {
     pub(super) client: Arc<Client>,
     /// A [`ConnectionState`].
     state: AtomicU8,
-    /// Wakes the connection's task to look at the state. Costs a request an atomic operation, where a channel would
-    /// cost a lock that all connections share.
+    /// Wakes the connection's task to look at the state. Costs a request an atomic operation, where a channel
+    /// would cost a lock that all connections share.
     woken: AtomicWaker,
 }
 
@@ -178,8 +180,9 @@ impl Connection {
     async fn state_beyond(&self, known: ConnectionState) -> ConnectionState {
         let mut registered: Option<Waker> = None;
         std::future::poll_fn(move |context| {
-            // A waker stays until a change of state takes it. The first change ends this waiting, so until then it need not
-            // be left again by every poll, of which each request has a few. A later wake may be for a state known already.
+            // A waker stays until a change of state takes it. The first change ends this waiting, so until
+            // then it need not be left again by every poll, of which each request has a few. A later wake may
+            // be for a state known already.
             let stays = registered.as_ref().is_some_and(|waker| waker.will_wake(context.waker()));
             if known != ConnectionState::Open || !stays {
                 self.woken.register(context.waker());
@@ -197,7 +200,7 @@ impl Connection {
     }
 }
 
-/// One request, and what every response carries. `is_let_in`: its body, even if nobody wants it.
+/// Answers one request. `is_let_in`: whether its body is received even if it goes unread.
 async fn respond(
     in_flight: InFlight,
     head: Box<Head>,
@@ -211,7 +214,7 @@ async fn respond(
     if !is_http2 {
         turn::pass(arrived).await;
     }
-    // Nobody wanted the body, and there is too much of it to be let in: the connection cannot go on.
+    // The body went unread, and there is too much of it to be received: the connection cannot go on.
     let is_left = !is_let_in && connection.client.in_body.load(Ordering::Relaxed) && !is_http2;
     if is_left || connection.drain.has_begun() || connection.client.is_half_closed.load(Ordering::Relaxed) {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

@@ -1,10 +1,12 @@
 //! A connection's bytes, with TLS or without, and what they tell of its client.
 //!
 //! Place in the flow: under hyper, which reads and writes here.
-//! A client that will send nothing more has gone, or waits for its answer: TCP says the same of both. HTTP/1.1 lets a server
-//! send `100 Continue` at any time before the answer, and a client that has gone returns it, so that its request need not
-//! be served (see [`Socket::ended`]). Of TLS, HTTP/2 and HTTP/1.0 nobody expects that: there it means gone.
-//! Invariant: a plain connection pays for TLS with one predictable branch a call.
+//! A client that will send nothing more has gone, or waits for its answer: TCP says the same of both.
+//! HTTP/1.1 lets a server send `100 Continue` at any time before the answer, and a client that has gone
+//! returns it, so that its request need not be served (see [`Socket::ended`]). Clients of TLS, HTTP/2 and
+//! HTTP/1.0 do not expect that: there it means gone.
+//! Invariant: a plain connection pays for TLS with one
+//! predictable branch a call.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -20,16 +22,16 @@ use tokio_rustls::server::TlsStream;
 
 use super::client::Client;
 
-/// Shorter writes are no sign of life: pings and window updates, which a connection without requests may carry for ever.
-/// The head alone of a response is longer.
+/// Shorter writes are no sign of life: pings and window updates, which a connection without requests may
+/// carry for ever. The head alone of a response is longer.
 const SHORTEST_SIGN: usize = 64;
 /// What an HTTP/2 client sends first begins with this (RFC 9113, section 3.4), and no request of HTTP/1 does.
 const PREFACE: &[u8] = b"PRI";
 
 /// What a client that has gone returns, and one that waits passes over (RFC 9110, section 15.2).
 const ARE_YOU_THERE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
-/// Before asking whether a client is there, and before looking for the answer, at first and at most; doubled each time.
-/// Most have their answer before they are asked.
+/// Before asking whether a client is there, and before looking for the answer, at first and at most; doubled
+/// each time. Most have their answer before they are asked.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
 /// After a pause of this length what has come of a body has been read, too: the rest will not come.
@@ -99,7 +101,7 @@ impl Socket {
         if std::mem::take(&mut self.is_fresh) {
             if bytes.starts_with(PREFACE) {
                 client.is_http2.store(true, Ordering::Relaxed);
-                // Its client has said who it is, and may wait with its first request.
+                // Its client has said what it speaks, and may wait with its first request.
                 client.in_head.store(false, Ordering::Relaxed);
             }
         } else if !client.is_http2.load(Ordering::Relaxed)

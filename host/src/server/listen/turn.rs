@@ -1,17 +1,18 @@
 //! Lets the answers of requests that came together leave together.
 //!
 //! Place in the flow: `connection`, between an answer that is made and hyper writing it.
-//! In:   when the request came. Out: nothing; the answer waits until the tasks that are ready now have had their turn.
+//! In:   when the request came. Out: nothing; the answer waits until the tasks that are ready now have had
+//! their turn.
 //!
-//! A worker finds many connections readable at once. If it answers and writes one after the other, every request begins with
-//! the processor's caches full of the kernel's way to the network, and every write wakes a client that then takes the core
-//! from under the next request. So a worker first makes the answers of all that are ready, then writes them: the same work in
-//! an order that costs less (Larus and Parkes, "Using Cohort Scheduling to Enhance Server Performance", USENIX ATC 2002).
-//! docs/decisions has what was measured.
+//! A worker finds many connections readable at once. If it answers and writes one after the other, every
+//! request begins with the processor's caches full of the kernel's way to the network, and every write wakes
+//! a client that then takes the core from under the next request. So a worker first makes the answers of all
+//! that are ready, then writes them: the same work in an order that costs less (Larus and Parkes, "Using
+//! Cohort Scheduling to Enhance Server Performance", USENIX ATC 2002). docs/decisions has what was measured.
 //!
-//! Invariants: an answer waits for tasks that are in the worker's line already, never for one that is still to come, so a
-//! worker with one request writes at once; it waits once; one that took long does not wait at all, since waiting for others
-//! like it would cost its caller more than it saves.
+//! Invariants: an answer waits for tasks that are in the worker's line already, never for one that is still
+//! to come, so a worker with one request writes at once; it waits once; one that took long does not wait at
+//! all, since waiting for others like it would cost its caller more than it saves.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -31,7 +32,8 @@ pub(super) async fn pass(arrived: Instant) {
             return Poll::Ready(());
         }
         has_passed = true;
-        // Not Tokio's `yield_now`: that waits until the line is empty, and asks the kernel for more work first.
+        // Not Tokio's `yield_now`: that waits until the line is empty, and asks the kernel for more work
+        // first.
         context.waker().wake_by_ref();
         Poll::Pending
     })

@@ -1,7 +1,8 @@
 //! Answers as OpenAPI has them: errors by status, headers, and the components that they refer to.
 //!
 //! Place in the flow: beside it; what the operations of every protocol share.
-//! In: the error codes that an operation may end in. Out: response objects. The statuses are those of `server/status.rs`.
+//! In: the error codes that an operation may end in. Out: response objects. The statuses are those of
+//! `server/status.rs`.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +50,8 @@ pub(super) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code])
     })
 }
 
-/// `ok` and an error for each status among `codes`; `from_handler`: the handler's digest may stand on them, for it had its say.
+/// `ok` and an error for each status among `codes`; `from_handler`: the handler's digest may stand on them,
+/// for it had its say.
 pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Value {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in codes {

@@ -1,8 +1,9 @@
 //! The endpoints themselves: call, description, signature.
 //!
 //! Place in the flow: beside it; documents `http/classic.rs` and `http/describe.rs`.
-//! In: an endpoint's current generation. Out: its operations. A declared schema says what it takes; without one, where the
-//! built-in conversion reads the body, the model's signature does; otherwise only its handler knows.
+//! In: an endpoint's current generation. Out: its operations. A declared schema says what it takes; without
+//! one, where the built-in conversion reads the body, the model's signature does; otherwise only its handler
+//! knows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -228,7 +229,8 @@ fn anything() -> Value {
     json!({ "*/*": {} })
 }
 
-/// Any media type, with JSON for a start: most handlers read it. Swagger UI offers no field for a body that has no schema.
+/// Any media type, with JSON for a start: most handlers read it. Swagger UI offers no field for a body that
+/// has no schema.
 fn anything_sent() -> Value {
     json!({ "application/json": { "schema": {} }, "*/*": { "schema": {} } })
 }

@@ -1,7 +1,9 @@
-//! The Open Inference Protocol, version 2, with Triton's extensions: inference and everything that is told of models.
+//! The Open Inference Protocol, version 2, with Triton's extensions: inference and everything that is told of
+//! models.
 //!
-//! Place in the flow: beside it; documents `http/v2.rs` and the files beside it, with the models' own names in the paths. The same
-//! paths with `/versions/VERSION` are answered too and not listed: there is one version of each model.
+//! Place in the flow: beside it; documents `http/v2.rs` and the files beside it, with the models' own names
+//! in the paths. The same paths with `/versions/VERSION` are answered too and not listed: there is one
+//! version of each model.
 //! In: what clients call models (`server/models.rs`). Out: their operations.
 
 use std::sync::Arc;

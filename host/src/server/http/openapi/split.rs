@@ -1,7 +1,7 @@
 //! Paths that stand for several endpoints.
 //!
-//! Place in the flow: beside it; documents `http/split.rs`. In: the endpoints of a split. Out: its operations: the body that all of
-//! them read, if it is the same, and every answer that one of them gives.
+//! Place in the flow: beside it; documents `http/split.rs`. In: the endpoints of a split. Out: its
+//! operations: the body that all of them read, if it is the same, and every answer that one of them gives.
 
 use std::sync::Arc;
 

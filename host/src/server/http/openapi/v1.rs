@@ -1,7 +1,8 @@
 //! Models as TensorFlow Serving, KServe's first protocol and Truss call them.
 //!
-//! Place in the flow: beside it; documents `http/v1.rs` with the models' own names in the paths. The same paths with
-//! `/versions/VERSION`, and under the name `model` for a server of one, are answered too and not listed.
+//! Place in the flow: beside it; documents `http/v1.rs` with the models' own names in the paths. The same
+//! paths with `/versions/VERSION`, and under the name `model` for a server of one, are answered too and not
+//! listed.
 
 use serde_json::{Map, Value, json};
 

@@ -1,10 +1,12 @@
 //! Tensors in JSON as JSON Schema: what the built-in conversion reads and writes, from a model's signature.
 //!
-//! Place in the flow: beside it; says of `json/read.rs`, `pipeline/verify.rs` and `json/write.rs` what they take and give.
+//! Place in the flow: beside it; says of `json/read.rs`, `pipeline/verify.rs` and `json/write.rs` what they
+//! take and give.
 //! In: a signature. Out: schemas (draft 2020-12, which OpenAPI 3.1 uses) and an example.
 //!
-//! What they do not say: that lists of a free length are equally long, for JSON Schema cannot; and that any nesting with as many
-//! elements as the input will do, for nobody needs it: beside the input's own only the flat one is listed.
+//! What they do not say: that lists of a free length are equally long, for JSON Schema cannot; and that any
+//! nesting with as many elements as the input will do, for it is not needed: beside the input's own only the
+//! flat one is listed.
 
 use serde_json::{Map, Value, json};
 
@@ -14,8 +16,9 @@ use crate::tensor::{Datatype, Extent, Role, Signature, TensorSpec, element_count
 /// Longest example that is made up, in elements of one input.
 const LONGEST_EXAMPLE: usize = 64;
 
-/// A body as it is declared, with `null` for what need not be there. `as_it_came`: it goes to a handler, who may not read what
-/// else the host lets pass (`schema/check.rs`): a list of one for a single value, the bare value of the only input.
+/// A body as it is declared, with `null` for what need not be there. `as_it_came`: it goes to a handler,
+/// which may not read what else the host lets pass (`schema/check.rs`): a list of one for a single value, the
+/// bare value of the only input.
 pub(super) fn declared(schema: &Schema, as_it_came: bool) -> Value {
     let value = |input: &Input| {
         let one = || json!({ "type": "array", "items": schema::element(input.datatype), "minItems": 1, "maxItems": 1 });
@@ -36,7 +39,7 @@ pub(super) fn declared(schema: &Schema, as_it_came: bool) -> Value {
     }
 }
 
-/// The same inputs in whatever shape.
+/// The inputs in any shape.
 pub(super) fn shapeless(signature: &Signature) -> Signature {
     let mut signature = signature.clone();
     signature.inputs.iter_mut().for_each(|spec| spec.shape.clear());
@@ -176,7 +179,7 @@ pub(super) fn one_of(schemas: impl Iterator<Item = Value>) -> Value {
 }
 
 /// One output, with the tensor that completes it. NaN and infinities are `null`; a tensor without elements is
-/// `[]`, whatever its shape.
+/// `[]`, for any shape.
 fn output(spec: &TensorSpec, second: Option<&TensorSpec>) -> Value {
     let description = format!("`{}`: {spec}", spec.name);
     match second.map(|second| second.role) {

@@ -1,8 +1,10 @@
 //! `POST /v1/models/{m}:predict` and `:predict_binary`: the same call, in JSON or in MessagePack.
 //!
 //! Flow: `connection → [predict] → pipeline → [predict] → connection`.
-//! In:   JSON, whatever the content type says (these clients never minded it); as `application/octet-stream` MessagePack.
-//! Out:  the handler's response, or the outputs in the form of `json/serving.rs`; JSON as MessagePack for who sent that.
+//! In:   JSON, with any content type (these clients never minded it); as `application/octet-stream`
+//! MessagePack.
+//! Out:  the handler's response, or the outputs in the form of `json/serving.rs`; JSON as MessagePack for
+//! clients that sent that.
 //! Invariant: no handler sees a body that is not JSON.
 
 use std::sync::Arc;
@@ -30,7 +32,8 @@ use crate::server::served::Served;
 
 const BINARY: &str = "application/octet-stream";
 const JSON: &str = "application/json";
-/// How many times `limits.body` the JSON of a MessagePack document may be long. Numbers take up to six times as much.
+/// How many times `limits.body` the JSON of a MessagePack document may be long. Numbers take up to six times
+/// as much.
 const GROWTH: usize = 8;
 
 struct V1 {

@@ -1,7 +1,8 @@
 //! `POST /v2/models/{model}[/versions/{version}]/infer`: a body becomes tensors, tensors become an answer.
 //!
-//! Place in the flow: the [`Protocol`] of these paths, which [`HttpService`](crate::server::http::HttpService) finds itself; the
-//! router has them for names with escapes.
+//! Place in the flow: the [`Protocol`] of these paths, which
+//! [`HttpService`](crate::server::http::HttpService) finds itself; the router has them for names with
+//! escapes.
 
 use std::time::Instant;
 
@@ -49,7 +50,8 @@ pub(in crate::server::http) fn is_inference(path: &str) -> bool {
     target(path).is_some()
 }
 
-/// Model and version of an inference; `None` for any other path, and for names with escapes, which the router reads.
+/// Model and version of an inference; `None` for any other path, and for names with escapes, which the router
+/// reads.
 fn target(path: &str) -> Option<(&str, Option<&str>)> {
     let target = path.strip_prefix("/v2/models/")?.strip_suffix("/infer")?;
     let (model, version) = match target.split_once("/versions/") {
@@ -88,7 +90,7 @@ async fn run(
     serve(call, found, head, body).await
 }
 
-/// The same, by way of the router.
+/// One inference, by way of the router.
 pub(super) async fn routed(model: ModelRequest, request: Request) -> Response {
     let (head, body) = Head::split(request);
     run(&model.served, model.entry(), head, body, model.arrived).await

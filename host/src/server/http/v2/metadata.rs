@@ -1,4 +1,5 @@
-//! What clients of the Open Inference Protocol can learn: of the server, of models, of what was asked of them.
+//! What clients of the Open Inference Protocol can learn: of the server, of models, of what was asked of
+//! them.
 //!
 //! Place in the flow: beside it; reads, runs nothing.
 //! Out: JSON as the protocol and Triton's extensions have it.
@@ -63,7 +64,7 @@ pub(super) async fn all_statistics(request: ModelRequest) -> Response {
     request.answer(Ok(all(request.served.models(request.protocol()))))
 }
 
-/// Of a model that is loaded: of one that is not, nobody knows what it will take when it is loaded again.
+/// Of a model that is loaded: what another one will take is unknown until it is loaded again.
 fn metadata(request: &ModelRequest) -> Result<Metadata, RequestError> {
     let entry = request.entry()?;
     if !entry.is_ready() {
@@ -73,7 +74,8 @@ fn metadata(request: &ModelRequest) -> Result<Metadata, RequestError> {
     Ok(entry.metadata())
 }
 
-/// The model as Triton's `config.pbtxt` would describe it. Of a model that takes batches, `dims` leave the first extent out.
+/// The model as Triton's `config.pbtxt` would describe it. Of a model that takes batches, `dims` leave the
+/// first extent out.
 fn configuration(model: &Metadata) -> Value {
     let batched = model.max_batch > 0;
     let tensors = |tensors: &[TensorMetadata]| -> Vec<Value> {

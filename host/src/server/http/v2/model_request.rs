@@ -1,4 +1,5 @@
-//! What requests about models have in common that are no inferences: the path's parts, the id, the credentials.
+//! What requests about models have in common that are no inferences: the path's parts, the id, the
+//! credentials.
 //!
 //! Place in the flow: read from the head by the router, for [`metadata`](super::metadata) and
 //! [`repository`](super::repository).

@@ -4,9 +4,10 @@
 //! {"inputs": [{"name", "shape", "datatype", "data" | "parameters": {"binary_data_size"}}, …], …}binary data, in the inputs' order
 //! └──────────────────────── Inference-Header-Content-Length ─────────────────────────────────┘
 //! ```
-//! In:   the body, whole. Out: tensors as long as their shapes say, the parameters, and what the caller wants back.
-//! Invariants: binary data is never copied, JSON becomes elements without a tree in between; every byte of the binary data
-//! belongs to exactly one input. Errors are for the caller and name the input.
+//! In:   the body, whole. Out: tensors as long as their shapes say, the parameters, and what the caller wants
+//! back.
+//! Invariants: binary data is never copied, JSON becomes elements without a tree in between; every byte
+//! of the binary data belongs to exactly one input. Errors are for the caller and name the input.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -258,7 +259,8 @@ fn wanted(output: Output<'_>, binary: bool) -> Result<RequestedOutput, String> {
     }
 }
 
-/// A body without JSON: all of it is the data of the model's only input, BYTES as one element without its length.
+/// A body without JSON: all of it is the data of the model's only input, BYTES as one element without its
+/// length.
 fn raw(signature: &Signature, body: &Bytes) -> Result<Tensor, String> {
     let [spec] = signature.required() else {
         let inputs = signature.required().len();

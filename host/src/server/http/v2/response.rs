@@ -57,12 +57,12 @@ struct Binary {
     binary_data_size: usize,
 }
 
-/// The response to what the pipeline made. A handler that works alone answers in JSON, of which tensors are made; whatever
-/// else it says, errors in its own words for one, passes as it is.
+/// The response to what the pipeline made. A handler that works alone answers in JSON, of which tensors are
+/// made; whatever else it says, errors in its own words for one, passes as it is.
 ///
 /// # Errors
-/// `invalid_input` for an output that there is none of, or that JSON cannot hold; `plugin_bad_output` for JSON that no
-/// tensors can be made of.
+/// `invalid_input` for an output that there is none of, or that JSON cannot hold; `plugin_bad_output` for
+/// JSON that no tensors can be made of.
 pub(super) fn of(
     output: Output,
     model: &str,
