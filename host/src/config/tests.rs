@@ -11,9 +11,7 @@ use std::time::Duration;
 
 use self::spellings::{GATE_SPELLINGS, SPELLINGS};
 use super::*;
-use crate::keys::Keys;
 use crate::plugin::Isolation;
-use crate::request::Protocol;
 use crate::schema::{Input, Schema};
 use crate::tensor::Datatype;
 use crate::values::Ratio;
@@ -291,6 +289,8 @@ fn the_file_of_the_contract_means_what_it_says() {
             input("name", Datatype::Bytes, vec![1], None, ""),
         ],
     };
+    // What the file does not set is as without it.
+    let plain = folder.serve(&["plugin DIR/h.wasm"]).unwrap().endpoints.remove(0);
     let iris = deploy::EndpointConfig {
         name: "iris".into(),
         path: "/flowers/iris".into(),
@@ -298,23 +298,13 @@ fn the_file_of_the_contract_means_what_it_says() {
         project: Some(dir.join(".")),
         hidden: hidden.clone(),
         models: vec![model("default", model::Device::Cpu, None)],
-        batching: model::Batching::default(),
         metadata: r#"{"deep":{"x":1.5},"labels":["setosa","versicolor"],"since":"2020-01-02"}"#.into(),
         env: vec![pair("HOME", "/home/me"), pair("TOKEN", "a=b")],
-        network: plugin::Network::None,
-        response_headers: Arc::default(),
         isolation: Isolation::Request,
         watch: false,
-        keys: Keys::default(),
         record_share: Ratio::ONE,
         schema: Some(Arc::new(schema)),
-        keep_model: false,
         smoke: true,
-        protocols: Protocol::ALL.map(|(_, protocol)| protocol).into(),
-        bare_tensors: false,
-        on_fault: deploy::OnFault::Error,
-        breaker: None,
-        gate: deploy::gate::Config::default(),
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
                 memory: 32 << 20,
@@ -323,6 +313,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             },
             ..limits.clone()
         },
+        ..plain.clone()
     };
     let other = deploy::EndpointConfig {
         name: "other".into(),
@@ -342,21 +333,13 @@ fn the_file_of_the_contract_means_what_it_says() {
         },
         metadata: "null".into(),
         env: vec![pair("A", "1"), pair("B", "")],
-        network: plugin::Network::None,
-        response_headers: Arc::default(),
         isolation: Isolation::Worker,
         watch: true,
-        keys: Keys::default(),
         record_share: Ratio::new(0.5).unwrap(),
         schema: None,
-        keep_model: false,
         smoke: false,
-        protocols: Protocol::ALL.map(|(_, protocol)| protocol).into(),
-        bare_tensors: false,
-        on_fault: deploy::OnFault::Error,
-        breaker: None,
-        gate: deploy::gate::Config::default(),
         limits,
+        ..plain
     };
     let (first, second) = (&config.endpoints[0].hidden, &config.endpoints[1].hidden);
     assert!(Arc::ptr_eq(first, second), "a list for each would be as long as there are endpoints");
