@@ -8,9 +8,7 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -59,11 +57,6 @@ type Waiting = (Origin, Arc<Notify>);
 impl Arrivals {
     /// Waits for `rest`; `None` if another request needs its place more.
     pub async fn wait<F: Future>(&self, origin: Origin, rest: F) -> Option<F::Output> {
-        let mut rest = pin!(rest);
-        let at_once = std::future::poll_fn(|context| Poll::Ready(rest.as_mut().poll(context)));
-        if let Poll::Ready(output) = at_once.await {
-            return Some(output);
-        }
         let arrival = self.begin(origin);
         tokio::select! {
             biased;

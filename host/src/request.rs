@@ -247,6 +247,22 @@ pub struct Response {
     pub body: Bytes,
 }
 
+/// The output of `future` if it is ready when it is polled now, or once more after its task has done what it has yet to do.
+/// Enough for the body that came with its head: it is handed over after the first poll.
+pub async fn soon<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    let mut is_second = false;
+    std::future::poll_fn(|context| match Pin::new(&mut future).poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if is_second => Poll::Ready(None),
+        Poll::Pending => {
+            is_second = true;
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    })
+    .await
+}
+
 /// Waits for `future`, but not beyond `deadline`; `None` if it did not make it. A future that is ready at once, the usual
 /// case on the request path, never costs a timer. It stays pinned where the caller has it: the futures of guest calls are large,
 /// and by value each of these layers would copy them.

@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, Notify};
 
 use crate::arrivals::{Arrivals, Origin};
 use crate::error::{Code, RequestError, Stage};
+use crate::request::soon;
 use crate::shard;
 
 /// One endpoint's door.
@@ -88,6 +89,11 @@ impl Door {
     /// # Errors
     /// `shutting_down` if the door is closed before it is there, `overloaded` if another request gets its place.
     pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
+        let mut body = pin!(body);
+        // The usual case: a body that is here is neither listed nor timed.
+        if let Some(output) = soon(body.as_mut()).await {
+            return Ok(output);
+        }
         let arrived = pin!(self.arrivals.wait(origin, body));
         let refused = |code, message: &str| RequestError::new(code, Stage::Admit, message);
         self.while_open(arrived)
@@ -248,6 +254,22 @@ mod tests {
         assert!(wait().await, "one that comes later");
         drop(first);
         assert!(!wait().await, "one that need not wait");
+    }
+
+    #[tokio::test]
+    async fn a_body_that_came_with_its_head_is_not_listed() {
+        let door = Door::new(1, 0);
+        let arriving = door.arrive(Origin::default(), tokio::task::yield_now());
+        let (arrived, ended) = tokio::join!(arriving, async { door.arrivals.end_one() });
+        assert!(arrived.is_ok());
+        assert!(!ended);
+        let waiting = door.arrive(Origin::default(), std::future::pending::<()>());
+        let end = async {
+            while !door.arrivals.end_one() {
+                tokio::task::yield_now().await;
+            }
+        };
+        assert_eq!(tokio::join!(waiting, end).0.unwrap_err().code, Code::Overloaded);
     }
 
     #[tokio::test]

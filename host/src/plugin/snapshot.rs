@@ -109,6 +109,7 @@ impl<'a> Reader<'a> {
     fn new(instance: &'a mut Instance) -> Reader<'a> {
         // What `init` may return and use is behind it; this is for the answers of the added functions.
         instance.store.data_mut().output = usize::MAX;
+        instance.store.set_hostcall_fuel(usize::MAX);
         instance.store.data_mut().allow_memory(ANSWERS * MEMORIES);
         Reader { instance, error: None }
     }

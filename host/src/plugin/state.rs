@@ -182,18 +182,16 @@ pub(super) fn store(shared: &Arc<Shared>, allowed: Allowed, tape: Option<Arc<Tap
             store.data_mut().enter_host()
         }
         CallHook::ReturningFromHost => {
-            store.data_mut().in_host = false;
+            let state = store.data_mut();
+            state.in_host = false;
+            let output = state.output;
             // It may have been there for long.
-            store.data().shared.scheduler.wake();
-            Ok(())
-        }
-        // Back from the call itself, or from an allocation that a call of the host asked for: what it returns is read.
-        CallHook::ReturningFromWasm => {
-            let output = store.data().output;
+            state.shared.scheduler.wake();
+            // What is read next is what the call itself returns.
             store.set_hostcall_fuel(output);
             Ok(())
         }
-        CallHook::CallingWasm => Ok(()),
+        CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
     });
     store.set_epoch_deadline(deadline::FIRST_TICKS);
     store

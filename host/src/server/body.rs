@@ -14,7 +14,7 @@ use http_body_util::BodyExt as _;
 
 use crate::arrivals::Pace;
 use crate::error::{Code, RequestError, Stage};
-use crate::request::until;
+use crate::request::{soon, until};
 
 /// Most that is set aside for a body on the strength of its announced length; a longer one has to come first.
 const SET_ASIDE: usize = 1 << 20;
@@ -47,7 +47,12 @@ pub(super) async fn read_body(mut body: Body, bounds: Bounds) -> Result<Option<B
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
         let due = bounds.pace.deadline(bounds.arrived, first.len() + all.len());
-        let Some(frame) = until(due.min(bounds.deadline), body.frame()).await else {
+        let mut next = body.frame();
+        let frame = match soon(&mut next).await {
+            Some(frame) => Some(frame),
+            None => until(due.min(bounds.deadline), next).await,
+        };
+        let Some(frame) = frame else {
             return Err(too_slow(&bounds, due));
         };
         let Some(frame) = frame else { break };
