@@ -235,6 +235,18 @@ pub struct Swap {
     /// Write the handler to the endpoint's file too, so that it serves after a restart.
     #[arg(long, requires = "plugin", conflicts_with_all = ["rollback", "reload"])]
     pub persist: bool,
+    /// What may differ for the gate, this once: a path in a JSON answer or the name of a header; may be repeated.
+    #[arg(long, value_name = "PATH|NAME", value_parser = Pattern::parse, conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"])]
+    pub ignore: Vec<Pattern>,
+    /// How far a decimal number may be from the old one for the gate, this once.
+    #[arg(long, value_name = "NUMBER", value_parser = tolerance, conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"])]
+    pub tolerance: Option<Tolerance>,
+    /// The part of the gate's samples that may be answered otherwise, this once, from 0 to 1.
+    #[arg(long, value_name = "SHARE", conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"])]
+    pub mismatches: Option<String>,
+    /// Let all of them be answered otherwise, this once; what differs is logged.
+    #[arg(long, conflicts_with_all = ["mismatches", "rollback", "shadow", "canary", "drop_candidate"])]
+    pub accept_differences: bool,
     /// Only if the current handler has this SHA-256.
     #[arg(long, value_name = "DIGEST")]
     pub if_match: Option<String>,

@@ -39,7 +39,18 @@ pub fn cut(mut text: String) -> String {
     text
 }
 
-/// An error with its hint, on one line.
+/// An error with its hint, on one line, its own lines kept apart by `; `.
 pub fn on_one_line(error: &impl ToString) -> String {
-    error.to_string().replace("\n  hint: ", "; hint: ").replace('\n', " ")
+    let text = error.to_string();
+    let mut line = String::with_capacity(text.len());
+    for part in text.lines().map(str::trim).filter(|part| !part.is_empty()) {
+        match line.chars().next_back() {
+            None => {}
+            // What follows belongs to it.
+            Some(':' | ';') => line.push(' '),
+            Some(_) => line.push_str("; "),
+        }
+        line.push_str(part);
+    }
+    line
 }

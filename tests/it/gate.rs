@@ -1,5 +1,7 @@
 //! The gate: a handler that answers otherwise, or takes more, is refused before it serves, and the refusal says why.
 
+mod overrides;
+
 use std::fs;
 use std::path::Path;
 

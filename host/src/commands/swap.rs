@@ -12,7 +12,7 @@ use ureq::Agent;
 use ureq::http::{Response, StatusCode, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::cli;
+use crate::cli::{self, Tolerance};
 use crate::commands::{Failure, environment, say};
 use crate::file;
 use crate::plugin::Binary;
@@ -96,6 +96,18 @@ fn uri(arguments: &cli::Swap, call: &str) -> anyhow::Result<Uri> {
         // One is held until an order, several are steps.
         let name = if shares.contains(',') { "steps" } else { "share" };
         query.append_pair("mode", "canary").append_pair(name, shares);
+    }
+    for pattern in &arguments.ignore {
+        query.append_pair("ignore", &pattern.to_string());
+    }
+    if let Some(Tolerance(number)) = arguments.tolerance {
+        query.append_pair("tolerance", &number.to_string());
+    }
+    if let Some(share) = &arguments.mismatches {
+        query.append_pair("mismatches", share);
+    }
+    if arguments.accept_differences {
+        query.append_pair("accept_differences", "true");
     }
     for (name, value) in &arguments.terms {
         query.append_pair(name, value);

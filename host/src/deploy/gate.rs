@@ -34,6 +34,7 @@ use super::history::Origin;
 use super::samples::{self, Samples};
 use super::{Endpoint, EndpointConfig, swap};
 use crate::blocking;
+use crate::json::path::Pattern;
 use crate::pipeline::Pipeline;
 use crate::plugin::Binary;
 use crate::values::Ratio;
@@ -65,17 +66,39 @@ pub struct Config {
 /// Its numbers are numbers: the configuration reads no other.
 impl Eq for Config {}
 
+/// What one order holds a new handler to, where it says otherwise than the endpoint's [`Config`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GateOverrides {
+    /// What may differ, beside what the endpoint ignores.
+    pub ignore: Vec<Pattern>,
+    /// In place of the endpoint's tolerance.
+    pub tolerance: Option<f64>,
+    /// In place of the part of the samples that may differ.
+    pub mismatches: Option<Ratio>,
+}
+
+impl GateOverrides {
+    fn applied_to(&self, config: &Config) -> Config {
+        let mut config = config.clone();
+        config.bounds.ignore.extend_from_slice(&self.ignore);
+        config.bounds.tolerance = self.tolerance.unwrap_or(config.bounds.tolerance);
+        config.mismatches = self.mismatches.unwrap_or(config.mismatches);
+        config
+    }
+}
+
 /// Compares the handler of `new` with that of `old`, before `new` is published.
 ///
 /// # Errors
 /// [`DeployError::Gate`].
 pub(super) async fn examine(
     config: &EndpointConfig,
+    overrides: &GateOverrides,
     samples: Option<&Samples>,
     old: &Pipeline,
     new: &Pipeline,
 ) -> Result<(), DeployError> {
-    let gate = &config.gate;
+    let gate = overrides.applied_to(&config.gate);
     let mut cases: Vec<Golden> = read(config).await?;
     cases.extend(samples.iter().flat_map(|samples| samples.latest()).map(Golden::unexpected));
     let same_handler = match (&old.plugin, &new.plugin) {
@@ -89,9 +112,10 @@ pub(super) async fn examine(
         tracing::info!(endpoint = config.name, "gate: there is nothing to compare");
     }
     let rounds = if gate.slowdown.is_some() { ROUNDS } else { 0 };
-    let report =
-        Judge { config, until: Instant::now() + gate.timeout, rounds }.all(&cases, Some(old), new).await;
-    refusal(config, report).map_or(Ok(()), Err)
+    let until = Instant::now() + gate.timeout;
+    let judge = Judge { config, bounds: &gate.bounds, until, rounds };
+    let report = judge.all(&cases, Some(old), new).await;
+    refusal(config, &gate, report).map_or(Ok(()), Err)
 }
 
 /// Holds the first handler of an endpoint against the answers that files expect.
@@ -102,8 +126,9 @@ pub(super) async fn first(config: &EndpointConfig, new: &Pipeline) -> Result<(),
     let mut cases = read(config).await?;
     cases.retain(|case| case.expected.is_some());
     let until = Instant::now() + config.gate.timeout;
-    let report = Judge { config, until, rounds: 0 }.all(&cases, None, new).await;
-    refusal(config, report).map_or(Ok(()), Err)
+    let judge = Judge { config, bounds: &config.gate.bounds, until, rounds: 0 };
+    let report = judge.all(&cases, None, new).await;
+    refusal(config, &config.gate, report).map_or(Ok(()), Err)
 }
 
 /// The files there are now.
@@ -121,7 +146,7 @@ async fn read(config: &EndpointConfig) -> Result<Vec<Golden>, DeployError> {
 }
 
 /// What a report comes to: the reason if the handler is refused.
-fn refusal(config: &EndpointConfig, report: Report) -> Option<DeployError> {
+fn refusal(config: &EndpointConfig, gate: &Config, report: Report) -> Option<DeployError> {
     let endpoint = &config.name;
     if report.samples == 0 {
         return None;
@@ -129,7 +154,7 @@ fn refusal(config: &EndpointConfig, report: Report) -> Option<DeployError> {
     for row in report.differing().take(report::REPORTED) {
         tracing::warn!(endpoint, "gate: {row}");
     }
-    match report.verdict(&config.gate) {
+    match report.verdict(gate) {
         Ok(()) => {
             tracing::info!(endpoint, "gate: passed, {report}");
             None
@@ -151,7 +176,7 @@ impl Endpoint {
         let plugin = swap::load(&self.config, &self.sandbox, &self.metrics, handler, Origin::Admin).await?;
         let new = swap::pipeline(&self.config, &self.door, Some(plugin), current.models().clone());
         let until = Instant::now() + FOREVER;
-        let judge = Judge { config: &self.config, until, rounds: ROUNDS };
+        let judge = Judge { config: &self.config, bounds: &self.config.gate.bounds, until, rounds: ROUNDS };
         Ok(judge.all(cases, Some(&current.pipeline), &new).await)
     }
 }
@@ -159,6 +184,8 @@ impl Endpoint {
 /// Sends samples through two handlers.
 struct Judge<'a> {
     config: &'a EndpointConfig,
+    /// What may differ in an answer.
+    bounds: &'a Bounds,
     /// When there is no more time.
     until: Instant,
     /// How often a sample is timed, beside the first run.
@@ -218,8 +245,7 @@ impl Judge<'_> {
         }
         row.new = after.taken;
         let size = run::size(&wanted) + run::size(&after.outcome);
-        let bounds = &self.config.gate.bounds;
-        row.differences = blocking::if_large(size, || compare::compare(&wanted, &after.outcome, bounds));
+        row.differences = blocking::if_large(size, || compare::compare(&wanted, &after.outcome, self.bounds));
         if wanted.is_err() || after.outcome.is_err() {
             // Whoever fails early is quick.
             (row.old, row.new) = (None, None);

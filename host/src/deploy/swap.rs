@@ -18,6 +18,7 @@ use tokio::sync::{MutexGuard, OnceCell};
 
 use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
+use super::gate::GateOverrides;
 use super::history::{Attempt, Origin, unix_seconds};
 use super::ledger::Ledger;
 use super::samples::Samples;
@@ -53,12 +54,14 @@ pub struct Order {
     pub note: Option<Arc<str>>,
     /// Only if this is the digest of the current handler.
     pub expected: Option<String>,
+    /// What the gate is to let pass this once.
+    pub gate: GateOverrides,
 }
 
 impl Order {
     /// An order without conditions.
     pub fn by(origin: Origin) -> Order {
-        Order { origin, note: None, expected: None }
+        Order { origin, note: None, expected: None, gate: GateOverrides::default() }
     }
 }
 
@@ -201,7 +204,7 @@ impl Endpoint {
         let made = async {
             let pipeline = self.make(&change, order, &old).await?;
             if let Some(pipeline) = &pipeline {
-                self.gate(&old, pipeline).await?;
+                self.gate(&old, pipeline, order).await?;
             }
             if let (Some(plugin), Some(path)) = (&change.plugin, file) {
                 let written = persist::write(&self.config.name, plugin.bytes().clone(), path).await?;
@@ -315,8 +318,13 @@ impl Endpoint {
     }
 
     /// The last step before requests get answers of `new`.
-    pub(super) async fn gate(&self, old: &Generation, new: &Pipeline) -> Result<(), DeployError> {
-        gate::examine(&self.config, self.samples.as_ref(), &old.pipeline, new).await
+    pub(super) async fn gate(
+        &self,
+        old: &Generation,
+        new: &Pipeline,
+        order: &Order,
+    ) -> Result<(), DeployError> {
+        gate::examine(&self.config, &order.gate, self.samples.as_ref(), &old.pipeline, new).await
     }
 
     /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.

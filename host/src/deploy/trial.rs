@@ -264,7 +264,7 @@ impl Endpoint {
                 Some(pipeline) => {
                     // Nobody gets an answer of a shadow: before it is published is early enough.
                     if terms.mode == Mode::Canary {
-                        self.gate(&old, &pipeline).await?;
+                        self.gate(&old, &pipeline, order).await?;
                     }
                     pipeline
                 }
@@ -382,7 +382,7 @@ impl Endpoint {
         let candidate = trial.candidate.load();
         let started = begun(&candidate);
         if trial.terms.mode == Mode::Shadow {
-            let passed = self.gate(&self.current(), &candidate.pipeline).await;
+            let passed = self.gate(&self.current(), &candidate.pipeline, order).await;
             passed.inspect_err(|error| self.note(order, started, candidate.digest.clone(), Err(error)))?;
         }
         if !self.take(trial) {
@@ -466,7 +466,7 @@ async fn follow(endpoint: Weak<Endpoint>, trial: Weak<Trial>, alarm: Arc<Notify>
         if !endpoint.trial().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
             return;
         }
-        let order = Order { origin: Origin::Canary, note: trial.order.note.clone(), expected: None };
+        let order = Order { note: trial.order.note.clone(), ..Order::by(Origin::Canary) };
         match trial.verdict() {
             Verdict::GoOn => {}
             Verdict::Grow => {

@@ -25,8 +25,8 @@ const LEAST_TIMED: usize = 5;
 /// A handler that is slower by less is not slower: clocks and caches weigh as much.
 const LEAST_SLOWER_US: f64 = 20.0;
 
-const DIFFERS: &str =
-    "mend the handler, or say what may differ: `--gate-ignore`, `--gate-tolerance`, `--gate-mismatches`";
+const DIFFERS: &str = "mend the handler, or say what may differ: `--gate-ignore`, `--gate-tolerance`, `--gate-mismatches`; \
+     for one order `host swap` takes `--ignore`, `--tolerance`, `--mismatches`, `--accept-differences`";
 const SLOWER: &str = "mend the handler, or allow it more: `--gate-slowdown`";
 const LARGER: &str = "mend the handler, or allow it more: `--gate-memory`";
 const NO_TIME: &str = "give it more time: `--gate-timeout`";

@@ -26,10 +26,12 @@ use tokio::sync::Semaphore;
 
 use crate::arrivals::Pace;
 use crate::deploy::error::DeployError;
+use crate::deploy::gate::GateOverrides;
 use crate::deploy::history::{Origin, unix_seconds};
 use crate::deploy::samples::Samples;
 use crate::deploy::swap::{Change, Order, Swapped};
 use crate::deploy::{Endpoint, Generation};
+use crate::json::path::Pattern;
 use crate::pipeline::models::Named;
 use crate::plugin::Binary;
 use crate::server::body::{Bounds, read_body};
@@ -37,7 +39,7 @@ use crate::server::browser::{not_from_a_page, refused};
 use crate::server::served::Served;
 use crate::server::status;
 use crate::text::on_one_line;
-use crate::values::{RawValue, switch};
+use crate::values::{Diagnostic, Ratio, RawValue, Reader as _, number, ratio, switch};
 
 /// Longest note, in bytes.
 const LONGEST_NOTE: usize = 200;
@@ -112,13 +114,17 @@ pub(super) struct SwapParams {
     pub models: Vec<(String, Option<u64>)>,
     pub note: Option<Arc<str>>,
     pub persist: bool,
+    pub gate: GateOverrides,
 }
 
 impl SwapParams {
-    /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`.
+    /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`; for the gate
+    /// `ignore=PATH|NAME`, any number of times, `tolerance=NUMBER`, `mismatches=SHARE`, `accept_differences=true`.
     fn parse(pairs: Vec<(String, String)>) -> Result<SwapParams, String> {
         let mut params = SwapParams::default();
         for (name, value) in pairs {
+            let raw = RawValue::of(&value);
+            let wrong = |diagnostic: Diagnostic| diagnostic.of_parameter(&name, &value);
             match (name.as_str(), value.as_str()) {
                 ("model", value) => params.models.push(match value.split_once(':') {
                     None => (value.to_owned(), None),
@@ -129,13 +135,21 @@ impl SwapParams {
                     }
                 }),
                 ("note", text) => params.note = Some(note(text)?),
-                ("persist", value) => {
-                    let persist = switch(&RawValue::of(value));
-                    params.persist = persist.map_err(|error| error.of_parameter("persist", value))?;
+                ("persist", _) => params.persist = switch(&raw).map_err(wrong)?,
+                ("ignore", pattern) => params.gate.ignore.push(Pattern::parse(pattern)?),
+                ("tolerance", _) => {
+                    params.gate.tolerance = Some(number(0.0..=f64::MAX).read(&raw).map_err(wrong)?);
+                }
+                ("mismatches", _) => params.gate.mismatches = Some(ratio().read(&raw).map_err(wrong)?),
+                ("accept_differences", _) => {
+                    if switch(&raw).map_err(wrong)? {
+                        params.gate.mismatches = Some(Ratio::percent(100));
+                    }
                 }
                 _ => {
                     return Err(format!(
-                        "unknown parameter `{name}={value}`: there are `model=NAME[:VERSION]`, `note=TEXT` and `persist=true|false`"
+                        "unknown parameter `{name}={value}`: there are `model=NAME[:VERSION]`, `note=TEXT`, `persist=true|false`, \
+                         `ignore=PATH|NAME`, `tolerance=NUMBER`, `mismatches=SHARE` and `accept_differences=true|false`"
                     ));
                 }
             }
@@ -173,14 +187,28 @@ impl AdminCommand {
         let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
         let params = SwapParams::parse(pairs).map_err(invalid)?;
         let endpoint = find(served, name)?;
-        let order = Order { origin, note: params.note.clone(), expected: expected(headers) };
+        let order = Order {
+            origin,
+            note: params.note.clone(),
+            expected: expected(headers),
+            gate: params.gate.clone(),
+        };
         Ok(AdminCommand { endpoint, params, order })
     }
 
     /// The command, if it has no parameter but a note.
     pub(super) fn only_a_note(self) -> Result<AdminCommand, Response> {
-        match self.params.persist || !self.params.models.is_empty() {
+        let SwapParams { models, note: _, persist, gate } = &self.params;
+        match *persist || !models.is_empty() || *gate != GateOverrides::default() {
             true => Err(invalid("this order has no parameter but `note=TEXT`".to_owned())),
+            false => Ok(self),
+        }
+    }
+
+    /// The command, if it has no parameters but a note and those of the gate.
+    pub(super) fn without_models(self) -> Result<AdminCommand, Response> {
+        match self.params.persist || !self.params.models.is_empty() {
+            true => Err(invalid("this order has no `model` and no `persist`".to_owned())),
             false => Ok(self),
         }
     }

@@ -80,7 +80,7 @@ async fn promote(
     headers: HeaderMap,
 ) -> Answer {
     let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
-    let AdminCommand { endpoint, order, .. } = command.only_a_note()?;
+    let AdminCommand { endpoint, order, .. } = command.without_models()?;
     carry_out(&served, async move { endpoint.promote(&order).await }).await
 }
 
