@@ -19,7 +19,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use host::plugin::{Binary, Config, Facts, Isolation, Keep, Limits, Network, Outcome, Plugin, Sandbox};
+use host::plugin::{
+    Binary, Config, Facts, InstanceSource, Isolation, Limits, Network, Outcome, Plugin, Sandbox,
+};
 use host::request::{Form, Input, PlainHead, Request, Response};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
@@ -68,7 +70,7 @@ async fn run() -> anyhow::Result<()> {
     let empty = request(b"");
 
     println!("{:<64} {:>10} {:>10} {:>10}", "sandbox, one thread, µs", "median", "least", "p90");
-    let mut lease = iris.lend(&flower, None, Keep::ByIsolation).await?;
+    let mut lease = iris.lend(&flower, None, InstanceSource::ByIsolation).await?;
     measure("call: iris pre-inference, warm", async || next(lease.pre_inference(&flower).await)).await?;
     measure("call: iris post-inference, warm", async || {
         answer(lease.post_inference(&flower, &prediction).await)
@@ -80,7 +82,7 @@ async fn run() -> anyhow::Result<()> {
     })
     .await?;
     measure("instantiate and drop", async || {
-        fresh.lend(&flower, None, Keep::ByIsolation).await?.finish();
+        fresh.lend(&flower, None, InstanceSource::ByIsolation).await?.finish();
         Ok(())
     })
     .await?;
@@ -100,12 +102,12 @@ async fn run() -> anyhow::Result<()> {
     .await?;
     for (plugin, state) in [(&bare, "nothing"), (&table, "8 MiB"), (&large_table, "32 MiB")] {
         measure(&format!("instantiate and drop after `init` left {state}"), async || {
-            plugin.lend(&empty, None, Keep::ByIsolation).await?.finish();
+            plugin.lend(&empty, None, InstanceSource::ByIsolation).await?.finish();
             Ok(())
         })
         .await?;
         measure(&format!("request, isolation = request, after `init` left {state}"), async || {
-            let mut lease = plugin.lend(&empty, None, Keep::ByIsolation).await?;
+            let mut lease = plugin.lend(&empty, None, InstanceSource::ByIsolation).await?;
             responds(lease.pre_inference(&empty).await)?;
             lease.finish();
             Ok(())
@@ -132,13 +134,13 @@ async fn run() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    let mut lease = iris.lend(&flower, None, Keep::ByIsolation).await?;
+    let mut lease = iris.lend(&flower, None, InstanceSource::ByIsolation).await?;
     measure("602,112 bytes: into the guest (iris post-inference beside it)", async || {
         answer(lease.post_inference(&flower, &large).await)
     })
     .await?;
     lease.finish();
-    let mut lease = echo.lend(&large_request, None, Keep::ByIsolation).await?;
+    let mut lease = echo.lend(&large_request, None, InstanceSource::ByIsolation).await?;
     measure("602,112 bytes: into the guest and out again (echo)", async || {
         next(lease.pre_inference(&large_request).await)
     })
@@ -233,7 +235,7 @@ fn facts(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Fac
 
 /// One request without the model: the pipeline's use of a handler.
 async fn serve(plugin: &Plugin, request: &Arc<Request>, prediction: &[Tensor]) -> anyhow::Result<()> {
-    let mut lease = plugin.lend(request, None, Keep::ByIsolation).await?;
+    let mut lease = plugin.lend(request, None, InstanceSource::ByIsolation).await?;
     next(lease.pre_inference(request).await)?;
     answer(lease.post_inference(request, prediction).await)?;
     lease.finish();

@@ -1,10 +1,12 @@
 //! What is being served: endpoints and their current generation.
 //!
-//! Place in the flow: `server` finds the [`Endpoint`] of a path, knocks with a request's head, and with its body calls
-//! [`Visit::serve`], which pins the current generation and runs its pipeline.
+//! Place in the flow: `server` finds the [`Endpoint`] of a path, has a request admitted by its head, and with its body
+//! calls [`AdmittedRequest::serve`](admitted::AdmittedRequest::serve), which pins the current generation and runs it.
 //! Invariants: the current generation is the only thing that changes while serving, by one atomic store
 //! ([`swap`]), handler and models together; a request that began on a generation ends on it.
 
+pub mod admission;
+pub mod admitted;
 pub mod breaker;
 pub mod compare;
 pub mod error;
@@ -12,6 +14,7 @@ pub mod gate;
 pub mod history;
 mod ledger;
 mod models;
+mod observers;
 mod persist;
 pub mod record;
 pub mod replay;
@@ -22,26 +25,25 @@ pub mod trial;
 pub mod watch;
 
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
 
+use self::admission::AdmissionQueue;
 use self::breaker::{Breaker, Policy};
 use self::history::History;
 use self::ledger::Ledger;
 use self::samples::Samples;
-use self::trial::{Part, Trial};
+use self::trial::Trial;
 use self::watch::FileStamp;
-use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Credentials, Keys};
 use crate::model::{Batching, Catalog, Model, ModelConfig};
-use crate::pipeline::admit::{Door, Guest};
 use crate::pipeline::models::Models;
-use crate::pipeline::trace::Trace;
+use crate::pipeline::plan::RunPlan;
+use crate::pipeline::report::RunReport;
 use crate::pipeline::{self, Pipeline};
 use crate::plugin::{self, Sandbox, Stages};
 use crate::request::{Output, Protocol, Request};
@@ -129,21 +131,26 @@ pub struct Generation {
     /// When it became current.
     pub published: SystemTime,
     pipeline: Pipeline,
-    breaker: Option<Breaker>,
+    breaker: Option<Arc<Breaker>>,
 }
 
 impl Generation {
-    /// Serves one request, and says in `trace` where the time went.
+    /// Runs one request.
     ///
     /// # Errors
     /// What the failing stage says.
-    pub async fn handle(&self, request: &Arc<Request>, trace: &mut Trace) -> Result<Output, RequestError> {
-        self.pipeline.handle(request, trace).await
+    pub async fn run(
+        &self,
+        request: &Arc<Request>,
+        plan: &RunPlan,
+        report: &mut RunReport,
+    ) -> Result<Output, RequestError> {
+        self.pipeline.run(request, plan, report).await
     }
 
     /// Whether its handler is called: `closed`, `open` or `probing`; `None` without a breaker.
     pub fn breaker(&self) -> Option<&'static str> {
-        self.breaker.as_ref().map(Breaker::state)
+        self.breaker.as_deref().map(Breaker::state)
     }
 
     /// Its models.
@@ -178,7 +185,7 @@ pub struct Endpoint {
     pub config: EndpointConfig,
     /// Its metrics.
     pub metrics: EndpointMetrics,
-    door: Arc<Door>,
+    admission: AdmissionQueue,
     sandbox: Sandbox,
     catalog: Arc<Catalog>,
     current: ArcSwap<Generation>,
@@ -202,24 +209,6 @@ pub struct Endpoint {
     pub samples: Option<Samples>,
 }
 
-/// A request at an endpoint, from its head to its answer. Counted once: by what becomes of it, or as `cancelled` if it is
-/// dropped before, for then its client went away.
-pub struct Visit<'a> {
-    endpoint: &'a Endpoint,
-    counted: bool,
-    _guest: Guest<'a>,
-}
-
-/// What the pipeline made of a request, and the generation it did it with.
-pub struct Answer {
-    /// What the pipeline said.
-    pub outcome: Result<Output, RequestError>,
-    /// Who said it. Pinned rather than counted: every request of every thread would count at the same place.
-    pub generation: Guard<Arc<Generation>>,
-    /// From which stage on the handler had no part in it, because it failed there.
-    pub bypassed: Option<Stage>,
-}
-
 impl EndpointConfig {
     /// Whether it can be reached by this protocol; by `None`, the operator's own, always.
     pub fn speaks(&self, protocol: Option<Protocol>) -> bool {
@@ -234,11 +223,11 @@ impl Endpoint {
     }
 
     /// Whether a request may know of this endpoint more than that it is there. Whatever a protocol tells of it or does with
-    /// it asks here first; [`Endpoint::knock`] asks by itself.
+    /// it asks here first; [`Endpoint::admit`] asks by itself.
     ///
     /// # Errors
     /// `unauthorized`, counted already.
-    pub fn admit<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> Result<(), RequestError> {
+    pub fn authorize<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> Result<(), RequestError> {
         if self.config.keys.admit(credentials) {
             return Ok(());
         }
@@ -247,43 +236,30 @@ impl Endpoint {
         Err(RequestError::new(Code::Unauthorized, Stage::Admit, message))
     }
 
-    /// Takes a request on, before anything of its body is read.
-    ///
-    /// # Errors
-    /// `unauthorized` or `overloaded`, counted already.
-    pub fn knock<'a>(
-        &self,
-        credentials: impl FnOnce() -> Credentials<'a>,
-    ) -> Result<Visit<'_>, RequestError> {
-        self.admit(credentials)?;
-        let guest = self.door.knock().inspect_err(|refusal| self.metrics.error(refusal.code))?;
-        Ok(Visit { endpoint: self, counted: false, _guest: guest })
-    }
-
     /// Answers the requests that are here with `shutting_down`, and any that would have to wait for something.
     pub fn close(&self) {
-        self.door.close();
+        self.admission.close();
         self.sandbox.stop();
     }
 
     /// Requests that have arrived and have no answer yet.
     pub fn unanswered(&self) -> usize {
-        self.door.guests()
+        self.admission.reserved()
     }
 
     /// Requests that could be in flight beside those that are, now.
     pub fn free_places(&self) -> usize {
-        let (in_flight, _) = self.door.load();
+        let (in_flight, _) = self.admission.load();
         self.config.limits.concurrency.saturating_sub(in_flight)
     }
 
     /// Brings the gauges up to date, before they are rendered.
     pub fn refresh_metrics(&self) {
-        let (in_flight, queued) = self.door.load();
+        let (in_flight, queued) = self.admission.load();
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
-        let is_open = self.current().breaker.as_ref().is_some_and(Breaker::is_open);
+        let is_open = self.current().breaker.as_deref().is_some_and(Breaker::is_open);
         self.metrics.breaker_open.set(is_open.into());
         let trial = self.trial();
         if let Some(trial) = &trial {
@@ -293,92 +269,5 @@ impl Endpoint {
         let candidate = trial.and_then(|trial| trial.digest());
         let previous = self.previous().and_then(|previous| previous.digest.clone());
         self.metrics.plugins.set([self.current().digest.clone(), candidate, previous]);
-    }
-}
-
-impl Visit<'_> {
-    /// Serves the request on the current generation, or on the candidate that is to answer it, to its end.
-    pub async fn serve(mut self, request: Arc<Request>) -> Answer {
-        let endpoint = self.endpoint;
-        let mut generation = endpoint.current.load();
-        let part = Part::of(endpoint, &generation, &request);
-        if let Some(candidate) = part.as_ref().and_then(Part::candidate) {
-            generation = candidate;
-        }
-        let mut trace = Trace::start(request.arrived, request.debug);
-        if endpoint.config.on_fault == OnFault::Bypass {
-            trace.bypass.allow();
-        }
-        if let Some(recorder) = &endpoint.recorder {
-            trace = recorder.begin(trace);
-        }
-        if part.as_ref().is_some_and(Part::is_sampled) {
-            trace = trace.keeping_crossing();
-        }
-        let pass = generation.breaker.as_ref().and_then(|breaker| breaker.admit(&mut trace.bypass));
-        let handled = endpoint.door.while_open(pin!(generation.handle(&request, &mut trace))).await;
-        // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
-        let handled = handled.filter(|outcome| outcome.is_ok() || !endpoint.door.is_closed());
-        let mut outcome = handled.unwrap_or_else(|| Err(cut_off(trace.stage())));
-        self.counted = true;
-        // Of a request that was answered without the handler: what the handler itself came to.
-        let own = trace.bypass.why().map(|why| Err(why.told()));
-        let said = own.as_ref().unwrap_or(&outcome);
-        if let Some(recorder) = &endpoint.recorder {
-            recorder.end(generation.pipeline.plugin.as_ref(), &request, &trace, said);
-        }
-        if let Some(samples) = &endpoint.samples {
-            samples.offer(&request, said);
-        }
-        if let Some(part) = part {
-            part.answered(&request, said, &mut trace);
-        }
-        match &mut outcome {
-            Ok(_) => endpoint.metrics.ok(),
-            Err(error) => {
-                endpoint.metrics.error(error.code);
-                if error.code.is_fault() {
-                    error.digest = generation.digest.clone();
-                }
-            }
-        }
-        let total = trace.elapsed();
-        endpoint.metrics.durations(request.arrived, total, outcome.is_ok(), trace.durations());
-        if let Some(requests) = trace.batch() {
-            endpoint.metrics.run(requests);
-        }
-        for (name, object) in trace.objects() {
-            tracing::info!(endpoint = %endpoint.config.name, request.id = %request.id, "{name}: {object}");
-        }
-        let bypassed = trace.bypass.why().map(|why| why.stage);
-        endpoint.judge(&generation, &request, &trace, outcome.as_ref().err(), pass);
-        Answer { outcome, generation, bypassed }
-    }
-
-    /// Waits for a request's body.
-    ///
-    /// # Errors
-    /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its place.
-    pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
-        self.endpoint.door.arrive(origin, body).await
-    }
-
-    /// Ends a request that cannot be served, for its body cannot be had.
-    pub fn refuse(mut self, error: &RequestError) {
-        self.counted = true;
-        self.endpoint.metrics.error(error.code);
-    }
-}
-
-/// What a request is told that the server does not wait for.
-fn cut_off(stage: Stage) -> RequestError {
-    RequestError::new(Code::ShuttingDown, stage, "the server is shutting down")
-}
-
-impl Drop for Visit<'_> {
-    fn drop(&mut self) {
-        if !self.counted {
-            self.endpoint.metrics.cancelled();
-        }
     }
 }

@@ -58,12 +58,12 @@ impl fmt::Display for Stage {
 }
 
 /// A failed request. One pointer, so that the results of all stages stay small: nearly none of them is a failure.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct RequestError(Box<Failure>);
 
 /// What there is to say of a failed request.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     /// What kind of failure.
     pub code: Code,

@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod plugin;
 pub mod model;
 pub mod telemetry;
+pub mod model_access;
 pub mod request;
 pub mod schema;
 pub mod keys;

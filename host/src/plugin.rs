@@ -91,14 +91,14 @@ impl Isolation {
     }
 }
 
-/// What becomes of the instance that served a request.
+/// Where the instance of a run comes from, and what becomes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Keep {
-    /// What [`Isolation`] says.
+pub enum InstanceSource {
+    /// As [`Isolation`] says.
     #[default]
     ByIsolation,
-    /// It is a fresh one, and nobody gets it after.
-    No,
+    /// A fresh one, which goes with the run.
+    Fresh,
 }
 
 /// What a handler sees of the network. Nothing, in either case.
@@ -352,10 +352,10 @@ impl Plugin {
         &self,
         request: &Arc<Request>,
         signature: Option<&Arc<Signature>>,
-        keep: Keep,
+        source: InstanceSource,
     ) -> Result<Lease<'_>, RequestError> {
         // Nothing is ever idle under `isolation = request`.
-        let kept = keep == Keep::ByIsolation && self.shared.facts.isolation == Isolation::Worker;
+        let kept = source == InstanceSource::ByIsolation && self.shared.facts.isolation == Isolation::Worker;
         let idle = if kept { self.idle.pop() } else { None };
         let mut instance = match idle {
             Some(instance) => instance,

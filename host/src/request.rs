@@ -13,6 +13,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use crate::blocking;
+use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
 use crate::json::write;
 use crate::tensor::Tensor;
@@ -207,6 +208,20 @@ impl Request {
     /// The `content-type` header, or empty.
     pub fn content_type(&self) -> &str {
         self.head.header("content-type").unwrap_or_default()
+    }
+
+    /// Waits for what `stage` has to wait for, for as long as the request has.
+    ///
+    /// # Errors
+    /// `request_timeout`.
+    pub async fn in_time<F: Future + Unpin>(
+        &self,
+        stage: Stage,
+        future: F,
+    ) -> Result<F::Output, RequestError> {
+        until(self.deadline, future).await.ok_or_else(|| {
+            RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may")
+        })
     }
 
     /// Whether the content type is JSON, or absent, which is taken for JSON.

@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use e2e::load::{Pattern, alone};
+use e2e::wire::Wire;
 use e2e::{Host, Reply, component, model, oip, request, wait_until};
 use serde_json::{Value, json};
 
@@ -54,6 +55,19 @@ fn a_handler_that_keeps_failing_is_left_alone_and_tried_again() {
     assert_eq!(host.metric(r#"modelhost_plugin_faults_total{endpoint="it",kind="trap"}"#), 4.0);
     let refusals = host.metric(r#"modelhost_requests_total{endpoint="it",outcome="plugin_unavailable"}"#);
     assert!(refusals >= 2.0, "{refusals}");
+}
+
+#[test]
+fn an_open_breaker_refuses_before_the_body_is_read() {
+    let host = Host::configured(&endpoint("it", "hostile", None, &BREAKER.replace("300ms", "1h")));
+    for _ in 0..4 {
+        host.post("/", "panic").error(500, "plugin_trap", "pre_inference");
+    }
+    let mut wire = Wire::connect(&host.url).unwrap();
+    wire.send(b"POST / HTTP/1.1\r\nhost: h\r\ncontent-length: 1000000\r\n\r\n").unwrap();
+    let refused = wire.read().unwrap();
+    refused.error(503, "plugin_unavailable", "admit");
+    assert!(refused.header("retry-after").is_some() && refused.header("x-handler-digest").is_some());
 }
 
 #[test]

@@ -16,9 +16,12 @@ use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config;
 use crate::deploy::Endpoint;
+use crate::error::RequestError;
 use crate::file;
 use crate::model::Catalog;
-use crate::pipeline::trace::Trace;
+use crate::pipeline::debug;
+use crate::pipeline::plan::{HostCalls, RunPlan};
+use crate::pipeline::report::RunReport;
 use crate::request::{Form, Input, Output, PlainHead, Request};
 use crate::telemetry::metrics::Metrics;
 
@@ -36,8 +39,7 @@ pub fn run(arguments: &cli::Run) -> Result<(), Failure> {
     runtime()?.block_on(async {
         let endpoint = load(config).await?;
         for _ in 0..arguments.repeat {
-            let (outcome, trace) = send(&endpoint, arguments, body.clone()).await;
-            report(outcome, &trace)?;
+            send(&endpoint, arguments, body.clone()).await?;
         }
         Ok(())
     })
@@ -63,11 +65,7 @@ async fn load(config: app::Config) -> anyhow::Result<Endpoint> {
     Ok(Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?)
 }
 
-async fn send(
-    endpoint: &Endpoint,
-    arguments: &cli::Run,
-    body: Bytes,
-) -> (Result<Output, crate::error::RequestError>, Trace) {
+async fn send(endpoint: &Endpoint, arguments: &cli::Run, body: Bytes) -> anyhow::Result<()> {
     let mut headers = vec![("content-type".to_owned(), arguments.content_type.clone())];
     headers.extend(arguments.headers.iter().cloned());
     let head = PlainHead {
@@ -87,18 +85,19 @@ async fn send(
         debug: true,
         body_limit: endpoint.config.limits.body,
     });
-    let mut trace = Trace::start(arrived, true);
-    let outcome = endpoint.current().handle(&request, &mut trace).await;
-    (outcome, trace)
+    let plan = RunPlan { calls: HostCalls::LogModel, ..RunPlan::default() };
+    let mut report = RunReport::unqueued(arrived, &plan);
+    let outcome = endpoint.current().run(&request, &plan, &mut report).await;
+    show(&request, &report, outcome)
 }
 
-fn report(outcome: Result<Output, crate::error::RequestError>, trace: &Trace) -> anyhow::Result<()> {
-    for (stage, object) in trace.objects() {
+fn show(request: &Request, report: &RunReport, outcome: Result<Output, RequestError>) -> anyhow::Result<()> {
+    for (stage, object) in debug::objects(request, report, &outcome) {
         say(&format!("{stage}: {object}"))?;
     }
     let mut timings: Vec<String> =
-        trace.durations().map(|(stage, duration)| format!("{stage} {}", microseconds(duration))).collect();
-    timings.push(format!("total {}", microseconds(trace.elapsed())));
+        report.durations().map(|(stage, duration)| format!("{stage} {}", microseconds(duration))).collect();
+    timings.push(format!("total {}", microseconds(report.elapsed())));
     say(&format!("timings: {}", timings.join(", ")))?;
     match outcome {
         // A sample is a body, and so is the answer to it.

@@ -4,8 +4,8 @@
 //! closed ──too many faults──▶ open ──the pause is over──▶ probing ──a good answer──▶ closed
 //!                              ▲────────────a fault──────────┘
 //! ```
-//! Place in the flow: each generation has one, if the operator wants it; a request asks it before the pipeline runs and tells it
-//! how that ended. When it opens, [`follow`] brings the generation before back, if that is kept.
+//! Place in the flow: each generation has one, if the operator wants it; a request asks it when its head is there and again
+//! before it runs, and tells it how that ended ([observers](super::observers)). When it opens, [`follow`] brings the generation before back, if that is kept.
 //! In:   faults, and how many requests the endpoint has served at that moment. Out: who may [`Probe`], who has to wait how long.
 //! Invariants: a request that is no fault costs one atomic load, of a place that nobody writes while the breaker is closed: how
 //! many good ones there were is found out from the metrics' own counters, when a fault happens. While it is open, of the requests that come at most one
@@ -16,14 +16,11 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::Endpoint;
 use super::error::DeployError;
 use super::history::Origin;
 use super::swap::Order;
-use super::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
-use crate::pipeline::bypass::Bypass;
-use crate::pipeline::trace::Trace;
-use crate::request::Request;
 use crate::text::on_one_line;
 use crate::values::Ratio;
 
@@ -66,7 +63,7 @@ struct Counts {
 
 /// The request that finds out whether the handler works again. Dropped without a verdict, it leaves that to the next.
 #[derive(Debug)]
-pub struct Probe<'a>(Option<&'a Breaker>);
+pub(super) struct Probe(Option<Arc<Breaker>>);
 
 impl Breaker {
     /// A closed one.
@@ -89,37 +86,31 @@ impl Breaker {
         }
     }
 
-    /// A request comes. While the breaker is open it may be the probe; any other is told to do without the handler.
-    pub fn admit(&self, bypass: &mut Bypass) -> Option<Probe<'_>> {
-        if !self.is_open() {
-            return None;
-        }
-        self.probe(Instant::now()).unwrap_or_else(|refusal| {
-            bypass.close_handler(refusal);
-            None
-        })
-    }
-
     /// A request comes at `now`: the probe, if the breaker is open and its pause over.
     ///
     /// # Errors
     /// `plugin_unavailable`, with the time after which it is worth while to come again.
-    fn probe(&self, now: Instant) -> Result<Option<Probe<'_>>, RequestError> {
+    pub(super) fn probe(self: &Arc<Self>, now: Instant) -> Result<Option<Probe>, RequestError> {
         let counts = self.counts();
-        let wait = counts.until.map(|until| until.saturating_duration_since(now)).unwrap_or_default();
         match self.state.load(Ordering::Relaxed) {
-            CLOSED => return Ok(None),
-            OPEN if wait.is_zero() => {
+            CLOSED => Ok(None),
+            OPEN if counts.wait(now).is_zero() => {
                 self.state.store(PROBING, Ordering::Relaxed);
-                return Ok(Some(Probe(Some(self))));
+                Ok(Some(Probe(Some(self.clone()))))
             }
-            _ => {}
+            _ => Err(refusal(counts.wait(now))),
         }
-        let message = "the handler has failed too often and is not called for a while";
-        let mut refusal = RequestError::new(Code::PluginUnavailable, Stage::Admit, message);
-        // Somebody probes: whether that was good is known soon.
-        refusal.retry_after = Some(wait.max(Duration::from_secs(1)));
-        Err(refusal)
+    }
+
+    /// Why a request that comes at `now` cannot be answered by the handler; `None` if it can, or may probe.
+    pub(super) fn refusal(&self, now: Instant) -> Option<RequestError> {
+        let counts = self.counts();
+        let wait = counts.wait(now);
+        match self.state.load(Ordering::Relaxed) {
+            CLOSED => None,
+            OPEN if wait.is_zero() => None,
+            _ => Some(refusal(wait)),
+        }
     }
 
     /// A request has ended in a fault at `now`, as the `served`th of its endpoint. Returns whether that has opened the breaker.
@@ -144,9 +135,25 @@ impl Breaker {
     }
 }
 
-impl Probe<'_> {
+impl Counts {
+    /// How long the breaker stays open.
+    fn wait(&self, now: Instant) -> Duration {
+        self.until.map(|until| until.saturating_duration_since(now)).unwrap_or_default()
+    }
+}
+
+/// A request is told after which time it is worth while to come again.
+fn refusal(wait: Duration) -> RequestError {
+    let message = "the handler has failed too often and is not called for a while";
+    let mut refusal = RequestError::new(Code::PluginUnavailable, Stage::Admit, message);
+    // While a request probes, the state is known soon.
+    refusal.retry_after = Some(wait.max(Duration::from_secs(1)));
+    refusal
+}
+
+impl Probe {
     /// The handler has answered, or failed again.
-    fn ended(mut self, now: Instant, good: bool) {
+    pub(super) fn ended(mut self, now: Instant, good: bool) {
         let Some(breaker) = self.0.take() else { return };
         let mut counts = breaker.counts();
         match good {
@@ -156,9 +163,9 @@ impl Probe<'_> {
     }
 }
 
-impl Drop for Probe<'_> {
+impl Drop for Probe {
     fn drop(&mut self) {
-        if let Some(breaker) = self.0 {
+        if let Some(breaker) = &self.0 {
             let _counts = breaker.counts();
             breaker.state.store(OPEN, Ordering::Relaxed);
         }
@@ -166,50 +173,10 @@ impl Drop for Probe<'_> {
 }
 
 impl Endpoint {
-    /// Counts and logs what a request says of its handler, and tells the breaker.
-    pub(super) fn judge(
-        &self,
-        generation: &Generation,
-        request: &Request,
-        trace: &Trace,
-        failure: Option<&RequestError>,
-        probe: Option<Probe<'_>>,
-    ) {
-        let (name, digest) = (&self.config.name, generation.digest.as_deref());
-        let bypassed = trace.bypass.why();
-        if let Some(why) = bypassed {
-            self.metrics.bypassed.inc();
-            if let Some(fault) = why.plugin_fault() {
-                tracing::error!(request.id = %request.id, endpoint = %name, code = why.code.name(),
-                    stage = why.stage.name(), fault = fault.name(), plugin.digest = digest, detail = why.detail,
-                    "request answered without the handler: {why}");
-            }
-        }
-        let fault = bypassed.or(failure).and_then(RequestError::plugin_fault);
-        if let Some(fault) = fault {
-            self.metrics.fault(fault);
-        }
-        let Some(breaker) = &generation.breaker else { return };
-        match (probe, fault) {
-            (Some(probe), Some(_)) => probe.ended(Instant::now(), false),
-            // An answer of the handler's own; anything else says nothing of it.
-            (Some(probe), None) if failure.is_none() && bypassed.is_none() => {
-                probe.ended(Instant::now(), true);
-                tracing::info!(endpoint = %name, plugin.digest = digest, "the handler works again, the breaker is closed");
-            }
-            (None, Some(_)) if breaker.fault(Instant::now(), self.metrics.served()) => {
-                tracing::error!(endpoint = %name, plugin.digest = digest, generation = generation.number,
-                    "the handler fails too often, the breaker is open");
-                self.opened.notify_one();
-            }
-            _ => {}
-        }
-    }
-
     /// The current generation's breaker has opened: the one before takes over, if it is kept.
     async fn retreat(&self) {
         let current = self.current();
-        if !current.breaker.as_ref().is_some_and(Breaker::is_open) {
+        if !current.breaker.as_deref().is_some_and(Breaker::is_open) {
             return;
         }
         let expected = current.digest.as_deref().map(str::to_owned);
@@ -307,7 +274,7 @@ mod tests {
 
     #[test]
     fn after_the_pause_one_request_at_a_time_probes() {
-        let (breaker, start) = (Breaker::new(POLICY), Instant::now());
+        let (breaker, start) = (Arc::new(Breaker::new(POLICY)), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         assert!((0..4).any(|n| breaker.fault(at(0), n)));
         let wait = |seconds| breaker.probe(at(seconds)).unwrap_err().retry_after.unwrap().as_secs();

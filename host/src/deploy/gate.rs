@@ -12,7 +12,7 @@
 //! The gate is about handlers. Samples of a model that is replaced in the same swap are not compared: another model may say
 //! something else. Nor are those on which the old handler itself fails (a trap, a timeout): nothing worse can come of them.
 //!
-//! Invariants: samples run one at a time and [aside](Pipeline::aside) of all requests, on instances that nobody gets after. A
+//! Invariants: samples run one at a time, [isolated](crate::pipeline::plan::RunPlan::isolated) from all requests, on instances that go with them. A
 //! handler that hangs or eats memory is stopped by its own limits, and all together by [`Config::timeout`].
 
 pub mod golden;
@@ -174,7 +174,7 @@ impl Endpoint {
     pub async fn diff(&self, handler: Binary, cases: &[Golden]) -> Result<Report, DeployError> {
         let current = self.current();
         let plugin = swap::load(&self.config, &self.sandbox, &self.metrics, handler, Origin::Admin).await?;
-        let new = swap::pipeline(&self.config, &self.door, Some(plugin), current.models().clone());
+        let new = swap::pipeline(&self.config, Some(plugin), current.models().clone());
         let until = Instant::now() + FOREVER;
         let judge = Judge { config: &self.config, bounds: &self.config.gate.bounds, until, rounds: ROUNDS };
         Ok(judge.all(cases, Some(&current.pipeline), &new).await)
@@ -196,12 +196,11 @@ impl Judge<'_> {
     /// All samples, in their order, as far as the time reaches. `old` is not needed for samples that expect an answer.
     async fn all(&self, cases: &[Golden], old: Option<&Pipeline>, new: &Pipeline) -> Report {
         let mut report = Report { samples: cases.len(), ..Report::default() };
-        let (old, new) = (old.map(Pipeline::aside), new.aside());
         for (number, case) in cases.iter().enumerate() {
             if Instant::now() >= self.until {
                 break;
             }
-            let row = self.one(case, number, old.as_ref(), &new).await;
+            let row = self.one(case, number, old, new).await;
             // A run that was cut short says nothing.
             if Instant::now() < self.until {
                 report.add(row);
@@ -216,7 +215,7 @@ impl Judge<'_> {
         let runner = run::Runner { config: self.config, until: self.until, id: format!("gate-{number}") };
         let sample = &case.sample;
         let mut row = Row::of(sample.name.clone(), case.expected.is_some());
-        let (wanted, crossing) = match (&case.expected, old) {
+        let (wanted, known) = match (&case.expected, old) {
             (Some(answer), _) => (Ok(golden::response(answer)), None),
             (None, None) => return row.skipped("there is no handler to compare with".to_owned()),
             (None, Some(old)) if !run::share_a_model(old, new, sample) => {
@@ -233,10 +232,10 @@ impl Judge<'_> {
                     return row.skipped(format!("the old handler fails: {}", error.code.name()));
                 }
                 row.old = run.taken;
-                (run.outcome, run.crossing.map(Arc::new))
+                (run.outcome, run.model_call)
             }
         };
-        let after = runner.run(new, sample, crossing.as_ref()).await;
+        let after = runner.run(new, sample, known.as_ref()).await;
         if let Some(code) = after.untried() {
             return row.untried(code);
         }
@@ -251,11 +250,11 @@ impl Judge<'_> {
             (row.old, row.new) = (None, None);
             return row;
         }
-        let crossing = crossing.or(after.crossing.map(Arc::new));
+        let known = known.or(after.model_call);
         for round in 0..self.rounds {
             for (pipeline, taken) in [(old, &mut row.old), (Some(new), &mut row.new)] {
                 let Some((pipeline, taken)) = pipeline.zip(taken.as_mut()) else { continue };
-                let run = runner.run(pipeline, sample, crossing.as_ref()).await;
+                let run = runner.run(pipeline, sample, known.as_ref()).await;
                 if let Some(again) = run.taken {
                     taken.again(again, round == 0);
                 }

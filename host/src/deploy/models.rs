@@ -72,7 +72,7 @@ impl Endpoint {
         if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {
             return Ok(Swapped::unchanged(&old));
         }
-        let pipeline = swap::pipeline(&self.config, &self.door, old.pipeline.plugin.clone(), models);
+        let pipeline = swap::pipeline(&self.config, old.pipeline.plugin.clone(), models);
         let swapped = self.publish(&turn, pipeline, order, started);
         // Its memory is what is wanted.
         self.previous.store(None);

@@ -1,7 +1,7 @@
 //! Recordings: what crossed the sandbox's boundary for a request, kept in a file so that it can be run again without the model.
 //!
-//! Place in the flow: an endpoint that is recorded has a [`Recorder`]; [`Visit::serve`](super::Visit::serve) begins and ends
-//! a recording with it. `writer` makes files of them, `host replay` reads those.
+//! Place in the flow: an endpoint that is recorded has a [`Recorder`]; an [observer](super::observers) asks it which
+//! requests to log, and gives it their logs. `writer` makes files of them, `host replay` reads those.
 //! In: a finished request with its [`Tape`]. Out: nothing that the request waits for.
 //!
 //! A request that is recorded runs in a fresh instance that serves no other: state that earlier requests had left in an
@@ -33,7 +33,6 @@ use crate::blocking;
 use crate::draw;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys;
-use crate::pipeline::trace::Trace;
 use crate::plugin::Plugin;
 use crate::plugin::tape::Tape;
 use crate::request::{Input, Output, Request};
@@ -183,27 +182,26 @@ impl Archive {
 }
 
 impl Recorder {
-    /// Decides whether the request of this trace is recorded.
-    pub fn begin(&self, trace: Trace) -> Trace {
+    /// Decides whether the next request is recorded.
+    pub fn takes_next(&self) -> bool {
         if !is_drawn(self.share) {
-            return trace;
+            return false;
         }
-        if self.archive.state.full.load(Ordering::Relaxed) {
+        let is_full = self.archive.state.full.load(Ordering::Relaxed);
+        if is_full {
             self.counts.dropped.inc();
-            return trace;
         }
-        trace.on_tape(Arc::new(Tape::blank()))
+        !is_full
     }
 
-    /// The request of this trace is over: hands it to the writer, if it is recorded and a handler ran for it.
-    pub fn end(
+    /// Hands a request that is over to the writer, if its handler ran.
+    pub fn record(
         &self,
-        plugin: Option<&Arc<Plugin>>,
+        plugin: &Arc<Plugin>,
         request: &Arc<Request>,
-        trace: &Trace,
+        tape: &Arc<Tape>,
         outcome: &Result<Output, RequestError>,
     ) {
-        let Some((plugin, tape)) = plugin.zip(trace.tape()) else { return };
         if !tape.is_used() {
             return;
         }
@@ -253,8 +251,7 @@ fn weight(request: &Request, tape: &Tape, outcome: &Result<Output, Failure>) -> 
         + outcome
         + tape.length()
         + kept(tape.sample())
-        + kept(tape.sent())
-        + kept(tape.received())
+        + tape.model_call().map_or(0, |call| bytes(&call.inputs) + kept(call.outputs))
         + kept(tape.answer())
 }
 

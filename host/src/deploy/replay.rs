@@ -3,8 +3,8 @@
 //! Place in the flow: `host replay`, offline. In: a component and [`Recording`]s, which anybody may have made. Out: whether the
 //! handler does the very same again, and if not, in what.
 //!
-//! The handler is called as it was then, on a fresh instance, with the recorded clocks, random bytes and headers. What it
-//! makes for the model is compared; the model's recorded answer goes to `post-inference`; what comes of that is compared.
+//! The program of a run is the same as of a request; its plan has a log that answers every host call as recorded: clocks,
+//! random bytes, headers, the model. Afterwards what the handler made for the model is compared, and what it made of the model's answer.
 //! What the host made of a request without the handler, JSON from tensors and the other way round, is taken as recorded.
 //!
 //! Invariants: sizes and times of a recording are cut to what a configuration may say; nothing that it names is opened.
@@ -16,12 +16,15 @@ use std::time::{Duration, Instant};
 use super::compare::{Bounds, Difference, compare};
 use super::record::format::{Flaw, Recording, Sent, read_tensors};
 use crate::error::{Code, RequestError, Stage};
-use crate::pipeline::{debug, respond, verify};
-use crate::plugin::tape::{Divergence, Tape};
-use crate::plugin::{Binary, Facts, Isolation, Lease, Limits, LoadError, Network, Outcome, Plugin, Sandbox};
+use crate::pipeline::models::Models;
+use crate::pipeline::plan::{HostCalls, RunPlan};
+use crate::pipeline::report::RunReport;
+use crate::pipeline::{Pipeline, debug};
+use crate::plugin::tape::{Answers, Divergence, Tape};
+use crate::plugin::{Binary, Facts, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
-use crate::tensor::{Signature, Tensor};
+use crate::tensor::Tensor;
 use crate::text;
 
 /// How long a call may take, unless the recorded one was cut off: the machine may be slower than the one before.
@@ -137,25 +140,40 @@ impl Replayer {
             Some(model) => (Some(read_tensors(model.inputs)?), tensors(model.outputs)?),
             None => (None, None),
         };
-        let asked = drawn.calls.iter().any(|call| call.function.starts_with("pre-inference"));
-        if recorded.is_ok() && outputs.is_none() && (inputs.is_some() || !asked) {
+        let called = |function| drawn.calls.iter().any(|call| call.function == function);
+        let prepared = called("pre-inference") || called("pre-inference-tensors");
+        if recorded.is_ok() && outputs.is_none() && (inputs.is_some() || !prepared) {
             return Err("holds an answer, and nothing of what came before it".to_owned().into());
         }
         let run = Run {
-            called: drawn.calls.iter().map(|call| call.function.clone()).collect(),
-            tape: Arc::new(Tape::recorded(drawn, cut)),
-            request: Arc::new(replayed(request)?),
-            signature: signature.map(|signature| signature.signature()).transpose()?.map(Arc::new),
-            sample: tensors(sample)?,
-            inputs,
-            outputs,
+            function: drawn.calls.get(1).map(|call| call.function.clone()).unwrap_or_default(),
+            answered: called("post-inference") || called("post-inference-tensors"),
+            failed: outputs.is_none(),
+            prepared,
+            inputs: inputs.clone(),
             answer: tensors(answer)?,
             bounds: &self.bounds,
         };
-        let differences = run.differences(&plugin, &recorded).await;
-        verdict(match run.tape.divergence() {
+        let answers = Answers {
+            signature: signature.map(|signature| signature.signature()).transpose()?.map(Arc::new),
+            // What the host made of a body is taken as recorded: for the handler, or without one for the model.
+            sample: tensors(sample)?.or(inputs.filter(|_| !prepared)),
+            outputs,
+        };
+        let pipeline = Pipeline {
+            plugin: Some(plugin),
+            models: Models::default(),
+            schema: None,
+            bare_tensors: !called("pre-inference"),
+        };
+        let log = Arc::new(Tape::recorded(drawn, cut, answers));
+        let plan = RunPlan { calls: HostCalls::Replay(log.clone()), ..RunPlan::isolated() };
+        let request = Arc::new(replayed(request)?);
+        let mut report = RunReport::begin(request.arrived, &plan);
+        let outcome = pipeline.run(&request, &plan, &mut report).await;
+        verdict(match log.divergence() {
             Some(divergence) => Verdict::Diverged(divergence),
-            None => match differences {
+            None => match run.differences(&log, &recorded, outcome) {
                 Ok(none) if none.is_empty() => Verdict::Same,
                 Ok(differences) => Verdict::Differs(differences),
                 Err(divergence) => Verdict::Diverged(divergence),
@@ -238,18 +256,19 @@ fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<Strin
     notes
 }
 
-/// One request on its way again.
+/// What a recorded run came to.
 struct Run<'a> {
-    /// The functions that were called.
-    called: Vec<String>,
-    tape: Arc<Tape>,
-    request: Arc<Request>,
-    signature: Option<Arc<Signature>>,
-    sample: Option<Vec<Tensor>>,
+    /// The function that was called first.
+    function: String,
+    /// Whether the handler made the answer.
+    answered: bool,
+    /// Whether the model failed, or was not asked.
+    failed: bool,
+    /// Whether the handler made the model's inputs.
+    prepared: bool,
     /// What the model got.
     inputs: Option<Vec<Tensor>>,
-    /// What it answered.
-    outputs: Option<Vec<Tensor>>,
+    /// The tensors of its answer.
     answer: Option<Vec<Tensor>>,
     bounds: &'a Bounds,
 }
@@ -257,83 +276,28 @@ struct Run<'a> {
 type Handled = Result<Output, RequestError>;
 
 impl Run<'_> {
-    fn called(&self, function: &str) -> bool {
-        self.called.iter().any(|called| called == function)
-    }
-
     /// What is not as `recorded`.
     ///
     /// # Errors
     /// The handler wants something else of the model than was recorded.
-    async fn differences(&self, plugin: &Plugin, recorded: &Handled) -> Result<Vec<Difference>, Divergence> {
-        let lent = plugin.lend_taped(&self.request, self.signature.as_ref(), &self.tape).await;
-        let mut lease = match lent {
-            Ok(lease) => lease,
-            Err(error) => return Ok(self.judged(recorded, &Err(error))),
-        };
-        match self.pre_inference(&mut lease).await {
-            None => {}
-            Some(Ok(Outcome::Next(inputs))) => self.wanted(recorded, inputs)?,
-            Some(Ok(Outcome::Respond(response))) => {
-                return Ok(self.judged(recorded, &Ok(Output::Response(response))));
-            }
-            Some(Err(error)) => return Ok(self.judged(recorded, &Err(error))),
-        }
-        // The model failed, or took too long: the rest is no handler's.
-        let Some(outputs) = &self.outputs else { return Ok(Vec::new()) };
-        if self.called("post-inference") {
-            let response =
-                lease.post_inference(&self.request, outputs).await.unwrap_or_else(|| Err(not_called()));
-            let response = response.and_then(|response| respond::checked(response, Stage::PostInference));
-            return Ok(self.judged(recorded, &response.map(Output::Response)));
-        }
-        if self.called("post-inference-tensors") {
-            let made = lease.post_inference_tensors(&self.request, outputs).await;
-            return Ok(match made.unwrap_or_else(|| Err(not_called())) {
-                Ok(Outcome::Next(tensors)) => match &self.answer {
-                    Some(answer) => compare(
-                        &Ok(Output::Tensors(answer.clone())),
-                        &Ok(Output::Tensors(tensors)),
-                        self.bounds,
-                    ),
-                    None => self.judged(recorded, &Ok(Output::Tensors(tensors))),
-                },
-                Ok(Outcome::Respond(response)) => {
-                    let response = respond::checked(response, Stage::PostInference);
-                    self.judged(recorded, &response.map(Output::Response))
-                }
-                Err(error) => self.judged(recorded, &Err(error)),
-            });
-        }
-        Ok(Vec::new())
-    }
-
-    /// The handler's part before the model; `None` if it has none.
-    async fn pre_inference(
+    fn differences(
         &self,
-        lease: &mut Lease<'_>,
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        const STAGE: Stage = Stage::PreInference;
-        let made = if self.called("pre-inference") {
-            lease.pre_inference(&self.request).await?
-        } else if self.called("pre-inference-tensors") {
-            let brought = match &self.request.input {
-                crate::request::Input::Tensors(input) => input.tensors.as_slice(),
-                crate::request::Input::Body(..) => &[],
-            };
-            lease.pre_inference_tensors(&self.request, self.sample.as_deref().unwrap_or(brought)).await?
-        } else {
-            return None;
-        };
-        Some(match made {
-            Ok(Outcome::Respond(response)) => respond::checked(response, STAGE).map(Outcome::Respond),
-            Ok(Outcome::Next(tensors)) => match &self.signature {
-                Some(signature) => verify::inputs(tensors, signature)
-                    .map(Outcome::Next)
-                    .map_err(|message| RequestError::new(Code::PluginBadOutput, STAGE, message)),
-                None => Ok(Outcome::Next(tensors)),
-            },
-            Err(error) => Err(error),
+        log: &Tape,
+        recorded: &Handled,
+        replayed: Handled,
+    ) -> Result<Vec<Difference>, Divergence> {
+        let Some(call) = log.model_call() else { return Ok(self.judged(recorded, &replayed)) };
+        if self.prepared {
+            self.wanted(recorded, call.inputs)?;
+        }
+        // The model failed, or no function of the handler came after it: the rest is no handler's.
+        if self.failed || !self.answered {
+            return Ok(Vec::new());
+        }
+        Ok(match (log.answer().map(|tensors| Ok(Output::Tensors(tensors))), &self.answer) {
+            (Some(now), Some(then)) => compare(&Ok(Output::Tensors(then.clone())), &now, self.bounds),
+            (Some(now), None) => self.judged(recorded, &now),
+            (None, _) => self.judged(recorded, &replayed),
         })
     }
 
@@ -350,7 +314,7 @@ impl Run<'_> {
         }
         let what =
             format!("makes other tensors, to which the model's answer is not known: {}", shown.join("; "));
-        Err(Divergence { function: self.called.get(1).cloned().unwrap_or_default(), what })
+        Err(Divergence { function: self.function.clone(), what })
     }
 
     /// Compares the end.
@@ -372,11 +336,6 @@ impl Run<'_> {
 
 fn is_out_of_time(error: &RequestError) -> bool {
     matches!(error.code, Code::PluginTimeout | Code::RequestTimeout)
-}
-
-/// Never seen: the component has the functions that the recorded one had.
-fn not_called() -> RequestError {
-    RequestError::new(Code::Internal, Stage::PostInference, "the handler lacks a function that was called")
 }
 
 /// As the handler is to see it.

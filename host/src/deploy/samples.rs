@@ -1,6 +1,6 @@
 //! The last requests of an endpoint, kept for the gate.
 //!
-//! Place in the flow: [`Visit::serve`](super::Visit::serve) offers every request that was answered; a gate takes what is kept.
+//! Place in the flow: an [observer](super::observers) offers every request that was answered; a gate takes what is kept.
 //! In:   requests. Out: [`Sample`]s, the latest first, from which the same requests can be made again.
 //!
 //! Only a request that its handler answered is kept, or refused as the caller's fault: what failed otherwise is no measure.

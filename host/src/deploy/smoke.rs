@@ -5,7 +5,7 @@
 //!
 //! The example is sent as a JSON body, and as tensors too if the handler takes those. A response of status 400 and above is
 //! a failure. Without an example, and while the model that requests go to by themselves is not loaded, nothing is sent.
-//! Invariant: it is nobody's request. It goes [aside](Pipeline::aside) of all others, on an instance that nobody gets after,
+//! Invariant: it is nobody's request. It is an [isolated](RunPlan::isolated) run, on an instance that no request gets after,
 //! and no metric of requests counts it; in the log its id is [`ID`].
 
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use super::{Endpoint, EndpointConfig};
 use crate::error::{RequestError, Stage};
 use crate::pipeline::Pipeline;
 use crate::pipeline::debug;
-use crate::pipeline::trace::Trace;
+use crate::pipeline::plan::RunPlan;
+use crate::pipeline::report::RunReport;
 use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
 use crate::schema::check;
 
@@ -57,10 +58,9 @@ pub(super) async fn run(config: &EndpointConfig, pipeline: &Pipeline) -> Result<
     {
         inputs.push(("tensors", Input::Tensors(TensorInput::new(tensors, None))));
     }
-    let aside = pipeline.aside();
     let mut passed = Vec::new();
     for (form, input) in inputs {
-        let one = send(config, &aside, form, input).await.map_err(|reason| DeployError::Smoke {
+        let one = send(config, pipeline, form, input).await.map_err(|reason| DeployError::Smoke {
             endpoint: config.name.clone(),
             reason: format!("sent as {form} ({}): {reason}", debug::text(&body)),
         })?;
@@ -88,13 +88,14 @@ async fn send(
         debug: false,
         body_limit: config.limits.body,
     });
-    let mut trace = Trace::start(arrived, false);
-    let outcome = pipeline.handle(&request, &mut trace).await;
+    let plan = RunPlan::isolated();
+    let mut report = RunReport::unqueued(arrived, &plan);
+    let outcome = pipeline.run(&request, &plan, &mut report).await;
     match outcome {
         Ok(Output::Response(response)) if response.status >= 400 => {
             Err(format!("status {} {}", response.status, debug::text(&response.body)))
         }
-        Ok(_) => Ok(Passed { form, took: trace.elapsed(), stages: trace.durations().collect() }),
+        Ok(_) => Ok(Passed { form, took: report.elapsed(), stages: report.durations().collect() }),
         Err(error) => Err(reason(&error)),
     }
 }

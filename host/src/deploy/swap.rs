@@ -16,6 +16,7 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use serde::Serialize;
 use tokio::sync::{MutexGuard, OnceCell};
 
+use super::admission::AdmissionQueue;
 use super::breaker::{Breaker, Policy};
 use super::error::DeployError;
 use super::gate::GateOverrides;
@@ -25,9 +26,8 @@ use super::samples::Samples;
 use super::{Endpoint, EndpointConfig, Generation, gate, models, persist, smoke};
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
-use crate::pipeline::admit::Door;
 use crate::pipeline::models::Models;
-use crate::plugin::{Binary, Facts, Keep, Plugin, Sandbox};
+use crate::plugin::{Binary, Facts, Plugin, Sandbox};
 use crate::telemetry::metrics::{EndpointMetrics, Metrics};
 use crate::text;
 
@@ -103,7 +103,6 @@ impl Endpoint {
         metrics: &Metrics,
     ) -> Result<Endpoint, DeployError> {
         let started = Instant::now();
-        let door = Arc::new(Door::new(config.limits.concurrency, config.limits.queue));
         let metrics = metrics.endpoint(&config.name);
         // After the handler: most that is wrong with one is found without running or compiling anything.
         let models = OnceCell::new();
@@ -113,7 +112,7 @@ impl Endpoint {
                 None => None,
             };
             let models = models.get_or_try_init(|| models::load_all(&config, catalog)).await?;
-            let pipeline = pipeline(&config, &door, plugin, models.clone());
+            let pipeline = pipeline(&config, plugin, models.clone());
             if config.smoke {
                 smoke::run(&config, &pipeline).await?;
             }
@@ -135,7 +134,7 @@ impl Endpoint {
         metrics.generation.set(1);
         let endpoint = Endpoint {
             metrics,
-            door,
+            admission: AdmissionQueue::new(config.limits.concurrency, config.limits.queue),
             sandbox: sandbox.clone(),
             catalog: catalog.clone(),
             current: ArcSwap::from_pointee(generation),
@@ -249,7 +248,8 @@ impl Endpoint {
         let old = self.current();
         self.expect(order, old.digest.as_deref())?;
         // Another generation has come in between: it has done nothing wrong yet.
-        let is_needed = order.origin != Origin::Breaker || old.breaker.as_ref().is_some_and(Breaker::is_open);
+        let is_needed =
+            order.origin != Origin::Breaker || old.breaker.as_deref().is_some_and(Breaker::is_open);
         let Some(previous) = self.previous.load_full().filter(|_| is_needed) else {
             return Err(DeployError::NoPrevious { endpoint: self.config.name.clone() });
         };
@@ -310,7 +310,7 @@ impl Endpoint {
                 old.pipeline.plugin.clone()
             }
         };
-        let pipeline = pipeline(&self.config, &self.door, plugin, models);
+        let pipeline = pipeline(&self.config, plugin, models);
         if self.config.smoke {
             smoke::run(&self.config, &pipeline).await?;
         }
@@ -393,25 +393,19 @@ impl Endpoint {
 impl Generation {
     pub(super) fn new(number: u64, pipeline: Pipeline, breaker: Option<Policy>) -> Generation {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().clone());
-        let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Breaker::new);
+        let breaker =
+            breaker.filter(|_| pipeline.plugin.is_some()).map(|policy| Arc::new(Breaker::new(policy)));
         Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
     }
 }
 
-/// Handler and models behind the endpoint's door.
-pub(super) fn pipeline(
-    config: &EndpointConfig,
-    door: &Arc<Door>,
-    plugin: Option<Arc<Plugin>>,
-    models: Models,
-) -> Pipeline {
+/// Handler and models of a generation.
+pub(super) fn pipeline(config: &EndpointConfig, plugin: Option<Arc<Plugin>>, models: Models) -> Pipeline {
     let schema = match &plugin {
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    let bare_tensors = config.bare_tensors;
-    let keep = Keep::ByIsolation;
-    Pipeline { door: door.clone(), plugin, models, schema, bare_tensors, keep, model_runtime: None }
+    Pipeline { plugin, models, schema, bare_tensors: config.bare_tensors }
 }
 
 async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {

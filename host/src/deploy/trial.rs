@@ -11,7 +11,7 @@
 
 mod canary;
 mod figures;
-mod part;
+mod participation;
 mod report;
 mod shadow;
 mod terms;
@@ -26,13 +26,13 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::Notify;
 
-pub(super) use self::part::Part;
+pub(super) use self::participation::TrialParticipation;
 pub use self::report::Report;
 pub use self::terms::{Mode, Terms, read_share};
 
 use self::canary::{Verdict, View};
 use self::figures::{Compared, Counted, Figures, Side};
-use self::shadow::Shadows;
+use self::shadow::{Shadow, Shadows};
 use super::compare::Difference;
 use super::error::DeployError;
 use super::history::{Origin, unix_seconds};
@@ -41,8 +41,8 @@ use super::{Endpoint, Generation};
 use crate::draw::Draw;
 use crate::error::Code;
 use crate::pipeline::Pipeline;
-use crate::pipeline::admit::Door;
-use crate::plugin::{Binary, Keep};
+use crate::pipeline::plan::RunPlan;
+use crate::plugin::{Binary, InstanceSource};
 use crate::request::Request;
 use crate::telemetry::metrics::TrialCounts;
 use crate::text::on_one_line;
@@ -67,8 +67,8 @@ pub struct Trial {
     share: AtomicU64,
     draw: Draw,
     figures: Figures,
-    /// What requests are run through after they have been answered, and whose that is; `None` if they are not.
-    after: Option<(Pipeline, Side)>,
+    /// What requests are run through after they have been answered; `None` if they are not.
+    after: Option<Shadow>,
     shadows: Option<Shadows>,
     faults: AtomicU64,
     mismatches: AtomicU64,
@@ -272,7 +272,7 @@ impl Endpoint {
                 None => {
                     let loaded =
                         load(&self.config, &self.sandbox, &self.metrics, plugin, order.origin).await?;
-                    pipeline(&self.config, &self.door, Some(loaded), old.models().clone())
+                    pipeline(&self.config, Some(loaded), old.models().clone())
                 }
             };
             self.begin(&old, pipeline, terms, order)
@@ -302,16 +302,17 @@ impl Endpoint {
         // Of the sandboxes there are, no more than a generation's requests may take.
         let places = terms.concurrency.min(self.config.limits.concurrency);
         let digest = candidate.digest.clone().unwrap_or_default();
-        let aside = |pipeline: &Pipeline, keep| Pipeline {
-            door: Arc::new(Door::new(places, 0)),
-            keep,
-            model_runtime: Some(tokio::runtime::Handle::current()),
-            ..pipeline.clone()
+        let shadow = |pipeline: &Pipeline, instance, side| {
+            let model_runtime = Some(tokio::runtime::Handle::current());
+            let plan = RunPlan { instance, model_runtime, ..RunPlan::default() };
+            Shadow { pipeline: pipeline.clone(), plan, side }
         };
         let after = match terms.mode {
-            Mode::Shadow => Some((aside(&candidate.pipeline, Keep::ByIsolation), Side::Candidate)),
+            Mode::Shadow => Some(shadow(&candidate.pipeline, InstanceSource::ByIsolation, Side::Candidate)),
             // Its instances are for requests.
-            Mode::Canary if terms.compare => Some((aside(&old.pipeline, Keep::No), Side::Current)),
+            Mode::Canary if terms.compare => {
+                Some(shadow(&old.pipeline, InstanceSource::Fresh, Side::Current))
+            }
             Mode::Canary => None,
         };
         let shadows = after.as_ref().map(|_| Shadows::start(places)).transpose();

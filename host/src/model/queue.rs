@@ -4,7 +4,7 @@
 //! In:   verified inputs. Out: to a runner, the [`Job`]s of one run; to the caller, a [`Ticket`] that resolves to its answer.
 //!
 //! The lines take turns, so an endpoint that sends much does not delay one that sends little; within a line the policy
-//! of `schedule.rs` decides. A line is as long as its endpoint's door lets it be (`limits.concurrency`).
+//! of `schedule.rs` decides. A line is as long as its endpoint's admission lets it be (`limits.concurrency`).
 //!
 //! # Who is woken
 //! A request wakes one runner: of those that rest the one that worked last, whose session is still in a core's caches. It wakes

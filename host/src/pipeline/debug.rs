@@ -5,11 +5,41 @@
 
 use std::fmt::Write as _;
 
+use super::report::RunReport;
+use crate::error::RequestError;
 use crate::json::write;
+use crate::model_access::ModelCall;
+use crate::request::{Input, Output, Request};
 use crate::tensor::{BytesElements, Tensor};
 
 const ELEMENTS: usize = 10;
 const CHARACTERS: usize = 500;
+
+/// What the stages of a run saw and made, readable: `sample`, `pre_inference`, `inference`, `post_inference`, as far as it came. The
+/// plan of the run has to want the [model's call logged](super::plan::HostCalls::log_model).
+pub fn objects(
+    request: &Request,
+    report: &RunReport,
+    outcome: &Result<Output, RequestError>,
+) -> Vec<(&'static str, String)> {
+    let sample = match &request.input {
+        Input::Body(body, _) => text(body),
+        Input::Tensors(input) => tensors(&input.tensors),
+    };
+    let mut objects = vec![("sample", sample)];
+    let Some(ModelCall { inputs, outputs }) = report.model_call() else { return objects };
+    objects.push(("pre_inference", tensors(&inputs)));
+    let Some(outputs) = outputs else { return objects };
+    objects.push(("inference", tensors(&outputs)));
+    match outcome {
+        Ok(Output::Response(response)) => {
+            objects.push(("post_inference", format!("{} {}", response.status, text(&response.body))));
+        }
+        Ok(Output::Tensors(made)) => objects.push(("post_inference", tensors(made))),
+        Err(_) => {}
+    }
+    objects
+}
 
 /// `input FP32 [1, 4] = [5.2, 3.6, 1.4, 0.3]`, one line a tensor.
 pub fn tensors(tensors: &[Tensor]) -> String {

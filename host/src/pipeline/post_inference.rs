@@ -20,20 +20,21 @@
 use crate::blocking;
 use crate::error::{RequestError, Stage};
 use crate::json::{outputs, serving, write};
+use crate::model_access::ModelSpec;
 use crate::pipeline::respond;
 use crate::plugin::{Lease, Outcome};
 use crate::request::{Form, Input, Output, Request};
-use crate::tensor::{Signature, Tensor, TensorSpec};
+use crate::tensor::{Tensor, TensorSpec};
 
 const STAGE: Stage = Stage::PostInference;
 
-/// Runs the stage; `signature` is the model's, if there is one; `bare`: tensors may go past a handler that has no say in tensors.
+/// Runs the stage; `bare`: tensors may go past a handler that has no say in tensors.
 ///
 /// # Errors
 /// What the handler's call ended in, `plugin_bad_output` for a response that is not what it says.
 pub(super) async fn post_inference(
     lease: Option<&mut Lease<'_>>,
-    signature: Option<&Signature>,
+    model: Option<ModelSpec<'_>>,
     bare: bool,
     request: &Request,
     outputs: Vec<Tensor>,
@@ -58,7 +59,7 @@ pub(super) async fn post_inference(
     if wants_tensors {
         return Ok(Output::Tensors(outputs));
     }
-    let specs = signature.map_or(&[][..], |signature| &signature.outputs);
+    let specs = model.map_or(&[][..], |model| &model.signature.outputs);
     as_json(request, &outputs, specs, outputs::list)
 }
 

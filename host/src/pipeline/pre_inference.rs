@@ -27,7 +27,8 @@
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::read;
-use crate::model::{DEFAULT_SIGNATURE_KEY, Lane};
+use crate::model::DEFAULT_SIGNATURE_KEY;
+use crate::model_access::ModelSpec;
 use crate::pipeline::{respond, verify};
 use crate::plugin::{Lease, Outcome, Stages};
 use crate::request::{Form, Input, Request};
@@ -49,7 +50,7 @@ pub(super) fn passes_by(stages: Stages, bare: bool) -> bool {
 pub(super) fn check(
     schema: &Schema,
     stages: Stages,
-    model: Option<&Lane>,
+    model: Option<ModelSpec<'_>>,
     bare: bool,
     request: &Request,
 ) -> Result<Option<Vec<Tensor>>, RequestError> {
@@ -85,7 +86,7 @@ pub(super) fn check(
 /// `invalid_input`, `unsupported_media_type`, or what the handler's call ended in.
 pub(super) async fn pre_inference(
     lease: Option<&mut Lease<'_>>,
-    model: Option<&Lane>,
+    model: Option<ModelSpec<'_>>,
     bare: bool,
     request: &Request,
     checked: Option<Vec<Tensor>>,
@@ -104,7 +105,7 @@ pub(super) async fn pre_inference(
 /// The tensors as they were made, and whose fault it is if they do not fit.
 async fn made(
     lease: Option<&mut Lease<'_>>,
-    model: Option<&Lane>,
+    model: Option<ModelSpec<'_>>,
     bare: bool,
     request: &Request,
     checked: Option<Vec<Tensor>>,
@@ -153,9 +154,9 @@ fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Resul
 }
 
 /// What the model takes, and the name by which that is known.
-fn of(model: Option<&Lane>) -> (Option<&Signature>, &str) {
+fn of(model: Option<ModelSpec<'_>>) -> (Option<&Signature>, &str) {
     match model {
-        Some(model) => (Some(model.signature()), model.model().signature_key()),
+        Some(ModelSpec { signature, signature_key }) => (Some(signature), signature_key),
         None => (None, DEFAULT_SIGNATURE_KEY),
     }
 }

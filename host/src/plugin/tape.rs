@@ -8,6 +8,9 @@
 //! Invariants: a tape belongs to one request, so its lock is never contended; it holds at most [`LONGEST`] bytes, whatever
 //! the guest draws.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
@@ -16,7 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 use super::deadline::DeadlineExceeded;
+use crate::error::{Code, RequestError, Stage};
 use crate::json::base64;
+use crate::model_access::ModelCall;
 use crate::tensor::{Signature, Tensor};
 
 /// Most bytes of draws and headers that one request's tape holds; a longer one is spoilt.
@@ -112,8 +117,27 @@ pub struct Divergence {
     pub what: String,
 }
 
-/// A tape in use. Made for one request, shared between its instance and whoever wants to know.
-pub struct Tape(Mutex<Inner>);
+/// What a recording answers in place of the host, beside the [`Reel`].
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Of the model that the request went to.
+    pub signature: Option<Arc<Signature>>,
+    /// The tensors that the host made of the request's body.
+    pub sample: Option<Vec<Tensor>>,
+    /// What the model answered; `None` if it was not asked, or failed.
+    pub outputs: Option<Vec<Tensor>>,
+}
+
+/// A tape in use. Made for one request, shared between its instance and the readers of it.
+pub struct Tape {
+    /// Whether it is of all that the instance gets from outside, or of the model's calls alone.
+    is_of_instance: bool,
+    /// A call whose answer is known.
+    known: Option<Arc<ModelCall>>,
+    /// Of a replay.
+    answers: Option<Answers>,
+    inner: Mutex<Inner>,
+}
 
 struct Inner {
     reel: Reel,
@@ -125,8 +149,9 @@ struct Inner {
     length: usize,
     signature: Option<Arc<Signature>>,
     sample: Option<Vec<Tensor>>,
-    sent: Option<Vec<Tensor>>,
-    received: Option<Vec<Tensor>>,
+    model_call: Option<ModelCall>,
+    /// The known call answered it.
+    was_known: bool,
     answer: Option<Vec<Tensor>>,
 }
 
@@ -148,24 +173,41 @@ impl Tape {
         Tape::new(Reel::default(), None)
     }
 
-    /// One to replay. `cut`: the recorded handler ran out of time, so that whoever asks for more than there is was cut off
+    /// One of the model's calls alone. What `known` has asked is answered by it.
+    pub fn of_model(known: Option<Arc<ModelCall>>) -> Tape {
+        Tape { is_of_instance: false, known, ..Tape::blank() }
+    }
+
+    /// One to replay. `cut`: the recorded handler ran out of time, so that one which asks for more than there is was cut off
     /// as well.
-    pub fn recorded(reel: Reel, cut: bool) -> Tape {
-        Tape::new(reel, Some(Head { cut, ..Head::default() }))
+    pub fn recorded(reel: Reel, cut: bool, answers: Answers) -> Tape {
+        let tape = Tape::new(reel, Some(Head { cut, ..Head::default() }));
+        Tape { answers: Some(answers), ..tape }
     }
 
     fn new(reel: Reel, head: Option<Head>) -> Tape {
-        Tape(Mutex::new(Inner {
+        let inner = Mutex::new(Inner {
             reel,
             head,
             timers: BTreeSet::new(),
             length: 0,
             signature: None,
             sample: None,
-            sent: None,
-            received: None,
+            model_call: None,
+            was_known: false,
             answer: None,
-        }))
+        });
+        Tape { is_of_instance: true, known: None, answers: None, inner }
+    }
+
+    /// Whether it is of all that the instance gets from outside.
+    pub fn is_of_instance(&self) -> bool {
+        self.is_of_instance
+    }
+
+    /// What answers in place of the host, in a replay.
+    pub fn answers(&self) -> Option<&Answers> {
+        self.answers.as_ref()
     }
 
     /// What was recorded; `None` if nothing ran, or if it was more than [`LONGEST`].
@@ -201,14 +243,14 @@ impl Tape {
         self.lock().sample.clone()
     }
 
-    /// What the model got, if the request came as far; without a model, what `pre-inference` made.
-    pub fn sent(&self) -> Option<Vec<Tensor>> {
-        self.lock().sent.clone()
+    /// The call of the model, if the request came as far; without a model, what `pre-inference` made.
+    pub fn model_call(&self) -> Option<ModelCall> {
+        self.lock().model_call.clone()
     }
 
-    /// What `post-inference` got, if the model answered.
-    pub fn received(&self) -> Option<Vec<Tensor>> {
-        self.lock().received.clone()
+    /// Whether the answer of the model was known before.
+    pub fn was_known(&self) -> bool {
+        self.lock().was_known
     }
 
     /// The tensors that `post-inference-tensors` made.
@@ -221,14 +263,27 @@ impl Tape {
         self.lock().answer = Some(tensors.to_vec());
     }
 
-    /// The model is to get this. Counted references: nothing is copied.
-    pub fn note_sent(&self, inputs: &[Tensor]) {
-        self.lock().sent = Some(inputs.to_vec());
+    /// The model is asked this. Gives the answer where it is known; else the model is to be asked.
+    ///
+    /// # Errors
+    /// A replay asks what was not recorded, or the recorded model failed.
+    pub fn model_asked(&self, inputs: &[Tensor]) -> Option<Result<Vec<Tensor>, RequestError>> {
+        let mut inner = self.lock();
+        inner.model_call = Some(ModelCall { inputs: inputs.to_vec(), outputs: None });
+        if let Some(answers) = &self.answers {
+            let failed = || RequestError::new(Code::ModelError, Stage::Infer, "the recording has no answer");
+            return Some(answers.outputs.clone().ok_or_else(failed));
+        }
+        let known = self.known.as_ref().filter(|known| known.inputs == inputs)?.outputs.clone()?;
+        inner.was_known = true;
+        Some(Ok(known))
     }
 
     /// The model's answer.
-    pub fn note_received(&self, outputs: &[Tensor]) {
-        self.lock().received = Some(outputs.to_vec());
+    pub fn model_answered(&self, outputs: &[Tensor]) {
+        if let Some(call) = &mut self.lock().model_call {
+            call.outputs = Some(outputs.to_vec());
+        }
     }
 
     /// Where a replay left the recording, if it did.
@@ -352,7 +407,7 @@ impl Tape {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -366,87 +421,5 @@ impl Head {
     /// Only the first one counts: what follows comes of it.
     fn diverge(&mut self, function: &str, what: String) -> Divergence {
         self.divergence.get_or_insert(Divergence { function: function.to_owned(), what }).clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const CLOCK: &str = "the wall clock";
-
-    fn clock(draw: &Draw) -> Option<u64> {
-        if let Draw::WallClock(seconds, _) = draw { Some(*seconds) } else { None }
-    }
-
-    fn reel() -> Reel {
-        let tape = Tape::blank();
-        tape.enter(START, None);
-        tape.enter("pre-inference", None);
-        tape.note(Draw::WallClock(7, 5));
-        tape.note(Draw::Random(vec![1, 2]));
-        assert_eq!(tape.header("X-User", || Some("ann".to_owned())).as_deref(), Some("ann"));
-        tape.reel().unwrap()
-    }
-
-    #[test]
-    fn what_is_recorded_is_given_again() {
-        let text = serde_json::to_string(&reel()).unwrap();
-        assert_eq!(
-            text,
-            r#"{"calls":[{"function":"start"},{"function":"pre-inference","draws":[{"wall-clock":[7,5]},{"random":"AQI="}]}],"headers":{"x-user":"ann"}}"#
-        );
-        let tape = Tape::recorded(serde_json::from_str(&text).unwrap(), false);
-        tape.enter(START, None);
-        tape.enter("pre-inference", None);
-        assert_eq!(tape.next(CLOCK, clock).unwrap(), Some(7));
-        assert_eq!(tape.header("x-USER", || None).as_deref(), Some("ann"));
-        assert_eq!(tape.divergence(), None);
-        assert!(tape.next(CLOCK, clock).is_err());
-        let divergence = tape.divergence().unwrap().to_string();
-        assert_eq!(
-            divergence,
-            "in pre-inference: asks for the wall clock where the recording has random bytes"
-        );
-    }
-
-    #[test]
-    fn the_end_of_a_tape_is_a_divergence_or_the_cut() {
-        for cut in [false, true] {
-            let tape = Tape::recorded(Reel { calls: Vec::new(), ..reel() }, cut);
-            tape.enter(START, None);
-            assert!(tape.next(CLOCK, clock).is_err());
-            assert!(tape.divergence().is_some(), "a call that was never made");
-
-            let tape = Tape::recorded(reel(), cut);
-            tape.enter(START, None);
-            let error = tape.next(CLOCK, clock).unwrap_err();
-            assert!(!error.is::<DeadlineExceeded>(), "a later call was reached");
-
-            let tape = Tape::recorded(reel(), cut);
-            tape.enter(START, None);
-            tape.enter("pre-inference", None);
-            tape.next("", |_| Some(())).unwrap();
-            tape.next("", |_| Some(())).unwrap();
-            let error = tape.next(CLOCK, clock).unwrap_err();
-            assert_eq!((error.is::<DeadlineExceeded>(), tape.divergence().is_none()), (cut, cut));
-        }
-        let tape = Tape::recorded(reel(), false);
-        tape.enter(START, None);
-        tape.enter("post-inference", None);
-        let text = tape.divergence().unwrap().to_string();
-        assert_eq!(text, "in post-inference: is called where the recording has pre-inference");
-        assert_eq!(Tape::recorded(reel(), false).header("cookie", || unreachable!()), None);
-    }
-
-    #[test]
-    fn a_tape_is_bounded() {
-        let tape = Tape::blank();
-        tape.enter(START, None);
-        for _ in 0..LONGEST {
-            tape.note(Draw::MonotonicClock(1));
-        }
-        assert_eq!(tape.reel(), None);
-        assert!(tape.lock().reel.calls[0].draws.len() <= LONGEST / DRAW_COST);
     }
 }

@@ -108,7 +108,7 @@ impl Served {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
-        entry.endpoint.admit(|| credentials)?;
+        entry.endpoint.authorize(|| credentials)?;
         if let Some(wanted) = version.filter(|wanted| !wanted.is_empty()) {
             let served = entry.version();
             if wanted != served {

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use super::body::Bounds;
 use super::served::Served;
 use crate::arrivals::Origin;
-use crate::deploy::{Answer, Endpoint, Generation};
+use crate::deploy::admitted::Answer;
+use crate::deploy::{Endpoint, Generation};
 use crate::error::{RequestError, Stage};
 use crate::keys::Credentials;
 use crate::request::{Head, Input, Output, Request};
@@ -121,8 +122,9 @@ pub(super) async fn serve<P: Protocol>(
         },
         Err(error) => (Err(error), None, None),
     };
+    let refused_by = encoded.as_ref().err().and_then(|error| error.digest.clone());
     let mut answer = encoded.unwrap_or_else(|error| P::encode_error(error, &call, endpoint));
-    let digest = generation.as_ref().and_then(|generation| generation.digest.as_deref());
+    let digest = generation.as_ref().map_or(refused_by.as_deref(), |generation| generation.digest.as_deref());
     P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed });
     answer
 }
@@ -141,18 +143,18 @@ async fn run<P: Protocol>(
     let limits = &endpoint.config.limits;
     let deadline = call.deadline(limits.request_timeout);
     let bounds = Bounds { longest: limits.body, pace: limits.pace, arrived: call.arrived, deadline };
-    let visit = endpoint.knock(|| head.credentials())?;
-    let received = visit.arrive(head.origin(), head.receive(body, bounds)).await;
+    let admitted = endpoint.admit(|| head.credentials())?;
+    let received = admitted.arrive(head.origin(), head.receive(body, bounds)).await;
     let input = match received.flatten() {
         Ok(Some(message)) => protocol.decode(&head, message, limits.body),
-        // Its client is gone and will read no answer. `visit`, dropped here, counts the request as cancelled.
+        // Its client is gone and will read no answer. `admitted`, dropped here, counts the request as cancelled.
         Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
         Err(error) => Err(error),
     };
     let input = match input {
         Ok(input) => input,
         Err(error) => {
-            visit.refuse(&error);
+            admitted.refuse(&error);
             return Err(error);
         }
     };
@@ -160,5 +162,5 @@ async fn run<P: Protocol>(
     let (id, arrived, body_limit) = (call.id.clone(), call.arrived, limits.body);
     let head = head.into_head();
     let request = Request { id, head, input, model, arrived, deadline, debug, body_limit };
-    Ok(visit.serve(Arc::new(request)).await)
+    Ok(admitted.serve(Arc::new(request)).await)
 }

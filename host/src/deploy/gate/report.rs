@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::Config;
 use crate::deploy::compare::Difference;
 use crate::error::Code;
-use crate::pipeline::trace::Usage;
+use crate::pipeline::report::Usage;
 use crate::values::Ratio;
 
 /// Samples that differ of which a refusal tells.

@@ -9,8 +9,10 @@ use crate::deploy::compare::Outcome;
 use crate::deploy::samples::Sample;
 use crate::error::Code;
 use crate::model::Lane;
+use crate::model_access::ModelCall;
 use crate::pipeline::Pipeline;
-use crate::pipeline::trace::{Crossing, Trace};
+use crate::pipeline::plan::{HostCalls, RunPlan};
+use crate::pipeline::report::RunReport;
 use crate::request::Output;
 
 /// What all runs of a sample have in common.
@@ -25,29 +27,28 @@ pub(super) struct Runner<'a> {
 /// What came of it.
 pub(super) struct Run {
     pub(super) outcome: Outcome,
-    /// What crossed between handler and model, if the request got as far.
-    pub(super) crossing: Option<Crossing>,
+    /// What the model was asked and answered, if the request got as far.
+    pub(super) model_call: Option<Arc<ModelCall>>,
     pub(super) taken: Option<Taken>,
 }
 
 impl Runner<'_> {
-    /// Sends the sample through `pipeline`; the model's answer to the inputs of `known` is taken for granted.
+    /// Sends the sample through `pipeline`; what `known` has asked of the model is answered by it.
     pub(super) async fn run(
         &self,
         pipeline: &Pipeline,
         sample: &Sample,
-        known: Option<&Arc<Crossing>>,
+        known: Option<&Arc<ModelCall>>,
     ) -> Run {
         let limits = &self.config.limits;
         let deadline = self.until.min(Instant::now() + limits.request_timeout);
         let request = Arc::new(sample.request(&self.id, deadline, limits.body));
-        let mut trace = Trace::start(request.arrived, false).measuring();
-        trace = match known {
-            Some(known) => trace.assuming(known.clone()),
-            None => trace.keeping_crossing(),
-        };
-        let outcome = pipeline.handle(&request, &mut trace).await;
-        Run { outcome, crossing: trace.crossing().cloned(), taken: trace.usage().map(Taken::from) }
+        let calls = known.map_or(HostCalls::LogModel, |known| HostCalls::Known(known.clone()));
+        let plan = RunPlan { calls, measures: true, ..RunPlan::isolated() };
+        let mut report = RunReport::begin(request.arrived, &plan);
+        let outcome = pipeline.run(&request, &plan, &mut report).await;
+        let model_call = report.model_call().map(Arc::new);
+        Run { outcome, model_call, taken: report.usage().map(Taken::from) }
     }
 }
 

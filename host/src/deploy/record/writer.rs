@@ -174,9 +174,9 @@ fn recording(finished: &Finished) -> Option<Recording> {
         sample: tape.sample().filter(|sample| brought != Some(sample)).map(|sample| tensors(&sample)),
         answer: tape.answer().filter(|_| !is_tensors).map(|answer| tensors(&answer)),
         drawn: tape.reel()?,
-        model: tape.sent().map(|inputs| Exchange {
-            inputs: tensors(&inputs),
-            outputs: tape.received().map(|outputs| tensors(&outputs)),
+        model: tape.model_call().map(|call| Exchange {
+            inputs: tensors(&call.inputs),
+            outputs: call.outputs.map(|outputs| tensors(&outputs)),
         }),
         outcome: Outcome::of(outcome),
     })

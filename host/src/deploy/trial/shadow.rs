@@ -4,7 +4,7 @@
 //! answered → [a place is free?] → thread of lowest priority: pre → (same inputs: the model's known answer) → post → compare
 //! ```
 //! Place in the flow: beside it, on a thread of its own for each trial. In: a [`Sample`]. Out: one count, and the differences.
-//! Invariants: a sample takes nothing from requests: it has a door of its own, handlers run on this thread, which the kernel
+//! Invariants: a sample takes nothing from requests: it takes no place of theirs, handlers run on this thread, which the kernel
 //! gives only what nobody else wants, and at most `concurrency` samples are held in memory. The model, if it has to be asked
 //! again, is asked by the workers of the requests: this thread, which may rest at any moment, never holds a session.
 
@@ -16,12 +16,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Trial;
 use super::figures::{Compared, Side};
-use super::part::{is_error, is_fault};
+use super::participation::{is_error, is_fault};
 use crate::deploy::compare::{self, Outcome};
 use crate::error::{Code, Stage};
-use crate::pipeline::trace::{Crossing, Trace};
+use crate::model_access::ModelCall;
+use crate::pipeline::Pipeline;
+use crate::pipeline::plan::{HostCalls, RunPlan};
+use crate::pipeline::report::RunReport;
 use crate::priority::{Priority, step_back};
 use crate::request::Request;
+
+/// The handler that runs after the other one has answered.
+pub(super) struct Shadow {
+    pub pipeline: Pipeline,
+    /// What its runs have in common.
+    pub plan: RunPlan,
+    pub side: Side,
+}
 
 /// A trial's way to its thread.
 #[derive(Debug)]
@@ -38,7 +49,8 @@ pub(super) struct Sample {
     pub outcome: Outcome,
     /// How long the handler took for it.
     pub handler: Duration,
-    pub crossing: Option<Crossing>,
+    /// What the model was asked and answered, if it came to that.
+    pub model_call: Option<Arc<ModelCall>>,
 }
 
 impl Shadows {
@@ -79,18 +91,19 @@ impl Shadows {
 
 impl Sample {
     async fn run(self) {
-        let Sample { trial, request, outcome, handler, crossing } = self;
-        let Some((pipeline, side)) = &trial.after else { return };
-        let mut trace = Trace::start(Instant::now(), false);
-        if let Some(crossing) = crossing {
-            trace = trace.assuming(Arc::new(crossing));
-        }
+        let Sample { trial, request, outcome, handler, model_call } = self;
+        let Some(after) = &trial.after else { return };
+        let (pipeline, side) = (&after.pipeline, &after.side);
+        let calls = model_call.map_or(HostCalls::Live, HostCalls::Known);
+        let plan = RunPlan { calls, ..after.plan.clone() };
+        let mut report = RunReport::begin(Instant::now(), &plan);
         let began = (Instant::now(), cpu_time());
-        let shadow = pipeline.handle(&request, &mut trace).await;
-        let took = handler_time(&trace);
+        let shadow = pipeline.run(&request, &plan, &mut report).await;
+        let took = handler_time(&report);
         // Without a model the stage is nothing but what the handler made.
         let has_model = !pipeline.models.0.is_empty();
-        if has_model && !trace.assumed() && trace.durations().any(|(stage, _)| stage == Stage::Infer) {
+        let was_known = report.log().is_some_and(|log| log.was_known());
+        if has_model && !was_known && report.duration(Stage::Infer).is_some() {
             trial.model_runs.fetch_add(1, Ordering::Relaxed);
         }
         let code = shadow.as_ref().err().map(|error| error.code);
@@ -127,10 +140,10 @@ impl Sample {
 }
 
 /// What a request's time was but for waiting and the model.
-pub(super) fn handler_time(trace: &Trace) -> Duration {
+pub(super) fn handler_time(report: &RunReport) -> Duration {
     let others = [Stage::Admit, Stage::Queue, Stage::Infer];
-    let of_others = trace.durations().filter(|(stage, _)| others.contains(stage)).map(|(_, time)| time);
-    trace.elapsed().saturating_sub(of_others.sum())
+    let of_others = report.durations().filter(|(stage, _)| others.contains(stage)).map(|(_, time)| time);
+    report.elapsed().saturating_sub(of_others.sum())
 }
 
 /// Whether this thread has had a processor for less than half of the time: then a handler that ran out of time may be as fast as

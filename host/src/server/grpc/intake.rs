@@ -1,7 +1,7 @@
 //! Calls on their way in: how long messages may be, how many may be arriving, how long that may take.
 //!
 //! Place in the flow: `connection → [intake] → codec → method`. A message names its model, so an endpoint's
-//! door can be knocked at only when the message is there; this is the door until then.
+//! queue can be asked only when the message is there; this is the queue until then.
 //! Invariants: at most as many messages are arriving in pieces for an endpoint as it takes requests, so what
 //! has arrived of them is bounded like the bodies of requests over HTTP, and an endpoint that is flooded
 //! closes no other. The model's name comes first in a message; what does not begin with one, or is

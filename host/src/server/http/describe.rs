@@ -63,7 +63,7 @@ pub(super) async fn signature(State(target): State<Arc<EndpointRoute>>, headers:
 
 /// The answer to a client without a key.
 fn refusal(target: &EndpointRoute, headers: &HeaderMap) -> Option<Response> {
-    let error = target.endpoint.admit(|| credentials(headers)).err()?;
+    let error = target.endpoint.authorize(|| credentials(headers)).err()?;
     let name = Some(target.endpoint.config.name.as_str());
     Some(error::respond(error, &request_id(headers), &target.served, name, Instant::now()))
 }

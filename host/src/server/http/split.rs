@@ -62,7 +62,7 @@ pub(super) async fn routed(State(weighted): State<Arc<WeightedRoute>>, request: 
 pub(super) async fn describe(State(weighted): State<Arc<WeightedRoute>>, headers: HeaderMap) -> Response {
     for target in std::iter::once(&weighted.first).chain(&weighted.others) {
         // A client without the key of one of them is not told of any.
-        if let Err(failure) = target.endpoint.admit(|| credentials(&headers)) {
+        if let Err(failure) = target.endpoint.authorize(|| credentials(&headers)) {
             let name = Some(target.endpoint.config.name.as_str());
             return error::respond(failure, &request_id(&headers), &target.served, name, Instant::now());
         }

@@ -1,6 +1,6 @@
-//! A request's part in a trial.
+//! The participation of a request in a trial: an observer of its run.
 //!
-//! Place in the flow: asked for before a request runs, told when it has been answered.
+//! Place in the flow: determined before a request runs, told when it has been answered.
 //! In:   the request and the trial there is. Out: who answers it, what is counted of that, and perhaps a [`Sample`].
 //! Invariant: nothing here waits, locks, or touches what other threads write, but for the places of samples.
 
@@ -13,18 +13,18 @@ use super::figures::{Compared, Side};
 use super::shadow::{Sample, Shadows, handler_time};
 use super::{Mode, Trial};
 use crate::deploy::compare::Outcome;
+use crate::deploy::observers::{EndedRun, Observer, RunStart};
 use crate::deploy::{Endpoint, Generation};
 use crate::error::{Code, RequestError, Stage};
-use crate::pipeline::trace::Trace;
 use crate::request::{Output, Request};
 
 /// Refusals that say nothing of either handler: neither was called.
-const NOBODYS: [Code; 5] =
+const NEUTRAL_CODES: [Code; 5] =
     [Code::Overloaded, Code::ShuttingDown, Code::NotReady, Code::ModelUnloaded, Code::PluginUnavailable];
 
-/// A request's part in a trial, from the moment it begins. Dropped before [`Part::answered`], it counts with the time it took:
+/// The participation of a request in a trial, from the moment it begins. Dropped before its end, it counts with the time it took:
 /// a candidate that everybody hangs up on is slow.
-pub(in crate::deploy) struct Part {
+pub(in crate::deploy) struct TrialParticipation {
     trial: Guard<Option<Arc<Trial>>>,
     /// Who answers.
     side: Side,
@@ -34,13 +34,9 @@ pub(in crate::deploy) struct Part {
     counts: bool,
 }
 
-impl Part {
-    /// The part of a request that is about to begin on `generation`; `None` if it has none.
-    pub(in crate::deploy) fn of(
-        endpoint: &Endpoint,
-        generation: &Generation,
-        request: &Request,
-    ) -> Option<Part> {
+impl TrialParticipation {
+    /// Of a request that is about to begin on `generation`; `None` if it has no part in a trial.
+    fn of(endpoint: &Endpoint, generation: &Generation, request: &Request) -> Option<TrialParticipation> {
         let guard = endpoint.trial.load();
         let trial = guard.as_ref()?;
         // Another generation has been published a moment ago; the trial ends with the old one.
@@ -66,35 +62,47 @@ impl Part {
             Mode::Canary => (Side::Current, false),
         };
         let counts = trial.terms.mode == Mode::Canary;
-        Some(Part { side, sampled, began: Instant::now(), counts, trial: guard })
+        Some(TrialParticipation { side, sampled, began: Instant::now(), counts, trial: guard })
     }
 
     /// The candidate, if it is the one to answer.
-    pub(in crate::deploy) fn candidate(&self) -> Option<Guard<Arc<Generation>>> {
+    fn candidate(&self) -> Option<Guard<Arc<Generation>>> {
         self.trial.as_ref().filter(|_| self.side == Side::Candidate).map(|trial| trial.candidate.load())
     }
+}
 
-    /// Whether what crosses between handler and model is to be kept.
-    pub(in crate::deploy) fn is_sampled(&self) -> bool {
-        self.sampled
+impl Observer for Option<TrialParticipation> {
+    fn begin(start: &mut RunStart<'_>) -> Self {
+        let participation = TrialParticipation::of(start.endpoint, &start.generation, start.request)?;
+        if let Some(candidate) = participation.candidate() {
+            start.generation = candidate;
+        }
+        if participation.sampled {
+            start.plan.calls.log_model();
+        }
+        Some(participation)
     }
 
+    fn end(self, run: &EndedRun<'_>) {
+        if let Some(participation) = self {
+            participation.ended(run);
+        }
+    }
+}
+
+impl TrialParticipation {
     /// The request has been answered. What follows from that does not keep it.
-    pub(in crate::deploy) fn answered(
-        mut self,
-        request: &Arc<Request>,
-        outcome: &Outcome,
-        trace: &mut Trace,
-    ) {
+    fn ended(mut self, run: &EndedRun<'_>) {
+        let EndedRun { report, handled: outcome, .. } = *run;
         let Some(trial) = &*self.trial else { return };
-        if outcome.as_ref().is_err_and(|error| NOBODYS.contains(&error.code)) {
+        if outcome.as_ref().is_err_and(|error| NEUTRAL_CODES.contains(&error.code)) {
             self.counts = false;
             return;
         }
         if std::mem::take(&mut self.counts) {
             // A place is the endpoint's business, and the same for both sides.
-            let admitted = trace.durations().find(|(stage, _)| *stage == Stage::Admit);
-            let time = trace.elapsed().saturating_sub(admitted.map(|(_, time)| time).unwrap_or_default());
+            let admitted = report.duration(Stage::Admit).unwrap_or_default();
+            let time = report.elapsed().saturating_sub(admitted);
             let fault = is_fault(outcome);
             trial.figures.ended(self.side, is_error(outcome), fault, time);
             if fault && self.side == Side::Candidate {
@@ -106,10 +114,10 @@ impl Part {
         }
         let sample = || Sample {
             trial: trial.clone(),
-            request: request.clone(),
+            request: run.request.clone(),
             outcome: outcome.as_ref().cloned().map_err(RequestError::told),
-            handler: handler_time(trace),
-            crossing: trace.take_crossing(),
+            handler: handler_time(report),
+            model_call: report.model_call().map(Arc::new),
         };
         if !trial.shadows.as_ref().is_some_and(|shadows| shadows.take(sample)) {
             trial.figures.compared(Compared::Dropped);
@@ -117,7 +125,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for TrialParticipation {
     fn drop(&mut self) {
         if let Some(trial) = self.trial.as_ref().filter(|_| self.counts) {
             trial.figures.ended(self.side, false, false, self.began.elapsed());

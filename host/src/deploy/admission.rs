@@ -1,12 +1,12 @@
-//! The door of an endpoint: who may start now, who waits, who is turned away.
+//! Admission to an endpoint: which requests are taken on, which of them run, which are refused.
 //!
-//! Place in the flow: twice. A request knocks when its head is there, before anything of its body is read; it enters when
-//! the body is there, before a sandbox is taken for it.
-//! In: nothing but the wish. Out: a [`Guest`], then a [`Permit`]; each is given back when dropped, on whatever path.
-//! Invariants: at most `concurrency + queue` requests are guests, so there are never more bodies in memory; a request whose body
-//! is still arriving yields its place to one that comes; at most
-//! `concurrency` permits are out, and guests without one wait in order of arrival. Taking and giving back either without
-//! waiting is one atomic operation each. A door that is closed ends everything that waits behind it, for whatever it waits.
+//! Place in the flow: twice. A request reserves a place when its head is there, before anything of its body is read; it
+//! acquires a permit when the body is there, before a sandbox is taken for it.
+//! In: nothing. Out: a [`Reservation`], then a [`Permit`]; each is given back when dropped, on every path.
+//! Invariants: at most `concurrency + queue` requests have a reservation, so there are never more bodies in memory; a
+//! request whose body is still arriving yields its place to one that comes; at most `concurrency` permits are out, and
+//! requests without one wait in order of arrival. Taking and giving back either without waiting is one atomic operation
+//! each. A queue that is closed ends every wait.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,16 +19,16 @@ use crate::error::{Code, RequestError, Stage};
 use crate::request::soon;
 use crate::shard;
 
-/// One endpoint's door.
+/// The queue of one endpoint.
 #[derive(Debug)]
-pub struct Door {
+pub struct AdmissionQueue {
     concurrency: usize,
     queue: usize,
-    guests: AtomicUsize,
+    reserved: AtomicUsize,
     in_flight: AtomicUsize,
     waiting: AtomicUsize,
     is_closed: AtomicBool,
-    /// Wakes what waits when the door is closed; by thread, so that requests do not contend.
+    /// Wakes every wait when the queue is closed; by thread, so that requests do not contend.
     closed: Box<[Notify]>,
     arrivals: Arrivals,
     /// Held by the request that is served next, and waited for by the others.
@@ -37,25 +37,25 @@ pub struct Door {
     freed: Notify,
 }
 
-/// The right to have a body read, and to enter.
+/// The right to have a body read, and to acquire a permit.
 #[derive(Debug)]
-pub struct Guest<'a> {
-    door: &'a Door,
+pub struct Reservation<'a> {
+    queue: &'a AdmissionQueue,
 }
 
 /// The right to be in flight.
 #[derive(Debug)]
 pub struct Permit<'a> {
-    door: &'a Door,
+    queue: &'a AdmissionQueue,
 }
 
-impl Door {
-    /// A door that lets `concurrency` requests in and lets `queue` more wait.
-    pub fn new(concurrency: usize, queue: usize) -> Door {
-        Door {
+impl AdmissionQueue {
+    /// A queue of `queue` places before `concurrency` permits.
+    pub fn new(concurrency: usize, queue: usize) -> AdmissionQueue {
+        AdmissionQueue {
             concurrency,
             queue,
-            guests: AtomicUsize::new(0),
+            reserved: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
@@ -66,28 +66,30 @@ impl Door {
         }
     }
 
-    /// Comes to the door. Never waits.
+    /// Reserves a place. Never waits.
     ///
     /// # Errors
     /// `overloaded` if `concurrency + queue` requests are here already, with their bodies.
-    pub fn knock(&self) -> Result<Guest<'_>, RequestError> {
+    pub fn try_reserve(&self) -> Result<Reservation<'_>, RequestError> {
         let most = self.concurrency.saturating_add(self.queue);
-        match self.guests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1))
+        match self
+            .reserved
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1))
         {
-            Ok(_) => Ok(Guest { door: self }),
+            Ok(_) => Ok(Reservation { queue: self }),
             // It takes the place of one that is not here yet, which goes in a moment.
             Err(_) if self.arrivals.end_one() => {
-                self.guests.fetch_add(1, Ordering::Relaxed);
-                Ok(Guest { door: self })
+                self.reserved.fetch_add(1, Ordering::Relaxed);
+                Ok(Reservation { queue: self })
             }
             Err(_) => Err(RequestError::new(Code::Overloaded, Stage::Admit, "too many requests are waiting")),
         }
     }
 
-    /// Waits for a guest's body.
+    /// Waits for the body of a request with a [`Reservation`].
     ///
     /// # Errors
-    /// `shutting_down` if the door is closed before it is there, `overloaded` if another request gets its place.
+    /// `shutting_down` if the queue is closed before it is there, `overloaded` if another request gets its place.
     pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
         let mut body = pin!(body);
         // The usual case: a body that is here is neither listed nor timed.
@@ -104,9 +106,9 @@ impl Door {
             })
     }
 
-    /// Requests that have knocked and are still here, now.
-    pub fn guests(&self) -> usize {
-        self.guests.load(Ordering::Relaxed)
+    /// Reservations that are out now: requests that are here and have no answer yet.
+    pub fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
     }
 
     /// Requests in flight and requests waiting, now.
@@ -114,36 +116,36 @@ impl Door {
         (self.in_flight.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed))
     }
 
-    /// Enters, after waiting if it must; who may is [`Door::knock`]'s business. Dropping the future leaves the queue.
-    pub async fn enter(&self) -> Permit<'_> {
-        // Whoever comes while others wait queues behind them.
+    /// A permit, after waiting if need be; for requests with a [`Reservation`]. Dropping the future leaves the queue.
+    pub async fn acquire(&self) -> Permit<'_> {
+        // Others that wait come first.
         if self.waiting.load(Ordering::SeqCst) == 0
-            && let Some(permit) = self.try_enter()
+            && let Some(permit) = self.try_acquire()
         {
             return permit;
         }
         let _waiting = Waiting::join(self);
-        // First come, first served: the mutex is fair, and whoever holds it is the head of the line.
+        // First come, first served: the mutex is fair, and its holder is the head of the line.
         let _head = self.line.lock().await;
         loop {
             // Registered before the attempt: a permit freed in between wakes the head.
             let freed = self.freed.notified();
             tokio::pin!(freed);
             freed.as_mut().enable();
-            if let Some(permit) = self.try_enter() {
+            if let Some(permit) = self.try_acquire() {
                 return permit;
             }
             freed.await;
         }
     }
 
-    /// Ends every [`Door::while_open`], and those to come.
+    /// Ends every [`AdmissionQueue::while_open`], and those to come.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
         self.closed.iter().for_each(Notify::notify_waiters);
     }
 
-    /// Waits for `future`, but not behind a closed door; `None` if it has to. A future that is ready at once costs nothing.
+    /// Waits for `future` until the queue is closed; `None` if it is closed first. A future that is ready at once costs nothing.
     pub async fn while_open<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
         let at_once = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut future).poll(context)));
         if let Poll::Ready(output) = at_once.await {
@@ -151,13 +153,13 @@ impl Door {
         }
         let closed = self.closed.get(shard::current(self.closed.len()))?;
         let mut closed = pin!(closed.notified());
-        // Registered before the look: a door that is closed in between wakes this.
+        // Registered before the look: a queue that is closed in between wakes this.
         closed.as_mut().enable();
         if self.is_closed.load(Ordering::SeqCst) {
             return None;
         }
         tokio::select! {
-            // What is freed because the door was closed is not for those who wait.
+            // What is freed because the queue was closed is not for those that wait.
             biased;
             () = closed => None,
             output = future => Some(output),
@@ -169,38 +171,38 @@ impl Door {
         self.is_closed.load(Ordering::SeqCst)
     }
 
-    fn try_enter(&self) -> Option<Permit<'_>> {
+    fn try_acquire(&self) -> Option<Permit<'_>> {
         self.in_flight
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| (n < self.concurrency).then_some(n + 1))
             .ok()
-            .map(|_| Permit { door: self })
+            .map(|_| Permit { queue: self })
     }
 }
 
-impl Drop for Guest<'_> {
+impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.door.guests.fetch_sub(1, Ordering::Relaxed);
+        self.queue.reserved.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        self.door.in_flight.fetch_sub(1, Ordering::SeqCst);
-        // Sequentially consistent with `enter`: either the waiter's attempt sees the free place, or this sees the
+        self.queue.in_flight.fetch_sub(1, Ordering::SeqCst);
+        // Sequentially consistent with `acquire`: either the waiter's attempt sees the free place, or this sees the
         // waiter.
-        if self.door.waiting.load(Ordering::SeqCst) > 0 {
-            self.door.freed.notify_one();
+        if self.queue.waiting.load(Ordering::SeqCst) > 0 {
+            self.queue.freed.notify_one();
         }
     }
 }
 
 /// A place in the queue, left when dropped.
-struct Waiting<'a>(&'a Door);
+struct Waiting<'a>(&'a AdmissionQueue);
 
 impl<'a> Waiting<'a> {
-    fn join(door: &'a Door) -> Waiting<'a> {
-        door.waiting.fetch_add(1, Ordering::SeqCst);
-        Waiting(door)
+    fn join(queue: &'a AdmissionQueue) -> Waiting<'a> {
+        queue.waiting.fetch_add(1, Ordering::SeqCst);
+        Waiting(queue)
     }
 }
 
@@ -219,38 +221,38 @@ mod tests {
 
     #[test]
     fn turns_away_whoever_comes_when_every_place_is_taken() {
-        let door = Door::new(2, 1);
-        let mut guests = [(); 3].map(|()| Some(door.knock().unwrap()));
-        assert_eq!(door.knock().unwrap_err().code, Code::Overloaded);
-        guests[1] = None;
-        let _fourth = door.knock().unwrap();
-        assert_eq!(door.knock().unwrap_err().code, Code::Overloaded);
-        assert_eq!((door.guests(), door.load()), (3, (0, 0)));
-        drop(guests);
-        assert_eq!(door.guests(), 1);
+        let queue = AdmissionQueue::new(2, 1);
+        let mut reserved = [(); 3].map(|()| Some(queue.try_reserve().unwrap()));
+        assert_eq!(queue.try_reserve().unwrap_err().code, Code::Overloaded);
+        reserved[1] = None;
+        let _fourth = queue.try_reserve().unwrap();
+        assert_eq!(queue.try_reserve().unwrap_err().code, Code::Overloaded);
+        assert_eq!((queue.reserved(), queue.load()), (3, (0, 0)));
+        drop(reserved);
+        assert_eq!(queue.reserved(), 1);
     }
 
     #[tokio::test]
     async fn lets_in_and_queues() {
-        let door = Door::new(1, 1);
-        let first = door.enter().await;
-        let second = door.enter();
+        let queue = AdmissionQueue::new(1, 1);
+        let first = queue.acquire().await;
+        let second = queue.acquire();
         tokio::pin!(second);
         assert!(futures_poll(second.as_mut()).await.is_none());
-        assert_eq!(door.load(), (1, 1));
+        assert_eq!(queue.load(), (1, 1));
         drop(first);
         let _second = second.await;
-        assert_eq!(door.load(), (1, 0));
+        assert_eq!(queue.load(), (1, 0));
     }
 
     #[tokio::test]
     async fn closing_ends_all_waiting_and_nothing_else() {
-        let door = Door::new(1, 2);
-        let first = door.while_open(pin!(door.enter())).await;
+        let queue = AdmissionQueue::new(1, 2);
+        let first = queue.while_open(pin!(queue.acquire())).await;
         assert!(first.is_some());
-        let wait = async || door.while_open(pin!(door.enter())).await.is_none();
-        let (second, third, ()) = tokio::join!(wait(), wait(), async { door.close() });
-        assert_eq!((second, third, door.load()), (true, true, (1, 0)));
+        let wait = async || queue.while_open(pin!(queue.acquire())).await.is_none();
+        let (second, third, ()) = tokio::join!(wait(), wait(), async { queue.close() });
+        assert_eq!((second, third, queue.load()), (true, true, (1, 0)));
         assert!(wait().await, "one that comes later");
         drop(first);
         assert!(!wait().await, "one that need not wait");
@@ -258,14 +260,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_came_with_its_head_is_not_listed() {
-        let door = Door::new(1, 0);
-        let arriving = door.arrive(Origin::default(), tokio::task::yield_now());
-        let (arrived, ended) = tokio::join!(arriving, async { door.arrivals.end_one() });
+        let queue = AdmissionQueue::new(1, 0);
+        let arriving = queue.arrive(Origin::default(), tokio::task::yield_now());
+        let (arrived, ended) = tokio::join!(arriving, async { queue.arrivals.end_one() });
         assert!(arrived.is_ok());
         assert!(!ended);
-        let waiting = door.arrive(Origin::default(), std::future::pending::<()>());
+        let waiting = queue.arrive(Origin::default(), std::future::pending::<()>());
         let end = async {
-            while !door.arrivals.end_one() {
+            while !queue.arrivals.end_one() {
                 tokio::task::yield_now().await;
             }
         };
@@ -274,30 +276,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_that_leaves_frees_its_place() {
-        let door = Door::new(1, 1);
-        let first = door.enter().await;
+        let queue = AdmissionQueue::new(1, 1);
+        let first = queue.acquire().await;
         {
-            let leaver = door.enter();
+            let leaver = queue.acquire();
             tokio::pin!(leaver);
             assert!(futures_poll(leaver.as_mut()).await.is_none());
         }
-        assert_eq!(door.load(), (1, 0));
+        assert_eq!(queue.load(), (1, 0));
         drop(first);
-        door.enter().await;
+        queue.acquire().await;
     }
 
     /// Many requests, most of them abandoned at a random moment: no permit is lost and nobody waits for ever.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn loses_nothing_under_cancellation() {
-        let door = Arc::new(Door::new(3, 10_000));
+        let queue = Arc::new(AdmissionQueue::new(3, 10_000));
         let tasks: Vec<_> = (0..2_000u64)
             .map(|n| {
-                let door = door.clone();
+                let queue = queue.clone();
                 tokio::spawn(async move {
                     let patience = Duration::from_micros(n * 7919 % 3000);
                     let work = async {
-                        let _permit = door.enter().await;
-                        assert!(door.load().0 <= 3);
+                        let _permit = queue.acquire().await;
+                        assert!(queue.load().0 <= 3);
                         tokio::time::sleep(Duration::from_micros(n % 50)).await;
                     };
                     if n % 3 == 0 { work.await } else { drop(tokio::time::timeout(patience, work).await) }
@@ -310,7 +312,7 @@ mod tests {
                 .expect("a request waits for ever")
                 .unwrap();
         }
-        assert_eq!(door.load(), (0, 0));
+        assert_eq!(queue.load(), (0, 0));
     }
 
     /// Polls once.

@@ -1,0 +1,93 @@
+//! The model's outputs: from the model, or from the run's log where that knows them.
+//!
+//! Flow: `pre_inference → [infer] → post_inference`.
+//! In:   tensors that fit the model. Out: its outputs, checked; without a model, the tensors as they came.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::plan::RunPlan;
+use super::report::RunReport;
+use super::verify;
+use crate::error::{Code, RequestError, Stage};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Lane, ModelError, Prediction};
+use crate::model_access::{ModelAccess, ModelSpec};
+use crate::plugin::tape::Tape;
+use crate::request::Request;
+use crate::tensor::Tensor;
+
+/// The model of one run, and what its call came to.
+pub(super) struct RunModel<'a> {
+    loaded: Option<&'a Lane>,
+    request: &'a Request,
+    plan: &'a RunPlan,
+    log: Option<Arc<Tape>>,
+    ran: Option<(Duration, Option<usize>)>,
+}
+
+impl<'a> RunModel<'a> {
+    pub(super) fn new(
+        loaded: Option<&'a Lane>,
+        request: &'a Request,
+        plan: &'a RunPlan,
+        report: &RunReport,
+    ) -> RunModel<'a> {
+        RunModel { loaded, request, plan, log: report.log().cloned(), ran: None }
+    }
+
+    /// How long the call was queued, and how many requests shared it; `None` if the model did not run.
+    pub(super) fn ran(&self) -> Option<(Duration, Option<usize>)> {
+        self.ran
+    }
+
+    async fn predict(&self, model: &Lane, inputs: Vec<Tensor>) -> Result<Prediction, RequestError> {
+        let prediction = match &self.plan.model_runtime {
+            None => self.request.in_time(Stage::Infer, pin!(model.infer(inputs))).await?,
+            Some(runtime) => {
+                self.request.in_time(Stage::Infer, Box::pin(model.infer_on(runtime, inputs))).await?
+            }
+        };
+        let prediction = prediction.map_err(model_error)?;
+        verify::outputs(&prediction.outputs, model.signature()).map_err(|text| {
+            RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(text)
+        })?;
+        Ok(prediction)
+    }
+}
+
+impl ModelAccess for RunModel<'_> {
+    fn spec(&self) -> Option<ModelSpec<'_>> {
+        if let Some(answers) = self.log.as_ref().and_then(|log| log.answers()) {
+            let signature = answers.signature.as_ref()?;
+            return Some(ModelSpec { signature, signature_key: DEFAULT_SIGNATURE_KEY });
+        }
+        let model = self.loaded?;
+        Some(ModelSpec { signature: model.signature(), signature_key: model.model().signature_key() })
+    }
+
+    async fn infer(&mut self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RequestError> {
+        if let Some(answer) = self.log.as_ref().and_then(|log| log.model_asked(&inputs)) {
+            return answer;
+        }
+        let outputs = match self.loaded {
+            None => inputs,
+            Some(model) => {
+                let prediction = self.predict(model, inputs).await?;
+                self.ran = Some((prediction.queued, prediction.shared));
+                prediction.outputs
+            }
+        };
+        if let Some(log) = &self.log {
+            log.model_answered(&outputs);
+        }
+        Ok(outputs)
+    }
+}
+
+fn model_error(error: ModelError) -> RequestError {
+    match error {
+        ModelError::Input(text) => RequestError::invalid(Stage::Infer, text),
+        error => RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(error),
+    }
+}

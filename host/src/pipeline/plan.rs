@@ -1,0 +1,81 @@
+//! What a run is to do, decided before it begins.
+//!
+//! Place in the flow: made by the caller of [`Pipeline::run`](super::Pipeline::run): for a request by the
+//! endpoint and its observers, for others (smoke test, gate, shadow, `host run`, `host replay`) by themselves.
+//! Invariant: a run changes nothing of its plan; what it did is in its [report](super::report).
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+
+use crate::error::RequestError;
+use crate::model_access::ModelCall;
+use crate::plugin::InstanceSource;
+use crate::plugin::tape::Tape;
+
+/// What a run is to do. The default is a request of an endpoint that nothing looks at.
+#[derive(Debug, Clone, Default)]
+pub struct RunPlan {
+    /// Where the handler's instance comes from. A run whose host calls are all logged gets a fresh one.
+    pub instance: InstanceSource,
+    /// What becomes of the host calls.
+    pub calls: HostCalls,
+    /// Whether the model may answer without the handler, should that fail.
+    pub bypass: bool,
+    /// Why the handler is not called at all: its breaker is open.
+    pub refusal: Option<RequestError>,
+    /// The workers that run the model; `None`: those that run the handler.
+    pub model_runtime: Option<Handle>,
+    /// Whether the report says what the handler used.
+    pub measures: bool,
+}
+
+impl RunPlan {
+    /// A run that neither uses instances of requests nor leaves anything in them.
+    pub fn isolated() -> RunPlan {
+        RunPlan { instance: InstanceSource::Fresh, ..RunPlan::default() }
+    }
+}
+
+/// What becomes of the host calls of a run.
+#[derive(Debug, Clone, Default)]
+pub enum HostCalls {
+    /// They are made, and forgotten.
+    #[default]
+    Live,
+    /// They are made; those of the model are logged.
+    LogModel,
+    /// They are made and logged.
+    Log,
+    /// Where the model would be asked what this call has asked, its answer is taken as known.
+    Known(Arc<ModelCall>),
+    /// A recording answers them all.
+    Replay(Arc<Tape>),
+}
+
+impl HostCalls {
+    /// Wants the calls of the model logged.
+    pub fn log_model(&mut self) {
+        if let HostCalls::Live = self {
+            *self = HostCalls::LogModel;
+        }
+    }
+
+    /// Wants all calls logged.
+    pub fn log(&mut self) {
+        if let HostCalls::Live | HostCalls::LogModel = self {
+            *self = HostCalls::Log;
+        }
+    }
+
+    /// The log of a run that begins now, if there is to be one.
+    pub(super) fn open(&self) -> Option<Arc<Tape>> {
+        Some(match self {
+            HostCalls::Live => return None,
+            HostCalls::LogModel => Arc::new(Tape::of_model(None)),
+            HostCalls::Known(call) => Arc::new(Tape::of_model(Some(call.clone()))),
+            HostCalls::Log => Arc::new(Tape::blank()),
+            HostCalls::Replay(recorded) => recorded.clone(),
+        })
+    }
+}
