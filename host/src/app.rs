@@ -17,17 +17,20 @@ use tokio::net::TcpSocket;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-use crate::deploy::record::Archive;
-use crate::deploy::{Endpoint, breaker, watch};
+use crate::capture::record::Archive;
+use crate::endpoint::config::EndpointConfig;
+use crate::file::stamp::FileStamp;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::rollout::deployment::Deployment;
+use crate::rollout::{auto_rollback, watch};
 use crate::server::http::HttpService;
 use crate::server::listen::{ConnectionConfig, Drain};
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
 use crate::server::{self, Endpoints, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
-use crate::{deploy, model, plugin, telemetry};
+use crate::{capture, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +38,7 @@ pub struct Config {
     /// Listeners.
     pub server: server::Config,
     /// What to serve; never empty.
-    pub endpoints: Vec<deploy::EndpointConfig>,
+    pub endpoints: Vec<EndpointConfig>,
     /// The sandbox.
     pub plugin: plugin::Config,
     /// The inference engine.
@@ -43,13 +46,13 @@ pub struct Config {
     /// Logs.
     pub logs: telemetry::logs::Config,
     /// Where requests are recorded, if they are.
-    pub record: Option<deploy::record::Config>,
+    pub record: Option<capture::record::Config>,
 }
 
 /// A server that serves.
 pub struct App {
     served: Arc<Served>,
-    watched: Vec<(Arc<Endpoint>, PathBuf, watch::FileStamp)>,
+    watched: Vec<(Arc<Deployment>, PathBuf, FileStamp)>,
     listeners: Listeners,
     archive: Option<Arc<Archive>>,
 }
@@ -156,7 +159,7 @@ impl App {
         let mut watchers = watch::follow(watched);
         watchers.push(tokio::spawn(watch::reload(served.endpoints.to_vec(), reload)));
         let guarded = served.endpoints.iter().filter(|endpoint| endpoint.config.breaker.is_some());
-        watchers.extend(guarded.map(|endpoint| tokio::spawn(breaker::follow(endpoint.clone()))));
+        watchers.extend(guarded.map(|endpoint| tokio::spawn(auto_rollback::follow(endpoint.clone()))));
         watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
 
         stop.await;
@@ -279,19 +282,19 @@ impl Listeners {
 /// # Errors
 /// A model or a handler cannot be had.
 async fn load(
-    config: deploy::EndpointConfig,
+    config: EndpointConfig,
     catalog: &Arc<Catalog>,
     sandbox: &Sandbox,
     metrics: &Arc<Metrics>,
     archive: Option<&Arc<Archive>>,
-) -> anyhow::Result<(Arc<Endpoint>, Option<(PathBuf, watch::FileStamp)>)> {
+) -> anyhow::Result<(Arc<Deployment>, Option<(PathBuf, FileStamp)>)> {
     // Taken before the file is read: a version that lands in between is noticed.
     let watch = match &config.plugin {
-        Some(path) if config.watch => Some((path.clone(), watch::FileStamp::of(path).await)),
+        Some(path) if config.watch => Some((path.clone(), FileStamp::of(path).await)),
         _ => None,
     };
-    let mut endpoint = Endpoint::first(config, catalog, sandbox, metrics).await?;
-    endpoint.recorder = archive.and_then(|archive| archive.recorder(&endpoint));
+    let mut endpoint = Deployment::first(config, catalog, sandbox, metrics).await?;
+    endpoint.recorder = archive.and_then(|archive| archive.recorder(&endpoint.config, &endpoint.metrics));
     tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
         plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
     Ok((Arc::new(endpoint), watch))
@@ -302,7 +305,7 @@ async fn load(
 ///
 /// # Errors
 /// The engine refuses its settings, or the compile cache cannot be used.
-pub fn sandbox(config: &plugin::Config, endpoints: &[deploy::EndpointConfig]) -> anyhow::Result<Sandbox> {
+pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow::Result<Sandbox> {
     // During a swap or a trial two generations of an endpoint are alive, and keep as many instances as they needed; what is
     // tried, recorded or compared gets instances of its own.
     let needs = || endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 3 + 6);

@@ -35,9 +35,10 @@ pub use self::problem::Problems;
 use self::file::{File, Table};
 use self::problem::{Place, Problem};
 use self::settings::{self as set, Kind, Row, Scope, Setting};
+use crate::endpoint::config::EndpointConfig;
 use crate::telemetry::logs;
 use crate::values::{Diagnostic, Env, Origin, RawValue};
-use crate::{app, deploy, model, plugin, server};
+use crate::{app, model, plugin, server};
 
 /// What the command line says: texts as typed, not judged yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,7 +107,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::new(message, "give a text file that the host may read")
 }
 
-fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConfig> {
+fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<EndpointConfig> {
     if !file.complete {
         // What seems to be missing may well be there.
         return Vec::new();
@@ -123,7 +124,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<deploy::EndpointConf
             }
         }
     }
-    let mut endpoints: Vec<deploy::EndpointConfig> = Vec::new();
+    let mut endpoints: Vec<EndpointConfig> = Vec::new();
     let (mut names, mut paths) = (HashSet::new(), HashSet::new());
     for table in tables {
         let endpoint = endpoint::endpoint(sources, table);

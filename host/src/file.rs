@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 pub mod reference;
+pub mod stamp;
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};

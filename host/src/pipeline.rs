@@ -3,7 +3,7 @@
 //! ```text
 //! pre-inference → verify → infer → verify → post-inference → respond
 //! ```
-//! Place in the flow: `deploy` admits a request and runs it on the [`Pipeline`] of the endpoint's current
+//! Place in the flow: `endpoint` admits a request and runs it on the [`Pipeline`] of the endpoint's current
 //! generation; smoke test, gate, shadow, `host run` and `host replay` run theirs.
 //! In: a [`Request`], any protocol, and a [`RunPlan`]. Out: an [`Output`] or the [`RequestError`] of the stage that
 //! failed; beside it a [`RunReport`].

@@ -1,6 +1,6 @@
 //! A loaded handler component: what the pipeline sees of the sandbox.
 //!
-//! Place in the flow: `deploy` loads a [`Plugin`] (compile → check → first instance); the pipeline borrows an
+//! Place in the flow: `rollout` loads a [`Plugin`] (compile → check → first instance); the pipeline borrows an
 //! instance for each request with [`Plugin::lend`] and calls both stages on it.
 //! In: a component's bytes and the endpoint's facts. Out: tensors and responses in the crate's own types.
 //! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`] has

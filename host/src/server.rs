@@ -6,7 +6,7 @@
 //! have their requests served by the one `serve`. [`admin`] is the operator's own listener, on its own
 //! thread; [`models`] is what protocols that know models share; [`split`] is a path of several endpoints;
 //! [`compat`] is what single vendors' clients expect besides.
-//! In: sockets. Out: requests free of HTTP for `deploy`, responses back on the wire.
+//! In: sockets. Out: requests free of HTTP for `endpoint`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
 pub mod listen;

@@ -1,6 +1,6 @@
 //! Values as someone wrote them: the readers that the configuration and the orders of the operator share.
 //!
-//! Place in the flow: `config` reads flags, variables and the file with them, `deploy` and `server` the
+//! Place in the flow: `config` reads flags, variables and the file with them, `rollout` and `server` the
 //! parameters of an order.
 //! In:   a [`RawValue`]. Flags, variables and parameters come as text, so every reader takes text, and what
 //!       TOML has a type of its own for besides.

@@ -12,11 +12,12 @@ use anyhow::{Context as _, anyhow};
 use crate::app;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides};
-use crate::deploy::error::DeployError;
-use crate::deploy::smoke::Passed;
-use crate::deploy::{Endpoint, EndpointConfig};
+use crate::endpoint::config::EndpointConfig;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::rollout::deployment::Deployment;
+use crate::rollout::error::DeployError;
+use crate::rollout::smoke::Passed;
 use crate::telemetry::metrics::Metrics;
 use crate::text;
 
@@ -63,7 +64,7 @@ async fn try_out(
     // Not while it is loaded: the two are timed apart.
     let smoke = std::mem::take(&mut config.smoke);
     let started = Instant::now();
-    let endpoint = Endpoint::first(config, catalog, sandbox, metrics).await?;
+    let endpoint = Deployment::first(config, catalog, sandbox, metrics).await?;
     let loaded = format!("loaded in {}", readable(started.elapsed()));
     if !smoke {
         return Ok(format!("{loaded}; examples are not tried"));

@@ -1,6 +1,6 @@
 //! `host diff`: two versions of a handler, side by side on samples, without a server.
 //!
-//! Place in the flow: the gate of a swap (`deploy/gate.rs`) on the very code `host serve` runs, before anything is deployed.
+//! Place in the flow: the gate of a swap (`rollout/gate.rs`) on the very code `host serve` runs, before anything is deployed.
 //! Out: a line for each sample, and what differs; exit code 0 if nothing does, 1 if something does or cannot be compared.
 
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use crate::app;
 use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config::{self, settings};
-use crate::deploy::Endpoint;
-use crate::deploy::compare::Bounds;
-use crate::deploy::gate::{Report, Row, Taken, golden, readable};
+use crate::endpoint::config::Bounds;
 use crate::model::Catalog;
 use crate::plugin::Binary;
+use crate::rollout::deployment::Deployment;
+use crate::rollout::gate::golden;
+use crate::rollout::gate_report::{Report, Row, Taken, readable};
 use crate::telemetry::metrics::Metrics;
 
 /// Runs the command.
@@ -62,7 +63,7 @@ async fn compared(
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
     let endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
     let catalog = Arc::new(Catalog::new(config.model));
-    let endpoint = Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?;
+    let endpoint = Deployment::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?;
     Ok(endpoint.diff(new, cases).await?)
 }
 

@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow, bail};
 use serde_json::{Value, json};
 
+use crate::capture::record::format::{LONGEST, Recording};
+use crate::capture::replay::{ReplayError, Replayed, Replayer, Verdict};
 use crate::cli;
 use crate::commands::{Failure, runtime, say, start_logs};
-use crate::deploy::compare::Bounds;
-use crate::deploy::record::format::{LONGEST, Recording};
-use crate::deploy::replay::{ReplayError, Replayed, Replayer, Verdict};
+use crate::endpoint::config::Bounds;
 use crate::file;
 use crate::plugin::{self, Binary, Sandbox};
 use crate::telemetry::logs;

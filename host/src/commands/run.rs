@@ -15,7 +15,6 @@ use crate::app;
 use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config;
-use crate::deploy::Endpoint;
 use crate::error::RequestError;
 use crate::file;
 use crate::model::Catalog;
@@ -23,6 +22,7 @@ use crate::pipeline::debug;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::request::{Form, Input, Output, PlainHead, Request};
+use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::Metrics;
 
 /// Most bytes of a sample.
@@ -56,16 +56,16 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
     Ok(body.into())
 }
 
-async fn load(config: app::Config) -> anyhow::Result<Endpoint> {
+async fn load(config: app::Config) -> anyhow::Result<Deployment> {
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
     let mut endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
     // The sample is what is to be tried.
     endpoint.smoke = false;
     let catalog = Arc::new(Catalog::new(config.model));
-    Ok(Endpoint::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?)
+    Ok(Deployment::first(endpoint, &catalog, &sandbox, &Metrics::new()?).await?)
 }
 
-async fn send(endpoint: &Endpoint, arguments: &cli::Run, body: Bytes) -> anyhow::Result<()> {
+async fn send(endpoint: &Deployment, arguments: &cli::Run, body: Bytes) -> anyhow::Result<()> {
     let mut headers = vec![("content-type".to_owned(), arguments.content_type.clone())];
     headers.extend(arguments.headers.iter().cloned());
     let head = PlainHead {

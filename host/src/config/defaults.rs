@@ -6,7 +6,7 @@
 
 use super::file::Table;
 use super::{Sources, Typed};
-use crate::deploy::{compare, gate};
+use crate::endpoint::config::{Bounds, GateConfig};
 use crate::telemetry::logs;
 use crate::{model, pipeline, plugin, server};
 
@@ -33,6 +33,6 @@ defaults! {
     pipeline::Limits: super::endpoint::limits;
     plugin::Limits: super::endpoint::handler_limits;
     model::Batching: super::endpoint::batching;
-    gate::Config: super::gate::gate;
-    compare::Bounds: super::gate::bounds;
+    GateConfig: super::gate::gate;
+    Bounds: super::gate::bounds;
 }

@@ -1,4 +1,4 @@
-//! One endpoint: its values to a [`deploy::EndpointConfig`].
+//! One endpoint: its values to a [`EndpointConfig`].
 //!
 //! Place in the flow: `config.rs` calls it once for each endpoint.
 //! In:   the endpoint's table of the file (empty without one) and, through [`Sources`], flags and variables.
@@ -13,15 +13,16 @@ use super::read::{self, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::Pace;
-use crate::deploy::breaker::Policy;
+use crate::endpoint::breaker::Policy;
+use crate::endpoint::config::EndpointConfig;
 use crate::model::{Batching, ModelConfig};
 use crate::values::Diagnostic;
-use crate::{deploy, pipeline, plugin};
+use crate::{pipeline, plugin};
 
 /// What the model of an endpoint with one model is called where a name is needed.
 const ONLY_MODEL: &str = "default";
 
-pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::EndpointConfig {
+pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConfig {
     let plugin = sources.get(&set::PLUGIN, table);
     let models = models(sources, table);
     let has_model = sources.has(&set::MODEL, table) || !table.models.is_empty();
@@ -67,7 +68,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> deploy::Endp
         sources.report(sources.place(&set::PROJECT, table), diagnostic);
     }
 
-    deploy::EndpointConfig {
+    EndpointConfig {
         metadata: metadata(sources, table),
         env: sources.get(&set::ENV, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),

@@ -1,4 +1,4 @@
-//! The gate of one endpoint: `[endpoint.gate]` and its flags to a [`gate::Config`].
+//! The gate of one endpoint: `[endpoint.gate]` and its flags to a [`GateConfig`].
 //!
 //! Place in the flow: `config/endpoint.rs` calls it once for each endpoint.
 //! Invariant: a folder of samples that cannot be used is found out here, not at the first swap.
@@ -7,13 +7,13 @@ use super::Sources;
 use super::endpoint::missing;
 use super::file::Table;
 use super::settings::{self as set, Setting};
-use crate::deploy::compare::Bounds;
-use crate::deploy::gate::{self, golden};
-use crate::deploy::samples;
+
+use crate::endpoint::config::{Bounds, GateConfig, SamplesConfig};
+use crate::rollout::gate::golden;
 use crate::values::Diagnostic;
 
 /// What a new handler of the endpoint is held to.
-pub(super) fn gate(sources: &mut Sources<'_>, table: &Table) -> gate::Config {
+pub(super) fn gate(sources: &mut Sources<'_>, table: &Table) -> GateConfig {
     let golden = sources.get(&set::GATE_GOLDEN, table);
     if let Some(folder) = &golden {
         match golden::files(folder) {
@@ -31,8 +31,8 @@ pub(super) fn gate(sources: &mut Sources<'_>, table: &Table) -> gate::Config {
             }
         }
     }
-    let gate = gate::Config {
-        samples: samples::Config {
+    let gate = GateConfig {
+        samples: SamplesConfig {
             samples: sources.get(&set::GATE_SAMPLES, table),
             bytes: sources.get(&set::GATE_SAMPLES_SIZE, table),
             redact: sources.get(&set::GATE_REDACT, table),

@@ -269,7 +269,7 @@ pub(crate) fn log_filter(raw: &RawValue<'_>) -> ParseResult<String> {
         Err(error) => Err(Diagnostic::new(
             error.to_string(),
             "write `off`, `error`, `warn`, `info`, `debug` or `trace`, also per module, as in \
-             `info,host::deploy=debug`",
+             `info,host::rollout=debug`",
         )),
     }
 }

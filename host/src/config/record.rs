@@ -7,14 +7,15 @@
 use super::Sources;
 use super::file::Table;
 use super::settings as set;
-use crate::deploy::{self, record};
+use crate::capture::record;
+use crate::endpoint::config::EndpointConfig;
 use crate::values::Diagnostic;
 
 /// The folder of recordings; `None` if nothing is recorded.
 pub(super) fn record(
     sources: &mut Sources<'_>,
     table: &Table,
-    endpoints: &[deploy::EndpointConfig],
+    endpoints: &[EndpointConfig],
 ) -> Option<record::Config> {
     let size = sources.get(&set::RECORD_SIZE, table);
     let place = sources.place(&set::RECORD, table)?;

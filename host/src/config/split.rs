@@ -6,8 +6,8 @@
 use super::file::{File, Table};
 use super::problem::Place;
 use super::{Sources, read};
-use crate::deploy::EndpointConfig;
 use crate::draw::Sticky;
+use crate::endpoint::config::EndpointConfig;
 use crate::server::split::Split;
 use crate::text::similar;
 use crate::values::{Diagnostic, ParseResult, RawValue, list, text};

@@ -291,7 +291,7 @@ fn the_file_of_the_contract_means_what_it_says() {
     };
     // What the file does not set is as without it.
     let plain = folder.serve(&["plugin DIR/h.wasm"]).unwrap().endpoints.remove(0);
-    let iris = deploy::EndpointConfig {
+    let iris = EndpointConfig {
         name: "iris".into(),
         path: "/flowers/iris".into(),
         plugin: Some(dir.join("h.wasm")),
@@ -315,7 +315,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         },
         ..plain.clone()
     };
-    let other = deploy::EndpointConfig {
+    let other = EndpointConfig {
         name: "other".into(),
         path: "/other".into(),
         plugin: Some(dir.join("other.wasm")),

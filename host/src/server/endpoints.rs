@@ -9,41 +9,41 @@ use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use crate::deploy::Endpoint;
+use crate::rollout::deployment::Deployment;
 
 /// All endpoints, in the order of the configuration.
 #[derive(Default)]
 pub struct Endpoints {
-    list: Vec<Arc<Endpoint>>,
+    list: Vec<Arc<Deployment>>,
     by_name: HashMap<String, usize>,
 }
 
 impl Endpoints {
     /// The one with this name.
-    pub fn named(&self, name: &str) -> Option<&Arc<Endpoint>> {
+    pub fn named(&self, name: &str) -> Option<&Arc<Deployment>> {
         self.list.get(*self.by_name.get(name)?)
     }
 }
 
-impl From<Vec<Arc<Endpoint>>> for Endpoints {
-    fn from(list: Vec<Arc<Endpoint>>) -> Endpoints {
-        let place = |(place, endpoint): (usize, &Arc<Endpoint>)| (endpoint.config.name.clone(), place);
+impl From<Vec<Arc<Deployment>>> for Endpoints {
+    fn from(list: Vec<Arc<Deployment>>) -> Endpoints {
+        let place = |(place, endpoint): (usize, &Arc<Deployment>)| (endpoint.config.name.clone(), place);
         let by_name = list.iter().enumerate().map(place).collect();
         Endpoints { list, by_name }
     }
 }
 
 impl Deref for Endpoints {
-    type Target = [Arc<Endpoint>];
+    type Target = [Arc<Deployment>];
 
-    fn deref(&self) -> &[Arc<Endpoint>] {
+    fn deref(&self) -> &[Arc<Deployment>] {
         &self.list
     }
 }
 
 impl<'a> IntoIterator for &'a Endpoints {
-    type Item = &'a Arc<Endpoint>;
-    type IntoIter = std::slice::Iter<'a, Arc<Endpoint>>;
+    type Item = &'a Arc<Deployment>;
+    type IntoIter = std::slice::Iter<'a, Arc<Deployment>>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.list.iter()

@@ -50,8 +50,8 @@ use super::compat::activity::Activity;
 use super::compat::potassium;
 use super::head::{Head, X_REQUEST_ID, insert};
 use super::served::Served;
-use crate::deploy::Endpoint;
 use crate::request::Protocol;
+use crate::rollout::deployment::Deployment;
 
 /// Where the calls of a path go.
 enum Route {
@@ -97,11 +97,11 @@ impl HttpService {
     /// The main listener's. A path is its first taker's: as configured, then as derived from those.
     pub fn new(served: &Arc<Served>) -> HttpService {
         let mut calls = HashMap::new();
-        let mut add = |path: &str, endpoint: &Arc<Endpoint>| {
+        let mut add = |path: &str, endpoint: &Arc<Deployment>| {
             let target = || Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
             calls.entry(path.to_owned()).or_insert_with(|| Route::Endpoint(target()));
         };
-        let speaks = |endpoint: &&Arc<Endpoint>| endpoint.config.speaks(Some(Protocol::Http));
+        let speaks = |endpoint: &&Arc<Deployment>| endpoint.config.speaks(Some(Protocol::Http));
         for endpoint in served.endpoints.iter().filter(speaks) {
             add(&endpoint.config.path, endpoint);
         }

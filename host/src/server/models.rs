@@ -9,16 +9,18 @@
 
 use std::sync::Arc;
 
-use crate::deploy::error::DeployError;
-use crate::deploy::history::Origin;
-use crate::deploy::swap::{Order, Swapped};
-use crate::deploy::{Endpoint, EndpointConfig, Generation};
+use crate::endpoint::config::EndpointConfig;
+use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::model::location::Format;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
 use crate::pipeline::models::{Named, ONLY_VERSION};
 use crate::request::Protocol;
+use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
+use crate::rollout::deployment::Deployment;
+use crate::rollout::error::DeployError;
+use crate::rollout::history::Origin;
 use crate::server::serve::Target;
 use crate::server::served::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
@@ -33,7 +35,7 @@ pub const EXTENSIONS: [&str; 5] =
 #[derive(Clone)]
 pub struct Entry<'a> {
     /// The endpoint that serves it.
-    pub endpoint: &'a Arc<Endpoint>,
+    pub endpoint: &'a Arc<Deployment>,
     /// Which of the endpoint's models; `None` if it has none.
     pub model: Option<Arc<str>>,
     /// The name it was found by.
@@ -161,7 +163,7 @@ impl<'a> Entry<'a> {
     }
 
     /// The endpoint's model that is called `name`, if it has one.
-    fn of(endpoint: &'a Arc<Endpoint>, name: &str) -> Option<Entry<'a>> {
+    fn of(endpoint: &'a Arc<Deployment>, name: &str) -> Option<Entry<'a>> {
         let models = &endpoint.config.models;
         let model = match name.strip_prefix(endpoint.config.name.as_str())? {
             "" => models.first(),
@@ -271,7 +273,8 @@ impl Entry<'_> {
     pub async fn load(&self, served: &Served) -> Result<(), RequestError> {
         let Some(model) = self.model.clone() else { return Ok(()) };
         let endpoint = self.endpoint.clone();
-        let order = async move { endpoint.load_model(&model, None, &Order::by(Origin::Client)).await };
+        let order =
+            async move { endpoint.load_model(&model, None, &DeployRequest::by(Origin::Client)).await };
         carry_out(served, order).await
     }
 
@@ -285,7 +288,7 @@ impl Entry<'_> {
             return Err(RequestError::invalid(Stage::Admit, message));
         };
         let endpoint = self.endpoint.clone();
-        let order = async move { endpoint.unload_model(&model, &Order::by(Origin::Client)).await };
+        let order = async move { endpoint.unload_model(&model, &DeployRequest::by(Origin::Client)).await };
         carry_out(served, order).await
     }
 }
@@ -293,7 +296,7 @@ impl Entry<'_> {
 /// Carries an order out on the requests' runtime, to its end, also if its request is dropped.
 async fn carry_out(
     served: &Served,
-    order: impl Future<Output = Result<Swapped, DeployError>> + Send + 'static,
+    order: impl Future<Output = Result<DeployOutcome, DeployError>> + Send + 'static,
 ) -> Result<(), RequestError> {
     match served.runtime.spawn(order).await {
         Ok(outcome) => outcome.map(drop).map_err(|error| refused(&error)),

@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use super::body::Bounds;
 use super::served::Served;
 use crate::arrivals::Origin;
-use crate::deploy::admitted::Answer;
-use crate::deploy::{Endpoint, Generation};
+use crate::endpoint::Answer;
+use crate::endpoint::generation::Generation;
 use crate::error::{RequestError, Stage};
 use crate::keys::Credentials;
 use crate::request::{Head, Input, Output, Request};
+use crate::rollout::deployment::Deployment;
 
 /// How messages come and answers go. Implemented by the head of a request.
 pub(super) trait Transport: Sized {
@@ -91,7 +92,7 @@ impl Call<'_> {
 
 /// Where a request goes.
 pub(super) struct Target<'a> {
-    pub endpoint: &'a Endpoint,
+    pub endpoint: &'a Deployment,
     /// Which of the endpoint's models, if the protocol says so.
     pub model: Option<Arc<str>>,
 }
@@ -143,7 +144,7 @@ async fn run<P: Protocol>(
     let limits = &endpoint.config.limits;
     let deadline = call.deadline(limits.request_timeout);
     let bounds = Bounds { longest: limits.body, pace: limits.pace, arrived: call.arrived, deadline };
-    let admitted = endpoint.admit(|| head.credentials())?;
+    let admitted = endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?;
     let received = admitted.arrive(head.origin(), head.receive(body, bounds)).await;
     let input = match received.flatten() {
         Ok(Some(message)) => protocol.decode(&head, message, limits.body),
@@ -162,5 +163,5 @@ async fn run<P: Protocol>(
     let (id, arrived, body_limit) = (call.id.clone(), call.arrived, limits.body);
     let head = head.into_head();
     let request = Request { id, head, input, model, arrived, deadline, debug, body_limit };
-    Ok(admitted.serve(Arc::new(request)).await)
+    Ok(admitted.serve(Arc::new(request), endpoint.observers()).await)
 }

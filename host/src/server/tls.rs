@@ -18,8 +18,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-use crate::deploy::watch::FileStamp;
 use crate::file;
+use crate::file::stamp::FileStamp;
 use crate::text::on_one_line;
 
 /// How often the files are looked at. A change counts once it has held still for as long.

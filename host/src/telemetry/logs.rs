@@ -40,7 +40,7 @@ pub enum Format {
 pub struct Config {
     /// How a line looks.
     pub format: Format,
-    /// A level, or levels by module, such as `info,host::deploy=debug`; see [`check`].
+    /// A level, or levels by module, such as `info,host::rollout=debug`; see [`check`].
     pub filter: String,
 }
 
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn the_filter_decides_by_module() {
         let log = || {
-            tracing::debug!(target: "host::deploy::swap", "a");
+            tracing::debug!(target: "host::rollout::swap", "a");
             tracing::debug!(target: "host::server", "b");
             tracing::error!(target: "other", "c");
         };
@@ -305,7 +305,7 @@ mod tests {
         };
         assert_eq!(messages("info"), "c");
         assert_eq!(messages("debug"), "a b c");
-        assert_eq!(messages("host::deploy=debug"), "a c");
+        assert_eq!(messages("host::rollout=debug"), "a c");
         assert_eq!(messages("off, host=debug"), "a b");
         assert_eq!(messages("INFO,other=off"), "");
     }

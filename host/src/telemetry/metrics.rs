@@ -1,6 +1,6 @@
 //! Every metric: names and help texts in one list, and the handles that count.
 //!
-//! Place in the flow: counted by `deploy` when a request or a swap ends, rendered by `server` for `GET /metrics` in
+//! Place in the flow: counted by `endpoint` and `rollout` when a request or a swap ends, rendered by `server` for `GET /metrics` in
 //! Prometheus' text format.
 //! What every request touches is in `requests`, sharded by thread; the rest changes rarely and is `prometheus`' own.
 //! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; the label sets are

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Kind::{List, Switch, Value};
 use super::{Group, Row, Setting, settings};
 use crate::config::read::*;
-use crate::deploy::OnFault;
+use crate::endpoint::config::OnFault;
 use crate::json::path::Pattern;
 use crate::model::{Device, Wait};
 use crate::plugin::{Isolation, Network};
@@ -322,7 +322,7 @@ settings! {
     LOG_LEVEL: String = "info", log_filter,
         "log-level", "log.level", Value("FILTER"),
         "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in \
-         `info,host::deploy=debug`.";
+         `info,host::rollout=debug`.";
     PLUGIN_INSTANCES: Option<usize> = "auto", or("auto", count(1..=16_384)),
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \

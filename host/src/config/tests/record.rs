@@ -8,11 +8,14 @@ fn recording_is_off_unless_there_is_a_folder() {
     let dir = folder.0.path();
     assert_eq!(folder.serve(&["plugin DIR/h.wasm"]).unwrap().record, None);
     let config = folder.serve(&["plugin DIR/h.wasm", "record DIR/r", "MODELHOST_RECORD_SIZE 1MiB"]).unwrap();
-    assert_eq!(config.record, Some(deploy::record::Config { folder: dir.join("r"), size: 1 << 20 }));
+    assert_eq!(config.record, Some(crate::capture::record::Config { folder: dir.join("r"), size: 1 << 20 }));
     assert!(!dir.join("r").exists(), "reading a configuration writes nothing");
     folder.write("c.toml", "[record]\ndir = 'r'\n[[endpoint]]\nplugin = 'h.wasm'\nrecord_share = 0.25");
     let config = folder.serve(&["config DIR/c.toml"]).unwrap();
-    assert_eq!(config.record, Some(deploy::record::Config { folder: dir.join("r"), size: 256 << 20 }));
+    assert_eq!(
+        config.record,
+        Some(crate::capture::record::Config { folder: dir.join("r"), size: 256 << 20 })
+    );
     assert_eq!(config.endpoints[0].record_share, Ratio::new(0.25).unwrap());
 }
 

@@ -1,6 +1,6 @@
 //! Files that are kept beside compiled components: for later starts as they are, and bounded together.
 //!
-//! Place in the flow: `deploy` keeps here what a start must know of the time before. In and out: bytes by a name.
+//! Place in the flow: `rollout` keeps here what a start must know of the time before. In and out: bytes by a name.
 //! Invariants: a file appears whole or not at all. It is no code, and sealed with nothing: only this user can write to the folder,
 //! and who reads a file looks at what it says.
 

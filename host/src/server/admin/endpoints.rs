@@ -25,15 +25,16 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::arrivals::Pace;
-use crate::deploy::error::DeployError;
-use crate::deploy::gate::GateOverrides;
-use crate::deploy::history::{Origin, unix_seconds};
-use crate::deploy::samples::Samples;
-use crate::deploy::swap::{Change, Order, Swapped};
-use crate::deploy::{Endpoint, Generation};
+use crate::capture::samples::Samples;
+use crate::endpoint::config::GateOverrides;
+use crate::endpoint::generation::Generation;
 use crate::json::path::Pattern;
 use crate::pipeline::models::Named;
 use crate::plugin::Binary;
+use crate::rollout::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
+use crate::rollout::deployment::Deployment;
+use crate::rollout::error::DeployError;
+use crate::rollout::history::{Origin, unix_seconds};
 use crate::server::body::{Bounds, read_body};
 use crate::server::browser::{not_from_a_page, refused};
 use crate::server::served::Served;
@@ -72,7 +73,7 @@ async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> An
     Ok(with_etag(Json(answer).into_response(), endpoint.current().digest.as_deref()))
 }
 
-fn describe(endpoint: &Endpoint) -> Value {
+fn describe(endpoint: &Deployment) -> Value {
     let current = endpoint.current();
     json!({
         "name": endpoint.config.name,
@@ -86,7 +87,7 @@ fn describe(endpoint: &Endpoint) -> Value {
             "digest": previous.digest,
             "models": models(&previous),
         })),
-        "breaker": current.breaker(),
+        "breaker": current.breaker_state(),
         "last_swap": endpoint.history.last_swap(),
         "gate_samples": endpoint.samples.as_ref().map(Samples::kept),
     })
@@ -168,9 +169,9 @@ pub(super) fn note(text: &str) -> Result<Arc<str>, String> {
 
 /// What the routes for swaps have in common: is it an order, whom is it for, what does it say?
 pub(super) struct AdminCommand {
-    pub endpoint: Arc<Endpoint>,
+    pub endpoint: Arc<Deployment>,
     pub params: SwapParams,
-    pub order: Order,
+    pub order: DeployRequest,
 }
 
 pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
@@ -187,7 +188,7 @@ impl AdminCommand {
         let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
         let params = SwapParams::parse(pairs).map_err(invalid)?;
         let endpoint = find(served, name)?;
-        let order = Order {
+        let order = DeployRequest {
             origin,
             note: params.note.clone(),
             expected: expected(headers),
@@ -277,7 +278,7 @@ async fn swap(
         AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
     carry_out(&served, async move {
         let plugin = Some(Binary::new(plugin));
-        let change = Change { plugin, models: params.models, persist: params.persist };
+        let change = GenerationChange { plugin, models: params.models, persist: params.persist };
         endpoint.swap(change, &order).await
     })
     .await
@@ -297,7 +298,11 @@ async fn reload(
     carry_out(&served, async move {
         match params.models.is_empty() {
             true => endpoint.reload(&order).await,
-            false => endpoint.swap(Change { models: params.models, ..Change::default() }, &order).await,
+            false => {
+                endpoint
+                    .swap(GenerationChange { models: params.models, ..GenerationChange::default() }, &order)
+                    .await
+            }
         }
     })
     .await
@@ -330,7 +335,7 @@ async fn load_model(
     not_from_a_page(&headers)?;
     let Query(LoadQuery { version }) = query.map_err(|error| invalid(error.body_text()))?;
     let endpoint = find(&served, &endpoint)?;
-    let order = Order { expected: expected(&headers), ..Order::by(Origin::Admin) };
+    let order = DeployRequest { expected: expected(&headers), ..DeployRequest::by(Origin::Admin) };
     let loading = async move { endpoint.load_model(&model, version, &order).await };
     named(carry_out_raw(&served, loading).await?, "loaded")
 }
@@ -342,7 +347,7 @@ async fn unload_model(
 ) -> Answer {
     not_from_a_page(&headers)?;
     let endpoint = find(&served, &endpoint)?;
-    let order = Order { expected: expected(&headers), ..Order::by(Origin::Admin) };
+    let order = DeployRequest { expected: expected(&headers), ..DeployRequest::by(Origin::Admin) };
     let unloading = async move { endpoint.unload_model(&model, &order).await };
     named(carry_out_raw(&served, unloading).await?, "unloaded")
 }
@@ -373,7 +378,7 @@ pub(super) async fn carry_out_raw<T: Send + 'static>(
 
 pub(super) async fn carry_out(
     served: &Served,
-    order: impl Future<Output = Result<Swapped, DeployError>> + Send + 'static,
+    order: impl Future<Output = Result<DeployOutcome, DeployError>> + Send + 'static,
 ) -> Answer {
     let swapped = carry_out_raw(served, order).await?;
     let digest = swapped.digest.clone();
@@ -381,7 +386,7 @@ pub(super) async fn carry_out(
 }
 
 /// The answer to an order that has a word of its own for what it did.
-fn named(swapped: Swapped, done: &str) -> Answer {
+fn named(swapped: DeployOutcome, done: &str) -> Answer {
     let outcome = if swapped.is_new() { done } else { swapped.outcome };
     Ok(Json(json!({ "outcome": outcome, "generation": swapped.generation })).into_response())
 }
@@ -414,7 +419,7 @@ impl IntoResponse for Refusal {
     }
 }
 
-pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Endpoint>, Response> {
+pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Deployment>, Response> {
     let endpoint = served.endpoints.named(name).cloned();
     endpoint
         .ok_or_else(|| refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`")))

@@ -17,10 +17,10 @@ use serde_json::json;
 use super::endpoints::{
     AdminCommand, Answer, Pairs, Refusal, Uploads, carry_out, carry_out_raw, expected, find, invalid, note,
 };
-use crate::deploy::history::Origin;
-use crate::deploy::swap::Order;
-use crate::deploy::trial::{Terms, read_share};
 use crate::plugin::Binary;
+use crate::rollout::deploy_request::DeployRequest;
+use crate::rollout::history::Origin;
+use crate::rollout::trial::{TrialSpec, read_share};
 use crate::server::browser::{not_from_a_page, refused};
 use crate::server::served::Served;
 use crate::values::RawValue;
@@ -49,7 +49,8 @@ async fn try_out(
     not_from_a_page(request.headers())?;
     let Query(mut pairs) = query.map_err(|error| invalid(error.body_text()))?;
     let endpoint = find(&served, &name)?;
-    let mut order = Order { expected: expected(request.headers()), ..Order::by(Origin::Admin) };
+    let mut order =
+        DeployRequest { expected: expected(request.headers()), ..DeployRequest::by(Origin::Admin) };
     for (_, text) in pairs.extract_if(.., |(name, _)| name == "note") {
         order.note = Some(note(&text).map_err(invalid)?);
     }
@@ -67,7 +68,7 @@ async fn try_out(
         return Ok(Json(trial.report()).into_response());
     }
     let parameters = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let terms = Terms::parse(parameters).map_err(invalid)?;
+    let terms = TrialSpec::parse(parameters).map_err(invalid)?;
     let trying = async move { endpoint.try_out(Binary::new(plugin), terms, &order).await };
     let trial = carry_out_raw(&served, trying).await?;
     Ok(Json(trial.report()).into_response())

@@ -10,7 +10,7 @@ use tonic::{Response, Status};
 use super::call::{Call, GRPC, GrpcHead};
 use super::pb::model_infer_request::InferRequestedOutputTensor;
 use super::{contents, failure, pb};
-use crate::deploy::Generation;
+use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
 use crate::server::models::Entry;

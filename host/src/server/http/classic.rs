@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use super::route::EndpointRoute;
 use super::transport::into_http;
-use crate::deploy::Generation;
+use crate::endpoint::generation::Generation;
 use crate::error::RequestError;
 use crate::json::write;
 use crate::pipeline::respond;

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use crate::deploy::Endpoint;
+use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 
 /// An endpoint, and the process around it.
 pub(super) struct EndpointRoute {
-    pub(super) endpoint: Arc<Endpoint>,
+    pub(super) endpoint: Arc<Deployment>,
     pub(super) served: Arc<Served>,
 }

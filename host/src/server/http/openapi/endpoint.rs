@@ -12,20 +12,21 @@ use serde_json::{Map, Value, json};
 
 use super::answers::{HANDLER_CODES, Paths, error_free, json_ok, with_errors};
 use super::values;
-use crate::deploy::{Endpoint, Generation};
+use crate::endpoint::generation::Generation;
 use crate::error::Code;
 use crate::pipeline::models::Named;
 use crate::request::Protocol;
+use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 
 pub(super) fn paths(served: &Served) -> Paths {
-    let item = |endpoint: &Arc<Endpoint>| {
+    let item = |endpoint: &Arc<Deployment>| {
         let current = endpoint.current();
         let methods =
             json!({ "post": call(endpoint, &current, served), "get": describe(endpoint, &current) });
         (endpoint.config.path.clone(), methods)
     };
-    let speaks = |endpoint: &&Arc<Endpoint>| endpoint.config.speaks(Some(Protocol::Http));
+    let speaks = |endpoint: &&Arc<Deployment>| endpoint.config.speaks(Some(Protocol::Http));
     let own = served.endpoints.iter().filter(speaks).map(item);
     let signatures = served.endpoints.iter().filter(speaks).map(|endpoint| {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
@@ -36,7 +37,7 @@ pub(super) fn paths(served: &Served) -> Paths {
 }
 
 /// The group of an endpoint's operations.
-pub(super) fn tag(endpoint: &Endpoint) -> Value {
+pub(super) fn tag(endpoint: &Deployment) -> Value {
     let current = endpoint.current();
     let handler = current.digest.as_ref().map(|digest| format!("Handler `{digest}`."));
     let models = current.models().0.iter().map(|model| format!("Model `{}`.", model.name));
@@ -62,7 +63,7 @@ fn specs() -> Value {
 }
 
 /// `GET <endpoint>`.
-fn describe(endpoint: &Endpoint, current: &Generation) -> Value {
+fn describe(endpoint: &Deployment, current: &Generation) -> Value {
     let mut properties =
         json!({ "model_signature": specs(), "model_outputs": specs(), "message": { "type": "string" } });
     if let (Value::Object(properties), true) = (&mut properties, current.models().0.len() > 1) {
@@ -75,13 +76,13 @@ fn describe(endpoint: &Endpoint, current: &Generation) -> Value {
 }
 
 /// `GET <endpoint>/signature`.
-fn signature(endpoint: &Endpoint) -> Value {
+fn signature(endpoint: &Deployment) -> Value {
     let schema =
         json!({ "type": "object", "properties": { "signature": specs() }, "required": ["signature"] });
     reading(endpoint, "signature", "the inputs of its model", &schema)
 }
 
-fn reading(endpoint: &Endpoint, operation: &str, what: &str, schema: &Value) -> Value {
+fn reading(endpoint: &Deployment, operation: &str, what: &str, schema: &Value) -> Value {
     let name = &endpoint.config.name;
     json!({
         "operationId": format!("{name}.{operation}"),
@@ -92,7 +93,7 @@ fn reading(endpoint: &Endpoint, operation: &str, what: &str, schema: &Value) -> 
 }
 
 /// `POST <endpoint>`.
-fn call(endpoint: &Endpoint, current: &Generation, served: &Served) -> Value {
+fn call(endpoint: &Deployment, current: &Generation, served: &Served) -> Value {
     let name = &endpoint.config.name;
     let mut text = match reads_json(current) {
         true => {

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::answers::{Paths, json_ok, with_errors};
 use super::endpoint::operation;
-use crate::deploy::{Endpoint, Generation};
+use crate::endpoint::generation::Generation;
 use crate::error::Code;
+use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 use crate::server::split::Split;
 
@@ -19,7 +20,7 @@ pub(super) fn paths(served: &Served) -> Paths {
 }
 
 fn item(split: &Split, served: &Served) -> Value {
-    let endpoints: Vec<&Arc<Endpoint>> =
+    let endpoints: Vec<&Arc<Deployment>> =
         split.endpoints.iter().filter_map(|(name, _)| served.endpoints.named(name)).collect();
     let current: Vec<Arc<Generation>> = endpoints.iter().map(|endpoint| endpoint.current()).collect();
     let current: Vec<&Generation> = current.iter().map(Arc::as_ref).collect();

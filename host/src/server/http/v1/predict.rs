@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::super::transport::into_http;
 use super::path::{ModelPath, Operation, no_route, wrong_method};
 use crate::blocking;
-use crate::deploy::Generation;
+use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
 use crate::json::{msgpack, write};

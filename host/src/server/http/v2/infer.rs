@@ -15,7 +15,7 @@ use super::super::compression::Coding;
 use super::model_request::{ModelRequest, V2};
 use super::request::{self, RequestedOutputs};
 use super::response;
-use crate::deploy::Generation;
+use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
 use crate::server::head::{Head, credentials};

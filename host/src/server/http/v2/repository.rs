@@ -1,6 +1,6 @@
 //! The models as a repository: which there are; load and unload (Triton's model repository extension).
 //!
-//! Place in the flow: beside it; the orders themselves are `deploy/models.rs`.
+//! Place in the flow: beside it; the orders themselves are `rollout/models.rs`.
 //! Invariant: no order of a web page is taken, and none at all on a listener that was not told to.
 
 use std::time::Duration;

@@ -1,0 +1,359 @@
+//! Recordings: what crossed the sandbox's boundary for a request, kept in a file so that it can be run again without the model.
+//!
+//! Place in the flow: an endpoint that is recorded has a [`Recorder`]; an [observer](super::observers) asks it which
+//! requests to log, and gives it their logs. `writer` makes files of them, `host replay` reads those.
+//! In: a finished request with its [`Tape`]. Out: nothing that the request waits for.
+//!
+//! A request that is recorded runs in a fresh instance that serves no other: state that earlier requests had left in an
+//! instance is in no recording. What is not recorded, because a secret would be written:
+//! - endpoints with environment variables: the configuration refuses them;
+//! - a request whose handler was told a header that holds one, or whose query or parameters hold one, by their names;
+//! - a response that sets one: a cookie.
+//!
+//! Invariants: no request waits for a disk, or fails because of its recording; recordings that wait to be written take
+//! `WAITING` bytes at most, or are one; an endpoint that is not recorded pays one comparison a request.
+
+pub mod format;
+mod writer;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use self::writer::Writer;
+use crate::blocking;
+use crate::draw;
+use crate::endpoint::config::EndpointConfig;
+use crate::error::{Code, RequestError, Stage};
+use crate::keys;
+use crate::plugin::Plugin;
+use crate::plugin::tape::Tape;
+use crate::request::{Input, Output, Request};
+use crate::telemetry::metrics::{EndpointMetrics, RecordingCounts};
+use crate::tensor::Tensor;
+use crate::values::Ratio;
+
+/// Most bytes of requests, tensors and answers that may wait to be written; a single one may be longer.
+const WAITING: usize = 64 << 20;
+/// Most requests that may wait to be written.
+const QUEUE: usize = 256;
+
+/// Where recordings go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// A folder for each endpoint is made in it.
+    pub folder: PathBuf,
+    /// Most bytes that it may hold, files of earlier runs included.
+    pub size: u64,
+}
+
+/// Why nothing can be recorded. The text is for the operator.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot record into `{folder}`: {cause}\n  hint: {hint}")]
+pub struct RecordError {
+    folder: String,
+    cause: io::Error,
+    hint: &'static str,
+}
+
+/// The folder of a process's recordings, and the one thread that writes into it.
+pub struct Archive {
+    orders: SyncSender<Order>,
+    state: Arc<State>,
+    /// Canonical.
+    folder: PathBuf,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What requests and the writer know of each other.
+#[derive(Default)]
+struct State {
+    /// The bytes of what waits to be written.
+    waiting: AtomicUsize,
+    /// The folder holds as much as it may.
+    full: AtomicBool,
+}
+
+/// What the writer is told.
+enum Order {
+    Write(Box<Finished>),
+    End,
+}
+
+/// A request that is over and to be written.
+struct Finished {
+    at: SystemTime,
+    endpoint: Arc<str>,
+    plugin: Arc<Plugin>,
+    request: Arc<Request>,
+    tape: Arc<Tape>,
+    outcome: Result<Output, Failure>,
+    /// About how many bytes all of this holds.
+    weight: usize,
+    counts: RecordingCounts,
+}
+
+/// What a recording keeps of a [`RequestError`]: nothing of its detail, which may name anything.
+struct Failure {
+    code: Code,
+    stage: Stage,
+    message: String,
+}
+
+/// One endpoint's way into the archive.
+pub struct Recorder {
+    archive: Arc<Archive>,
+    endpoint: Arc<str>,
+    share: Ratio,
+    counts: RecordingCounts,
+    /// That secrets keep requests from being recorded has been said.
+    warned: AtomicBool,
+}
+
+impl Archive {
+    /// Makes the folder if there is none, looks at how much is in it, and starts the writer.
+    ///
+    /// # Errors
+    /// [`RecordError`]: the folder cannot be made or written to, or others can write to it.
+    pub fn open(config: &Config) -> Result<Arc<Archive>, RecordError> {
+        let (orders, received) = sync_channel(QUEUE);
+        let state = Arc::<State>::default();
+        let writer = Writer::open(config, state.clone())?;
+        let folder = writer.folder().to_owned();
+        let thread = thread::Builder::new().name("recordings".to_owned()).spawn(move || {
+            while let Ok(Order::Write(finished)) = received.recv() {
+                writer.write(&finished);
+            }
+        });
+        let thread = thread.map_err(|cause| RecordError {
+            folder: config.folder.display().to_string(),
+            cause,
+            hint: "let the process have one more thread",
+        })?;
+        Ok(Arc::new(Archive { orders, state, folder, thread: Mutex::new(Some(thread)) }))
+    }
+
+    /// Its canonical path.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The way into it for this endpoint; `None` if it is not to be recorded.
+    pub fn recorder(
+        self: &Arc<Self>,
+        config: &EndpointConfig,
+        metrics: &EndpointMetrics,
+    ) -> Option<Recorder> {
+        config.is_recorded().then(|| Recorder {
+            archive: self.clone(),
+            endpoint: config.name.as_str().into(),
+            share: config.record_share,
+            counts: metrics.recordings.clone(),
+            warned: AtomicBool::new(false),
+        })
+    }
+
+    /// Writes what waits, then ends. Blocks until that is done; what comes later is dropped.
+    pub fn close(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && self.orders.send(Order::End).is_ok()
+        {
+            // A writer that panicked has nothing more to write.
+            let _ = thread.join();
+        }
+    }
+
+    /// Puts it into the queue, if there is room.
+    fn take(&self, finished: Finished) -> bool {
+        let (waiting, weight) = (&self.state.waiting, finished.weight);
+        let before = waiting.fetch_add(weight, Ordering::Relaxed);
+        let fits = before == 0 || before.saturating_add(weight) <= WAITING;
+        let taken = fits && self.orders.try_send(Order::Write(Box::new(finished))).is_ok();
+        if !taken {
+            waiting.fetch_sub(weight, Ordering::Relaxed);
+        }
+        taken
+    }
+}
+
+impl Recorder {
+    /// Decides whether the next request is recorded.
+    pub fn takes_next(&self) -> bool {
+        if !is_drawn(self.share) {
+            return false;
+        }
+        let is_full = self.archive.state.full.load(Ordering::Relaxed);
+        if is_full {
+            self.counts.dropped.inc();
+        }
+        !is_full
+    }
+
+    /// Hands a request that is over to the writer, if its handler ran.
+    pub fn record(
+        &self,
+        plugin: &Arc<Plugin>,
+        request: &Arc<Request>,
+        tape: &Arc<Tape>,
+        outcome: &Result<Output, RequestError>,
+    ) {
+        if !tape.is_used() {
+            return;
+        }
+        if let Some(place) = secret(request, tape, outcome) {
+            self.counts.refused.inc();
+            if !self.warned.swap(true, Ordering::Relaxed) {
+                tracing::warn!(endpoint = %self.endpoint, request.id = %request.id,
+                    "not recorded, nor will others be like it: by its name {place} holds a secret");
+            }
+            return;
+        }
+        let outcome = match outcome {
+            Ok(output) => Ok(output.clone()),
+            Err(error) => {
+                Err(Failure { code: error.code, stage: error.stage, message: error.message.clone() })
+            }
+        };
+        let finished = Finished {
+            at: SystemTime::now(),
+            endpoint: self.endpoint.clone(),
+            plugin: plugin.clone(),
+            request: request.clone(),
+            weight: weight(request, tape, &outcome),
+            tape: tape.clone(),
+            outcome,
+            counts: self.counts.clone(),
+        };
+        if !self.archive.take(finished) {
+            self.counts.dropped.inc();
+        }
+    }
+}
+
+fn weight(request: &Request, tape: &Tape, outcome: &Result<Output, Failure>) -> usize {
+    let bytes = |tensors: &[Tensor]| tensors.iter().map(|tensor| tensor.data.len()).sum::<usize>();
+    let kept = |tensors: Option<Vec<Tensor>>| tensors.map_or(0, |tensors| bytes(&tensors));
+    let request = match &request.input {
+        Input::Body(body, _) => body.len(),
+        Input::Tensors(input) => bytes(&input.tensors),
+    };
+    let outcome = match outcome {
+        Ok(Output::Response(response)) => response.body.len(),
+        Ok(Output::Tensors(tensors)) => bytes(tensors),
+        Err(failure) => failure.message.len(),
+    };
+    request
+        + outcome
+        + tape.length()
+        + kept(tape.sample())
+        + tape.model_call().map_or(0, |call| bytes(&call.inputs) + kept(call.outputs))
+        + kept(tape.answer())
+}
+
+/// What of it looks like a secret, by its name.
+fn secret(request: &Request, tape: &Tape, outcome: &Result<Output, RequestError>) -> Option<&'static str> {
+    if tape.headers_told().iter().any(|name| keys::is_secret_name(name)) {
+        return Some("a header that the handler asked for");
+    }
+    let pairs = request.head.query().split(['&', ';']);
+    let mut names = pairs.map(|pair| unescaped(pair.split('=').next().unwrap_or_default()));
+    if names.any(|name| keys::is_secret_name(&name)) {
+        return Some("a parameter of the query");
+    }
+    let parameters = request.parameters();
+    let parse = || has_secret_member(&serde_json::from_str(parameters).unwrap_or_default());
+    if blocking::if_large(parameters.len(), parse) {
+        return Some("a parameter of the request");
+    }
+    match outcome {
+        Ok(Output::Response(response)) => {
+            let is_secret = |(name, _): &(String, String)| keys::is_secret_name(name);
+            response.headers.iter().any(is_secret).then_some("a header of the response")
+        }
+        _ => None,
+    }
+}
+
+fn has_secret_member(value: &Value) -> bool {
+    match value {
+        Value::Object(members) => {
+            members.iter().any(|(name, value)| keys::is_secret_name(name) || has_secret_member(value))
+        }
+        Value::Array(values) => values.iter().any(has_secret_member),
+        _ => false,
+    }
+}
+
+/// The name of a query's parameter with its escapes resolved, as far as they are any.
+fn unescaped(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let [first, after @ ..] = rest {
+        let escaped = match rest {
+            [b'%', high, low, ..] => hexadecimal(*high).zip(hexadecimal(*low)),
+            _ => None,
+        };
+        match escaped {
+            Some((high, low)) => bytes.push(high << 4 | low),
+            None => bytes.push(*first),
+        }
+        rest = if escaped.is_some() { after.get(2..).unwrap_or_default() } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn hexadecimal(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+/// Whether the next request is of this part.
+fn is_drawn(share: Ratio) -> bool {
+    share == Ratio::ONE || draw::by_chance() < share.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_in_names_are_resolved() {
+        for (name, expected) in [
+            ("", ""),
+            ("token", "token"),
+            ("%74oken", "token"),
+            ("api%5Fkey", "api_key"),
+            ("%", "%"),
+            ("%7", "%7"),
+            ("%zz", "%zz"),
+            ("a%", "a%"),
+        ] {
+            assert_eq!(unescaped(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_found_at_any_depth_of_parameters() {
+        for (json, expected) in [
+            (r#"{"a": [1, {"b": {"api_key": "x"}}]}"#, true),
+            (r#"{"key": null}"#, true),
+            (r#"{"a": "key", "b": [true, "token"]}"#, false),
+        ] {
+            assert_eq!(has_secret_member(&serde_json::from_str(json).unwrap()), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn shares_are_kept() {
+        let drawn = |share| (0..10_000).filter(|_| is_drawn(Ratio::new(share).unwrap())).count();
+        assert_eq!((drawn(0.0), drawn(1.0)), (0, 10_000));
+        assert!((4_500..5_500).contains(&drawn(0.5)));
+    }
+}

@@ -1,0 +1,304 @@
+//! The last requests of an endpoint, kept for the gate.
+//!
+//! Place in the flow: an [observer](super::observers) offers every request that was answered; a gate takes what is kept.
+//! In:   requests. Out: [`Sample`]s, the latest first, from which the same requests can be made again.
+//!
+//! Only a request that its handler answered is kept, or refused as the caller's fault: what failed otherwise is no measure.
+//!
+//! Invariants: nothing here waits, and no request waits for it. A request that is offered looks at one atomic, which changes
+//! at most [`SamplesConfig::samples`] times in a [`WINDOW`]: of more requests than that in a window the first are kept. Those go
+//! through a bounded queue to a task of its own; what finds it full is not kept. That task takes secrets out before it keeps
+//! anything. What is kept and what waits is bounded by number and by bytes.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::blocking;
+use crate::endpoint::config::SamplesConfig;
+use crate::error::{Code, RequestError};
+use crate::json::path::Pattern;
+use crate::json::redact::redacted;
+use crate::json::serving::Serving;
+use crate::keys;
+use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
+use crate::tensor::{Datatype, Tensor, push_bytes_element};
+
+/// Of the requests of so much time at most [`SamplesConfig::samples`] are kept.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Requests that wait to be kept.
+const QUEUE: usize = 64;
+/// What stands in the place of a header or parameter that is redacted.
+const REDACTED: &str = "redacted";
+/// Bodies up to this length are copied: they may be a small part of what a connection has read, and would keep all of it.
+const COPIED: usize = blocking::LARGE;
+/// What a sample costs beside its input and head, roughly.
+const OVERHEAD: usize = 512;
+
+/// A request that can be made again, any number of times.
+#[derive(Debug)]
+pub struct Sample {
+    /// What a report calls it: `request 7`, or the name of a file.
+    pub name: String,
+    /// Its head, without what may hold a secret.
+    pub head: PlainHead,
+    /// What it brings.
+    pub input: SampleInput,
+    /// The model that its protocol named.
+    pub model: Option<Arc<str>>,
+}
+
+/// What a request brought.
+#[derive(Debug)]
+pub enum SampleInput {
+    /// A body.
+    Body(Bytes),
+    /// A body in TensorFlow Serving's form.
+    Serving(Bytes),
+    /// Tensors, and the protocol's parameters.
+    Tensors(Vec<Tensor>, Option<Box<str>>),
+}
+
+impl Sample {
+    /// The request, once more, with this id and these limits.
+    pub fn request(&self, id: &str, deadline: Instant, body_limit: usize) -> Request {
+        let input = match &self.input {
+            SampleInput::Body(body) => Input::Body(body.clone(), Form::Plain),
+            // It was JSON when it came, and is still.
+            SampleInput::Serving(body) => {
+                let scanned = blocking::if_large(body.len(), || Serving::scan(body));
+                Input::Body(body.clone(), scanned.map_or(Form::Plain, Form::Serving))
+            }
+            SampleInput::Tensors(tensors, parameters) => {
+                Input::Tensors(TensorInput::new(tensors.clone(), parameters.clone()))
+            }
+        };
+        Request {
+            id: id.into(),
+            head: Box::new(self.head.clone()),
+            input,
+            model: self.model.clone(),
+            arrived: Instant::now(),
+            deadline,
+            debug: false,
+            body_limit,
+        }
+    }
+
+    /// What is kept of `request` as number `number`; `None` if what is to be taken out of it cannot be found in it.
+    fn of(request: &Request, redact: &[Pattern], number: u64) -> Option<Sample> {
+        let finds = Pattern::deepest(redact).is_some();
+        let body = |body: &Bytes| match finds {
+            true => blocking::if_large(body.len(), || redacted(body, redact)).map(Bytes::from),
+            false if body.len() <= COPIED => Some(Bytes::copy_from_slice(body)),
+            false => Some(body.clone()),
+        };
+        let input = match &request.input {
+            Input::Body(bytes, Form::Plain) => SampleInput::Body(body(bytes)?),
+            Input::Body(bytes, Form::Serving(_)) => SampleInput::Serving(body(bytes)?),
+            Input::Tensors(input) => {
+                let parameters = match &input.parameters {
+                    Some(parameters) if finds => {
+                        let text = redacted(parameters.as_bytes(), redact)?;
+                        Some(String::from_utf8(text).ok()?.into_boxed_str())
+                    }
+                    parameters => parameters.clone(),
+                };
+                let tensors = input.tensors.iter().map(|tensor| kept(tensor, redact)).collect();
+                SampleInput::Tensors(tensors, parameters)
+            }
+        };
+        let is_named = |name: &str| redact.iter().any(|pattern| pattern.is_name(name));
+        let head = &request.head;
+        let headers = head.headers().into_iter().filter(|(name, _)| !keys::is_secret_name(name));
+        let headers = headers.map(|(name, value)| {
+            let value = if is_named(name) { REDACTED } else { value };
+            (name.to_ascii_lowercase(), value.to_owned())
+        });
+        let parameter = |pair: &str| {
+            let (name, _) = pair.split_once('=')?;
+            // A name in escapes may be any.
+            let is_secret = is_named(name) || keys::is_secret_name(name) || name.contains('%');
+            is_secret.then(|| format!("{name}={REDACTED}"))
+        };
+        let query = head.query().split('&').map(|pair| parameter(pair).unwrap_or_else(|| pair.to_owned()));
+        Some(Sample {
+            name: format!("request {number}"),
+            head: PlainHead {
+                method: head.method().to_owned(),
+                path: head.path().to_owned(),
+                query: query.collect::<Vec<_>>().join("&"),
+                headers: headers.collect(),
+            },
+            input,
+            model: request.model.clone(),
+        })
+    }
+
+    /// Bytes it holds.
+    fn size(&self) -> usize {
+        let input = match &self.input {
+            SampleInput::Body(body) | SampleInput::Serving(body) => body.len(),
+            SampleInput::Tensors(tensors, parameters) => {
+                bytes_of(tensors) + parameters.as_deref().map_or(0, str::len)
+            }
+        };
+        let headers: usize =
+            self.head.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
+        input + headers + self.head.path.len() + self.head.query.len() + OVERHEAD
+    }
+}
+
+fn bytes_of(tensors: &[Tensor]) -> usize {
+    tensors.iter().map(|tensor| tensor.data.len() + tensor.name.len() + 128).sum()
+}
+
+/// A tensor; all zeroes, or empty texts, if a pattern names it or anything in it.
+fn kept(tensor: &Tensor, redact: &[Pattern]) -> Tensor {
+    let data = match () {
+        () if redact.iter().any(|pattern| pattern.begins_with(&tensor.name)) => blank(tensor).into(),
+        () if tensor.data.len() <= COPIED => Bytes::copy_from_slice(&tensor.data),
+        () => tensor.data.clone(),
+    };
+    Tensor { data, ..tensor.clone() }
+}
+
+fn blank(tensor: &Tensor) -> Vec<u8> {
+    let mut data = Vec::new();
+    match tensor.datatype {
+        Datatype::Bytes => (0..tensor.elements()).for_each(|_| {
+            push_bytes_element(&mut data, b"");
+        }),
+        _ => data.resize(tensor.data.len(), 0),
+    }
+    data
+}
+
+/// The samples of one endpoint, and the way in for its requests.
+pub struct Samples {
+    config: SamplesConfig,
+    started: Instant,
+    /// The window and how many requests of it were taken: `window << 32 | taken`.
+    tally: AtomicU64,
+    /// Bytes of the requests in the queue.
+    waiting: Arc<AtomicUsize>,
+    queue: mpsc::Sender<Arc<Request>>,
+    ring: Arc<Mutex<Ring>>,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    samples: VecDeque<Arc<Sample>>,
+    bytes: usize,
+}
+
+impl Samples {
+    /// A place for samples, and the task that keeps them, which ends with it. `None` if none are to be kept.
+    pub fn start(config: SamplesConfig) -> Option<Samples> {
+        if config.samples == 0 {
+            return None;
+        }
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let (waiting, ring) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Ring::default())));
+        tokio::spawn(keep(requests, config.clone(), waiting.clone(), ring.clone()));
+        Some(Samples { config, started: Instant::now(), tally: AtomicU64::new(0), waiting, queue, ring })
+    }
+
+    /// Takes note of a request that has its answer, unless there are too many.
+    pub fn offer(&self, request: &Arc<Request>, outcome: &Result<Output, RequestError>) {
+        if !is_measure(outcome) || !self.takes(request.arrived) {
+            return;
+        }
+        let size = size_of(request);
+        let before = self.waiting.fetch_add(size, Ordering::Relaxed);
+        if before.saturating_add(size) > self.config.bytes || self.queue.try_send(request.clone()).is_err() {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
+
+    /// What is kept, the latest first.
+    pub fn latest(&self) -> Vec<Arc<Sample>> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).samples.iter().rev().cloned().collect()
+    }
+
+    /// How many are kept.
+    pub fn kept(&self) -> usize {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).samples.len()
+    }
+
+    /// Whether one more request, which arrived at `now`, is taken in its window.
+    fn takes(&self, now: Instant) -> bool {
+        let window = now.saturating_duration_since(self.started).as_millis() / WINDOW.as_millis();
+        let window = u64::try_from(window).unwrap_or(0) & u64::from(u32::MAX);
+        let tally = self.tally.load(Ordering::Relaxed);
+        // Windows never go back: a request that took long counts for the one that is now.
+        let window = window.max(tally >> 32);
+        let taken = if tally >> 32 == window { tally & u64::from(u32::MAX) } else { 0 };
+        taken < self.config.samples as u64
+            && self
+                .tally
+                .compare_exchange(tally, window << 32 | (taken + 1), Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+    }
+}
+
+/// Whether what became of a request says something of its handler, and would again.
+pub fn is_measure(outcome: &Result<Output, RequestError>) -> bool {
+    match outcome {
+        Ok(_) => true,
+        Err(error) => {
+            matches!(error.code, Code::InvalidInput | Code::UnsupportedMediaType | Code::BodyTooLarge)
+        }
+    }
+}
+
+fn size_of(request: &Request) -> usize {
+    match &request.input {
+        Input::Body(body, _) => body.len() + OVERHEAD,
+        Input::Tensors(input) => bytes_of(&input.tensors) + OVERHEAD,
+    }
+}
+
+/// The task that keeps what comes through the queue.
+async fn keep(
+    mut requests: mpsc::Receiver<Arc<Request>>,
+    config: SamplesConfig,
+    waiting: Arc<AtomicUsize>,
+    ring: Arc<Mutex<Ring>>,
+) {
+    let mut number = 0;
+    while let Some(request) = requests.recv().await {
+        let size = size_of(&request);
+        let sample = Sample::of(&request, &config.redact, number + 1);
+        drop(request);
+        waiting.fetch_sub(size, Ordering::Relaxed);
+        if let Some(sample) = sample {
+            number += 1;
+            ring.lock().unwrap_or_else(PoisonError::into_inner).push(sample, &config);
+        }
+    }
+}
+
+impl Ring {
+    fn push(&mut self, sample: Sample, config: &SamplesConfig) {
+        let size = sample.size();
+        if size > config.bytes {
+            return;
+        }
+        while self.samples.len() >= config.samples || self.bytes + size > config.bytes {
+            match self.samples.pop_front() {
+                Some(oldest) => self.bytes -= oldest.size(),
+                None => break,
+            }
+        }
+        self.bytes += size;
+        self.samples.push_back(Arc::new(sample));
+    }
+}

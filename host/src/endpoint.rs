@@ -1,0 +1,227 @@
+//! An endpoint that serves, and a request at it from its head to its answer.
+//!
+//! Place in the flow: `server` has a request [admitted](Endpoint::admit) by its head, receives its body and
+//! [serves](AdmittedRequest::serve) it. What observes runs, or publishes other generations, is above: `capture`, `rollout`.
+//! In: credentials, then a [`Request`]. Out: an [`Answer`].
+//! Invariants: the current generation is the only thing that changes while serving, by one atomic store, handler and models
+//! together; a request that began on a generation ends on it; each request is counted once: by what becomes of it, or as
+//! `cancelled` if it is dropped before, for then its client went away; one that would find the handler's breaker open is refused
+//! before its body is read.
+
+pub mod admission;
+pub mod breaker;
+pub mod config;
+pub mod generation;
+pub mod observers;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::{ArcSwap, Guard};
+
+use self::admission::{AdmissionQueue, Reservation};
+use self::config::{EndpointConfig, OnFault};
+use self::generation::Generation;
+use self::observers::{EndedRun, Observer, RunStart};
+use crate::arrivals::Origin;
+use crate::error::{Code, RequestError, Stage};
+use crate::keys::Credentials;
+use crate::pipeline::plan::RunPlan;
+use crate::pipeline::report::RunReport;
+use crate::request::{Output, Request};
+use crate::telemetry::metrics::EndpointMetrics;
+
+/// An endpoint that serves.
+pub struct Endpoint {
+    /// As configured.
+    pub config: EndpointConfig,
+    /// Its metrics.
+    pub metrics: EndpointMetrics,
+    admission: AdmissionQueue,
+    current: ArcSwap<Generation>,
+}
+
+/// A request that has a place at its endpoint.
+pub struct AdmittedRequest<'a> {
+    endpoint: &'a Endpoint,
+    counted: bool,
+    _reservation: Reservation<'a>,
+}
+
+/// What a run made of a request, and the generation it did it with.
+pub struct Answer {
+    /// What the caller gets.
+    pub outcome: Result<Output, RequestError>,
+    /// The generation that ran. Pinned rather than counted: every request of every thread would count at the same place.
+    pub generation: Guard<Arc<Generation>>,
+    /// From which stage on the handler had no part in it, because it failed there.
+    pub bypassed: Option<Stage>,
+}
+
+impl Endpoint {
+    /// An endpoint that serves its first generation.
+    pub fn new(config: EndpointConfig, metrics: EndpointMetrics, first: Generation) -> Endpoint {
+        let admission = AdmissionQueue::new(config.limits.concurrency, config.limits.queue);
+        metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
+        Endpoint { config, metrics, admission, current: ArcSwap::from_pointee(first) }
+    }
+
+    /// The generation that new requests begin on.
+    pub fn current(&self) -> Arc<Generation> {
+        self.current.load_full()
+    }
+
+    /// The one atomic store by which another generation takes over.
+    pub fn publish(&self, generation: Arc<Generation>) {
+        self.metrics.generation.set(i64::try_from(generation.number).unwrap_or(i64::MAX));
+        self.current.store(generation);
+    }
+
+    /// Whether a request may know of this endpoint more than that it is there. Whatever a protocol tells of it or does with
+    /// it asks here first; [`Endpoint::admit`] asks by itself.
+    ///
+    /// # Errors
+    /// `unauthorized`, counted already.
+    pub fn authorize<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> Result<(), RequestError> {
+        if self.config.keys.admit(credentials) {
+            return Ok(());
+        }
+        self.metrics.error(Code::Unauthorized);
+        let message = format!("`{}` wants a key: send `authorization: Bearer KEY`", self.config.name);
+        Err(RequestError::new(Code::Unauthorized, Stage::Admit, message))
+    }
+
+    /// Takes a request on, before anything of its body is read. `has_candidate`: another generation may answer it.
+    ///
+    /// # Errors
+    /// `unauthorized`, `plugin_unavailable` or `overloaded`, counted already.
+    pub fn admit<'a>(
+        &self,
+        credentials: impl FnOnce() -> Credentials<'a>,
+        has_candidate: impl FnOnce() -> bool,
+    ) -> Result<AdmittedRequest<'_>, RequestError> {
+        self.authorize(credentials)?;
+        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
+        self.refusal(has_candidate).map_or(Ok(()), Err).inspect_err(counted)?;
+        let reservation = self.admission.try_reserve().inspect_err(counted)?;
+        Ok(AdmittedRequest { endpoint: self, counted: false, _reservation: reservation })
+    }
+
+    /// Requests that have arrived and have no answer yet.
+    pub fn unanswered(&self) -> usize {
+        self.admission.reserved()
+    }
+
+    /// Requests that could be in flight beside those that are, now.
+    pub fn free_places(&self) -> usize {
+        let (in_flight, _) = self.admission.load();
+        self.config.limits.concurrency.saturating_sub(in_flight)
+    }
+
+    /// Answers the requests that are here with `shutting_down`, and any that would have to wait for something.
+    pub fn close(&self) {
+        self.admission.close();
+    }
+
+    /// Brings the gauges up to date, before they are rendered.
+    pub fn refresh_metrics(&self) {
+        let (in_flight, queued) = self.admission.load();
+        let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        self.metrics.in_flight.set(gauge(in_flight));
+        self.metrics.queued.set(gauge(queued));
+        self.metrics.breaker_open.set(self.current.load().is_open().into());
+    }
+
+    /// Why no request can be answered now, unless it is answered without the handler or by a candidate: the breaker is open.
+    fn refusal(&self, has_candidate: impl FnOnce() -> bool) -> Option<RequestError> {
+        if self.config.breaker.is_none() || self.config.on_fault == OnFault::Bypass {
+            return None;
+        }
+        let generation = self.current.load();
+        let breaker = generation.breaker.as_ref().filter(|breaker| breaker.is_open())?;
+        let mut refusal = breaker.refusal(Instant::now()).filter(|_| !has_candidate())?;
+        refusal.digest = generation.digest.clone();
+        Some(refusal)
+    }
+}
+
+impl AdmittedRequest<'_> {
+    /// Waits for the request's body.
+    ///
+    /// # Errors
+    /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its place.
+    pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
+        self.endpoint.admission.arrive(origin, body).await
+    }
+
+    /// Ends a request that cannot be served, for its body cannot be had.
+    pub fn refuse(mut self, error: &RequestError) {
+        self.counted = true;
+        self.endpoint.metrics.error(error.code);
+    }
+
+    /// Serves the request on the current generation, or on one that an observer has chosen, to its end.
+    pub async fn serve(mut self, request: Arc<Request>, mut observers: impl Observer) -> Answer {
+        let endpoint = self.endpoint;
+        let plan = RunPlan { bypass: endpoint.config.on_fault == OnFault::Bypass, ..RunPlan::default() };
+        let mut start = RunStart { request: &request, generation: endpoint.current.load(), plan };
+        observers.begin(&mut start);
+        let RunStart { generation, plan, .. } = start;
+        let mut report = RunReport::begin(request.arrived, &plan);
+        let ended = {
+            let run = pin!(self.run(&generation, &request, &plan, &mut report));
+            endpoint.admission.while_open(run).await
+        };
+        // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
+        let ended = ended.filter(|outcome| outcome.is_ok() || !endpoint.admission.is_closed());
+        let mut outcome = ended.unwrap_or_else(|| Err(cut_off(report.stage())));
+        self.counted = true;
+        // Of a request that was answered without the handler: what the handler itself came to.
+        let own = report.bypassed().map(|failure| Err(failure.told()));
+        let handled = own.as_ref().unwrap_or(&outcome);
+        observers.end(&EndedRun {
+            config: &endpoint.config,
+            metrics: &endpoint.metrics,
+            generation: &generation,
+            request: &request,
+            report: &report,
+            outcome: &outcome,
+            handled,
+        });
+        if let Err(error) = &mut outcome
+            && error.code.is_fault()
+        {
+            error.digest = generation.digest.clone();
+        }
+        let bypassed = report.bypassed().map(|failure| failure.stage);
+        Answer { outcome, generation, bypassed }
+    }
+
+    /// The run itself: it has its permit, its generation and its instance until it ends. Its response is whole then.
+    async fn run(
+        &self,
+        generation: &Generation,
+        request: &Arc<Request>,
+        plan: &RunPlan,
+        report: &mut RunReport,
+    ) -> Result<Output, RequestError> {
+        let acquire = pin!(self.endpoint.admission.acquire());
+        let _permit = request.in_time(Stage::Admit, acquire).await?;
+        report.end(Stage::Admit);
+        generation.run(request, plan, report).await
+    }
+}
+
+impl Drop for AdmittedRequest<'_> {
+    fn drop(&mut self) {
+        if !self.counted {
+            self.endpoint.metrics.cancelled();
+        }
+    }
+}
+
+/// What a request is told that the server does not wait for.
+fn cut_off(stage: Stage) -> RequestError {
+    RequestError::new(Code::ShuttingDown, stage, "the server is shutting down")
+}

@@ -1,0 +1,163 @@
+//! The configuration of one endpoint: plain data.
+//!
+//! Place in the flow: made by `config/`, read by the files of `endpoint`, `capture` and `rollout`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::breaker::Policy;
+use crate::json::path::Pattern;
+use crate::keys::Keys;
+use crate::model::{Batching, ModelConfig};
+use crate::request::Protocol;
+use crate::schema::Schema;
+use crate::values::Ratio;
+use crate::{pipeline, plugin};
+
+/// One endpoint, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointConfig {
+    /// Unique; metric label and admin path.
+    pub name: String,
+    /// Where it is called; starts with `/`.
+    pub path: String,
+    /// The handler component; `None` serves the bare model.
+    pub plugin: Option<PathBuf>,
+    /// Folder the handler sees, read-only, at `/mnt/project`; `None` mounts nothing.
+    pub project: Option<PathBuf>,
+    /// Canonical paths of what no handler may see of its project: the config file, every endpoint's model, files
+    /// with keys. One list for all endpoints.
+    pub hidden: Arc<[PathBuf]>,
+    /// The models by name; without any, the handler runs alone. The first is the one that requests go to by themselves.
+    pub models: Vec<(String, ModelConfig)>,
+    /// How requests share runs of a model.
+    pub batching: Batching,
+    /// Free-form JSON text for the handler; `null` if none was configured.
+    pub metadata: Arc<str>,
+    /// Environment variables the handler sees.
+    pub env: Vec<(String, String)>,
+    /// What the handler sees of the network.
+    pub network: plugin::Network,
+    /// Headers of a handler's responses that need a [grant](plugin::headers) and have it, in lower case.
+    pub response_headers: Arc<[String]>,
+    /// How long a handler's instance lives.
+    pub isolation: plugin::Isolation,
+    /// Whether a changed handler file is swapped in.
+    pub watch: bool,
+    /// Whether the models of the generation before stay loaded for a rollback.
+    pub keep_model: bool,
+    /// Who may call it; without keys, everybody.
+    pub keys: Keys,
+    /// Which part of its requests is recorded, if any are.
+    pub record_share: Ratio,
+    /// What it takes, if that was configured; it wins over what the handler says.
+    pub schema: Option<Arc<Schema>>,
+    /// Whether a generation has to answer the schema's example before it serves.
+    pub smoke: bool,
+    /// The protocols by which it can be reached.
+    pub protocols: Arc<[Protocol]>,
+    /// Whether tensors go past a handler that takes bodies only.
+    pub bare_tensors: bool,
+    /// What a request gets whose handler fails.
+    pub on_fault: OnFault,
+    /// When a handler that keeps failing is no longer called; `None`: never.
+    pub breaker: Option<Policy>,
+    /// What a new handler is held to before it serves.
+    pub gate: GateConfig,
+    /// What a request may use.
+    pub limits: pipeline::Limits,
+}
+
+/// What a request gets whose handler fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFault {
+    /// The failure.
+    #[default]
+    Error,
+    /// What an endpoint without the handler would answer, if its model can.
+    Bypass,
+}
+
+impl EndpointConfig {
+    /// Whether there is anything of it to record, if there is a folder for it.
+    pub fn is_recorded(&self) -> bool {
+        self.plugin.is_some() && self.record_share != Ratio::ZERO
+    }
+}
+
+impl EndpointConfig {
+    /// Whether it can be reached by this protocol; by `None`, the operator's own, always.
+    pub fn speaks(&self, protocol: Option<Protocol>) -> bool {
+        protocol.is_none_or(|protocol| self.protocols.contains(&protocol))
+    }
+}
+
+/// What a new handler is held to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GateConfig {
+    /// Which requests are kept for it.
+    pub samples: SamplesConfig,
+    /// Folder with further samples.
+    pub golden: Option<PathBuf>,
+    /// What may differ in an answer.
+    pub bounds: Bounds,
+    /// The part of the samples that may differ beyond that.
+    pub mismatches: Ratio,
+    /// How many times the old handler's time the new one may take; `None` does not judge time.
+    pub slowdown: Option<f64>,
+    /// How many times the old handler's memory the new one may take; `None` does not judge memory.
+    pub memory: Option<f64>,
+    /// How long it may take. What has not been compared by then is not.
+    pub timeout: Duration,
+}
+
+/// Its numbers are numbers: the configuration reads no other.
+impl Eq for GateConfig {}
+
+/// What one order holds a new handler to, where it says otherwise than the endpoint's [`GateConfig`].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GateOverrides {
+    /// What may differ, beside what the endpoint ignores.
+    pub ignore: Vec<Pattern>,
+    /// In place of the endpoint's tolerance.
+    pub tolerance: Option<f64>,
+    /// In place of the part of the samples that may differ.
+    pub mismatches: Option<Ratio>,
+}
+
+impl GateOverrides {
+    /// The endpoint's terms with these in their place.
+    pub fn applied_to(&self, config: &GateConfig) -> GateConfig {
+        let mut config = config.clone();
+        config.bounds.ignore.extend_from_slice(&self.ignore);
+        config.bounds.tolerance = self.tolerance.unwrap_or(config.bounds.tolerance);
+        config.mismatches = self.mismatches.unwrap_or(config.mismatches);
+        config
+    }
+}
+
+/// What may differ in an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bounds {
+    /// How far a decimal number may be from another: absolutely, or in relation to the larger one. Whole numbers are equal
+    /// or they are not.
+    pub tolerance: f64,
+    /// Places in JSON bodies, tensors (`/NAME/INDEX`) and names of headers that are not compared.
+    pub ignore: Vec<Pattern>,
+}
+
+/// A tolerance is a number: the configuration reads no other.
+impl Eq for Bounds {}
+
+/// Which requests are kept for the gate.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SamplesConfig {
+    /// Most requests. None are kept by default.
+    pub samples: usize,
+    /// Most bytes of them together.
+    pub bytes: usize,
+    /// What is taken out of a request before it is kept: places in its JSON, tensors (`/NAME`), headers and parameters of its
+    /// query by name.
+    pub redact: Vec<Pattern>,
+}

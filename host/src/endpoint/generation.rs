@@ -1,0 +1,89 @@
+//! One version of an endpoint's handler and models.
+//!
+//! Place in the flow: pinned by a request when it begins to run, published by `rollout`.
+//! Invariant: nothing of it changes but the state of its breaker.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use super::breaker::Breaker;
+use crate::error::RequestError;
+use crate::model::Model;
+use crate::pipeline::Pipeline;
+use crate::pipeline::models::Models;
+use crate::pipeline::plan::RunPlan;
+use crate::pipeline::report::RunReport;
+use crate::plugin::Stages;
+use crate::request::{Output, Request};
+use crate::schema::Schema;
+
+/// One version of an endpoint, handler and models: everything it needs to answer.
+pub struct Generation {
+    /// 1 for the first, then counting up.
+    pub number: u64,
+    /// SHA-256 of the handler in hex; `None` without a handler.
+    pub digest: Option<Arc<str>>,
+    /// When it became current.
+    pub published: SystemTime,
+    /// Its handler and models.
+    pub pipeline: Pipeline,
+    /// Stops calls of a handler that keeps failing.
+    pub(crate) breaker: Option<Arc<Breaker>>,
+}
+
+impl Generation {
+    /// A generation that is published now. Without a handler it needs no breaker.
+    pub fn new(number: u64, pipeline: Pipeline, breaker: Option<Breaker>) -> Generation {
+        let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().clone());
+        let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Arc::new);
+        Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
+    }
+
+    /// Runs one request.
+    ///
+    /// # Errors
+    /// What the failing stage says.
+    pub async fn run(
+        &self,
+        request: &Arc<Request>,
+        plan: &RunPlan,
+        report: &mut RunReport,
+    ) -> Result<Output, RequestError> {
+        self.pipeline.run(request, plan, report).await
+    }
+
+    /// Whether its handler is called: `closed`, `open` or `probing`; `None` without a breaker.
+    pub fn breaker_state(&self) -> Option<&'static str> {
+        self.breaker.as_deref().map(Breaker::state)
+    }
+
+    /// Its models.
+    pub fn models(&self) -> &Models {
+        &self.pipeline.models
+    }
+
+    /// Which stages its handler takes part in; `None` without a handler.
+    pub fn stages(&self) -> Option<Stages> {
+        self.pipeline.plugin.as_ref().map(|plugin| plugin.stages())
+    }
+
+    /// What it takes, if the configuration or the handler says so.
+    pub fn schema(&self) -> Option<&Arc<Schema>> {
+        self.pipeline.schema.as_ref()
+    }
+
+    /// What tensors have to fit, if that is not the model's signature alone.
+    pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
+        self.pipeline.schema_of_tensors()
+    }
+
+    /// The model that requests go to by themselves, if there is one and it is loaded.
+    pub fn model(&self) -> Option<&Arc<Model>> {
+        self.pipeline.models.first().map(|lane| lane.model())
+    }
+
+    /// Whether its handler is not called, but for probes.
+    pub fn is_open(&self) -> bool {
+        self.breaker.as_deref().is_some_and(Breaker::is_open)
+    }
+}

@@ -1,0 +1,135 @@
+//! Samples in a folder, kept by the operator.
+//!
+//! Place in the flow: looked at when the configuration is read, read anew for every gate and by `host diff`.
+//!
+//! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
+//! `NAME.expected.json` beside it is what has to be answered, with status 200. Names that begin with a dot and folders are left
+//! out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::capture::samples::{Sample, SampleInput};
+use crate::file;
+use crate::pipeline::respond;
+use crate::request::{Output, PlainHead};
+
+/// Most samples of a folder.
+const MOST: usize = 1000;
+/// What the name of an expected answer ends in.
+const EXPECTED: &str = ".expected.json";
+
+/// A sample, and what has to be answered to it.
+#[derive(Debug, Clone)]
+pub struct Golden {
+    /// The request.
+    pub sample: Arc<Sample>,
+    /// The body of the answer; without it, what the old handler answers.
+    pub expected: Option<Bytes>,
+}
+
+impl Golden {
+    /// A sample that the old handler answers.
+    pub fn unexpected(sample: Arc<Sample>) -> Golden {
+        Golden { sample, expected: None }
+    }
+}
+
+/// What an expected answer is as a whole.
+pub(super) fn response(body: &Bytes) -> Output {
+    Output::Response(respond::json(body.to_vec()))
+}
+
+/// The files of the samples in a folder, or the one file that is a sample itself; with each the file of its answer. In the
+/// order of their names.
+///
+/// # Errors
+/// It cannot be read, holds no sample, too many, or an answer without one. The text is for the operator.
+pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
+    let shown = folder.display();
+    let cannot = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
+    let answer = |sample: &Path| {
+        let mut answer = sample.with_extension("").into_os_string();
+        answer.push(EXPECTED);
+        Some(PathBuf::from(answer)).filter(|answer| answer.is_file())
+    };
+    if fs::metadata(folder).map_err(cannot)?.is_file() {
+        return Ok(vec![(folder.to_owned(), answer(folder))]);
+    }
+    let (mut samples, mut answers) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(folder).map_err(cannot)? {
+        let path = entry.map_err(cannot)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name.starts_with('.') || !path.is_file() {
+            continue;
+        }
+        match name.ends_with(EXPECTED) {
+            true => answers.push(path),
+            false => samples.push(path),
+        }
+    }
+    samples.sort();
+    if samples.len() > MOST {
+        return Err(format!("`{shown}` holds {} samples, more than {MOST}", samples.len()));
+    }
+    let samples: Vec<_> = samples.into_iter().map(|sample| (answer(&sample), sample)).collect();
+    let is_lone = |path: &&PathBuf| !samples.iter().any(|(answer, _)| answer.as_ref() == Some(*path));
+    if let Some(lone) = answers.iter().find(is_lone) {
+        return Err(format!("`{}` answers nothing: there is no sample of its name", lone.display()));
+    }
+    match samples.is_empty() {
+        true => Err(format!("`{shown}` holds no sample")),
+        false => Ok(samples.into_iter().map(|(answer, sample)| (sample, answer)).collect()),
+    }
+}
+
+/// The samples of a folder, or of a file, as requests to `path` with bodies of at most `limit` bytes.
+///
+/// # Errors
+/// As [`files`]; or one of them cannot be read, is too long, or is an answer that is not JSON.
+pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, String> {
+    let golden = |(file, answer): (PathBuf, Option<PathBuf>)| {
+        let body = contents(&file, limit)?;
+        let expected = answer.map(|answer| {
+            let body = contents(&answer, limit)?;
+            match serde_json::from_slice::<&serde_json::value::RawValue>(&body) {
+                Ok(_) => Ok(body),
+                Err(error) => Err(format!("`{}` is not JSON: {error}", answer.display())),
+            }
+        });
+        let head = PlainHead::post(path, content_type(&file));
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let sample = Sample { name, head, input: SampleInput::Body(body), model: None };
+        Ok(Golden { sample: Arc::new(sample), expected: expected.transpose()? })
+    };
+    files(folder)?.into_iter().map(golden).collect()
+}
+
+fn contents(path: &Path, limit: usize) -> Result<Bytes, String> {
+    let body = file::read(path, limit as u64);
+    body.map(Bytes::from).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
+}
+
+/// What a file of this extension holds.
+fn content_type(file: &Path) -> &'static str {
+    let extension = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match extension.as_str() {
+        "json" => "application/json",
+        "txt" => "text/plain; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "xml" => "application/xml",
+        "msgpack" => "application/msgpack",
+        "jpg" | "jpeg" => "image/jpeg",
+        "png" => "image/png",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "wav" => "audio/wav",
+        "mp3" => "audio/mpeg",
+        "mp4" => "video/mp4",
+        "pdf" => "application/pdf",
+        _ => "application/octet-stream",
+    }
+}

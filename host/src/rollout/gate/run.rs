@@ -1,0 +1,88 @@
+//! One sample through one handler.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::capture::compare::Outcome;
+use crate::capture::samples::Sample;
+use crate::endpoint::config::EndpointConfig;
+use crate::error::Code;
+use crate::model::Lane;
+use crate::model_access::ModelCall;
+use crate::pipeline::Pipeline;
+use crate::pipeline::plan::{HostCalls, RunPlan};
+use crate::pipeline::report::RunReport;
+use crate::request::Output;
+use crate::rollout::gate_report::Taken;
+
+/// What all runs of a sample have in common.
+pub(super) struct Runner<'a> {
+    pub(super) config: &'a EndpointConfig,
+    /// When there is no more time.
+    pub(super) until: Instant,
+    /// The request's id, the same for both handlers: it may be part of an answer.
+    pub(super) id: String,
+}
+
+/// What came of it.
+pub(super) struct Run {
+    pub(super) outcome: Outcome,
+    /// What the model was asked and answered, if the request got as far.
+    pub(super) model_call: Option<Arc<ModelCall>>,
+    pub(super) taken: Option<Taken>,
+}
+
+impl Runner<'_> {
+    /// Sends the sample through `pipeline`; what `known` has asked of the model is answered by it.
+    pub(super) async fn run(
+        &self,
+        pipeline: &Pipeline,
+        sample: &Sample,
+        known: Option<&Arc<ModelCall>>,
+    ) -> Run {
+        let limits = &self.config.limits;
+        let deadline = self.until.min(Instant::now() + limits.request_timeout);
+        let request = Arc::new(sample.request(&self.id, deadline, limits.body));
+        let calls = known.map_or(HostCalls::LogModel, |known| HostCalls::Known(known.clone()));
+        let plan = RunPlan { calls, measures: true, ..RunPlan::isolated() };
+        let mut report = RunReport::begin(request.arrived, &plan);
+        let outcome = pipeline.run(&request, &plan, &mut report).await;
+        let model_call = report.model_call().map(Arc::new);
+        Run { outcome, model_call, taken: report.usage().map(Taken::from) }
+    }
+}
+
+impl Run {
+    /// Why it came to nothing, if the host had no place for it or failed: nobody knows what the handler would have said, so it
+    /// must not pass for examined.
+    pub(super) fn untried(&self) -> Option<Code> {
+        let code = self.outcome.as_ref().err()?.code;
+        matches!(code, Code::Overloaded | Code::Internal).then_some(code)
+    }
+
+    /// The reason why it failed, if it is one that no handler can mend.
+    pub(super) fn unavailable(&self) -> Option<Code> {
+        const OURS: [Code; 4] = [Code::ShuttingDown, Code::NotReady, Code::ModelUnloaded, Code::NotFound];
+        self.outcome.as_ref().err().map(|error| error.code).filter(|code| OURS.contains(code))
+    }
+}
+
+/// Whether a sample goes to the same loaded model in both.
+pub(super) fn share_a_model(old: &Pipeline, new: &Pipeline, sample: &Sample) -> bool {
+    let request = sample.request("", Instant::now(), 0);
+    match (old.models.of(&request), new.models.of(&request)) {
+        (Ok(old), Ok(new)) => {
+            old.map(|lane| Arc::as_ptr(Lane::model(lane))) == new.map(|lane| Arc::as_ptr(Lane::model(lane)))
+        }
+        _ => false,
+    }
+}
+
+/// Bytes that there are to compare.
+pub(super) fn size(outcome: &Outcome) -> usize {
+    match outcome {
+        Ok(Output::Response(response)) => response.body.len(),
+        Ok(Output::Tensors(tensors)) => tensors.iter().map(|tensor| tensor.data.len()).sum(),
+        Err(_) => 0,
+    }
+}

@@ -1,0 +1,96 @@
+//! What a generation is made of: handler and models, read, loaded and put together.
+//!
+//! Place in the flow: the first steps of a start, a swap, a trial, and of `host diff`.
+//! In: configuration, files, components. Out: a [`Pipeline`] that serves no request yet.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::error::DeployError;
+use super::history::Origin;
+use crate::endpoint::config::EndpointConfig;
+use crate::model::{Batching, Catalog, Lane, Model, ModelError};
+use crate::pipeline::Pipeline;
+use crate::pipeline::models::{Models, Named};
+use crate::plugin::{Binary, Facts, Plugin, Sandbox};
+use crate::telemetry::metrics::EndpointMetrics;
+
+/// Handler and models of a generation.
+pub(super) fn pipeline(config: &EndpointConfig, plugin: Option<Arc<Plugin>>, models: Models) -> Pipeline {
+    let schema = match &plugin {
+        Some(plugin) => plugin.schema().cloned(),
+        None => config.schema.clone(),
+    };
+    Pipeline { plugin, models, schema, bare_tensors: config.bare_tensors }
+}
+
+pub(super) async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {
+    Binary::read(path).await.map_err(|cause| DeployError::Read {
+        endpoint: config.name.clone(),
+        path: path.display().to_string(),
+        cause,
+    })
+}
+
+/// Compiles, checks and starts a handler.
+pub(super) async fn load(
+    config: &EndpointConfig,
+    sandbox: &Sandbox,
+    metrics: &EndpointMetrics,
+    binary: Binary,
+    origin: Origin,
+) -> Result<Arc<Plugin>, DeployError> {
+    let facts = Facts {
+        endpoint: config.name.as_str().into(),
+        metadata: config.metadata.clone(),
+        network: config.network,
+        env: config.env.clone(),
+        project: config.project.clone(),
+        hidden: config.hidden.clone(),
+        limits: config.limits.plugin.clone(),
+        isolation: config.isolation,
+        hides_credentials: !config.keys.is_empty(),
+        response_headers: config.response_headers.clone(),
+        schema: config.schema.clone(),
+        instances: metrics.instances.clone(),
+    };
+    let loaded = Plugin::load(sandbox, binary, facts).await;
+    loaded.map(Arc::new).map_err(|cause| config.refused_plugin(origin, cause))
+}
+
+/// All models of an endpoint, at start.
+pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Result<Models, DeployError> {
+    let mut models = Models::default();
+    for (name, model) in &config.models {
+        let lane = async { open(catalog.load(model).await?, config.batching).await };
+        let lane = lane
+            .await
+            .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
+        let signature = lane.signature().clone();
+        // The only one is the endpoint to its clients.
+        let shown = if config.models.len() > 1 { name } else { &config.name };
+        let (name, shown) = (name.as_str().into(), shown.as_str().into());
+        models.0.push(Named { name, shown, signature, lane: Some(lane) });
+    }
+    Ok(models)
+}
+
+/// A way to a loaded model. With batching, this runs the model on batches.
+pub(super) async fn open(model: Arc<Model>, batching: Batching) -> Result<Arc<Lane>, ModelError> {
+    let path = model.location().path.clone();
+    let opened = tokio::task::spawn_blocking(move || model.lane(batching)).await;
+    let lane = opened.map_err(|error| ModelError::Load { path, reason: error.to_string() })??;
+    Ok(Arc::new(lane))
+}
+
+impl Models {
+    /// Whether a model is loaded here that is not loaded there.
+    pub(super) fn holds_others_than(&self, there: &Models) -> bool {
+        let pairs = self.0.iter().zip(&there.0);
+        pairs.into_iter().any(|(here, there)| match (&here.lane, &there.lane) {
+            (Some(here), Some(there)) => !Arc::ptr_eq(here.model(), there.model()),
+            (Some(_), None) => true,
+            (None, _) => false,
+        })
+    }
+}

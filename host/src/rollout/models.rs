@@ -1,0 +1,114 @@
+//! The models of an endpoint: loaded at start and for a swap, unloaded while it serves.
+//!
+//! ```text
+//! find → load beside the old one → check against the handler → warm up → … → publish → the old one drains
+//! ```
+//! In:   names, from the configuration or from an [`DeployRequest`]. Out: models for the next generation.
+//! Invariants: a new model is ready before the old one gets its last request; a request never meets the models of two
+//! generations; an endpoint holds at most two generations' models in memory.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
+use super::deployment::Deployment;
+use super::error::DeployError;
+use super::load::{open, pipeline};
+use crate::endpoint::generation::Generation;
+use crate::model::ModelConfig;
+use crate::pipeline::models::Models;
+
+impl Deployment {
+    /// Loads a model as its files are now, and publishes it; `version` picks one of a folder of versions, until another
+    /// order.
+    ///
+    /// # Errors
+    /// [`DeployError`]: the current generation goes on as if nothing had been asked.
+    pub async fn load_model(
+        &self,
+        name: &str,
+        version: Option<u64>,
+        order: &DeployRequest,
+    ) -> Result<DeployOutcome, DeployError> {
+        let models = vec![(name.to_owned(), version)];
+        self.swap(GenerationChange { models, ..GenerationChange::default() }, order).await
+    }
+
+    /// Takes a model out of service: requests for it are refused from now on, those in flight are answered, then its memory
+    /// goes back.
+    ///
+    /// # Errors
+    /// [`DeployError::NoSuchModel`], or the current handler is not the one that the order is about.
+    pub async fn unload_model(
+        &self,
+        name: &str,
+        order: &DeployRequest,
+    ) -> Result<DeployOutcome, DeployError> {
+        let started = Instant::now();
+        let turn = self.swapping.lock().await;
+        let old = self.current();
+        self.expect(order, old.digest.as_deref())?;
+        let place = self.place(name)?;
+        let mut models = old.models().clone();
+        if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {
+            return Ok(DeployOutcome::unchanged(&old));
+        }
+        let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models);
+        let swapped = self.publish(&turn, pipeline, order, started);
+        // Its memory is what is wanted.
+        self.previous.store(None);
+        Ok(swapped)
+    }
+
+    /// The models of `old` with those of `names` loaded anew; `None` if they are the same.
+    pub(super) async fn loaded(
+        &self,
+        old: &Generation,
+        names: &[(String, Option<u64>)],
+    ) -> Result<Option<Models>, DeployError> {
+        let mut models = old.models().clone();
+        let mut is_new = false;
+        for (name, version) in names {
+            let place = self.place(name)?;
+            let (Some(named), Some((_, config))) = (models.0.get_mut(place), self.config.models.get(place))
+            else {
+                continue;
+            };
+            let config = ModelConfig { version: version.or(config.version), ..config.clone() };
+            let failed =
+                |cause| DeployError::Model { endpoint: self.config.name.clone(), cause: Box::new(cause) };
+            let model = self.catalog.load(&config).await.map_err(failed)?;
+            if named.lane.as_ref().is_some_and(|lane| Arc::ptr_eq(lane.model(), &model)) {
+                continue;
+            }
+            let lane = open(model, self.config.batching).await.map_err(failed)?;
+            named.signature = lane.signature().clone();
+            named.lane = Some(lane);
+            is_new = true;
+        }
+        Ok(is_new.then_some(models))
+    }
+
+    /// A handler was written for a signature, and stays with models of that one. Without a handler, any will do.
+    pub(super) fn fits(&self, old: &Generation, models: &Models) -> Result<(), DeployError> {
+        if old.pipeline.plugin.is_none() {
+            return Ok(());
+        }
+        for (before, after) in old.models().0.iter().zip(&models.0) {
+            if let Some(mismatch) = before.signature.mismatch(&after.signature) {
+                let (endpoint, model) = (self.config.name.clone(), after.name.to_string());
+                return Err(DeployError::Mismatch { endpoint, model, mismatch });
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a model stands, in the configuration and in every generation.
+    fn place(&self, name: &str) -> Result<usize, DeployError> {
+        let place = self.config.models.iter().position(|(known, _)| known == name);
+        place.ok_or_else(|| DeployError::NoSuchModel {
+            endpoint: self.config.name.clone(),
+            model: name.to_owned(),
+        })
+    }
+}

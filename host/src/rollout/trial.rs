@@ -1,0 +1,298 @@
+//! A handler on trial beside the current generation: a **shadow** sees requests that others answer, a **canary** answers some.
+//!
+//! ```text
+//! order → load → verify → init → smoke → [canary: gate] → on trial ─┬─ an order: [shadow: gate]; a canary that has passed → published
+//!                                                                 └─ a limit broken, an order, another generation → dropped
+//! ```
+//! Place in the flow: `candidate.rs` starts and ends trials; [`TrialObserver`] is a request's participation in one.
+//! Invariants: the candidate runs with the models of the generation that it stands beside, and only as long as that is
+//! current; a request is answered by one of the two from its first byte to its last; what a shadow says reaches no caller;
+//! requests share no counter, and without a trial pay one look at an atomic pointer.
+
+mod canary;
+mod figures;
+mod participation;
+mod report;
+mod shadow;
+mod spec;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+use tokio::sync::Notify;
+
+pub(super) use self::canary::Verdict;
+pub use self::participation::TrialObserver;
+pub use self::report::Report;
+pub use self::spec::{Mode, TrialSpec, read_share};
+
+use self::canary::View;
+use self::figures::{Compared, Counted, Figures, Side};
+use self::shadow::{Shadow, Shadows};
+use super::deploy_request::DeployRequest;
+use super::history::unix_seconds;
+use crate::capture::compare::Difference;
+use crate::draw::Draw;
+use crate::endpoint::config::EndpointConfig;
+use crate::endpoint::generation::Generation;
+use crate::error::Code;
+use crate::pipeline::Pipeline;
+use crate::pipeline::plan::RunPlan;
+use crate::plugin::InstanceSource;
+use crate::request::Request;
+use crate::telemetry::metrics::{EndpointMetrics, TrialCounts};
+use crate::values::Ratio;
+
+/// Differences that are remembered.
+const MOST_DIFFERENCES: usize = 20;
+
+/// A candidate at work.
+pub struct Trial {
+    /// As ordered.
+    pub terms: TrialSpec,
+    pub(super) order: DeployRequest,
+    /// Number of the generation it stands beside, and the digest of that.
+    beside: u64,
+    pub(super) current: Option<Arc<str>>,
+    /// Not a generation yet. Pinned by the requests it answers, as the current one is.
+    pub(super) candidate: ArcSwap<Generation>,
+    /// Bits of the share of requests that it takes part in.
+    share: AtomicU64,
+    draw: Draw,
+    figures: Figures,
+    /// What requests are run through after they have been answered; `None` if they are not.
+    after: Option<Shadow>,
+    shadows: Option<Shadows>,
+    faults: AtomicU64,
+    mismatches: AtomicU64,
+    /// Times that the model was asked again for a comparison.
+    model_runs: AtomicU64,
+    /// Says that something has happened that may end it.
+    pub(super) alarm: Arc<Notify>,
+    course: Mutex<RolloutProgress>,
+    differences: Mutex<VecDeque<Arc<Mismatch>>>,
+    failures: Mutex<BTreeMap<&'static str, u64>>,
+    counts: TrialCounts,
+    /// What the metrics have been told.
+    counted: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+/// Where a trial is between its steps.
+struct RolloutProgress {
+    steps: Vec<Ratio>,
+    step: usize,
+    step_time: Option<Duration>,
+    /// When this step began, and what both sides had done by then.
+    since: Instant,
+    begun: [Counted; 2],
+}
+
+/// A request that the two sides do not agree on.
+#[derive(Debug, Serialize)]
+pub struct Mismatch {
+    /// Unix time in seconds.
+    pub at: u64,
+    /// The request's id.
+    pub request_id: Arc<str>,
+    /// `differs` or `failed`.
+    pub outcome: &'static str,
+    /// What differs, the current handler's first.
+    pub differences: Vec<Difference>,
+}
+
+impl Trial {
+    /// Begins a trial of `pipeline` beside `old`.
+    ///
+    /// # Errors
+    /// There is no thread for shadows.
+    pub(super) fn begin(
+        endpoint: &EndpointConfig,
+        metrics: &EndpointMetrics,
+        old: &Generation,
+        pipeline: Pipeline,
+        terms: TrialSpec,
+        order: &DeployRequest,
+    ) -> io::Result<Trial> {
+        let candidate = Generation::new(old.number, pipeline, None);
+        // Of the sandboxes there are, no more than a generation's requests may take.
+        let places = terms.concurrency.min(endpoint.limits.concurrency);
+        let digest = candidate.digest.clone().unwrap_or_default();
+        let shadow = |pipeline: &Pipeline, instance, side| {
+            let model_runtime = Some(tokio::runtime::Handle::current());
+            let plan = RunPlan { instance, model_runtime, ..RunPlan::default() };
+            Shadow { pipeline: pipeline.clone(), plan, side }
+        };
+        let after = match terms.mode {
+            Mode::Shadow => Some(shadow(&candidate.pipeline, InstanceSource::ByIsolation, Side::Candidate)),
+            // Its instances are for requests.
+            Mode::Canary if terms.compare => {
+                Some(shadow(&old.pipeline, InstanceSource::Fresh, Side::Current))
+            }
+            Mode::Canary => None,
+        };
+        let shadows = after.as_ref().map(|_| Shadows::start(places)).transpose()?;
+        let course = RolloutProgress {
+            steps: terms.steps.clone(),
+            step: 0,
+            step_time: terms.step_time,
+            since: Instant::now(),
+            begun: Default::default(),
+        };
+        let share = terms.steps.first().copied().unwrap_or_default();
+        Ok(Trial {
+            order: order.clone(),
+            beside: old.number,
+            current: old.digest.clone(),
+            candidate: ArcSwap::from_pointee(candidate),
+            share: AtomicU64::new(share.get().to_bits()),
+            draw: Draw::new(terms.sticky.clone(), &digest),
+            figures: Figures::new(),
+            after,
+            shadows,
+            faults: AtomicU64::new(0),
+            mismatches: AtomicU64::new(0),
+            model_runs: AtomicU64::new(0),
+            alarm: Arc::default(),
+            course: Mutex::new(course),
+            differences: Mutex::default(),
+            failures: Mutex::default(),
+            counts: metrics.trial.clone(),
+            counted: Mutex::default(),
+            terms,
+        })
+    }
+
+    /// SHA-256 of the candidate.
+    pub fn digest(&self) -> Option<Arc<str>> {
+        self.candidate.load().digest.clone()
+    }
+
+    /// The share of requests that the candidate takes part in.
+    pub fn share(&self) -> f64 {
+        f64::from_bits(self.share.load(Ordering::Relaxed))
+    }
+
+    fn set_share(&self, share: Ratio) {
+        self.share.store(share.get().to_bits(), Ordering::SeqCst);
+    }
+
+    /// The candidate broke its contract or a limit. Beyond what is allowed, not one more request goes to it.
+    fn fault(&self) {
+        self.faults.fetch_add(1, Ordering::SeqCst);
+        self.stop_if_broken();
+        self.alarm.notify_one();
+    }
+
+    /// Whoever sets a share looks here after, so that whichever of the two is later sees the other.
+    fn stop_if_broken(&self) {
+        if self.faults.load(Ordering::SeqCst) > self.terms.limits.max_faults {
+            self.set_share(Ratio::ZERO);
+        }
+    }
+
+    /// Writes down what came of comparing the two sides on a request.
+    fn compared(&self, what: Compared, request: &Request, differences: Vec<Difference>) {
+        self.figures.compared(what);
+        if differences.is_empty() {
+            return;
+        }
+        if what == Compared::Differs && self.terms.mode == Mode::Canary {
+            self.mismatches.fetch_add(1, Ordering::Relaxed);
+            self.alarm.notify_one();
+        }
+        let at = unix_seconds(SystemTime::now());
+        let noted = Mismatch { at, request_id: request.id.clone(), outcome: what.name(), differences };
+        let mut all = self.differences();
+        if all.len() == MOST_DIFFERENCES {
+            all.pop_front();
+        }
+        all.push_back(Arc::new(noted));
+    }
+
+    /// Notes how a shadow failed.
+    fn failed(&self, code: Code) {
+        *self.failures().entry(code.name()).or_default() += 1;
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        let course = self.course();
+        let (candidate, current) = (self.figures.of(Side::Candidate), self.figures.of(Side::Current));
+        let [candidate_begun, current_begun] = &course.begun;
+        let view = View {
+            steps: &course.steps,
+            step: course.step,
+            step_time: course.step_time,
+            held: course.since.elapsed(),
+            candidate: &candidate.since(candidate_begun),
+            current: &current.since(current_begun),
+            before: &current,
+            faults: self.faults.load(Ordering::Relaxed),
+            mismatches: self.mismatches.load(Ordering::Relaxed),
+        };
+        canary::judge(&view, &self.terms.limits)
+    }
+
+    /// Begins a step.
+    pub(super) fn enter(&self, steps: Vec<Ratio>, step: usize, step_time: Option<Duration>) {
+        let mut course = self.course();
+        let begun = [Side::Candidate, Side::Current].map(|side| self.figures.of(side));
+        *course = RolloutProgress { step, step_time, since: Instant::now(), begun, steps };
+        self.set_share(course.steps.get(step).copied().unwrap_or_default());
+        self.stop_if_broken();
+    }
+
+    pub(super) fn grow(&self) {
+        let (steps, step, step_time) = {
+            let course = self.course();
+            (course.steps.clone(), course.step + 1, course.step_time)
+        };
+        self.enter(steps, step, step_time);
+    }
+
+    /// Brings the metrics up to date.
+    pub(super) fn count(&self) {
+        // First of all: figures that are older than those that have been told would count for nothing, and then twice.
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let candidate = self.figures.of(Side::Candidate);
+        let compared = Compared::ALL.map(|what| (what.name(), self.figures.of_compared(what)));
+        let is_canary = self.terms.mode == Mode::Canary;
+        let answered =
+            [("ok", candidate.requests.saturating_sub(candidate.errors)), ("error", candidate.errors)];
+        let answered = answered.into_iter().filter(|_| is_canary);
+        for (outcome, now) in answered.chain(compared) {
+            let before = counted.insert(outcome, now).unwrap_or_default();
+            self.counts.add(self.terms.mode.name(), outcome, now.saturating_sub(before));
+        }
+    }
+
+    fn course(&self) -> MutexGuard<'_, RolloutProgress> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn differences(&self) -> MutexGuard<'_, VecDeque<Arc<Mismatch>>> {
+        self.differences.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<&'static str, u64>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Trial {
+    fn drop(&mut self) {
+        // Requests that it answered may have ended after it.
+        self.count();
+    }
+}
+
+impl fmt::Debug for Trial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trial").field("terms", &self.terms).finish_non_exhaustive()
+    }
+}

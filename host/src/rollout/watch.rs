@@ -1,0 +1,118 @@
+//! Sees that a handler's file has changed, waits until it is complete, and swaps it in; reloads everything when told to.
+//!
+//! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it to look.
+//! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
+//! from here: the file's stamp (time, size, identity) changes, and once it has held still for [`SETTLED`] the file is
+//! read; an empty one, which nobody can mean, after [`EMPTY`] only. Should a writer pause for longer than that, the
+//! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp again.
+//! What the system tells of files is no more than a reason to look, because looking works on every file system: network mounts,
+//! container volumes, and folders whose links are switched as a whole.
+//! Invariant: a version is published only if the stamp was the same before and after reading it.
+
+mod changes;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+use super::deploy_request::{DeployRequest, GenerationChange};
+use super::deployment::Deployment;
+use super::history::Origin;
+use crate::file::stamp::FileStamp;
+use crate::plugin::Binary;
+use crate::text::on_one_line;
+
+/// How often a file that has changed is looked at.
+const INTERVAL: Duration = Duration::from_millis(50);
+/// How long a file must have held still.
+const SETTLED: Duration = Duration::from_millis(150);
+/// The same for a file without content: whoever overwrites it has emptied it, and is about to fill it (2 s were not enough of a
+/// busy disk once).
+const EMPTY: Duration = Duration::from_secs(5);
+
+/// Follows handler files until the tasks are aborted. With each comes the stamp of the version that is being served, taken
+/// before that version was read.
+pub fn follow(files: Vec<(Arc<Deployment>, PathBuf, FileStamp)>) -> Vec<JoinHandle<()>> {
+    let (files, followers) = files
+        .into_iter()
+        .map(|(endpoint, path, stamp)| {
+            let (file, woken) = changes::file(path.clone(), stamp);
+            (file, tokio::spawn(follow_one(endpoint, path, stamp, woken)))
+        })
+        .unzip();
+    changes::watch(files);
+    followers
+}
+
+async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileStamp, woken: Arc<Notify>) {
+    let mut changed: Option<(FileStamp, tokio::time::Instant)> = None;
+    loop {
+        if changed.is_none() {
+            woken.notified().await;
+        } else {
+            tokio::time::sleep(INTERVAL).await;
+        }
+        let now = FileStamp::of(&path).await;
+        if now == served {
+            changed = None;
+            continue;
+        }
+        let written = endpoint.written.load();
+        if written.as_deref() == Some(&now) {
+            // An order has put this there, and it was published then; what serves now may be another one, on purpose.
+            (served, changed) = (now, None);
+            continue;
+        }
+        let since = match changed {
+            Some((stamp, since)) if stamp == now => since,
+            _ => {
+                changed = Some((now, tokio::time::Instant::now()));
+                continue;
+            }
+        };
+        let patience = if now.is_empty() { EMPTY } else { SETTLED };
+        if since.elapsed() < patience {
+            continue;
+        }
+        if !now.is_there() {
+            tracing::warn!(endpoint = %endpoint.config.name, path = %path.display(),
+                "handler file is gone; the version in memory goes on serving");
+            (served, changed) = (FileStamp::ABSENT, None);
+            continue;
+        }
+        let read = Binary::read(&path).await;
+        if FileStamp::of(&path).await != now {
+            continue;
+        }
+        // Whatever comes of it, this version of the file has had its chance.
+        (served, changed) = (now, None);
+        let outcome = match read {
+            Ok(binary) => {
+                let change = GenerationChange { plugin: Some(binary), ..GenerationChange::default() };
+                let swapped = endpoint.swap(change, &DeployRequest::by(Origin::Watch)).await;
+                swapped.map(drop).map_err(|error| on_one_line(&error))
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        if let Err(error) = outcome {
+            tracing::error!(endpoint = %endpoint.config.name, path = %path.display(),
+                "new handler refused, the old one goes on serving: {error}");
+        }
+    }
+}
+
+/// Whenever `asked` yields, reloads every endpoint, one after the other; drop the future to stop.
+pub async fn reload(endpoints: Vec<Arc<Deployment>>, mut asked: mpsc::Receiver<()>) {
+    while asked.recv().await.is_some() {
+        tracing::info!("reloading: handlers and models as their files are now");
+        for endpoint in &endpoints {
+            if let Err(error) = endpoint.reload(&DeployRequest::by(Origin::Signal)).await {
+                let error = on_one_line(&error);
+                tracing::error!(endpoint = %endpoint.config.name, "not reloaded, what there was goes on serving: {error}");
+            }
+        }
+    }
+}
