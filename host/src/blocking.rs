@@ -21,9 +21,11 @@ pub const LARGE: usize = 256 << 10;
 const LARGE_COPY: usize = 4 << 20;
 /// What handing a tensor over costs besides its bytes (three allocations, the checks), in bytes that are copied.
 const EACH: usize = 1 << 10;
-/// How long a thread that gave its worker's place away waits for the new owner to take it. Without the pause the
-/// runtime would hand the place straight back.
-const HANDOVER: Duration = Duration::from_micros(300);
+/// How long a thread that gave its worker's place away waits at most for another thread to begin: on a busy machine that takes
+/// milliseconds, and a place that is not taken is handed straight back.
+const LONGEST_HANDOVER: Duration = Duration::from_millis(50);
+/// From its beginning to its taking the place.
+const HANDOVER: Duration = Duration::from_micros(50);
 /// The part of a worker's time that large results may take: one in so many.
 const SHARE: u64 = 100;
 
@@ -44,9 +46,16 @@ pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
 
 /// Gives this thread's place among the workers to another thread, if it has one, for the rest of this poll.
 pub fn leave_worker() {
-    if may_be_worker() {
-        tokio::task::block_in_place(|| std::thread::sleep(HANDOVER));
+    if !may_be_worker() {
+        return;
     }
+    tokio::task::block_in_place(|| {
+        // The new owner of the place is a job in the runtime's queue of blocking work; one behind it begins later.
+        let (begun, behind) = std::sync::mpsc::sync_channel(1);
+        tokio::task::spawn_blocking(move || begun.send(()));
+        let _ = behind.recv_timeout(LONGEST_HANDOVER);
+        std::thread::sleep(HANDOVER);
+    });
 }
 
 /// The same if so many bytes are about to be copied that it takes long.

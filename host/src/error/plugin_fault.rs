@@ -1,6 +1,6 @@
 //! In which way a handler failed a request: the label of the metric, finer than a [`Code`].
 //!
-//! Place in the flow: said where the failure happens, carried by a [`RequestError`](super::RequestError), counted by `deploy`
+//! Place in the flow: said where the failure happens, carried by a [`RequestError`](super::RequestError), counted by `endpoint`
 //! when the request ends.
 //! Invariant: the names are a fixed set of metric labels. docs/reference.md lists them, and a test compares.
 
