@@ -200,7 +200,7 @@ pub enum LoadError {
     #[error("cannot be compiled: {0}\n  hint: the file may be cut short; build it again")]
     Compile(String),
     #[error(
-        "cannot be used: {0}\n  hint: split that function, or build with optimisation; interpreters with their libraries need a third of it"
+        "cannot be used: {0}\n  hint: split what is named, or build with optimisation; interpreters with their libraries need a third of it"
     )]
     TooCostly(String),
     #[error(

@@ -160,13 +160,6 @@ impl Stage {
     fn open_files(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.host.pid())).unwrap().count()
     }
-
-    /// Mebibytes.
-    fn memory(&self) -> usize {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.host.pid())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().split(' ').next().unwrap().parse::<usize>().unwrap() >> 10
-    }
 }
 
 fn endpoint(name: &str, plugin: &Path, more: &str, time: &str) -> String {
@@ -275,5 +268,6 @@ fn crowds_of_attackers_leave_the_neighbour_alone() {
     neighbour.wait_for_more(20);
     assert_echoed(&neighbour.stop(), SOON);
     wait_until("files to be closed", || stage.open_files() < files + 40);
-    assert!(stage.memory() < 1024, "{} MiB are left", stage.memory());
+    let memory = stage.host.memory("VmRSS") >> 10;
+    assert!(memory < 1024, "{memory} MiB are left");
 }

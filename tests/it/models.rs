@@ -35,12 +35,6 @@ fn version(host: &Host) -> Value {
     host.endpoint("m")["models"][0]["version"].clone()
 }
 
-fn resident_kib(host: &Host) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse().unwrap()
-}
-
 #[test]
 fn the_highest_version_is_served_unless_another_is_asked_for() {
     let folder = versions(&[("1", "identity_fp32"), ("2", "sum"), ("10", "batch_size")]);
@@ -207,9 +201,9 @@ fn memory_goes_back_when_models_are_unloaded() {
             assert_eq!(host.post(&format!("/{endpoint}"), "[5.2,3.6,1.4,0.3]").status, 200);
         };
         (0..20).for_each(|_| cycle());
-        let before = resident_kib(&host);
+        let before = host.memory("VmRSS");
         (0..200).for_each(|_| cycle());
-        let after = resident_kib(&host);
+        let after = host.memory("VmRSS");
         assert!(after < before + 16 * 1024, "{endpoint}: {before} KiB, and {after} KiB after 200 cycles");
     }
     // Their threads are gone, too.
@@ -245,7 +239,7 @@ fn the_weights_of_a_model_are_in_memory_once() {
         let host =
             Host::with(None, Some(&path), &["--name", "m", "--instances", instances, "--threads", "1"]);
         (0..8).for_each(|_| assert_eq!(host.post("/m", &body).status, 200));
-        resident_kib(&host)
+        host.memory("VmRSS")
     };
     let (one, eight) = (resident("1"), resident("8"));
     assert!(eight < one + WEIGHTS_KIB, "{one} KiB with one instance, {eight} KiB with eight");

@@ -66,12 +66,6 @@ fn under_load(url: &str, path: &str, check: impl Fn(&e2e::Reply) + Sync, during:
     Seen { latencies, took: started.elapsed() }
 }
 
-fn resident_mib(host: &Host) -> f64 {
-    let status = fs::read_to_string(format!("/proc/{}/status", host.pid())).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() / 1024.0
-}
-
 /// A thousand swaps in a minute under full load: none fails, no answer is of two generations, memory stays, and the slowest of a
 /// hundred requests is at most half as slow again.
 #[test]
@@ -107,7 +101,7 @@ fn a_thousand_swaps_in_a_minute() {
             put(&versions[1 - n as usize % 2]);
             slowest = slowest.max(swap.elapsed());
             if n % 200 == 199 {
-                memory.push(resident_mib(&host));
+                memory.push(host.memory("VmRSS") as f64 / 1024.0);
             }
             // A thousand, spread over the minute.
             thread::sleep((Duration::from_secs(60) * (n + 1) / SWAPS).saturating_sub(started.elapsed()));

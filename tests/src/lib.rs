@@ -236,6 +236,13 @@ impl Host {
         self.child.id()
     }
 
+    /// Memory of the process in KiB: `VmRSS` is what it has now, `VmHWM` the most it has had.
+    pub fn memory(&self, field: &str) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim_matches([':', '\t', ' ']).trim_end_matches(" kB").parse().unwrap()
+    }
+
     /// Sends a signal by name: `TERM`, `INT`.
     pub fn signal(&self, name: &str) {
         let status =

@@ -36,6 +36,15 @@ fn nested(n: usize) -> Vec<u8> {
     inner
 }
 
+/// Components of which each has two instances of the one before, in one another.
+fn doubled(n: usize) -> String {
+    let innermost = "(component $c (core module $m) (core instance (instantiate $m)))".to_owned();
+    let outermost = (0..n).fold(innermost, |inner, _| {
+        format!("(component $c {inner} (instance (instantiate $c)) (instance (instantiate $c)))")
+    });
+    format!("{outermost} (instance (instantiate $c))\n")
+}
+
 /// A section: its id, its length, what it holds.
 fn section(id: u8, content: &[u8]) -> Vec<u8> {
     let mut section = vec![id];
@@ -149,6 +158,29 @@ fn offers() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
             with_code(&format!("(func {} {})", many("block ", 20_000), many("end ", 20_000))),
             None,
         ),
+        (
+            "a value that goes through many blocks",
+            with_code(&format!(
+                "(func (param i32) (result i32) local.get 0 {})",
+                many("block (param i32) (result i32) local.get 0 br_if 0 end ", 30_000)
+            )),
+            Some("60001 branches and 60001 values that calls and blocks take or leave"),
+        ),
+        (
+            "many values that many branches keep",
+            with_code(&format!(
+                "(func $many (result {}) unreachable) (func {} {} unreachable)",
+                many("i32 ", 1000),
+                many("call $many ", 20),
+                many("block i32.const 0 br_if 0 end ", 30_000)
+            )),
+            Some("more than 3072: it has"),
+        ),
+        (
+            "components of which each has two of the one before",
+            patched(&[("(component\n", &format!("(component\n{}", doubled(40)))]),
+            Some("the instances of its nested components alone take"),
+        ),
     ]
 }
 
@@ -194,6 +226,9 @@ fn whoever_loads_them_lives_and_the_neighbour_does_not_notice() {
         assert!(slow.status >= 400 && slow.text().contains("took too long"), "{}", slow.text());
         assert_eq!(host.post("/slow", "z").json()["body"], "z");
     });
+    // What compilations may take together, and the host itself.
+    let most = host.memory("VmHWM") >> 10;
+    assert!(most < 3584, "{most} MiB at the height");
     neighbour.wait_for_more(20);
     assert_echoed(&neighbour.stop(), SOON_BESIDE_A_COMPILER);
 }
