@@ -66,6 +66,11 @@ impl AdmissionQueue {
         }
     }
 
+    /// Most reservations.
+    fn places(&self) -> usize {
+        self.concurrency.saturating_add(self.queue)
+    }
+
     /// Reserves a place. Never waits.
     ///
     /// # Errors
@@ -92,8 +97,11 @@ impl AdmissionQueue {
     /// `shutting_down` if the queue is closed before it is there, `overloaded` if another request gets its place.
     pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
         let mut body = pin!(body);
-        // The usual case: a body that is here is neither listed nor timed.
-        if let Some(output) = soon(body.as_mut()).await {
+        // The usual case: a body that is here is neither listed nor timed. Where places are scarce there is no time to see
+        // whether it is: one that is not listed cannot yield its place.
+        if self.reserved() <= self.places() / 2
+            && let Some(output) = soon(body.as_mut()).await
+        {
             return Ok(output);
         }
         let arrived = pin!(self.arrivals.wait(origin, body));
@@ -259,12 +267,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_came_with_its_head_is_not_listed() {
+    async fn a_body_that_came_with_its_head_is_not_listed_unless_places_are_scarce() {
+        for (others, listed) in [(0, false), (1, false), (2, true), (3, true)] {
+            let queue = AdmissionQueue::new(2, 2);
+            let _reservations: Vec<_> = (0..=others).map(|_| queue.try_reserve().unwrap()).collect();
+            let (body, arrives) = tokio::sync::oneshot::channel();
+            let arriving = queue.arrive(Origin::default(), arrives);
+            let (arrived, ended) = tokio::join!(arriving, async {
+                let ended = queue.arrivals.end_one();
+                match ended {
+                    true => std::mem::forget(body),
+                    false => body.send(()).unwrap(),
+                }
+                ended
+            });
+            assert_eq!((arrived.is_err(), ended), (listed, listed), "{others}");
+        }
         let queue = AdmissionQueue::new(1, 0);
-        let arriving = queue.arrive(Origin::default(), tokio::task::yield_now());
-        let (arrived, ended) = tokio::join!(arriving, async { queue.arrivals.end_one() });
-        assert!(arrived.is_ok());
-        assert!(!ended);
         let waiting = queue.arrive(Origin::default(), std::future::pending::<()>());
         let end = async {
             while !queue.arrivals.end_one() {
