@@ -362,10 +362,13 @@ fn a_shadow_meets_the_gate_when_it_is_to_serve_and_a_canary_before() {
 #[test]
 fn a_candidate_that_cannot_serve_is_refused_and_so_are_terms_that_make_no_sense() {
     let host = serve(&component("tests/version_a"), None, &[]);
-    let b = bytes("tests/version_b");
+    let (a, b) = (bytes("tests/version_a"), bytes("tests/version_b"));
+    let same = format!("the candidate is the handler that serves, `{}`", digest(&host));
     for (call, body, status, text) in [
         ("?share=1", b"no wasm".as_slice(), 409, "is not a WebAssembly file"),
         ("?share=1", &e2e::assembled("sockets"), 409, "imports what it is not granted"),
+        ("?share=1", &a, 409, &same),
+        ("?mode=canary&share=1", &a, 409, &same),
         ("?share=2", &b, 400, "`share=2`: expected more than 0 and at most 1"),
         ("?steps=0.1", &b, 400, "is said of a canary"),
         ("?nonsense=1", &b, 400, "unknown parameter `nonsense=1`"),
@@ -390,14 +393,17 @@ fn a_candidate_that_cannot_serve_is_refused_and_so_are_terms_that_make_no_sense(
     assert_eq!(request("PUT", &format!("{url}?share=1"), &condition, b"").status, 412);
     assert_eq!(request("POST", &format!("{url}/promote"), &condition, b"").status, 412);
     assert_eq!(request("DELETE", &url, &condition, b"").status, 412);
+    // What is on trial goes on, and a swap to what serves already is none.
+    let refused = order(&host, "PUT", "?share=1", &a);
+    assert_eq!((refused.status, refused.json()["step"].as_str()), (409, Some("order")), "{}", refused.text());
+    assert!(!refused.json()["error"].as_str().unwrap().contains('\n'), "{}", refused.text());
+    let url = format!("{}/admin/v1/endpoints/e/plugin", host.admin);
+    assert_eq!(request("PUT", &url, &[], &a).json()["outcome"], "unchanged");
     assert_eq!(state(&host)["share"], 0.5);
     assert_eq!(order(&host, "DELETE", "", b"").json()["outcome"], "dropped");
     assert_eq!(order(&host, "POST", "/promote?persist=true", b"").status, 400);
     assert_eq!(order(&host, "DELETE", "", b"").json()["outcome"], "unchanged");
-    assert_eq!(
-        (&history(&host)[0]["step"], &history(&host)[1]["step"]),
-        (&"shadow".into(), &"verify".into())
-    );
+    assert_eq!((&history(&host)[0]["step"], &history(&host)[1]["step"]), (&"shadow".into(), &"order".into()));
 }
 
 #[test]

@@ -12,7 +12,6 @@ use super::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
 use super::deployment::Deployment;
 use super::error::DeployError;
 use super::history::Origin;
-use super::load::{load, pipeline};
 use super::trial::{Mode, Trial, TrialSpec, Verdict};
 use crate::endpoint::generation::Generation;
 use crate::plugin::Binary;
@@ -39,22 +38,15 @@ impl Deployment {
         self.expect(order, old.digest.as_deref())?;
         let digest = plugin.digest().clone();
         let trial = async {
-            let change = GenerationChange { plugin: Some(plugin.clone()), ..GenerationChange::default() };
-            let pipeline = match self.make(&change, order, &old).await? {
-                Some(pipeline) => {
-                    // Nobody gets an answer of a shadow: before it is published is early enough.
-                    if terms.mode == Mode::Canary {
-                        self.gate(&old, &pipeline, order).await?;
-                    }
-                    pipeline
-                }
-                // The very handler that serves, compared with itself, shows what a trial costs.
-                None => {
-                    let loaded =
-                        load(&self.config, &self.sandbox, &self.metrics, plugin, order.origin).await?;
-                    pipeline(&self.config, Some(loaded), old.models().clone())
-                }
+            let change = GenerationChange { plugin: Some(plugin), ..GenerationChange::default() };
+            let Some(pipeline) = self.make(&change, order, &old).await? else {
+                let (endpoint, digest) = (self.config.name.clone(), digest.clone());
+                return Err(DeployError::SameCandidate { endpoint, digest });
             };
+            // Nobody gets an answer of a shadow: before it is published is early enough.
+            if terms.mode == Mode::Canary {
+                self.gate(&old, &pipeline, order).await?;
+            }
             let mode = terms.mode;
             Trial::begin(&self.config, &self.metrics, &old, pipeline, terms, order)
                 .map_err(|error| self.ended_by(mode, format!("no thread for shadows: {error}")))

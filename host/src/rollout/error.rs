@@ -59,6 +59,10 @@ pub enum DeployError {
          --shadow 0.1`"
     )]
     NoCandidate { endpoint: String },
+    #[error(
+        "endpoint `{endpoint}`: the candidate is the handler that serves, `{digest}`: there is nothing to try"
+    )]
+    SameCandidate { endpoint: String, digest: Arc<str> },
 }
 
 impl DeployError {
@@ -96,7 +100,8 @@ impl DeployError {
             DeployError::Expected { .. }
             | DeployError::NoFile { .. }
             | DeployError::NoPrevious { .. }
-            | DeployError::NoCandidate { .. } => "order",
+            | DeployError::NoCandidate { .. }
+            | DeployError::SameCandidate { .. } => "order",
         }
     }
 }
