@@ -2,10 +2,11 @@
 //!
 //! The numbers of iris are those of `iris.rs`; both models have the same weights.
 
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 
 use e2e::{Host, assert_close, component, model, root, serve_command, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A folder of versions in `tests/models/savedmodels`.
 fn saved_model(name: &str) -> PathBuf {
@@ -154,4 +155,39 @@ fn without_tensorflow_one_error_says_what_brings_it() {
     {
         assert!(log.contains(&part), "{part} in {log}");
     }
+}
+
+#[test]
+fn what_the_library_logs_comes_as_lines_of_the_log() {
+    let path = saved_model("shapes_tf1").display().to_string();
+    let arguments = ["--model", &path, "--signature-key", "gather", "--log-format", "json"];
+    let mut command = serve_command(&arguments);
+    // Whatever it has to say.
+    command.env("TF_CPP_MIN_LOG_LEVEL", "0");
+    let Ok(host) = Host::try_start(command) else { panic!("it does not start") };
+    host.post("/", "[0,5]").error(500, "model_error", "infer");
+    // As TensorFlow does when it finds itself broken: a last word, then an abort.
+    let stderr = format!("/proc/{}/fd/2", host.pid());
+    std::fs::write(stderr, "F0000 00:00:1.0 1 tensor.cc:7] Check failed: a == b\n").unwrap();
+    host.signal("ABRT");
+    let (status, log) = host.wait();
+    assert_eq!(status.signal(), Some(6), "{log}");
+    let lines: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"))).collect();
+    let said = |level: &str, text: &str| {
+        lines.iter().any(|line| {
+            line["target"] == "tensorflow"
+                && line["level"] == level
+                && line["message"].as_str().unwrap().starts_with(text)
+        })
+    };
+    for (level, text) in [
+        ("INFO", "oneDNN custom operations are on"),
+        ("INFO", "Reading SavedModel from: "),
+        ("INFO", "To enable the following instructions: "),
+        ("ERROR", "Check failed: a == b"),
+    ] {
+        assert!(said(level, text), "{level} `{text}` in {log}");
+    }
+    assert!(!log.contains(".cc:"), "{log}");
 }

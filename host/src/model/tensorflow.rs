@@ -4,13 +4,14 @@
 //! - [`saved_model`] reads what a SavedModel says of itself, without TensorFlow; `proto` is the format it reads;
 //! - `library` loads the shared library, once for the process, when the first SavedModel is to be loaded;
 //! - [`api`] is that library made safe, the engine's only unsafe code;
+//! - `lines` is what the library logs;
 //! - `session` is one model at work.
 //!
 //! Sessions are cheap: TensorFlow runs one loaded model for any number of threads, so all sessions share it and its
 //! weights. Each run stays on the thread that asks for it.
 //!
-//! TensorFlow writes its own log to stderr, past ours; a run that fails leaves a line there that may quote values. `main.rs`
-//! sees to it that only its errors come; two lines at the loading of the library cannot be kept away.
+//! TensorFlow writes its own log to stderr; `lines` makes lines of ours of it. A run that fails leaves one that may quote values;
+//! `main.rs` sees to it that only errors come, and what the library says while it is loaded, before it looks for a level.
 //!
 //! A SavedModel is a program: TensorFlow lets it read and write files. Unlike a handler it is not sandboxed, so only
 //! models from trusted sources may be served.
@@ -25,6 +26,7 @@ use super::{Config, Device};
 
 mod api;
 mod library;
+mod lines;
 mod proto;
 mod saved_model;
 mod session;

@@ -20,6 +20,8 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 
+use super::stderr;
+
 /// Lines that may wait for stderr; the ones after them are lost.
 const WAITING: usize = 4096;
 /// How long the end of the process waits for stderr to take the last lines.
@@ -53,18 +55,19 @@ pub enum Error {
     /// [`init`] was called before, or something else logs already.
     #[error("logging has already started")]
     AlreadyStarted,
-    /// No thread for the writer.
+    /// No thread for the writer, or no descriptor.
     #[error("cannot start the thread that writes the log: {0}")]
-    Thread(std::io::ErrorKind),
+    Writer(std::io::ErrorKind),
 }
 
-/// Keeps the log's last lines: [`flush`]es when dropped.
+/// Keeps the log's last lines, those of C libraries among them: [`flush`]es when dropped.
 #[must_use = "without it the last lines are lost"]
 #[derive(Debug)]
 pub struct Guard(());
 
 impl Drop for Guard {
     fn drop(&mut self) {
+        stderr::release();
         flush();
     }
 }
@@ -80,14 +83,19 @@ pub fn flush() {
 /// The log of the process, once [`init`] was called.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
+/// Whether [`init`] was called.
+pub fn started() -> bool {
+    QUEUE.get().is_some()
+}
+
 /// Sends the log of the whole process to stderr.
 ///
 /// # Errors
 /// The filter cannot be read, logging has already started, or there is no thread for it.
 pub fn init(config: &Config) -> Result<Guard, Error> {
-    let stderr = std::io::stderr();
-    let colour = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let queue = Queue::start(stderr).map_err(|error| Error::Thread(error.kind()))?;
+    let colour =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let queue = stderr::own().and_then(Queue::start).map_err(|error| Error::Writer(error.kind()))?;
     let lines = queue.clone();
     let subscriber = subscriber(config, colour, move || lines.clone())?;
     tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::AlreadyStarted)?;

@@ -1,7 +1,7 @@
 //! TensorFlow's C library made safe: this engine's only unsafe code.
 //!
 //! Place in the flow: below `session` and [`super::load`]; above is plain Rust.
-//! - this file: the functions, looked up by name when the library is opened, and [`Status`];
+//! - this file: the functions, looked up by name when the library is opened, [`Status`], stderr's place and aborts;
 //! - `array`: a tensor in the engine's memory;
 //! - `graph`: a loaded model and its runs.
 //!
@@ -13,9 +13,12 @@
 
 use std::error::Error as _;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io;
 use std::mem;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::path::Path;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
@@ -147,6 +150,37 @@ impl Api {
         // SAFETY: takes nothing and returns a string constant.
         unsafe { CStr::from_ptr((self.version)()) }.to_string_lossy().into_owned()
     }
+}
+
+/// Puts `to` in stderr's place, for the library too.
+///
+/// # Errors
+/// The system's.
+pub fn redirect_stderr(to: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: `to` is open, and descriptor 2 belongs to no Rust value that would close it.
+    match unsafe { libc::dup2(to.as_raw_fd(), libc::STDERR_FILENO) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// How long the last lines may take from stderr to the log.
+const LAST_LINES: Duration = Duration::from_millis(200);
+
+/// From now on an abort of the process waits for the log. The library aborts when it finds itself broken, and says why the moment before,
+/// on a stderr that is read by a thread of this process.
+pub fn delay_aborts() {
+    extern "C" fn delay(signal: c_int) {
+        std::thread::sleep(LAST_LINES);
+        // SAFETY: both calls are allowed in a signal handler. The signal ends the process when this returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
+    let delay: extern "C" fn(c_int) = delay;
+    // SAFETY: the handler calls only what a handler may: sleeping is a system call, and nothing is allocated or locked.
+    unsafe { libc::signal(libc::SIGABRT, delay as libc::sighandler_t) };
 }
 
 /// Something that the library made, and how it is deleted.

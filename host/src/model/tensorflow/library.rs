@@ -11,10 +11,12 @@ use std::env;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use tracing::info;
+use tracing::{info, warn};
 
-use super::api::Api;
+use super::api::{self, Api};
+use super::lines;
 use crate::model::library::{Library, LibraryError, Search, file_name};
+use crate::telemetry::{logs, stderr};
 
 const STEM: &str = "libtensorflow_cc";
 const MAJOR: &str = "2";
@@ -28,9 +30,16 @@ static API: Mutex<Option<&'static Api>> = Mutex::new(None);
 /// [`LibraryError`]; the next call tries again.
 pub fn load(configured: Option<&Path>) -> Result<&'static Api, LibraryError> {
     // The value is whole at any moment.
-    let mut api = API.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(api) = *api {
+    let mut loaded = API.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(api) = *loaded {
         return Ok(api);
+    }
+    // Its initialisers write already. Without a log, stderr is the place for what it says.
+    if logs::started() {
+        match stderr::capture(api::redirect_stderr, lines::logger()) {
+            Ok(()) => api::delay_aborts(),
+            Err(error) => warn!("TensorFlow's own lines go to stderr as they are: {error}"),
+        }
     }
     let configured = configured.map(|folder| folder.join(file_name(STEM, MAJOR)));
     let executable = env::current_exe().ok();
@@ -38,7 +47,7 @@ pub fn load(configured: Option<&Path>) -> Result<&'static Api, LibraryError> {
         Search::new(library(), configured, executable.as_deref(), |name| env::var_os(name), Path::new("/"));
     let (path, opened) = search.first_usable(Api::open)?;
     info!(library.path = %path.display(), library.version = opened.version(), "TensorFlow loaded");
-    Ok(api.insert(opened))
+    Ok(loaded.insert(opened))
 }
 
 fn library() -> Library {
