@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use host::plugin::{
-    Binary, Config, Facts, InstanceSource, Isolation, Limits, Network, Outcome, Plugin, Sandbox,
+    Binary, Config, HandlerConfig, InstanceSource, Isolation, Limits, Network, Outcome, Plugin, Sandbox,
 };
 use host::request::{Form, Input, PlainHead, Request, Response};
 use host::telemetry::metrics::Metrics;
@@ -70,7 +70,7 @@ async fn run() -> anyhow::Result<()> {
     let empty = request(b"");
 
     println!("{:<64} {:>10} {:>10} {:>10}", "sandbox, one thread, µs", "median", "least", "p90");
-    let mut lease = iris.lend(&flower, None, InstanceSource::ByIsolation).await?;
+    let mut lease = iris.checkout(&flower, None, InstanceSource::ByIsolation).await?;
     measure("call: iris pre-inference, warm", async || next(lease.pre_inference(&flower).await)).await?;
     measure("call: iris post-inference, warm", async || {
         answer(lease.post_inference(&flower, &prediction).await)
@@ -82,7 +82,7 @@ async fn run() -> anyhow::Result<()> {
     })
     .await?;
     measure("instantiate and drop", async || {
-        fresh.lend(&flower, None, InstanceSource::ByIsolation).await?.finish();
+        fresh.checkout(&flower, None, InstanceSource::ByIsolation).await?.finish();
         Ok(())
     })
     .await?;
@@ -102,12 +102,12 @@ async fn run() -> anyhow::Result<()> {
     .await?;
     for (plugin, state) in [(&bare, "nothing"), (&table, "8 MiB"), (&large_table, "32 MiB")] {
         measure(&format!("instantiate and drop after `init` left {state}"), async || {
-            plugin.lend(&empty, None, InstanceSource::ByIsolation).await?.finish();
+            plugin.checkout(&empty, None, InstanceSource::ByIsolation).await?.finish();
             Ok(())
         })
         .await?;
         measure(&format!("request, isolation = request, after `init` left {state}"), async || {
-            let mut lease = plugin.lend(&empty, None, InstanceSource::ByIsolation).await?;
+            let mut lease = plugin.checkout(&empty, None, InstanceSource::ByIsolation).await?;
             responds(lease.pre_inference(&empty).await)?;
             lease.finish();
             Ok(())
@@ -117,11 +117,11 @@ async fn run() -> anyhow::Result<()> {
     let cache = tempfile::tempdir()?;
     let config = Config { cache_dir: Some(cache.path().join("cache")), ..Config::default() };
     let cached = Sandbox::new(&config, INSTANCES)?;
-    let (bytes_of_iris, facts) = (read("iris-wasm")?, facts("iris-wasm", Isolation::Worker, "null")?);
+    let (bytes_of_iris, config) = (read("iris-wasm")?, handler_config("iris-wasm", Isolation::Worker, "null")?);
     let mut times = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
         let start = Instant::now();
-        let plugin = Plugin::load(&cached, Binary::new(bytes_of_iris.clone()), facts.clone()).await?;
+        let plugin = Plugin::load(&cached, Binary::new(bytes_of_iris.clone()), config.clone()).await?;
         times.push(start.elapsed().as_secs_f64() * 1e6);
         // What it takes to get rid of it, nobody waits for.
         drop(plugin);
@@ -134,13 +134,13 @@ async fn run() -> anyhow::Result<()> {
         Ok(())
     })
     .await?;
-    let mut lease = iris.lend(&flower, None, InstanceSource::ByIsolation).await?;
+    let mut lease = iris.checkout(&flower, None, InstanceSource::ByIsolation).await?;
     measure("602,112 bytes: into the guest (iris post-inference beside it)", async || {
         answer(lease.post_inference(&flower, &large).await)
     })
     .await?;
     lease.finish();
-    let mut lease = echo.lend(&large_request, None, InstanceSource::ByIsolation).await?;
+    let mut lease = echo.checkout(&large_request, None, InstanceSource::ByIsolation).await?;
     measure("602,112 bytes: into the guest and out again (echo)", async || {
         next(lease.pre_inference(&large_request).await)
     })
@@ -202,7 +202,7 @@ fn report(name: &str, mut times: Vec<f64>) {
 
 /// Loads `target/components/NAME.wasm` with the default limits.
 async fn load(sandbox: &Sandbox, name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Plugin> {
-    Ok(Plugin::load(sandbox, Binary::new(read(name)?), facts(name, isolation, metadata)?).await?)
+    Ok(Plugin::load(sandbox, Binary::new(read(name)?), handler_config(name, isolation, metadata)?).await?)
 }
 
 fn read(name: &str) -> anyhow::Result<Bytes> {
@@ -216,8 +216,8 @@ fn read(name: &str) -> anyhow::Result<Bytes> {
     Ok(bytes.into())
 }
 
-fn facts(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Facts> {
-    Ok(Facts {
+fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<HandlerConfig> {
+    Ok(HandlerConfig {
         endpoint: name.into(),
         metadata: metadata.into(),
         env: Vec::new(),
@@ -235,7 +235,7 @@ fn facts(name: &str, isolation: Isolation, metadata: &str) -> anyhow::Result<Fac
 
 /// One request without the model: the pipeline's use of a handler.
 async fn serve(plugin: &Plugin, request: &Arc<Request>, prediction: &[Tensor]) -> anyhow::Result<()> {
-    let mut lease = plugin.lend(request, None, InstanceSource::ByIsolation).await?;
+    let mut lease = plugin.checkout(request, None, InstanceSource::ByIsolation).await?;
     next(lease.pre_inference(request).await)?;
     answer(lease.post_inference(request, prediction).await)?;
     lease.finish();

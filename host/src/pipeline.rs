@@ -85,7 +85,7 @@ impl Pipeline {
         let inputs = match made {
             Outcome::Next(inputs) => inputs,
             Outcome::Respond(response) => {
-                settle(lease, None);
+                release(lease, None);
                 return Ok(Output::Response(response));
             }
         };
@@ -110,7 +110,7 @@ impl Pipeline {
         };
         report.end(Stage::PostInference);
         report.called(lease.as_ref());
-        settle(lease, output.as_ref().err());
+        release(lease, output.as_ref().err());
         output
     }
 
@@ -168,7 +168,7 @@ impl Pipeline {
                     match made {
                         Ok(made) => return Ok((lease, made)),
                         Err(failure) => {
-                            settle(lease, Some(&failure));
+                            release(lease, Some(&failure));
                             failure
                         }
                     }
@@ -191,15 +191,15 @@ impl Pipeline {
         let signature = model.map(|model| model.signature);
         match report.log().filter(|log| log.is_of_instance()) {
             // Boxed, as what follows from a failure is: they are rare, and every request's future would be as large.
-            Some(log) => Box::pin(plugin.lend_taped(request, signature, log)).await.map(Some),
-            None => plugin.lend(request, signature, plan.instance).await.map(Some),
+            Some(log) => Box::pin(plugin.checkout_logged(request, signature, log)).await.map(Some),
+            None => plugin.checkout(request, signature, plan.instance).await.map(Some),
         }
     }
 }
 
 /// Gives the instance back if the handler itself ended the request, in whatever way its contract allows. After
 /// anything else (a trap, a cut call, nonsense) dropping the lease drops the instance.
-fn settle(lease: Option<Lease<'_>>, failure: Option<&RequestError>) {
+fn release(lease: Option<Lease<'_>>, failure: Option<&RequestError>) {
     let at_rest = failure.is_none_or(|failure| {
         matches!(
             failure.code,

@@ -1,8 +1,8 @@
 //! A loaded handler component: what the pipeline sees of the sandbox.
 //!
 //! Place in the flow: `rollout` loads a [`Plugin`] (compile → check → first instance); the pipeline borrows an
-//! instance for each request with [`Plugin::lend`] and calls both stages on it.
-//! In: a component's bytes and the endpoint's facts. Out: tensors and responses in the crate's own types.
+//! instance for each request with [`Plugin::checkout`] and calls both stages on it.
+//! In: a component's bytes and the endpoint's config. Out: tensors and responses in the crate's own types.
 //! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`] has
 //! passed; a [`Lease`] that is not finished takes its instance with it.
 
@@ -25,13 +25,13 @@ mod instance;
 mod lease;
 mod loaded;
 mod output;
-mod outside;
+mod nondeterminism;
 mod pool;
 mod project;
 mod snapshot;
 mod source;
 mod state;
-pub mod tape;
+pub mod host_call_log;
 mod turns;
 
 use std::path::PathBuf;
@@ -41,15 +41,15 @@ use std::time::{Duration, Instant};
 
 use wasmtime::component::{Component, InstancePre};
 
-use self::deadline::{Pace, Scheduler};
+use self::deadline::{LongCallTracker, Scheduler};
 use self::exports::Indices;
+use self::host_call_log::HostCallLog;
 use self::idle::Idle;
 use self::instance::{Instance, StartError};
 use self::pool::Holding;
 use self::project::ProjectView;
 use self::source::{Source, blocking};
 use self::state::State;
-use self::tape::Tape;
 use crate::error::RequestError;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
@@ -158,9 +158,9 @@ pub struct Config {
     pub instances: Option<usize>,
 }
 
-/// What a handler may know of its endpoint, and what it may use.
+/// The settings of one handler: what it may know of its endpoint, and what it may use.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct HandlerConfig {
     /// The endpoint's name, for logs.
     pub endpoint: Arc<str>,
     /// JSON text.
@@ -262,14 +262,14 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// Everything the instances of one loaded component have in common.
-struct Shared {
+struct LoadedComponent {
     pre: InstancePre<State>,
-    /// What `pre` is of: held, so that whoever loads the same finds it.
+    /// What `pre` is of: held, so that another load of the same file finds it.
     _component: Arc<Component>,
     exports: Indices,
-    facts: Facts,
+    config: HandlerConfig,
     project: Option<Arc<ProjectView>>,
-    pace: Pace,
+    long_calls: LongCallTracker,
     scheduler: Scheduler,
     /// Most handles (files, streams, clocks) an instance may hold.
     handles: usize,
@@ -281,7 +281,7 @@ struct Shared {
 
 /// One loaded version of a handler.
 pub struct Plugin {
-    shared: Arc<Shared>,
+    loaded: Arc<LoadedComponent>,
     idle: Arc<Idle>,
     /// No longer current: instances that come back are not kept.
     retired: AtomicBool,
@@ -304,26 +304,26 @@ impl Plugin {
     ///
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
-    pub async fn load(sandbox: &Sandbox, binary: Binary, facts: Facts) -> Result<Plugin, LoadError> {
-        let (digest, schema) = (binary.digest().clone(), facts.schema.clone());
+    pub async fn load(sandbox: &Sandbox, binary: Binary, config: HandlerConfig) -> Result<Plugin, LoadError> {
+        let (digest, schema) = (binary.digest().clone(), config.schema.clone());
         let (sandbox, pool) = (sandbox.clone(), sandbox.pool.clone());
-        let source = blocking(move || Source::new(sandbox, binary, facts)).await?;
-        let shared = match source.has_init {
+        let source = blocking(move || Source::new(sandbox, binary, config)).await?;
+        let loaded = match source.has_init {
             true => init::prepare(source).await?,
             false => source.original().await?,
         };
-        let shared = Arc::new(shared);
+        let loaded = Arc::new(loaded);
         let (idle, retired) = (Arc::new(Idle::new()), AtomicBool::new(false));
         pool.enter(&idle);
-        let mut plugin = Plugin { shared, idle, retired, digest, schema };
-        let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.shared.facts))?;
+        let mut plugin = Plugin { loaded, idle, retired, digest, schema };
+        let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.loaded.config))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
         }
         // Of many handlers most wait for their first request for long.
-        if plugin.shared.holding.is_roomy() {
-            plugin.give_back(first);
+        if plugin.loaded.holding.is_roomy() {
+            plugin.checkin(first);
         }
         Ok(plugin)
     }
@@ -335,7 +335,7 @@ impl Plugin {
 
     /// Which stages the handler takes part in.
     pub fn stages(&self) -> Stages {
-        self.shared.exports.stages()
+        self.loaded.exports.stages()
     }
 
     /// What it takes: as configured, else as the handler says.
@@ -343,19 +343,19 @@ impl Plugin {
         self.schema.as_ref()
     }
 
-    /// Lends an instance to a request that goes to a model of this `signature`, if it goes to one: an idle one under
+    /// Checks out an instance for a request that goes to a model of this `signature`, if it goes to one: an idle one under
     /// [`Isolation::Worker`] if there is one and it may be kept, else a fresh one.
     ///
     /// # Errors
     /// `overloaded` if the process has no sandbox left, `plugin_trap` if the component fails to start.
-    pub async fn lend(
+    pub async fn checkout(
         &self,
         request: &Arc<Request>,
         signature: Option<&Arc<Signature>>,
         source: InstanceSource,
     ) -> Result<Lease<'_>, RequestError> {
         // Nothing is ever idle under `isolation = request`.
-        let kept = source == InstanceSource::ByIsolation && self.shared.facts.isolation == Isolation::Worker;
+        let kept = source == InstanceSource::ByIsolation && self.loaded.config.isolation == Isolation::Worker;
         let idle = if kept { self.idle.pop() } else { None };
         let mut instance = match idle {
             Some(instance) => instance,
@@ -369,48 +369,48 @@ impl Plugin {
         Ok(Lease::new(self, instance, kept, None))
     }
 
-    /// Lends a fresh instance, which nobody gets after, to a request that is recorded or replayed.
+    /// Checks out a fresh instance, dropped afterwards, for a request that is recorded or replayed.
     ///
     /// # Errors
-    /// As [`Plugin::lend`].
-    pub async fn lend_taped(
+    /// As [`Plugin::checkout`].
+    pub async fn checkout_logged(
         &self,
         request: &Arc<Request>,
         signature: Option<&Arc<Signature>>,
-        tape: &Arc<Tape>,
+        log: &Arc<HostCallLog>,
     ) -> Result<Lease<'_>, RequestError> {
-        tape.begin(signature);
-        let instance = Instance::new(&self.shared, Some(request.deadline), Some(tape.clone())).await;
+        log.begin(signature);
+        let instance = Instance::new(&self.loaded, Some(request.deadline), Some(log.clone())).await;
         let mut instance = instance.map_err(|error| error.in_request(request.deadline))?;
-        if self.shared.init_in_each {
+        if self.loaded.init_in_each {
             let end = request.deadline;
             instance.init(Some(end)).await.map_err(|error| error.in_request(end))?;
         }
         instance.begin(request, signature);
-        Ok(Lease::new(self, instance, false, Some(tape.clone())))
+        Ok(Lease::new(self, instance, false, Some(log.clone())))
     }
 
     /// What it was loaded with.
-    pub fn facts(&self) -> &Facts {
-        &self.shared.facts
+    pub fn config(&self) -> &HandlerConfig {
+        &self.loaded.config
     }
 
     /// Names the project files it sees, by their paths and contents; `None` if it sees none, or they cannot be read. The first
     /// call reads all of them.
     pub fn project_digest(&self) -> Option<&str> {
-        self.shared.project.as_ref()?.digest()
+        self.loaded.project.as_ref()?.digest()
     }
 
     /// A fresh instance, ready for a request by `end`.
     async fn fresh(&self, end: Option<Instant>) -> Result<Box<Instance>, StartError> {
-        let mut instance = Instance::new(&self.shared, end, None).await?;
-        if self.shared.init_in_each {
+        let mut instance = Instance::new(&self.loaded, end, None).await?;
+        if self.loaded.init_in_each {
             instance.init(end).await?;
         }
         Ok(instance)
     }
 
-    /// A newer version has taken over: idle instances go now, lent ones when their requests end. Sandboxes are shared by the
+    /// A newer version has taken over: idle instances go now, those checked out when their requests end. Sandboxes are shared by the
     /// whole process, so a version that one slow request still holds must not sit on any.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
@@ -421,18 +421,19 @@ impl Plugin {
     ///
     /// # Errors
     /// [`LoadError::Start`], or [`LoadError::Init`] if instances run it themselves: it stays retired.
-    pub async fn revive(&self, deadline: Instant) -> Result<(), LoadError> {
-        let facts = &self.shared.facts;
-        let deadline = if self.shared.init_in_each { deadline + facts.limits.init_timeout } else { deadline };
-        let first = self.fresh(Some(deadline)).await.map_err(|error| error.at_load(facts))?;
+    pub async fn reactivate(&self, deadline: Instant) -> Result<(), LoadError> {
+        let config = &self.loaded.config;
+        let deadline =
+            if self.loaded.init_in_each { deadline + config.limits.init_timeout } else { deadline };
+        let first = self.fresh(Some(deadline)).await.map_err(|error| error.at_load(config))?;
         self.retired.store(false, Ordering::SeqCst);
-        self.give_back(first);
+        self.checkin(first);
         Ok(())
     }
 
     /// Keeps an instance for the next request, or drops it.
-    fn give_back(&self, instance: Box<Instance>) {
-        if self.shared.facts.isolation == Isolation::Worker && !self.shared.holding.is_to_yield() {
+    fn checkin(&self, instance: Box<Instance>) {
+        if self.loaded.config.isolation == Isolation::Worker && !self.loaded.holding.is_to_yield() {
             self.idle.push(instance);
             // Looked at after the push: either this or `retire` finds the instance.
             if self.retired.load(Ordering::SeqCst) {

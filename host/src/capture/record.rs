@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: an endpoint that is recorded has a [`Recorder`]; an [observer](super::observers) asks it which
 //! requests to log, and gives it their logs. `writer` makes files of them, `host replay` reads those.
-//! In: a finished request with its [`Tape`]. Out: nothing that the request waits for.
+//! In: a finished request with its [`HostCallLog`]. Out: nothing that the request waits for.
 //!
 //! A request that is recorded runs in a fresh instance that serves no other: state that earlier requests had left in an
 //! instance is in no recording. What is not recorded, because a secret would be written:
@@ -34,7 +34,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys;
 use crate::plugin::Plugin;
-use crate::plugin::tape::Tape;
+use crate::plugin::host_call_log::HostCallLog;
 use crate::request::{Input, Output, Request};
 use crate::telemetry::metrics::{EndpointMetrics, RecordingCounts};
 use crate::tensor::Tensor;
@@ -93,7 +93,7 @@ struct Finished {
     endpoint: Arc<str>,
     plugin: Arc<Plugin>,
     request: Arc<Request>,
-    tape: Arc<Tape>,
+    log: Arc<HostCallLog>,
     outcome: Result<Output, Failure>,
     /// About how many bytes all of this holds.
     weight: usize,
@@ -202,13 +202,13 @@ impl Recorder {
         &self,
         plugin: &Arc<Plugin>,
         request: &Arc<Request>,
-        tape: &Arc<Tape>,
+        log: &Arc<HostCallLog>,
         outcome: &Result<Output, RequestError>,
     ) {
-        if !tape.is_used() {
+        if !log.is_used() {
             return;
         }
-        if let Some(place) = secret(request, tape, outcome) {
+        if let Some(place) = secret(request, log, outcome) {
             self.counts.refused.inc();
             if !self.warned.swap(true, Ordering::Relaxed) {
                 tracing::warn!(endpoint = %self.endpoint, request.id = %request.id,
@@ -227,8 +227,8 @@ impl Recorder {
             endpoint: self.endpoint.clone(),
             plugin: plugin.clone(),
             request: request.clone(),
-            weight: weight(request, tape, &outcome),
-            tape: tape.clone(),
+            weight: weight(request, log, &outcome),
+            log: log.clone(),
             outcome,
             counts: self.counts.clone(),
         };
@@ -238,7 +238,7 @@ impl Recorder {
     }
 }
 
-fn weight(request: &Request, tape: &Tape, outcome: &Result<Output, Failure>) -> usize {
+fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure>) -> usize {
     let bytes = |tensors: &[Tensor]| tensors.iter().map(|tensor| tensor.data.len()).sum::<usize>();
     let kept = |tensors: Option<Vec<Tensor>>| tensors.map_or(0, |tensors| bytes(&tensors));
     let request = match &request.input {
@@ -252,15 +252,19 @@ fn weight(request: &Request, tape: &Tape, outcome: &Result<Output, Failure>) -> 
     };
     request
         + outcome
-        + tape.length()
-        + kept(tape.sample())
-        + tape.model_call().map_or(0, |call| bytes(&call.inputs) + kept(call.outputs))
-        + kept(tape.answer())
+        + log.length()
+        + kept(log.sample())
+        + log.model_call().map_or(0, |call| bytes(&call.inputs) + kept(call.outputs))
+        + kept(log.answer())
 }
 
 /// What of it looks like a secret, by its name.
-fn secret(request: &Request, tape: &Tape, outcome: &Result<Output, RequestError>) -> Option<&'static str> {
-    if tape.headers_told().iter().any(|name| keys::is_secret_name(name)) {
+fn secret(
+    request: &Request,
+    log: &HostCallLog,
+    outcome: &Result<Output, RequestError>,
+) -> Option<&'static str> {
+    if log.headers_told().iter().any(|name| keys::is_secret_name(name)) {
         return Some("a header that the handler asked for");
     }
     let pairs = request.head.query().split(['&', ';']);

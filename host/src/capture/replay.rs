@@ -21,8 +21,8 @@ use crate::pipeline::models::Models;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::pipeline::{Pipeline, debug};
-use crate::plugin::tape::{Answers, Divergence, Tape};
-use crate::plugin::{Binary, Facts, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
+use crate::plugin::host_call_log::{Answers, Divergence, HostCallLog};
+use crate::plugin::{Binary, HandlerConfig, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
 use crate::tensor::Tensor;
@@ -45,7 +45,7 @@ pub struct Replayer {
     /// As the last recording wanted it; most want the same.
     loaded: Option<Arc<Plugin>>,
     /// With what it could not be loaded last, and why: that takes as long every time.
-    failed: Option<(Facts, Flaw)>,
+    failed: Option<(HandlerConfig, Flaw)>,
 }
 
 /// What a replay came to.
@@ -121,8 +121,8 @@ impl Replayer {
         let of_handler = |stage| matches!(stage, Stage::PreInference | Stage::PostInference);
         let cut =
             recorded.as_ref().err().is_some_and(|error| is_out_of_time(error) && of_handler(error.stage));
-        let facts = self.facts(&handler, cut)?;
-        let plugin = self.load(facts).await?;
+        let config = self.config(&handler, cut)?;
+        let plugin = self.load(config).await?;
 
         let notes = notes(&plugin, &handler);
         let verdict = |verdict| Ok(Replayed { endpoint, verdict, notes });
@@ -167,7 +167,7 @@ impl Replayer {
             schema: None,
             bare_tensors: !called("pre-inference"),
         };
-        let log = Arc::new(Tape::recorded(drawn, cut, answers));
+        let log = Arc::new(HostCallLog::replay(drawn, cut, answers));
         let plan = RunPlan { calls: HostCalls::Replay(log.clone()), ..RunPlan::isolated() };
         let request = Arc::new(replayed(request)?);
         let mut report = RunReport::begin(request.arrived, &plan);
@@ -182,14 +182,14 @@ impl Replayer {
         })
     }
 
-    fn facts(&self, handler: &super::record::format::Handler, cut: bool) -> Result<Facts, Flaw> {
+    fn config(&self, handler: &super::record::format::Handler, cut: bool) -> Result<HandlerConfig, Flaw> {
         let time = |milliseconds| match cut {
             true => Duration::from_millis(milliseconds).clamp(Duration::from_millis(1), PATIENCE),
             false => PATIENCE,
         };
         let network =
             [Network::None, Network::Stub].into_iter().find(|known| known.name() == handler.network);
-        Ok(Facts {
+        Ok(HandlerConfig {
             endpoint: "replay".into(),
             metadata: handler.metadata.get().into(),
             network: network.ok_or("has a `network` that this host does not know")?,
@@ -213,18 +213,18 @@ impl Replayer {
         })
     }
 
-    async fn load(&mut self, facts: Facts) -> Result<Arc<Plugin>, ReplayError> {
-        if let Some(plugin) = self.loaded.as_ref().filter(|plugin| alike(plugin.facts(), &facts)) {
+    async fn load(&mut self, config: HandlerConfig) -> Result<Arc<Plugin>, ReplayError> {
+        if let Some(plugin) = self.loaded.as_ref().filter(|plugin| alike(plugin.config(), &config)) {
             return Ok(plugin.clone());
         }
-        if let Some((_, flaw)) = self.failed.as_ref().filter(|(failed, _)| alike(failed, &facts)) {
+        if let Some((_, flaw)) = self.failed.as_ref().filter(|(failed, _)| alike(failed, &config)) {
             return Err(flaw.clone().into());
         }
-        match Plugin::load(&self.sandbox, self.component.clone(), facts.clone()).await {
+        match Plugin::load(&self.sandbox, self.component.clone(), config.clone()).await {
             Ok(plugin) => Ok(self.loaded.insert(Arc::new(plugin)).clone()),
             Err(error) => {
                 let error = ReplayError::Component(error);
-                self.failed = Some((facts, error.to_string()));
+                self.failed = Some((config, error.to_string()));
                 Err(error)
             }
         }
@@ -232,7 +232,7 @@ impl Replayer {
 }
 
 /// Whether what a recording says that the component was given is the same.
-fn alike(one: &Facts, other: &Facts) -> bool {
+fn alike(one: &HandlerConfig, other: &HandlerConfig) -> bool {
     one.metadata == other.metadata
         && one.network == other.network
         && one.response_headers == other.response_headers
@@ -283,7 +283,7 @@ impl Run<'_> {
     /// The handler wants something else of the model than was recorded.
     fn differences(
         &self,
-        log: &Tape,
+        log: &HostCallLog,
         recorded: &Handled,
         replayed: Handled,
     ) -> Result<Vec<Difference>, Divergence> {
@@ -346,7 +346,7 @@ fn replayed(sent: Sent) -> Result<Request, Flaw> {
         id: sent.id.into(),
         body_limit: sent.body_limit.clamp(OUTPUT.0, OUTPUT.1),
         input: sent.input.input()?,
-        // What a handler asks of other headers is answered by the tape.
+        // What a handler asks of other headers is answered by the log.
         head: Box::new(PlainHead {
             method: sent.method,
             path: sent.path,

@@ -13,7 +13,7 @@ use super::verify;
 use crate::error::{Code, RequestError, Stage};
 use crate::model::{DEFAULT_SIGNATURE_KEY, Lane, ModelError, Prediction};
 use crate::model_access::{ModelAccess, ModelSpec};
-use crate::plugin::tape::Tape;
+use crate::plugin::host_call_log::HostCallLog;
 use crate::request::Request;
 use crate::tensor::Tensor;
 
@@ -22,7 +22,7 @@ pub(super) struct RunModel<'a> {
     loaded: Option<&'a Lane>,
     request: &'a Request,
     plan: &'a RunPlan,
-    log: Option<Arc<Tape>>,
+    log: Option<Arc<HostCallLog>>,
     ran: Option<(Duration, Option<usize>)>,
 }
 

@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::error::RequestError;
 use crate::model_access::ModelCall;
 use crate::plugin::InstanceSource;
-use crate::plugin::tape::Tape;
+use crate::plugin::host_call_log::HostCallLog;
 
 /// What a run is to do. The default is a request of an endpoint that nothing looks at.
 #[derive(Debug, Clone, Default)]
@@ -50,7 +50,7 @@ pub enum HostCalls {
     /// Where the model would be asked what this call has asked, its answer is taken as known.
     Known(Arc<ModelCall>),
     /// A recording answers them all.
-    Replay(Arc<Tape>),
+    Replay(Arc<HostCallLog>),
 }
 
 impl HostCalls {
@@ -69,12 +69,12 @@ impl HostCalls {
     }
 
     /// The log of a run that begins now, if there is to be one.
-    pub(super) fn open(&self) -> Option<Arc<Tape>> {
+    pub(super) fn open(&self) -> Option<Arc<HostCallLog>> {
         Some(match self {
             HostCalls::Live => return None,
-            HostCalls::LogModel => Arc::new(Tape::of_model(None)),
-            HostCalls::Known(call) => Arc::new(Tape::of_model(Some(call.clone()))),
-            HostCalls::Log => Arc::new(Tape::blank()),
+            HostCalls::LogModel => Arc::new(HostCallLog::of_model(None)),
+            HostCalls::Known(call) => Arc::new(HostCallLog::of_model(Some(call.clone()))),
+            HostCalls::Log => Arc::new(HostCallLog::blank()),
             HostCalls::Replay(recorded) => recorded.clone(),
         })
     }

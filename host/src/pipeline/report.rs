@@ -10,7 +10,7 @@ use super::plan::RunPlan;
 use crate::error::{RequestError, Stage};
 use crate::model_access::ModelCall;
 use crate::plugin::Lease;
-use crate::plugin::tape::Tape;
+use crate::plugin::host_call_log::HostCallLog;
 
 /// What a handler used for one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub struct RunReport {
     durations: [Option<Duration>; Stage::ALL.len()],
     batch: Option<usize>,
     bypassed: Option<RequestError>,
-    log: Option<Arc<Tape>>,
+    log: Option<Arc<HostCallLog>>,
     usage: Option<Measured>,
 }
 
@@ -95,7 +95,7 @@ impl RunReport {
     }
 
     /// What was logged of the host calls, if the plan wanted it.
-    pub fn log(&self) -> Option<&Arc<Tape>> {
+    pub fn log(&self) -> Option<&Arc<HostCallLog>> {
         self.log.as_ref()
     }
 

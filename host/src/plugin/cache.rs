@@ -10,12 +10,12 @@
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
 //! engine; a folder or a key that others can get at is refused at start; whatever else is wrong with an entry when it is loaded costs a
 //! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
-//! at all; they are replaced and removed, and never written to. From then on a loaded entry is as any shared library: see `steady`.
+//! at all; they are replaced and removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
 
 mod entry;
 mod lock;
 mod shelf;
-mod steady;
+mod mmap_safety;
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::hash::{Hash as _, Hasher};
@@ -194,12 +194,12 @@ impl Cache {
                 let Some(code) = lock.open(&self.key, id, &mut contents) else {
                     wasmtime::bail!(CHANGED);
                 };
-                map(engine, &steady::file_of(code)?)?
+                map(engine, &mmap_safety::file_of(code)?)?
             }
-            None => match steady::is_steady(&file)?.then(|| self.load(engine, id, &file)) {
+            None => match mmap_safety::is_mappable(&file)?.then(|| self.load(engine, id, &file)) {
                 Some(Ok(component)) => component,
                 // Or nothing may be run that lies there: a mount or a profile forbids it.
-                Some(Err(_)) | None => self.load(engine, id, &steady::copy(&file)?)?,
+                Some(Err(_)) | None => self.load(engine, id, &mmap_safety::copy(&file)?)?,
             },
         };
         touch(&file)?;
@@ -251,7 +251,7 @@ impl Cache {
         // the wrong seal.
         file.as_file().sync_data()?;
         // From here on processes map it. Where files have no modes, they copy it.
-        let _ = file.as_file().set_permissions(Permissions::from_mode(steady::READ_ONLY));
+        let _ = file.as_file().set_permissions(Permissions::from_mode(mmap_safety::READ_ONLY));
         file.persist(self.path(id))?;
         self.evict()?;
         Ok(())
@@ -311,7 +311,7 @@ fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     // wasmtime, with these settings and for this processor, its name says, which is sealed in, and wasmtime
     // checks it once more.
     unsafe {
-        Component::deserialize_file(engine, steady::path_of(file))
+        Component::deserialize_file(engine, mmap_safety::path_of(file))
     }
 }
 

@@ -1,8 +1,8 @@
 //! What a handler may ask about the request it serves.
 //!
 //! Place in the flow: called by the guest while `pre-inference` or `post-inference` runs.
-//! In: the store's current request and the endpoint's facts. Out: copies into the guest, made only when asked.
-//! Invariant: answers come from the request this instance was lent for; there is no handle to any other.
+//! In: the store's current request and the endpoint's config. Out: copies into the guest, made only when asked.
+//! Invariant: answers come from the request this instance was checked out for; there is no handle to any other.
 
 use std::sync::Arc;
 
@@ -54,11 +54,11 @@ impl types::HostContext for State {
 
     fn header(&mut self, _context: Resource<Context>, name: String) -> Option<String> {
         // Whoever may call the endpoint trusts the host with the key, not the handler.
-        let hidden = self.shared.facts.hides_credentials && keys::is_credential(&name);
+        let hidden = self.loaded.config.hides_credentials && keys::is_credential(&name);
         let request = current(self).filter(|_| !hidden);
         let value = || request?.head.header_or_similar(&name).map(str::to_owned);
-        match &self.tape {
-            Some(tape) => tape.header(&name, value),
+        match &self.log {
+            Some(log) => log.header(&name, value),
             None => value(),
         }
     }
@@ -84,7 +84,7 @@ impl types::HostContext for State {
     }
 
     fn metadata(&mut self, _context: Resource<Context>) -> String {
-        self.shared.facts.metadata.to_string()
+        self.loaded.config.metadata.to_string()
     }
 
     fn parameters(&mut self, _context: Resource<Context>) -> String {

@@ -8,7 +8,7 @@
 //! - may else go on, but not on a thread that serves other requests. A guest call starts on an async worker because it usually
 //!   takes microseconds; one that is still running at the second tick hands the worker's place to another thread
 //!   ([`blocking::leave_worker`]) and from then on competes for the CPU as any other OS thread does. A handler whose calls have
-//!   lately done that leaves the worker before it even begins ([`Pace`]): a crowd of such calls would otherwise fight for the
+//!   lately done that leaves the worker before it even begins ([`LongCallTracker`]): a crowd of such calls would otherwise fight for the
 //!   CPU with the very threads that have to let them go.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some to the threads
@@ -187,16 +187,24 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::look`].
-    pub(super) fn glance(&mut self, scheduler: &Scheduler, pace: &Pace) -> Result<(), DeadlineExceeded> {
+    pub(super) fn glance(
+        &mut self,
+        scheduler: &Scheduler,
+        long_calls: &LongCallTracker,
+    ) -> Result<(), DeadlineExceeded> {
         let passed = scheduler.now() - self.first;
-        if passed < FIRST_TICKS || passed == self.passed { Ok(()) } else { self.look(scheduler, pace) }
+        if passed < FIRST_TICKS || passed == self.passed { Ok(()) } else { self.look(scheduler, long_calls) }
     }
 
     /// Decides what becomes of a call that is still running.
     ///
     /// # Errors
     /// It has run as long as it may.
-    pub(super) fn look(&mut self, scheduler: &Scheduler, pace: &Pace) -> Result<(), DeadlineExceeded> {
+    pub(super) fn look(
+        &mut self,
+        scheduler: &Scheduler,
+        long_calls: &LongCallTracker,
+    ) -> Result<(), DeadlineExceeded> {
         scheduler.wake();
         let now = Instant::now();
         if now >= self.allowed.until || scheduler.0.is_stopped.load(Ordering::Relaxed) {
@@ -212,7 +220,7 @@ impl Call {
         if self.passed >= self.leaves {
             if self.leaves == LONG {
                 // Said before the call has ended, for those that begin meanwhile.
-                pace.long();
+                long_calls.long();
             }
             self.leaves = self.passed + turns::LENGTH;
             blocking::leave_worker();
@@ -224,8 +232,8 @@ impl Call {
     }
 
     /// The call has ended.
-    pub(super) fn end(&self, pace: &Pace) {
-        pace.end(self.passed >= LONG);
+    pub(super) fn end(&self, long_calls: &LongCallTracker) {
+        long_calls.end(self.passed >= LONG);
     }
 }
 
@@ -344,13 +352,13 @@ impl<F: Future> Future for Metered<'_, F> {
 
 /// Whether a handler's calls have lately been long, or their results large.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct LongCallTracker {
     /// Raised by every long call, lowered by every short one; above zero, calls begin off the worker.
     long: AtomicU32,
     results: Lately,
 }
 
-impl Pace {
+impl LongCallTracker {
     /// How many short calls make up for a long one.
     const WEIGHT: u32 = 4;
     /// How far long calls add up.
@@ -389,46 +397,46 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn call(cpu: Duration, wall: Duration) -> (Call, Scheduler, Pace) {
+    fn call(cpu: Duration, wall: Duration) -> (Call, Scheduler, LongCallTracker) {
         let ticks = Scheduler::default();
         let call = Call::new(Allowed { cpu, until: Instant::now() + wall }, &ticks);
-        (call, ticks, Pace::default())
+        (call, ticks, LongCallTracker::default())
     }
 
     #[test]
     fn waiting_costs_no_cpu_time_and_computing_does() {
-        let (mut call, ticks, pace) = call(Duration::from_millis(20), HOUR);
+        let (mut call, ticks, long_calls) = call(Duration::from_millis(20), HOUR);
         ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
-        assert_eq!(call.look(&ticks, &pace), Ok(()));
+        assert_eq!(call.look(&ticks, &long_calls), Ok(()));
         std::thread::sleep(Duration::from_millis(40));
-        assert_eq!(call.look(&ticks, &pace), Ok(()));
+        assert_eq!(call.look(&ticks, &long_calls), Ok(()));
         // The same after a wait outside of it, during which the thread works for others.
         call.meter.pause();
         let other = thread_time();
         while thread_time() - other < 40_000_000 {}
         call.meter.resume();
-        assert_eq!(call.look(&ticks, &pace), Ok(()));
+        assert_eq!(call.look(&ticks, &long_calls), Ok(()));
         while call.meter.used() < Duration::from_millis(20) {}
-        assert_eq!(call.look(&ticks, &pace), Err(DeadlineExceeded::Cpu));
+        assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));
         call.begin(Allowed { cpu: HOUR, until: Instant::now() }, &ticks);
-        assert_eq!(call.look(&ticks, &pace), Err(DeadlineExceeded::Wall));
+        assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
     }
 
     #[test]
     fn a_call_of_the_host_looks_once_a_tick() {
-        let (mut call, ticks, pace) = call(HOUR, Duration::ZERO);
-        assert_eq!(call.glance(&ticks, &pace), Ok(()));
+        let (mut call, ticks, long_calls) = call(HOUR, Duration::ZERO);
+        assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
         ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
-        assert_eq!(call.glance(&ticks, &pace), Err(DeadlineExceeded::Wall));
+        assert_eq!(call.glance(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
         call.begin(Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
         ticks.0.ticks.fetch_add(LONG, Ordering::Relaxed);
-        assert_eq!(call.glance(&ticks, &pace), Ok(()));
+        assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
         assert_eq!((call.passed, call.leaves), (LONG, LONG + turns::LENGTH));
         call.meter.end_turn();
-        assert_eq!(pace.long.load(Ordering::Relaxed), Pace::WEIGHT);
-        call.end(&pace);
+        assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT);
+        call.end(&long_calls);
         call.begin(Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
-        call.end(&pace);
-        assert_eq!(pace.long.load(Ordering::Relaxed), Pace::WEIGHT - 1);
+        call.end(&long_calls);
+        assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT - 1);
     }
 }

@@ -16,7 +16,7 @@ use super::fault;
 use super::instance::{Instance, StartError};
 use super::snapshot::{self, NoSnapshot};
 use super::state;
-use super::{Facts, LoadError, Shared, Source};
+use super::{HandlerConfig, LoadError, LoadedComponent, Source};
 use crate::error::Stage;
 use crate::text;
 
@@ -25,9 +25,9 @@ use crate::text;
 ///
 /// # Errors
 /// [`LoadError::Init`] if it fails; any other if the component is refused as it is.
-pub(super) async fn prepare(source: Source) -> Result<Shared, LoadError> {
+pub(super) async fn prepare(source: Source) -> Result<LoadedComponent, LoadError> {
     let started = Instant::now();
-    let endpoint = source.facts.endpoint.clone();
+    let endpoint = source.config.endpoint.clone();
     let given = source.clone();
     // Guest code and long computations take turns here, so all of it is done on a thread that may be held.
     let prepared = tokio::task::spawn_blocking(move || {
@@ -46,7 +46,7 @@ pub(super) async fn prepare(source: Source) -> Result<Shared, LoadError> {
                 "{how}; instances begin with the memory it left");
             return Ok(prepared);
         }
-        Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&source.facts)),
+        Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&source.config)),
         Ok(Err(NoSnapshot::Refused(why))) => why,
         // What rewrites components asserts what it expects of them.
         Err(_) => "the component has an unusual form".to_owned(),
@@ -67,11 +67,11 @@ impl Instance {
     pub(super) async fn init(&mut self, end: Option<Instant>) -> Result<(), StartError> {
         const STAGE: Stage = Stage::PreInference;
         let Some(guest) = &self.exports.init else { return Ok(()) };
-        let shared = self.store.data().shared.clone();
-        let limit = shared.facts.limits.init_timeout;
+        let loaded = self.store.data().loaded.clone();
+        let limit = loaded.config.limits.init_timeout;
         let (meter, until) = state::arm_until(&mut self.store, limit, end, 0);
         let outcome =
-            metered(meter, until, pin!(guest.call_init(&mut self.store, &shared.facts.metadata))).await;
+            metered(meter, until, pin!(guest.call_init(&mut self.store, &loaded.config.metadata))).await;
         // What it printed without a line end is logged.
         self.end();
         self.disarm(STAGE).map_err(StartError::InitFault)?;
@@ -88,7 +88,7 @@ impl Instance {
 
 impl StartError {
     /// What it means for a handler that is being loaded.
-    pub(super) fn at_load(self, facts: &Facts) -> LoadError {
+    pub(super) fn at_load(self, config: &HandlerConfig) -> LoadError {
         let hint = match &self {
             StartError::InitTime(_) => "let it do less, or give it more time with `limits.init_timeout`",
             StartError::Init(_) | StartError::InitFault(_) => {
@@ -105,7 +105,7 @@ impl StartError {
         if let StartError::InitFault(error) = &self
             && let Some(detail) = &error.detail
         {
-            tracing::warn!(endpoint = %facts.endpoint, "`init` failed: {detail}");
+            tracing::warn!(endpoint = %config.endpoint, "`init` failed: {detail}");
         }
         LoadError::Init { why: self.to_string(), hint }
     }

@@ -1,6 +1,6 @@
 //! One instance of a handler: its store, its limits, its calls.
 //!
-//! Life of an instance: *fresh* (made when no idle one is left, or for every request) → *lent* to one request →
+//! Life of an instance: *fresh* (made when no idle one is left, or for every request) → *checked out* by one request →
 //! `pre-inference` → (the model runs) → `post-inference` → *idle* again, or dropped.
 //! It is dropped, never reused, when a call trapped, was cut off or returned nonsense, when its request ended
 //! before `post-inference` returned, and always under `isolation = request`.
@@ -21,10 +21,10 @@ use super::convert::Returned;
 use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
 use super::fault;
+use super::host_call_log::{HostCallLog, START};
 use super::pool::{Full, Place};
 use super::state::{self, State};
-use super::tape::{START, Tape};
-use super::{Isolation, Outcome, START_TIMEOUT, Shared, convert};
+use super::{Isolation, LoadedComponent, Outcome, START_TIMEOUT, convert};
 use crate::blocking;
 use crate::error::{Code, PluginFault, RequestError, Stage};
 use crate::request::{Request, Response};
@@ -45,26 +45,26 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Makes a fresh instance. Guest start functions run here: within the time of `pre-inference` if it is for one request
-    /// only, else within [`START_TIMEOUT`], and until `end` at the latest. `tape`: of the only request it is for, if that is
+    /// only, else within [`START_TIMEOUT`], and until `end` at the latest. `log`: of the only request it is for, if that is
     /// recorded or replayed.
     pub(super) async fn new(
-        shared: &Arc<Shared>,
+        loaded: &Arc<LoadedComponent>,
         end: Option<Instant>,
-        tape: Option<Arc<Tape>>,
+        log: Option<Arc<HostCallLog>>,
     ) -> Result<Box<Instance>, StartError> {
-        if let Some(tape) = &tape {
-            tape.enter(START, None);
+        if let Some(log) = &log {
+            log.enter(START, None);
         }
-        let _place = shared.holding.take().map_err(|Full| StartError::Full)?;
-        let limits = &shared.facts.limits;
-        let of_request = end.is_some() && shared.facts.isolation == Isolation::Request;
+        let _place = loaded.holding.take().map_err(|Full| StartError::Full)?;
+        let limits = &loaded.config.limits;
+        let of_request = end.is_some() && loaded.config.isolation == Isolation::Request;
         let cpu = if of_request { limits.pre_timeout } else { START_TIMEOUT };
         let until = Instant::now() + limits.wall(cpu);
         let allowed = Allowed { cpu, until: end.map_or(until, |end| until.min(end)) };
-        let mut store = state::store(shared, allowed, tape);
+        let mut store = state::store(loaded, allowed, log);
         // Two guards, as for every call: looks stop guest code, the timer what waits outside of it.
         let meter = store.data().call.meter();
-        let made = metered(meter, allowed.until, pin!(shared.pre.instantiate_async(&mut store))).await;
+        let made = metered(meter, allowed.until, pin!(loaded.pre.instantiate_async(&mut store))).await;
         if of_request {
             let state = store.data_mut();
             state.start = state.call.taken();
@@ -74,8 +74,8 @@ impl Instance {
             Some(Err(error)) => return Err(StartError::of(error, store.data())),
             None => return Err(StartError::Time),
         };
-        let exports = shared.exports.bind(&mut store, &instance)?;
-        let _alive = shared.facts.instances.made();
+        let exports = loaded.exports.bind(&mut store, &instance)?;
+        let _alive = loaded.config.instances.made();
         // Boxed: it changes hands several times a request.
         Ok(Box::new(Instance { store, handle: instance, exports, _alive, _place }))
     }
@@ -214,7 +214,7 @@ impl Instance {
         convert: impl FnOnce(T) -> Result<U, String>,
     ) -> Result<Outcome<U>, RequestError> {
         self.disarm(stage)?;
-        let returned = |bytes| self.store.data().shared.pace.returned(bytes);
+        let returned = |bytes| self.store.data().loaded.long_calls.returned(bytes);
         match outcome {
             Some(Ok(Ok(value))) => {
                 returned(value.weight());
@@ -228,7 +228,7 @@ impl Instance {
                 let failure = self.fault(error, stage);
                 if failure.code == Code::PluginBadOutput {
                     // All that may be copied may have been, before something was found wrong with it.
-                    returned(self.store.data().shared.facts.limits.output);
+                    returned(self.store.data().loaded.config.limits.output);
                 }
                 Err(failure)
             }
@@ -251,13 +251,13 @@ impl Instance {
     }
 
     fn response(&self, response: types::Response) -> Result<Response, String> {
-        convert::response_from_guest(response, &self.store.data().shared.facts.response_headers)
+        convert::response_from_guest(response, &self.store.data().loaded.config.response_headers)
     }
 
     /// The call has ended, in whatever way.
     pub(super) fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
-        state.call.end(&state.shared.pace);
+        state.call.end(&state.loaded.long_calls);
         if state.broken {
             return Err(RequestError::new(Code::Internal, stage, "the project files are not there"));
         }

@@ -1,12 +1,12 @@
-//! An instance while it is lent: what the pipeline calls a handler's functions through.
+//! An instance while it is checked out: what the pipeline calls a handler's functions through.
 //!
-//! Place in the flow: [`Plugin::lend`] makes one for a request; the stages before and after the model call it.
+//! Place in the flow: [`Plugin::checkout`] makes one for a request; the stages before and after the model call it.
 //! Invariant: a lease that is not finished takes its instance with it.
 
 use std::sync::Arc;
 
+use super::host_call_log::HostCallLog;
 use super::instance::Instance;
-use super::tape::Tape;
 use super::{Outcome, Plugin, Stages};
 use crate::error::RequestError;
 use crate::request::{Request, Response};
@@ -18,18 +18,18 @@ pub struct Lease<'a> {
     plugin: &'a Plugin,
     instance: Option<Box<Instance>>,
     kept: bool,
-    tape: Option<Arc<Tape>>,
+    log: Option<Arc<HostCallLog>>,
 }
 
 impl<'a> Lease<'a> {
-    /// `kept`: it may serve others after. `tape`: of a request that is recorded or replayed.
+    /// `kept`: it may serve others after. `log`: of a request that is recorded or replayed.
     pub(super) fn new(
         plugin: &'a Plugin,
         instance: Box<Instance>,
         kept: bool,
-        tape: Option<Arc<Tape>>,
+        log: Option<Arc<HostCallLog>>,
     ) -> Lease<'a> {
-        Lease { plugin, instance: Some(instance), kept, tape }
+        Lease { plugin, instance: Some(instance), kept, log }
     }
 
     /// Which stages its handler takes part in.
@@ -92,16 +92,16 @@ impl<'a> Lease<'a> {
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
         self.enter(self.stages().post_tensors, "post-inference-tensors", None);
         let outcome = self.instance.as_mut()?.post_inference_tensors(request, prediction).await;
-        if let (Some(tape), Some(Ok(Outcome::Next(tensors)))) = (&self.tape, &outcome) {
-            tape.note_answer(tensors);
+        if let (Some(log), Some(Ok(Outcome::Next(tensors)))) = (&self.log, &outcome) {
+            log.note_answer(tensors);
         }
         outcome
     }
 
-    /// Tells the tape of a call, if the handler has the function.
+    /// Tells the log of a call, if the handler has the function.
     fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
-        if let Some(tape) = self.tape.as_ref().filter(|_| has) {
-            tape.enter(function, sample);
+        if let Some(log) = self.log.as_ref().filter(|_| has) {
+            log.enter(function, sample);
         }
     }
 
@@ -110,7 +110,7 @@ impl<'a> Lease<'a> {
         if let Some(mut instance) = self.instance.take() {
             instance.end();
             if self.kept {
-                self.plugin.give_back(instance);
+                self.plugin.checkin(instance);
             }
         }
     }

@@ -17,7 +17,7 @@ use wasmtime_wizer::{ComponentInstanceState, Wizer};
 use super::cache::Entry;
 use super::instance::{Instance, StartError};
 use super::state;
-use super::{Binary, START_TIMEOUT, Shared, Source, compiler};
+use super::{Binary, LoadedComponent, START_TIMEOUT, Source, compiler};
 
 /// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes while memory is
 /// copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every other byte.
@@ -48,12 +48,12 @@ pub(super) fn entry(source: &Source) -> Option<Entry> {
         Some(project) => Some(project.digest()?),
         None => None,
     };
-    Some(Entry::after_init(&source.binary, &source.facts, project))
+    Some(Entry::after_init(&source.binary, &source.config, project))
 }
 
 /// What `init` left when it was given the same before.
-pub(super) fn find(source: &Source, entry: &Entry) -> Option<Shared> {
-    source.shared(Arc::new(source.sandbox.find(entry)?)).ok()
+pub(super) fn find(source: &Source, entry: &Entry) -> Option<LoadedComponent> {
+    source.loaded(Arc::new(source.sandbox.find(entry)?)).ok()
 }
 
 /// Runs `init` and gives what instances that begin where it ended are made from. Takes up to seconds of this thread.
@@ -63,7 +63,7 @@ pub(super) fn find(source: &Source, entry: &Entry) -> Option<Shared> {
 ///
 /// # Panics
 /// If wizer meets a component of a form that it does not expect.
-pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Shared, NoSnapshot> {
+pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<LoadedComponent, NoSnapshot> {
     let sandbox = &source.sandbox;
     let mut wizer = Wizer::new();
     // Or it takes an export away that has a certain name.
@@ -94,8 +94,8 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Share
 }
 
 /// A rewritten component, held against everything that the original is.
-fn checked(source: &Source, component: Arc<Component>) -> Result<Shared, NoSnapshot> {
-    source.shared(component).map_err(|error| NoSnapshot::Refused(error.to_string()))
+fn checked(source: &Source, component: Arc<Component>) -> Result<LoadedComponent, NoSnapshot> {
+    source.loaded(component).map_err(|error| NoSnapshot::Refused(error.to_string()))
 }
 
 /// Reads an instance through the functions that wizer added to its component.

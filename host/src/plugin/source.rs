@@ -1,7 +1,7 @@
 //! What a handler is loaded from, and its first form: compiled and checked.
 //!
 //! Place in the flow: [`super::Plugin::load`] makes a [`Source`]; what has no `init` is compiled here as it is, the rest goes through
-//! [`super::init`]. In: a component's bytes and the endpoint's facts. Out: what instances are made from.
+//! [`super::init`]. In: a component's bytes and the endpoint's config. Out: what instances are made from.
 //! Invariant: nothing of the guest runs here.
 
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use std::sync::Arc;
 use wasmtime::component::Component;
 
 use super::compiler::TooCostly;
-use super::deadline::Pace;
+use super::deadline::LongCallTracker;
 use super::exports::{Indices, Outline};
 use super::project::ProjectView;
-use super::{Binary, Facts, LoadError, Sandbox, Shared, grants};
+use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
 
 /// What a handler is loaded from.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) sandbox: Sandbox,
     pub(super) binary: Binary,
-    pub(super) facts: Facts,
+    pub(super) config: HandlerConfig,
     /// The copy of the project.
     pub(super) project: Option<Arc<ProjectView>>,
     /// Whether the component has `init`.
@@ -28,32 +28,32 @@ pub(super) struct Source {
 
 impl Source {
     /// Checks what can be checked without compiling, and copies the project.
-    pub(super) fn new(sandbox: Sandbox, binary: Binary, facts: Facts) -> Result<Source, LoadError> {
+    pub(super) fn new(sandbox: Sandbox, binary: Binary, config: HandlerConfig) -> Result<Source, LoadError> {
         let outline = outline(&binary)?;
-        grants::check(&outline, facts.network)?;
+        grants::check(&outline, config.network)?;
         let has_init = outline.has_init();
-        let project = facts
+        let project = config
             .project
             .as_deref()
-            .map(|project| ProjectView::copy(project, &facts.hidden, facts.limits.project))
+            .map(|project| ProjectView::copy(project, &config.hidden, config.limits.project))
             .transpose()?
             .map(Arc::new);
-        Ok(Source { sandbox, binary, facts, project, has_init })
+        Ok(Source { sandbox, binary, config, project, has_init })
     }
 
     /// What instances of `component` are made from: the binary as it is, or a form of it.
-    pub(super) fn shared(&self, component: Arc<Component>) -> Result<Shared, LoadError> {
-        let pre = grants::link(&component, &self.sandbox.linkers, self.facts.network)?;
+    pub(super) fn loaded(&self, component: Arc<Component>) -> Result<LoadedComponent, LoadError> {
+        let pre = grants::link(&component, &self.sandbox.linkers, self.config.network)?;
         let exports = Indices::find(&component, &pre)?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
         }
-        Ok(Shared {
+        Ok(LoadedComponent {
             pre,
             exports,
-            facts: self.facts.clone(),
+            config: self.config.clone(),
             project: self.project.clone(),
-            pace: Pace::default(),
+            long_calls: LongCallTracker::default(),
             scheduler: self.sandbox.scheduler.clone(),
             handles: self.sandbox.handles,
             holding: self.sandbox.pool.holding(),
@@ -63,8 +63,8 @@ impl Source {
     }
 
     /// The same of the binary as it is.
-    pub(super) async fn original(self) -> Result<Shared, LoadError> {
-        blocking(move || self.shared(compile(&self.sandbox, &self.binary)?)).await
+    pub(super) async fn original(self) -> Result<LoadedComponent, LoadError> {
+        blocking(move || self.loaded(compile(&self.sandbox, &self.binary)?)).await
     }
 }
 

@@ -14,11 +14,11 @@ use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use super::Shared;
+use super::LoadedComponent;
 use super::deadline::{self, Allowed, Call, Meter};
 use super::fault::{Bounds, TooManyHostCalls};
+use super::host_call_log::HostCallLog;
 use super::output::{Output, Stream};
-use super::tape::Tape;
 use crate::error::Stage;
 use crate::request::Request;
 use crate::tensor::Signature;
@@ -35,7 +35,7 @@ const TABLE_ELEMENTS: usize = 1 << 20;
 
 /// What the store of one instance owns.
 pub(super) struct State {
-    pub(super) shared: Arc<Shared>,
+    pub(super) loaded: Arc<LoadedComponent>,
     pub(super) request: Option<Arc<Request>>,
     /// Of the model that the last request went to; kept, since the next one's is most likely the same.
     pub(super) signature: Option<Arc<Signature>>,
@@ -54,7 +54,7 @@ pub(super) struct State {
     /// What the start took that belongs to the time of `pre-inference`: CPU time, and time that passed.
     pub(super) start: (Duration, Duration),
     /// Of a request that is recorded or replayed.
-    pub(super) tape: Option<Arc<Tape>>,
+    pub(super) log: Option<Arc<HostCallLog>>,
 }
 
 impl State {
@@ -69,30 +69,30 @@ impl State {
         let cpu = self.time(stage);
         Bounds {
             memory: self.limiter.memory_limit,
-            output: if self.in_host { ARGUMENTS } else { self.shared.facts.limits.output },
-            handles: self.shared.handles,
+            output: if self.in_host { ARGUMENTS } else { self.loaded.config.limits.output },
+            handles: self.loaded.handles,
             cpu,
-            wall: self.shared.facts.limits.wall(cpu),
+            wall: self.loaded.config.limits.wall(cpu),
         }
     }
 
     /// CPU time of a call of this stage.
     pub(super) fn time(&self, stage: Stage) -> Duration {
-        let limits = &self.shared.facts.limits;
+        let limits = &self.loaded.config.limits;
         if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout }
     }
 
     /// Guest code has been running for a while.
     fn look(&mut self) -> wasmtime::Result<()> {
         self.count()?;
-        Ok(self.call.look(&self.shared.scheduler, &self.shared.pace)?)
+        Ok(self.call.look(&self.loaded.scheduler, &self.loaded.long_calls)?)
     }
 
     /// The guest calls the host, in whatever way.
     fn enter_host(&mut self) -> wasmtime::Result<()> {
         self.in_host = true;
         self.count()?;
-        Ok(self.call.glance(&self.shared.scheduler, &self.shared.pace)?)
+        Ok(self.call.glance(&self.loaded.scheduler, &self.loaded.long_calls)?)
     }
 
     fn count(&self) -> Result<(), TooManyHostCalls> {
@@ -104,7 +104,7 @@ impl WasiView for State {
     fn ctx(&mut self) -> WasiCtxView<'_> {
         let wasi = self
             .wasi
-            .get_or_insert_with(|| wasi_context(&self.shared, self.request.as_ref(), &mut self.broken));
+            .get_or_insert_with(|| wasi_context(&self.loaded, self.request.as_ref(), &mut self.broken));
         WasiCtxView { ctx: &mut wasi.0, table: &mut self.table }
     }
 }
@@ -128,48 +128,52 @@ impl State {
 }
 
 fn wasi_context(
-    shared: &Shared,
+    loaded: &LoadedComponent,
     request: Option<&Arc<Request>>,
     broken: &mut bool,
 ) -> Box<(WasiCtx, Output)> {
     let id = request.map_or_else(|| "-".into(), |request| request.id.clone());
-    let output = Output::new(shared.facts.endpoint.clone(), id, shared.facts.limits.output);
+    let output = Output::new(loaded.config.endpoint.clone(), id, loaded.config.limits.output);
     let mut builder = WasiCtxBuilder::new();
     builder
         .stdout(output.stream(Stream::Stdout))
         .stderr(output.stream(Stream::Stderr))
-        .envs(&shared.facts.env)
+        .envs(&loaded.config.env)
         .max_random_size(RANDOM_BYTES);
-    if let Some(project) = &shared.project
+    if let Some(project) = &loaded.project
         && let Err(error) = builder.preopened_dir(project.path(), "/mnt/project", FsPerms::ReadOnly)
     {
         *broken = true;
-        tracing::error!(endpoint = %shared.facts.endpoint, "cannot open the copy of the project files: {error:#}");
+        tracing::error!(endpoint = %loaded.config.endpoint, "cannot open the copy of the project files: {error:#}");
     }
     Box::new((builder.build(), output))
 }
 
 /// Makes a store whose first calls, of start functions, are `allowed` this much.
-pub(super) fn store(shared: &Arc<Shared>, allowed: Allowed, tape: Option<Arc<Tape>>) -> Store<State> {
-    let limits = &shared.facts.limits;
+pub(super) fn store(
+    loaded: &Arc<LoadedComponent>,
+    allowed: Allowed,
+    log: Option<Arc<HostCallLog>>,
+) -> Store<State> {
+    let limits = &loaded.config.limits;
     let mut table = ResourceTable::new();
-    table.set_max_capacity(shared.handles);
+    table.set_max_capacity(loaded.handles);
     let state = State {
-        shared: shared.clone(),
+        loaded: loaded.clone(),
         request: None,
         signature: None,
         limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
         wasi: None,
         table,
         broken: false,
-        call: Call::new(allowed, &shared.scheduler),
+        call: Call::new(allowed, &loaded.scheduler),
         host_calls: 0,
         in_host: false,
         output: limits.output,
         start: (Duration::ZERO, Duration::ZERO),
-        tape,
+        log,
     };
-    let mut store = Store::new(shared.pre.engine(), state);
+    let mut store = Store::new(loaded.pre.engine(), state);
     store.limiter(|state| &mut state.limiter);
     store.set_hostcall_fuel(limits.output);
     store.epoch_deadline_callback(|mut store| {
@@ -186,7 +190,7 @@ pub(super) fn store(shared: &Arc<Shared>, allowed: Allowed, tape: Option<Arc<Tap
             state.in_host = false;
             let output = state.output;
             // It may have been there for long.
-            state.shared.scheduler.wake();
+            state.loaded.scheduler.wake();
             // What is read next is what the call itself returns.
             store.set_hostcall_fuel(output);
             Ok(())
@@ -211,7 +215,7 @@ pub(super) fn arm(
         let state = store.data();
         let (start, passed) = state.start;
         if !passed.is_zero() {
-            end = end.min(Instant::now() + state.shared.facts.limits.wall(cpu).saturating_sub(passed));
+            end = end.min(Instant::now() + state.loaded.config.limits.wall(cpu).saturating_sub(passed));
             cpu = cpu.saturating_sub(start);
         }
     }
@@ -227,12 +231,12 @@ pub(super) fn arm_until(
     given: usize,
 ) -> (Arc<Meter>, Instant) {
     let state = store.data_mut();
-    let until = Instant::now() + state.shared.facts.limits.wall(cpu);
+    let until = Instant::now() + state.loaded.config.limits.wall(cpu);
     let until = end.map_or(until, |end| until.min(end));
-    state.call.begin(Allowed { cpu, until }, &state.shared.scheduler);
+    state.call.begin(Allowed { cpu, until }, &state.loaded.scheduler);
     state.host_calls = 0;
     state.in_host = false;
-    state.shared.pace.begin(given);
+    state.loaded.long_calls.begin(given);
     let meter = state.call.meter();
     store.set_epoch_deadline(deadline::FIRST_TICKS);
     (meter, until)

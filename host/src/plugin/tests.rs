@@ -3,9 +3,9 @@
 use super::*;
 use crate::telemetry::metrics::Metrics;
 
-/// Facts of an endpoint that grants nothing.
-pub(super) fn facts() -> Facts {
-    Facts {
+/// HandlerConfig of an endpoint that grants nothing.
+pub(super) fn config() -> HandlerConfig {
+    HandlerConfig {
         endpoint: "it".into(),
         metadata: "null".into(),
         network: Network::None,

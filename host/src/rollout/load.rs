@@ -12,7 +12,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::model::{Batching, Catalog, Lane, Model, ModelError};
 use crate::pipeline::Pipeline;
 use crate::pipeline::models::{Models, Named};
-use crate::plugin::{Binary, Facts, Plugin, Sandbox};
+use crate::plugin::{Binary, HandlerConfig, Plugin, Sandbox};
 use crate::telemetry::metrics::EndpointMetrics;
 
 /// Handler and models of a generation.
@@ -40,7 +40,7 @@ pub(super) async fn load(
     binary: Binary,
     origin: Origin,
 ) -> Result<Arc<Plugin>, DeployError> {
-    let facts = Facts {
+    let handler = HandlerConfig {
         endpoint: config.name.as_str().into(),
         metadata: config.metadata.clone(),
         network: config.network,
@@ -54,7 +54,7 @@ pub(super) async fn load(
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
-    let loaded = Plugin::load(sandbox, binary, facts).await;
+    let loaded = Plugin::load(sandbox, binary, handler).await;
     loaded.map(Arc::new).map_err(|cause| config.refused_plugin(origin, cause))
 }
 

@@ -198,7 +198,7 @@ impl Deployment {
             return Err(DeployError::NoPrevious { endpoint: self.config.name.clone() });
         };
         if let Some(plugin) = &previous.pipeline.plugin
-            && let Err(error) = plugin.revive(Instant::now() + WARM_TIMEOUT).await
+            && let Err(error) = plugin.reactivate(Instant::now() + WARM_TIMEOUT).await
         {
             let error = self.config.refused_plugin(order.origin, error);
             self.note(order, started, previous.digest.clone(), Err(&error));

@@ -17,7 +17,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::json::short_list::short_list;
 use crate::json::{base64, write};
 use crate::pipeline::debug::cut;
-use crate::plugin::tape::Reel;
+use crate::plugin::host_call_log::RecordedCalls;
 use crate::request::{Input, Output, Request, TensorInput};
 use crate::tensor::{self, Datatype};
 use crate::{plugin, request};
@@ -46,7 +46,7 @@ pub struct Recording {
     /// What `pre-inference-tensors` got, unless the request brought it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Vec<Tensor>>,
-    pub drawn: Reel,
+    pub drawn: RecordedCalls,
     /// `None` if the request never came as far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Exchange>,
@@ -386,20 +386,20 @@ pub(super) fn raw(json: &str) -> Option<Box<RawValue>> {
 
 impl Handler {
     pub(super) fn of(plugin: &plugin::Plugin) -> Handler {
-        let facts = plugin.facts();
+        let config = plugin.config();
         Handler {
             digest: plugin.digest().to_string(),
             contract: plugin::CONTRACT.to_owned(),
             functions: plugin.stages().functions().map(str::to_owned).collect(),
-            isolation: facts.isolation.name().to_owned(),
-            network: facts.network.name().to_owned(),
-            response_headers: facts.response_headers.to_vec(),
+            isolation: config.isolation.name().to_owned(),
+            network: config.network.name().to_owned(),
+            response_headers: config.response_headers.to_vec(),
             project: plugin.project_digest().map(str::to_owned),
-            metadata: raw(&facts.metadata).unwrap_or_else(|| RawValue::NULL.to_owned()),
-            memory: facts.limits.memory,
-            output: facts.limits.output,
-            pre_timeout_ms: milliseconds(facts.limits.pre_timeout),
-            post_timeout_ms: milliseconds(facts.limits.post_timeout),
+            metadata: raw(&config.metadata).unwrap_or_else(|| RawValue::NULL.to_owned()),
+            memory: config.limits.memory,
+            output: config.limits.output,
+            pre_timeout_ms: milliseconds(config.limits.pre_timeout),
+            post_timeout_ms: milliseconds(config.limits.post_timeout),
         }
     }
 }

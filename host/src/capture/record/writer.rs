@@ -155,9 +155,9 @@ fn name(at: SystemTime, id: &str) -> String {
     format!("{milliseconds}-{id}")
 }
 
-/// What stands in the file; `None` if the tape was too short for all that the handler drew.
+/// What stands in the file; `None` if the log was too short for all that the handler drew.
 fn recording(finished: &Finished) -> Option<Recording> {
-    let Finished { at, endpoint, plugin, request, tape, outcome, .. } = finished;
+    let Finished { at, endpoint, plugin, request, log, outcome, .. } = finished;
     let brought = match &request.input {
         Input::Tensors(input) => Some(&input.tensors),
         Input::Body(..) => None,
@@ -170,11 +170,11 @@ fn recording(finished: &Finished) -> Option<Recording> {
         endpoint: endpoint.to_string(),
         handler: Handler::of(plugin),
         request: Sent::of(request),
-        signature: tape.signature().map(|signature| Signature::of(&signature)),
-        sample: tape.sample().filter(|sample| brought != Some(sample)).map(|sample| tensors(&sample)),
-        answer: tape.answer().filter(|_| !is_tensors).map(|answer| tensors(&answer)),
-        drawn: tape.reel()?,
-        model: tape.model_call().map(|call| Exchange {
+        signature: log.signature().map(|signature| Signature::of(&signature)),
+        sample: log.sample().filter(|sample| brought != Some(sample)).map(|sample| tensors(&sample)),
+        answer: log.answer().filter(|_| !is_tensors).map(|answer| tensors(&answer)),
+        drawn: log.recorded_calls()?,
+        model: log.model_call().map(|call| Exchange {
             inputs: tensors(&call.inputs),
             outputs: call.outputs.map(|outputs| tensors(&outputs)),
         }),

@@ -5,7 +5,7 @@
 //! Invariants: entries of the same name hold code that behaves the same; no name and no lock tells what it was made of.
 
 use super::lock::Lock;
-use crate::plugin::{Binary, Facts};
+use crate::plugin::{Binary, HandlerConfig};
 
 /// What is kept, whatever engine it is compiled for.
 pub(in crate::plugin) struct Entry {
@@ -20,12 +20,16 @@ impl Entry {
         Entry { name: blake3::hash(binary.digest().as_bytes()), lock: None }
     }
 
-    /// A component that begins where its `init` ended: under these facts, with the project of this digest.
-    pub(in crate::plugin) fn after_init(binary: &Binary, facts: &Facts, project: Option<&str>) -> Entry {
-        let (version, env) = (env!("CARGO_PKG_VERSION"), &facts.env);
-        let (network, memory) = (facts.network.name(), facts.limits.memory);
+    /// A component that begins where its `init` ended: under this config, with the project of this digest.
+    pub(in crate::plugin) fn after_init(
+        binary: &Binary,
+        config: &HandlerConfig,
+        project: Option<&str>,
+    ) -> Entry {
+        let (version, env) = (env!("CARGO_PKG_VERSION"), &config.env);
+        let (network, memory) = (config.network.name(), config.limits.memory);
         // As a value it would need escapes to be another one's equal.
-        let given = (version, &**binary.digest(), &*facts.metadata, project, network, memory, env);
+        let given = (version, &**binary.digest(), &*config.metadata, project, network, memory, env);
         let given = serde_json::json!(given).to_string();
         let derived = |purpose| blake3::derive_key(purpose, given.as_bytes());
         Entry {
@@ -42,26 +46,26 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::plugin::tests::facts;
-    use crate::plugin::{Facts, Network};
+    use crate::plugin::tests::config;
+    use crate::plugin::{HandlerConfig, Network};
 
     #[test]
     fn everything_that_init_is_given_is_in_the_name() {
         let binary = Binary::new("a component");
-        let env = |pairs: &[(&str, &str)]| Facts {
+        let env = |pairs: &[(&str, &str)]| HandlerConfig {
             env: pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
-            ..facts()
+            ..config()
         };
-        let mut small = facts();
+        let mut small = config();
         small.limits.memory = 1;
         let entries = [
             Entry::of(&binary),
-            Entry::after_init(&binary, &facts(), None),
-            Entry::after_init(&Binary::new("another component"), &facts(), None),
-            Entry::after_init(&binary, &facts(), Some("")),
-            Entry::after_init(&binary, &facts(), Some("a project")),
-            Entry::after_init(&binary, &Facts { metadata: "1".into(), ..facts() }, None),
-            Entry::after_init(&binary, &Facts { network: Network::Stub, ..facts() }, None),
+            Entry::after_init(&binary, &config(), None),
+            Entry::after_init(&Binary::new("another component"), &config(), None),
+            Entry::after_init(&binary, &config(), Some("")),
+            Entry::after_init(&binary, &config(), Some("a project")),
+            Entry::after_init(&binary, &HandlerConfig { metadata: "1".into(), ..config() }, None),
+            Entry::after_init(&binary, &HandlerConfig { network: Network::Stub, ..config() }, None),
             Entry::after_init(&binary, &small, None),
             Entry::after_init(&binary, &env(&[("A", "1")]), None),
             Entry::after_init(&binary, &env(&[("A", "2")]), None),

@@ -111,7 +111,7 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
         ("nonsense", nonsense),
     ];
     for (what, entry) in &changed {
-        for mode in [steady::READ_ONLY, 0o600] {
+        for mode in [mmap_safety::READ_ONLY, 0o600] {
             replace(&path, entry, mode);
             assert!(hit(&cache, &engine, &binary).is_err(), "{what}");
             cache.component(&engine, &binary).unwrap();
@@ -137,8 +137,8 @@ fn what_may_change_is_copied_before_it_is_mapped() {
     cache.component(&engine, &component(1)).unwrap();
     let (entry, id) = (Entry::of(&component(1)), id_of(&cache, &component(1)));
     let path = cache.path(&id);
-    let is_local = steady::is_local(&File::open(&path).unwrap()).unwrap();
-    for (mode, is_mapped) in [(steady::READ_ONLY, is_local), (0o600, false), (0o440, false)] {
+    let is_local = mmap_safety::is_local(&File::open(&path).unwrap()).unwrap();
+    for (mode, is_mapped) in [(mmap_safety::READ_ONLY, is_local), (0o600, false), (0o440, false)] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
         let loaded = cache.read(&engine, &entry, &id).unwrap().unwrap();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();

@@ -1,9 +1,9 @@
 //! Clocks, random numbers and waits, as a guest imports them.
 //!
 //! Place in the flow: called by the guest. In: WASI's own implementation. Out: its answers; while a request is recorded also
-//! on the [`Tape`](super::tape::Tape), and in a replay from there in its place.
-//! A replay waits for no timer: what a wait led to is on the tape.
-//! Invariant: without a tape each of these is WASI's own function and one comparison.
+//! on the [`HostCallLog`](super::host_call_log::HostCallLog), and in a replay from there in its place.
+//! A replay waits for no timer: what a wait led to is on the log.
+//! Invariant: without a log each of these is WASI's own function and one comparison.
 
 use wasmtime::Result;
 use wasmtime::component::Resource;
@@ -18,14 +18,14 @@ use wasmtime_wasi::p2::bindings::random::insecure_seed;
 use wasmtime_wasi::p2::bindings::random::random;
 use wasmtime_wasi::random::WasiRandomCtx;
 
+use super::host_call_log::HostCallResult;
 use super::state::State;
-use super::tape::Draw;
 
-/// What `$real` gives, which on a tape is `$draw`.
+/// What `$real` gives, which on a log is `$draw`.
 macro_rules! tapped {
     ($state:ident, $name:literal, $real:expr, $value:pat => $draw:expr, $recorded:pat => $back:expr) => {{
-        let Some(tape) = $state.tape.clone() else { return $real };
-        let recorded = tape.next($name, |draw| match draw {
+        let Some(log) = $state.log.clone() else { return $real };
+        let recorded = log.next($name, |draw| match draw {
             $recorded => Some($back),
             _ => None,
         })?;
@@ -34,26 +34,26 @@ macro_rules! tapped {
             None => {
                 let real = $real?;
                 let $value = &real;
-                tape.note($draw);
+                log.note($draw);
                 Ok(real)
             }
         }
     }};
 }
 
-/// Bytes of a tape, if they are as many as were asked for.
+/// Bytes of a log, if they are as many as were asked for.
 macro_rules! tapped_bytes {
     ($state:ident, $name:literal, $length:ident, $real:expr, $variant:ident) => {{
-        let Some(tape) = $state.tape.clone() else { return $real };
-        let recorded = tape.next($name, |draw| match draw {
-            Draw::$variant(bytes) if bytes.len() as u64 == $length => Some(bytes.clone()),
+        let Some(log) = $state.log.clone() else { return $real };
+        let recorded = log.next($name, |draw| match draw {
+            HostCallResult::$variant(bytes) if bytes.len() as u64 == $length => Some(bytes.clone()),
             _ => None,
         })?;
         match recorded {
             Some(bytes) => Ok(bytes),
             None => {
                 let bytes = $real?;
-                tape.note(Draw::$variant(bytes.clone()));
+                log.note(HostCallResult::$variant(bytes.clone()));
                 Ok(bytes)
             }
         }
@@ -67,8 +67,8 @@ impl State {
 
     /// Remembers that a pollable is a timer.
     fn timer(&self, timer: Resource<DynPollable>) -> Resource<DynPollable> {
-        if let Some(tape) = &self.tape {
-            tape.timer(timer.rep());
+        if let Some(log) = &self.log {
+            log.timer(timer.rep());
         }
         timer
     }
@@ -77,14 +77,14 @@ impl State {
 impl wall_clock::Host for State {
     fn now(&mut self) -> Result<Datetime> {
         tapped!(self, "the wall clock", wall_clock::Host::now(&mut self.clocks()),
-            Datetime { seconds, nanoseconds } => Draw::WallClock(*seconds, *nanoseconds),
-            Draw::WallClock(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
+            Datetime { seconds, nanoseconds } => HostCallResult::WallClock(*seconds, *nanoseconds),
+            HostCallResult::WallClock(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
     }
 
     fn resolution(&mut self) -> Result<Datetime> {
         tapped!(self, "the wall clock's resolution", wall_clock::Host::resolution(&mut self.clocks()),
-            Datetime { seconds, nanoseconds } => Draw::WallClockResolution(*seconds, *nanoseconds),
-            Draw::WallClockResolution(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
+            Datetime { seconds, nanoseconds } => HostCallResult::WallClockResolution(*seconds, *nanoseconds),
+            HostCallResult::WallClockResolution(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
     }
 }
 
@@ -95,12 +95,12 @@ fn datetime(seconds: u64, nanoseconds: u32) -> Datetime {
 impl monotonic_clock::Host for State {
     fn now(&mut self) -> Result<Instant> {
         tapped!(self, "the monotonic clock", monotonic_clock::Host::now(&mut self.clocks()),
-            now => Draw::MonotonicClock(*now), Draw::MonotonicClock(now) => *now)
+            now => HostCallResult::MonotonicClock(*now), HostCallResult::MonotonicClock(now) => *now)
     }
 
     fn resolution(&mut self) -> Result<Duration> {
         tapped!(self, "the monotonic clock's resolution", monotonic_clock::Host::resolution(&mut self.clocks()),
-            step => Draw::MonotonicClockResolution(*step), Draw::MonotonicClockResolution(step) => *step)
+            step => HostCallResult::MonotonicClockResolution(*step), HostCallResult::MonotonicClockResolution(step) => *step)
     }
 
     fn subscribe_instant(&mut self, when: Instant) -> Result<Resource<DynPollable>> {
@@ -123,7 +123,7 @@ impl random::Host for State {
 
     fn get_random_u64(&mut self) -> Result<u64> {
         tapped!(self, "random bytes", self.randomness().get_random_u64(),
-            number => Draw::RandomU64(*number), Draw::RandomU64(number) => *number)
+            number => HostCallResult::RandomU64(*number), HostCallResult::RandomU64(number) => *number)
     }
 }
 
@@ -140,33 +140,35 @@ impl insecure::Host for State {
 
     fn get_insecure_random_u64(&mut self) -> Result<u64> {
         tapped!(self, "insecure random bytes", self.randomness().get_insecure_random_u64(),
-            number => Draw::InsecureRandomU64(*number), Draw::InsecureRandomU64(number) => *number)
+            number => HostCallResult::InsecureRandomU64(*number), HostCallResult::InsecureRandomU64(number) => *number)
     }
 }
 
 impl insecure_seed::Host for State {
     fn insecure_seed(&mut self) -> Result<(u64, u64)> {
         tapped!(self, "the insecure seed", self.randomness().insecure_seed(),
-            (low, high) => Draw::InsecureSeed(*low, *high), Draw::InsecureSeed(low, high) => (*low, *high))
+            (low, high) => HostCallResult::InsecureSeed(*low, *high), HostCallResult::InsecureSeed(low, high) => (*low, *high))
     }
 }
 
 impl poll::Host for State {
     async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> Result<Vec<u32>> {
         // Whatever has no timer in it depends on the guest alone.
-        let tape = self.tape.clone().filter(|tape| tape.has_timer(pollables.iter().map(Resource::rep)));
-        let Some(tape) = tape else { return self.host_call().table.poll(pollables).await };
+        let log = self.log.clone().filter(|log| log.has_timer(pollables.iter().map(Resource::rep)));
+        let Some(log) = log else { return self.host_call().table.poll(pollables).await };
         let count = pollables.len();
-        let recorded = tape.next("whether a timer has run out", |draw| match draw {
+        let recorded = log.next("whether a timer has run out", |draw| match draw {
             // Of a list that somebody may have made up.
-            Draw::Poll(ready) if ready.iter().all(|index| (*index as usize) < count) => Some(ready.clone()),
+            HostCallResult::Poll(ready) if ready.iter().all(|index| (*index as usize) < count) => {
+                Some(ready.clone())
+            }
             _ => None,
         })?;
         match recorded {
             Some(ready) => Ok(ready),
             None => {
                 let ready = self.ctx().table.poll(pollables).await?;
-                tape.note(Draw::Poll(ready.clone()));
+                log.note(HostCallResult::Poll(ready.clone()));
                 Ok(ready)
             }
         }
@@ -175,36 +177,37 @@ impl poll::Host for State {
 
 impl poll::HostPollable for State {
     async fn ready(&mut self, pollable: Resource<DynPollable>) -> Result<bool> {
-        let tape = self.tape.clone().filter(|tape| tape.has_timer([pollable.rep()]));
-        let Some(tape) = tape else { return self.host_call().table.ready(pollable).await };
-        let recorded = tape.next("whether a timer has run out", |draw| match draw {
-            Draw::Ready(ready) => Some(*ready),
+        let log = self.log.clone().filter(|log| log.has_timer([pollable.rep()]));
+        let Some(log) = log else { return self.host_call().table.ready(pollable).await };
+        let recorded = log.next("whether a timer has run out", |draw| match draw {
+            HostCallResult::Ready(ready) => Some(*ready),
             _ => None,
         })?;
         match recorded {
             Some(ready) => Ok(ready),
             None => {
                 let ready = self.ctx().table.ready(pollable).await?;
-                tape.note(Draw::Ready(ready));
+                log.note(HostCallResult::Ready(ready));
                 Ok(ready)
             }
         }
     }
 
     async fn block(&mut self, pollable: Resource<DynPollable>) -> Result<()> {
-        let tape = self.tape.clone().filter(|tape| tape.has_timer([pollable.rep()]));
-        let Some(tape) = tape else { return self.host_call().table.block(pollable).await };
-        let recorded = tape.next("the end of a wait", |draw| (*draw == Draw::Waited).then_some(()))?;
+        let log = self.log.clone().filter(|log| log.has_timer([pollable.rep()]));
+        let Some(log) = log else { return self.host_call().table.block(pollable).await };
+        let recorded =
+            log.next("the end of a wait", |draw| (*draw == HostCallResult::Waited).then_some(()))?;
         if recorded.is_none() {
             self.ctx().table.block(pollable).await?;
-            tape.note(Draw::Waited);
+            log.note(HostCallResult::Waited);
         }
         Ok(())
     }
 
     fn drop(&mut self, pollable: Resource<DynPollable>) -> Result<()> {
-        if let Some(tape) = &self.tape {
-            tape.forget(pollable.rep());
+        if let Some(log) = &self.log {
+            log.forget(pollable.rep());
         }
         poll::HostPollable::drop(self.host_call().table, pollable)
     }

@@ -1,11 +1,11 @@
 //! What a handler gets from outside by itself while it serves one request: clocks, random bytes, waits, headers.
 //!
-//! Place in the flow: beside an instance that is recorded or replayed, and only there. `outside.rs` and
+//! Place in the flow: beside an instance that is recorded or replayed, and only there. `nondeterminism.rs` and
 //! `context.rs` write it, or read from it what they give to the guest.
-//! In: while recording, what the guest got, call by call. Out: a [`Reel`], which a replay gives to the guest again.
+//! In: while recording, what the guest got, call by call. Out: a [`RecordedCalls`], which a replay gives to the guest again.
 //!
-//! A replay that asks for anything else than what comes next has diverged: the call traps and [`Tape::divergence`] says where.
-//! Invariants: a tape belongs to one request, so its lock is never contended; it holds at most [`LONGEST`] bytes, whatever
+//! A replay that asks for anything else than what comes next has diverged: the call traps and [`HostCallLog::divergence`] says where.
+//! Invariants: a log belongs to one request, so its lock is never contended; it holds at most [`LONGEST`] bytes, whatever
 //! the guest draws.
 
 #[cfg(test)]
@@ -24,7 +24,7 @@ use crate::json::base64;
 use crate::model_access::ModelCall;
 use crate::tensor::{Signature, Tensor};
 
-/// Most bytes of draws and headers that one request's tape holds; a longer one is spoilt.
+/// Most bytes of draws and headers that one request's log holds; a longer one is spoilt.
 pub const LONGEST: usize = 4 << 20;
 /// What a draw counts for beside its bytes.
 const DRAW_COST: usize = 32;
@@ -32,7 +32,7 @@ const DRAW_COST: usize = 32;
 /// One thing that a guest got from outside. Its name is that of the WASI function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Draw {
+pub enum HostCallResult {
     /// `wall-clock.now`: seconds since 1970 and nanoseconds.
     WallClock(u64, u32),
     /// `wall-clock.resolution`, likewise.
@@ -59,27 +59,29 @@ pub enum Draw {
     Waited,
 }
 
-impl Draw {
+impl HostCallResult {
     /// What it is a value of.
     fn name(&self) -> &'static str {
         match self {
-            Draw::WallClock(..) => "the wall clock",
-            Draw::WallClockResolution(..) => "the wall clock's resolution",
-            Draw::MonotonicClock(_) => "the monotonic clock",
-            Draw::MonotonicClockResolution(_) => "the monotonic clock's resolution",
-            Draw::Random(_) | Draw::RandomU64(_) => "random bytes",
-            Draw::InsecureRandom(_) | Draw::InsecureRandomU64(_) => "insecure random bytes",
-            Draw::InsecureSeed(..) => "the insecure seed",
-            Draw::Poll(_) | Draw::Ready(_) => "whether a timer has run out",
-            Draw::Waited => "the end of a wait",
+            HostCallResult::WallClock(..) => "the wall clock",
+            HostCallResult::WallClockResolution(..) => "the wall clock's resolution",
+            HostCallResult::MonotonicClock(_) => "the monotonic clock",
+            HostCallResult::MonotonicClockResolution(_) => "the monotonic clock's resolution",
+            HostCallResult::Random(_) | HostCallResult::RandomU64(_) => "random bytes",
+            HostCallResult::InsecureRandom(_) | HostCallResult::InsecureRandomU64(_) => {
+                "insecure random bytes"
+            }
+            HostCallResult::InsecureSeed(..) => "the insecure seed",
+            HostCallResult::Poll(_) | HostCallResult::Ready(_) => "whether a timer has run out",
+            HostCallResult::Waited => "the end of a wait",
         }
     }
 
     fn cost(&self) -> usize {
         DRAW_COST
             + match self {
-                Draw::Random(bytes) | Draw::InsecureRandom(bytes) => bytes.len(),
-                Draw::Poll(ready) => 4 * ready.len(),
+                HostCallResult::Random(bytes) | HostCallResult::InsecureRandom(bytes) => bytes.len(),
+                HostCallResult::Poll(ready) => 4 * ready.len(),
                 _ => 0,
             }
     }
@@ -92,7 +94,7 @@ pub struct Call {
     pub function: String,
     /// In order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub draws: Vec<Draw>,
+    pub draws: Vec<HostCallResult>,
 }
 
 /// What stands in a [`Call`] for an instance's start functions.
@@ -100,7 +102,7 @@ pub const START: &str = "start";
 
 /// All that a guest drew for one request.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Reel {
+pub struct RecordedCalls {
     /// In order; the first is [`START`].
     pub calls: Vec<Call>,
     /// The headers that it asked for, names in lower case, and what it was told.
@@ -117,7 +119,7 @@ pub struct Divergence {
     pub what: String,
 }
 
-/// What a recording answers in place of the host, beside the [`Reel`].
+/// What a recording answers in place of the host, beside the [`RecordedCalls`].
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Of the model that the request went to.
@@ -128,9 +130,9 @@ pub struct Answers {
     pub outputs: Option<Vec<Tensor>>,
 }
 
-/// A tape in use. Made for one request, shared between its instance and the readers of it.
-pub struct Tape {
-    /// Whether it is of all that the instance gets from outside, or of the model's calls alone.
+/// A log in use. Made for one request, shared between its instance and the readers of it.
+pub struct HostCallLog {
+    /// Whether it is of all host calls of the instance, or of the model's calls alone.
     is_of_instance: bool,
     /// A call whose answer is known.
     known: Option<Arc<ModelCall>>,
@@ -140,7 +142,7 @@ pub struct Tape {
 }
 
 struct Inner {
-    reel: Reel,
+    recorded: RecordedCalls,
     /// Of a replay; `None` while recording.
     head: Option<Head>,
     /// Timers that the guest holds, by their handles.
@@ -167,27 +169,27 @@ struct Head {
     divergence: Option<Divergence>,
 }
 
-impl Tape {
+impl HostCallLog {
     /// An empty one, to record on.
-    pub fn blank() -> Tape {
-        Tape::new(Reel::default(), None)
+    pub fn blank() -> HostCallLog {
+        HostCallLog::new(RecordedCalls::default(), None)
     }
 
     /// One of the model's calls alone. What `known` has asked is answered by it.
-    pub fn of_model(known: Option<Arc<ModelCall>>) -> Tape {
-        Tape { is_of_instance: false, known, ..Tape::blank() }
+    pub fn of_model(known: Option<Arc<ModelCall>>) -> HostCallLog {
+        HostCallLog { is_of_instance: false, known, ..HostCallLog::blank() }
     }
 
     /// One to replay. `cut`: the recorded handler ran out of time, so that one which asks for more than there is was cut off
     /// as well.
-    pub fn recorded(reel: Reel, cut: bool, answers: Answers) -> Tape {
-        let tape = Tape::new(reel, Some(Head { cut, ..Head::default() }));
-        Tape { answers: Some(answers), ..tape }
+    pub fn replay(calls: RecordedCalls, cut: bool, answers: Answers) -> HostCallLog {
+        let log = HostCallLog::new(calls, Some(Head { cut, ..Head::default() }));
+        HostCallLog { answers: Some(answers), ..log }
     }
 
-    fn new(reel: Reel, head: Option<Head>) -> Tape {
+    fn new(calls: RecordedCalls, head: Option<Head>) -> HostCallLog {
         let inner = Mutex::new(Inner {
-            reel,
+            recorded: calls,
             head,
             timers: BTreeSet::new(),
             length: 0,
@@ -197,7 +199,7 @@ impl Tape {
             was_known: false,
             answer: None,
         });
-        Tape { is_of_instance: true, known: None, answers: None, inner }
+        HostCallLog { is_of_instance: true, known: None, answers: None, inner }
     }
 
     /// Whether it is of all that the instance gets from outside.
@@ -211,14 +213,14 @@ impl Tape {
     }
 
     /// What was recorded; `None` if nothing ran, or if it was more than [`LONGEST`].
-    pub fn reel(&self) -> Option<Reel> {
+    pub fn recorded_calls(&self) -> Option<RecordedCalls> {
         let inner = self.lock();
-        (!inner.reel.calls.is_empty() && inner.length <= LONGEST).then(|| inner.reel.clone())
+        (!inner.recorded.calls.is_empty() && inner.length <= LONGEST).then(|| inner.recorded.clone())
     }
 
     /// Whether a handler has run with it.
     pub fn is_used(&self) -> bool {
-        !self.lock().reel.calls.is_empty()
+        !self.lock().recorded.calls.is_empty()
     }
 
     /// Bytes recorded so far.
@@ -229,7 +231,7 @@ impl Tape {
     /// The headers that the handler asked for and that there were, in lower case.
     pub fn headers_told(&self) -> Vec<String> {
         let inner = self.lock();
-        let told = inner.reel.headers.iter().filter(|(_, value)| value.is_some());
+        let told = inner.recorded.headers.iter().filter(|(_, value)| value.is_some());
         told.map(|(name, _)| name.clone()).collect()
     }
 
@@ -298,21 +300,21 @@ impl Tape {
     /// A call begins, with these tensors for a sample if it takes any.
     pub(super) fn enter(&self, function: &'static str, sample: Option<&[Tensor]>) {
         let mut inner = self.lock();
-        let Inner { reel, head, .. } = &mut *inner;
+        let Inner { recorded, head, .. } = &mut *inner;
         match head {
             None => {
-                reel.calls.push(Call { function: function.to_owned(), draws: Vec::new() });
+                recorded.calls.push(Call { function: function.to_owned(), draws: Vec::new() });
                 inner.sample = sample.map(<[Tensor]>::to_vec).or(inner.sample.take());
             }
             Some(head) => {
-                let recorded = reel.calls.get(head.calls).map(|call| call.function.as_str());
+                let expected = recorded.calls.get(head.calls).map(|call| call.function.as_str());
                 head.calls += 1;
                 head.draws = 0;
-                if recorded != Some(function) {
-                    // Whatever somebody has written there.
-                    let recorded: String =
-                        recorded.unwrap_or("nothing more").escape_debug().take(64).collect();
-                    let what = format!("is called where the recording has {recorded}");
+                if expected != Some(function) {
+                    // A recording may have been edited by hand.
+                    let expected: String =
+                        expected.unwrap_or("nothing more").escape_debug().take(64).collect();
+                    let what = format!("is called where the recording has {expected}");
                     head.diverge(function, what);
                 }
             }
@@ -323,12 +325,12 @@ impl Tape {
     pub(super) fn next<T>(
         &self,
         name: &'static str,
-        wanted: impl FnOnce(&Draw) -> Option<T>,
+        wanted: impl FnOnce(&HostCallResult) -> Option<T>,
     ) -> Result<Option<T>, wasmtime::Error> {
         let mut inner = self.lock();
-        let Inner { reel, head: Some(head), .. } = &mut *inner else { return Ok(None) };
-        let last = head.calls >= reel.calls.len();
-        let Some(call) = head.calls.checked_sub(1).and_then(|call| reel.calls.get(call)) else {
+        let Inner { recorded, head: Some(head), .. } = &mut *inner else { return Ok(None) };
+        let last = head.calls >= recorded.calls.len();
+        let Some(call) = head.calls.checked_sub(1).and_then(|call| recorded.calls.get(call)) else {
             return Err(head
                 .diverge(START, format!("asks for {name} before any call of the recording"))
                 .into());
@@ -352,11 +354,11 @@ impl Tape {
     }
 
     /// The guest got this.
-    pub(super) fn note(&self, draw: Draw) {
+    pub(super) fn note(&self, draw: HostCallResult) {
         let mut inner = self.lock();
         inner.length = inner.length.saturating_add(draw.cost());
         if inner.length <= LONGEST
-            && let Some(call) = inner.reel.calls.last_mut()
+            && let Some(call) = inner.recorded.calls.last_mut()
         {
             call.draws.push(draw);
         }
@@ -366,11 +368,11 @@ impl Tape {
     pub(super) fn header(&self, name: &str, real: impl FnOnce() -> Option<String>) -> Option<String> {
         let name = name.to_ascii_lowercase();
         let mut inner = self.lock();
-        let Inner { reel, head, length, .. } = &mut *inner;
+        let Inner { recorded, head, length, .. } = &mut *inner;
         if let Some(head) = head {
-            let recorded = reel.headers.get(&name);
-            if recorded.is_none() {
-                let call = head.calls.checked_sub(1).and_then(|call| reel.calls.get(call));
+            let value = recorded.headers.get(&name);
+            if value.is_none() {
+                let call = head.calls.checked_sub(1).and_then(|call| recorded.calls.get(call));
                 let function = call.map_or(START, |call| call.function.as_str()).to_owned();
                 let shown: String = name.escape_debug().take(64).collect();
                 head.diverge(
@@ -378,10 +380,10 @@ impl Tape {
                     format!("asks for the header `{shown}`, and the recorded one did not"),
                 );
             }
-            return recorded.cloned().flatten();
+            return value.cloned().flatten();
         }
         let value = real();
-        if let Entry::Vacant(place) = reel.headers.entry(name) {
+        if let Entry::Vacant(place) = recorded.headers.entry(name) {
             *length += DRAW_COST + place.key().len() + value.as_ref().map_or(0, String::len);
             if *length <= LONGEST {
                 place.insert(value.clone());
@@ -411,9 +413,9 @@ impl Tape {
     }
 }
 
-impl fmt::Debug for Tape {
+impl fmt::Debug for HostCallLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tape").field("length", &self.length()).finish_non_exhaustive()
+        f.debug_struct("HostCallLog").field("length", &self.length()).finish_non_exhaustive()
     }
 }
 

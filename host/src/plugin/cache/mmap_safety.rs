@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub(super) const READ_ONLY: u32 = 0o400;
 
 /// Whether an entry can be mapped for as long as a process lives. Only Linux says what is needed to know that.
-pub(super) fn is_steady(entry: &File) -> io::Result<bool> {
+pub(super) fn is_mappable(entry: &File) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     {
         use std::os::unix::fs::MetadataExt as _;
@@ -111,7 +111,7 @@ mod tests {
         for mode in [0o600, 0o440, 0o420, 0o404, READ_ONLY] {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             let expected = mode == READ_ONLY && is_local(&entry).unwrap();
-            assert_eq!(is_steady(&entry).unwrap(), expected, "{mode:o}");
+            assert_eq!(is_mappable(&entry).unwrap(), expected, "{mode:o}");
         }
         let elsewhere = File::open("/proc/self/status").unwrap();
         assert!(!is_local(&elsewhere).unwrap());
