@@ -117,7 +117,8 @@ async fn run() -> anyhow::Result<()> {
     let cache = tempfile::tempdir()?;
     let config = Config { cache_dir: Some(cache.path().join("cache")), ..Config::default() };
     let cached = Sandbox::new(&config, INSTANCES)?;
-    let (bytes_of_iris, config) = (read("iris-wasm")?, handler_config("iris-wasm", Isolation::Worker, "null")?);
+    let (bytes_of_iris, config) =
+        (read("iris-wasm")?, handler_config("iris-wasm", Isolation::Worker, "null")?);
     let mut times = Vec::with_capacity(BATCHES);
     for _ in 0..BATCHES {
         let start = Instant::now();

@@ -64,6 +64,23 @@ fn a_restart_compiles_nothing_and_a_tampered_entry_is_compiled_anew() {
 }
 
 #[test]
+fn the_compilers_memory_is_given_back() {
+    let cache = tempfile::tempdir().unwrap();
+    // With more code than most of the tests' guests.
+    let iris = component("iris-wasm");
+    let compiled = serve(&iris, &cache, &[]);
+    assert_eq!(counts(&compiled), (0, 1));
+    let cached = serve(&iris, &cache, &[]);
+    assert_eq!(counts(&cached), (1, 0));
+    let most = cached.memory("VmRSS") * 6 / 5 + (20 << 10);
+    let (now, height) = (compiled.memory("VmRSS"), compiled.memory("VmHWM"));
+    assert!(now <= most, "{now} KiB after compiling, {most} at most");
+    assert!(height > most, "it took {height} KiB, so nothing was given back");
+    let not_kept = Host::with(Some(&iris), None, &["--cache-dir", "none"]).memory("VmRSS");
+    assert!(not_kept <= most, "{not_kept} KiB without a cache, {most} at most");
+}
+
+#[test]
 fn hosts_that_start_together_share_a_new_cache() {
     let cache = tempfile::tempdir().unwrap();
     let echo = component("tests/echo");

@@ -1,8 +1,8 @@
 //! Compiled components, kept for the next start and shared by all processes of one user.
 //!
-//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles, [`super::init`] before it runs `init`. In: what
-//! the code is made of, an [`Entry`]. Out: the component, compiled: from the cache's folder if it is there, else by the compiler,
-//! and kept.
+//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles, [`super::init`] before it
+//! runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there. Out: the
+//! component, mapped from the cache's folder.
 //! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
 //! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may hold
 //! variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`.
@@ -17,6 +17,7 @@ mod lock;
 mod shelf;
 mod mmap_safety;
 
+use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::hash::{Hash as _, Hasher};
 use std::io::{self, Read as _, Write as _};
@@ -27,7 +28,7 @@ use std::time::{Duration, SystemTime};
 use wasmtime::Engine;
 use wasmtime::component::Component;
 
-use super::{Binary, compiler};
+use super::compiler::Code;
 
 pub(super) use self::entry::Entry;
 pub use self::shelf::Shelf;
@@ -111,20 +112,6 @@ impl Cache {
         Ok(cache)
     }
 
-    /// Compiles a component, or takes it from the folder.
-    ///
-    /// # Errors
-    /// The compiler's; none of the cache's own.
-    pub(super) fn component(&self, engine: &Engine, binary: &Binary) -> wasmtime::Result<Component> {
-        let entry = Entry::of(binary);
-        if let Some(component) = self.find(engine, &entry) {
-            return Ok(component);
-        }
-        let component = compiler::compile(engine, binary.bytes())?;
-        self.keep(&entry, &component);
-        Ok(component)
-    }
-
     /// The component that was kept as `entry`, if it is there and can be used.
     pub(super) fn find(&self, engine: &Engine, entry: &Entry) -> Option<Component> {
         let id = self.id(entry);
@@ -147,17 +134,28 @@ impl Cache {
         self.access == Access::Full
     }
 
-    /// Keeps a component as `entry`. Where that fails it is compiled again next time.
-    pub(super) fn keep(&self, entry: &Entry, component: &Component) {
-        if !self.can_keep() {
-            return;
+    /// Keeps code as `entry`, and maps what was kept. Where that fails it is compiled again next time, and the code is copied.
+    ///
+    /// # Errors
+    /// wasmtime's, of the code; none of the cache's own.
+    pub(super) fn keep(&self, engine: &Engine, entry: &Entry, code: &Code) -> wasmtime::Result<Component> {
+        if self.can_keep() {
+            let id = self.id(entry);
+            match self.write(entry, &id, code) {
+                Ok(file) => {
+                    tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache");
+                    if entry.lock.is_none()
+                        && mmap_safety::is_mappable(&file).unwrap_or(false)
+                        && let Ok(component) = map(engine, &file)
+                    {
+                        return Ok(component);
+                    }
+                }
+                Err(error) => tracing::warn!(folder = %self.folder.display(),
+                    "cannot keep a compiled component: {error:#}"),
+            }
         }
-        let id = self.id(entry);
-        match self.write(entry, &id, component) {
-            Ok(()) => tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache"),
-            Err(error) => tracing::warn!(folder = %self.folder.display(),
-                "cannot keep a compiled component: {error:#}"),
-        }
+        load(engine, code)
     }
 
     /// What names an entry's machine code.
@@ -235,26 +233,31 @@ impl Cache {
         Ok(hasher.finalize() == seal)
     }
 
-    fn write(&self, entry: &Entry, id: &blake3::Hash, component: &Component) -> wasmtime::Result<()> {
-        let mut contents = component.serialize()?;
-        match &entry.lock {
-            Some(lock) => lock.close(&self.key, id, &mut contents)?,
-            None => contents.extend_from_slice(self.seal(id, &contents).as_bytes()),
-        }
-        let length = contents.len() as u64;
+    fn write(&self, entry: &Entry, id: &blake3::Hash, code: &[u8]) -> wasmtime::Result<File> {
+        let (code, seal) = match &entry.lock {
+            Some(lock) => {
+                let mut locked = code.to_vec();
+                lock.close(&self.key, id, &mut locked)?;
+                (Cow::Owned(locked), None)
+            }
+            None => (Cow::Borrowed(code), Some(self.seal(id, code))),
+        };
+        let seal = seal.as_ref().map_or(&[][..], |seal| seal.as_bytes());
+        let length = (code.len() + seal.len()) as u64;
         if length > self.limit {
             wasmtime::bail!("it has {length} bytes, and the cache may have {}", self.limit);
         }
         let mut file = self::new_file(&self.folder)?;
-        file.write_all(&contents)?;
+        file.write_all(&code)?;
+        file.write_all(seal)?;
         // What is mapped is read again when memory is short: it has to be on the disk by then. What a power cut leaves of an entry has
         // the wrong seal.
         file.as_file().sync_data()?;
         // From here on processes map it. Where files have no modes, they copy it.
         let _ = file.as_file().set_permissions(Permissions::from_mode(mmap_safety::READ_ONLY));
-        file.persist(self.path(id))?;
+        let file = file.persist(self.path(id))?;
         self.evict()?;
-        Ok(())
+        Ok(file)
     }
 
     /// Removes what was not used for longest, until the rest is within the limit. Other processes may be at it as well.
@@ -312,6 +315,18 @@ fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     // checks it once more.
     unsafe {
         Component::deserialize_file(engine, mmap_safety::path_of(file))
+    }
+}
+
+/// What runs code that was compiled just now, copied.
+///
+/// # Errors
+/// wasmtime's: the engine cannot have instances of it.
+pub(super) fn load(engine: &Engine, code: &Code) -> wasmtime::Result<Component> {
+    #[expect(unsafe_code, reason = "machine code that this process made")]
+    // SAFETY: `code` must be what wasmtime's compiler made. It is: there is no other way to a `Code`.
+    unsafe {
+        Component::deserialize(engine, &**code)
     }
 }
 

@@ -1,20 +1,23 @@
 //! Compiles components, within bounds of memory.
 //!
-//! Place in the flow: below the compile cache, for what is not in it. In: a component's bytes. Out: its code,
-//! or what of it would take too much memory to compile.
+//! Place in the flow: for what is not in the compile cache. In: a component's bytes. Out: its code, in the
+//! form that is kept, or what of it would take too much memory to compile.
 //! The compiler's memory cannot be limited, and can grow with the square of a function's length. So it is
 //! estimated first; a component that needs too much is refused, and those that are compiled at the same time
 //! wait for each other.
-//! Invariant: of estimated memory no more than [`MOST`] is in use at any time.
+//! Invariants: of estimated memory no more than [`MOST`] is in use at any time; when nothing is compiled any
+//! more, the compiler's memory is the system's again.
 
 mod estimate;
 mod instances;
 
-use std::sync::{Condvar, LazyLock, Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 
+// For `mi_collect`.
+use libmimalloc_sys as _;
 use rayon::ThreadPool;
-use wasmtime::Engine;
-use wasmtime::component::Component;
+use wasmtime::{Config as EngineConfig, Engine};
 
 pub(super) use self::estimate::TooCostly;
 
@@ -48,22 +51,84 @@ impl Drop for Taken {
     }
 }
 
-/// The compiler's threads: no more of them than functions were estimated to be compiled at the same time.
-static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|n| format!("compiler-{n}"));
-    pool.build().map_err(|error| tracing::warn!("the compiler has no threads of its own: {error}")).ok()
-});
+/// Compiles for one engine.
+pub(super) struct Compiler {
+    config: EngineConfig,
+    /// What all compilations at this time use.
+    at_work: Mutex<Weak<AtWork>>,
+}
 
-/// Compiles a component. Takes up to seconds of this thread, and of others.
-///
-/// # Errors
-/// [`TooCostly`], or the compiler's.
-pub(super) fn compile(engine: &Engine, bytes: &[u8]) -> wasmtime::Result<Component> {
-    let _taken = Taken::take(estimate::estimate(bytes)?);
-    match &*POOL {
-        Some(pool) => pool.install(|| Component::from_binary(engine, bytes)),
-        None => Component::from_binary(engine, bytes),
+impl Compiler {
+    /// For an engine of this configuration.
+    pub(super) fn new(config: EngineConfig) -> Compiler {
+        Compiler { config, at_work: Mutex::default() }
+    }
+
+    /// Compiles a component. Takes up to seconds of this thread, and of others.
+    ///
+    /// # Errors
+    /// [`TooCostly`], or the compiler's.
+    pub(super) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Code> {
+        let _taken = Taken::take(estimate::estimate(bytes)?);
+        let at_work = self.at_work()?;
+        let Some(engine) = &at_work.engine else { wasmtime::bail!("the compiler has ended") };
+        let bytes = at_work.pool.install(|| engine.precompile_component(bytes))?;
+        Ok(Code { bytes, _at_work: at_work })
+    }
+
+    fn at_work(&self) -> wasmtime::Result<Arc<AtWork>> {
+        let mut current = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at_work) = current.upgrade() {
+            return Ok(at_work);
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(THREADS);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.thread_name(|n| format!("compiler-{n}")).build()?;
+        let new = Arc::new(AtWork { engine: Some(Engine::new(&self.config)?), pool });
+        *current = Arc::downgrade(&new);
+        Ok(new)
+    }
+}
+
+/// An engine that only compiles, and its threads. wasmtime's compiler keeps the memory that its largest
+/// functions took, so it lives no longer than something is compiled.
+struct AtWork {
+    /// `None` once it has ended.
+    engine: Option<Engine>,
+    /// No more threads than functions were estimated to be compiled at the same time.
+    pool: ThreadPool,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        drop(self.engine.take());
+        self.pool.broadcast(|_| give_memory_back());
+        give_memory_back();
+    }
+}
+
+/// Gives the memory back to the system that this thread has freed: the allocator keeps it for what the
+/// thread may need next.
+fn give_memory_back() {
+    #[allow(unsafe_code, reason = "a function of the allocator's")]
+    unsafe extern "C" {
+        safe fn mi_collect(force: bool);
+    }
+    mi_collect(true);
+}
+
+/// Machine code, in the form that is kept. The compiler ends when the last of it is dropped.
+pub(super) struct Code {
+    bytes: Vec<u8>,
+    // Dropped after the bytes, so that their memory is given back too.
+    _at_work: Arc<AtWork>,
+}
+
+impl Deref for Code {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

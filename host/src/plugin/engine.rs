@@ -14,10 +14,11 @@ use wasmtime::{
 };
 
 use super::cache::{Cache, CacheError, Entry, Shelf};
+use super::compiler::Compiler;
 use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::pool::Pool;
-use super::{Binary, Config, compiler, deadline, project};
+use super::{Binary, Config, cache, deadline, project};
 
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
@@ -44,6 +45,7 @@ const KEEP_RESIDENT_BLIND: usize = 1 << 20;
 pub struct Sandbox {
     pub(super) engine: Engine,
     pub(super) linkers: Arc<Linkers>,
+    compiler: Arc<Compiler>,
     cache: Option<Arc<Cache>>,
     loaded: Arc<Loaded>,
     /// Places for instances, of all handlers together.
@@ -87,6 +89,8 @@ impl Sandbox {
         Ok(Sandbox {
             engine,
             linkers: Arc::new(linkers),
+            // It has no instances.
+            compiler: Arc::new(Compiler::new(engine_config(1))),
             cache,
             loaded: Arc::default(),
             pool,
@@ -105,13 +109,26 @@ impl Sandbox {
     /// # Errors
     /// The compiler's.
     pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Arc<Component>> {
-        self.loaded.get(binary.digest(), || match &self.cache {
-            Some(cache) => cache.component(&self.engine, binary),
-            None => compiler::compile(&self.engine, binary.bytes()),
+        let entry = Entry::of(binary);
+        self.loaded.get(binary.digest(), || match self.find(&entry) {
+            Some(component) => Ok(component),
+            None => self.compile(binary.bytes(), Some(&entry)),
         })
     }
 
-    /// The component that was [kept](Sandbox::keep) as `entry`, compiled, if there is one.
+    /// Compiles a component, and keeps it as `entry` for those who come to make the same.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub(super) fn compile(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Component> {
+        let code = self.compiler.compile(bytes)?;
+        match (&self.cache, entry) {
+            (Some(cache), Some(entry)) => cache.keep(&self.engine, entry, &code),
+            _ => cache::load(&self.engine, &code),
+        }
+    }
+
+    /// The component that was [kept](Sandbox::compile) as `entry`, compiled, if there is one.
     pub(super) fn find(&self, entry: &Entry) -> Option<Component> {
         self.cache.as_ref()?.find(&self.engine, entry)
     }
@@ -119,13 +136,6 @@ impl Sandbox {
     /// Where files are kept for later starts, if any are.
     pub fn shelf(&self) -> Option<Shelf> {
         self.cache.clone().filter(|cache| cache.can_keep()).map(Shelf::new)
-    }
-
-    /// Keeps a compiled component for those who come to make the same.
-    pub(super) fn keep(&self, entry: &Entry, component: &Component) {
-        if let Some(cache) = &self.cache {
-            cache.keep(entry, component);
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use wasmtime_wizer::{ComponentInstanceState, Wizer};
 use super::cache::Entry;
 use super::instance::{Instance, StartError};
 use super::state;
-use super::{Binary, LoadedComponent, START_TIMEOUT, Source, compiler};
+use super::{Binary, LoadedComponent, START_TIMEOUT, Source};
 
 /// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes while memory is
 /// copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every other byte.
@@ -85,12 +85,8 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
     let written = written.map_err(refused)?;
     // Its place in the pool may be the last one.
     drop(instance);
-    let written = Arc::new(compiler::compile(&sandbox.engine, &written).map_err(refused)?);
-    let prepared = checked(source, written.clone())?;
-    if let Some(entry) = entry {
-        sandbox.keep(entry, &written);
-    }
-    Ok(prepared)
+    let written = sandbox.compile(&written, entry).map_err(refused)?;
+    checked(source, Arc::new(written))
 }
 
 /// A rewritten component, held against everything that the original is.

@@ -16,7 +16,7 @@ pub(in crate::plugin) struct Entry {
 
 impl Entry {
     /// A component as it is.
-    pub(super) fn of(binary: &Binary) -> Entry {
+    pub(in crate::plugin) fn of(binary: &Binary) -> Entry {
         Entry { name: blake3::hash(binary.digest().as_bytes()), lock: None }
     }
 

@@ -5,6 +5,8 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
+use crate::plugin::Binary;
+use crate::plugin::compiler::Compiler;
 
 const PLENTY: u64 = 1 << 30;
 
@@ -17,6 +19,15 @@ fn component(note: u8) -> Binary {
 fn open(folder: &TempDir, limit: u64) -> (Cache, Engine) {
     let engine = Engine::default();
     (Cache::open(&folder.path().join("cache"), limit, &engine).unwrap(), engine)
+}
+
+/// The component, from the cache or compiled and kept.
+fn made(cache: &Cache, engine: &Engine, binary: &Binary) -> wasmtime::Result<Component> {
+    let entry = Entry::of(binary);
+    match cache.find(engine, &entry) {
+        Some(component) => Ok(component),
+        None => cache.keep(engine, &entry, &Compiler::new(wasmtime::Config::new()).compile(binary.bytes())?),
+    }
 }
 
 /// Whether the component is in the cache; `Err` if its entry cannot be used.
@@ -47,7 +58,7 @@ fn what_one_process_compiled_another_one_finds() {
     let folder = tempfile::tempdir().unwrap();
     let (first, engine) = open(&folder, PLENTY);
     assert_eq!(hit(&first, &engine, &component(1)), Ok(false));
-    first.component(&engine, &component(1)).unwrap();
+    made(&first, &engine, &component(1)).unwrap();
     let (second, engine) = open(&folder, PLENTY);
     assert_eq!(hit(&second, &engine, &component(1)), Ok(true));
     assert_eq!(hit(&second, &engine, &component(2)), Ok(false), "another component");
@@ -74,13 +85,13 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
     let (cache, engine) = open(&folder, PLENTY);
     let binary = component(1);
     for note in [1, 2] {
-        cache.component(&engine, &component(note)).unwrap();
+        made(&cache, &engine, &component(note)).unwrap();
     }
     let path = cache.path(&id_of(&cache, &binary));
     let sound = fs::read(&path).unwrap();
     let other = fs::read(cache.path(&id_of(&cache, &component(2)))).unwrap();
     let (stranger, _) = open(&foreign, PLENTY);
-    stranger.component(&engine, &binary).unwrap();
+    made(&stranger, &engine, &binary).unwrap();
     let sealed_by_a_stranger = fs::read(stranger.path(&id_of(&stranger, &binary))).unwrap();
     assert_ne!(sealed_by_a_stranger, sound);
     // Sealed as it should be, and no machine code: `deserialize` has the last word.
@@ -114,7 +125,7 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
         for mode in [mmap_safety::READ_ONLY, 0o600] {
             replace(&path, entry, mode);
             assert!(hit(&cache, &engine, &binary).is_err(), "{what}");
-            cache.component(&engine, &binary).unwrap();
+            made(&cache, &engine, &binary).unwrap();
             assert_eq!(fs::read(&path).unwrap(), sound, "{what}: made anew");
             assert_eq!(hit(&cache, &engine, &binary), Ok(true), "{what}");
         }
@@ -124,7 +135,7 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
     fs::rename(&path, &moved).unwrap();
     std::os::unix::fs::symlink(&moved, &path).unwrap();
     assert!(hit(&cache, &engine, &binary).is_err());
-    cache.component(&engine, &binary).unwrap();
+    made(&cache, &engine, &binary).unwrap();
     assert_eq!(hit(&cache, &engine, &binary), Ok(true));
 }
 
@@ -134,7 +145,7 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
 fn what_may_change_is_copied_before_it_is_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, engine) = open(&folder, PLENTY);
-    cache.component(&engine, &component(1)).unwrap();
+    made(&cache, &engine, &component(1)).unwrap();
     let (entry, id) = (Entry::of(&component(1)), id_of(&cache, &component(1)));
     let path = cache.path(&id);
     let is_local = mmap_safety::is_local(&File::open(&path).unwrap()).unwrap();
@@ -156,7 +167,7 @@ fn processes_that_start_together_agree_on_one_key() {
                 let folder = &folder;
                 scope.spawn(move || {
                     let (cache, engine) = open(folder, PLENTY);
-                    cache.component(&engine, &component(note % 2)).unwrap();
+                    made(&cache, &engine, &component(note % 2)).unwrap();
                     cache.key
                 })
             })
@@ -179,7 +190,7 @@ fn what_was_not_used_for_longest_goes_first() {
     let path = |note| cache.path(&id_of(&cache, &component(note)));
     let long_ago = |minutes: u64| SystemTime::now() - Duration::from_secs(60 * minutes);
     for note in 0..4 {
-        cache.component(&engine, &component(note)).unwrap();
+        made(&cache, &engine, &component(note)).unwrap();
         let file = File::open(path(note)).unwrap();
         file.set_modified(long_ago(100 - u64::from(note))).unwrap();
     }
@@ -192,12 +203,12 @@ fn what_was_not_used_for_longest_goes_first() {
 
     let length = fs::metadata(path(0)).unwrap().len();
     let (small, engine) = open(&folder, length * 3);
-    small.component(&engine, &component(4)).unwrap();
+    made(&small, &engine, &component(4)).unwrap();
     let left: Vec<bool> = (0..5).map(|note| path(note).exists()).collect();
     assert_eq!(left, [true, false, false, true, true]);
 
     let (tiny, engine) = open(&folder, length - 1);
-    tiny.component(&engine, &component(5)).unwrap();
+    made(&tiny, &engine, &component(5)).unwrap();
     assert!(!path(5).exists(), "what is larger than the cache may be is not kept");
     assert!(path(0).exists(), "and drives nothing out");
 }
@@ -268,7 +279,7 @@ fn where_nothing_can_be_written_components_are_compiled_all_the_same() {
     let (cache, engine) = open(&folder, PLENTY);
     fs::remove_dir_all(&cache.folder).unwrap();
     for _ in 0..2 {
-        cache.component(&engine, &component(1)).unwrap();
+        made(&cache, &engine, &component(1)).unwrap();
         assert_eq!(hit(&cache, &engine, &component(1)), Ok(false));
     }
     let nowhere = Cache::open(Path::new("/proc/self/cache"), PLENTY, &engine).map(|_| ());
@@ -279,7 +290,7 @@ fn where_nothing_can_be_written_components_are_compiled_all_the_same() {
 fn handlers_on_the_shelf_are_bounded_together_with_compiled_ones() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, engine) = open(&folder, PLENTY);
-    cache.component(&engine, &component(1)).unwrap();
+    made(&cache, &engine, &component(1)).unwrap();
     let code = cache.path(&id_of(&cache, &component(1)));
     let length = fs::metadata(&code).unwrap().len();
     let (cache, _) = open(&folder, length + 100);
