@@ -7,7 +7,7 @@
 //! test compares.
 
 mod code;
-mod fault;
+mod violation;
 mod plugin_fault;
 
 use std::fmt;
@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::code::{Code, Grpc, Side};
-pub use self::fault::{Expected, Fault, FaultKind, MOST_FAULTS, Mistake, MistakeKind};
 pub use self::plugin_fault::PluginFault;
+pub use self::violation::{Expected, MAX_VIOLATIONS, ValueError, ValueErrorKind, Violation, ViolationKind};
 
 /// Where in the pipeline a request was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -74,7 +74,7 @@ pub struct Failure {
     /// For the log: causes, backtraces, a handler's own words. Shown to the caller only under `--debug`.
     pub detail: Option<String>,
     /// What is wrong with which input, if it is that and the endpoint has a schema; `message` says the same.
-    pub faults: Vec<Fault>,
+    pub violations: Vec<Violation>,
     /// What exactly the handler did, where the code does not say.
     plugin_fault: Option<PluginFault>,
     /// The handler of the generation that failed the request: SHA-256 in hex.
@@ -105,7 +105,7 @@ impl RequestError {
             stage,
             message: message.into(),
             detail: None,
-            faults: Vec::new(),
+            violations: Vec::new(),
             plugin_fault: None,
             digest: None,
             retry_after: None,
@@ -118,9 +118,9 @@ impl RequestError {
     }
 
     /// Inputs that are not as the endpoint's schema says: 400 `invalid_input`.
-    pub fn faulty(stage: Stage, faults: Vec<Fault>) -> Self {
-        let mut failure = RequestError::invalid(stage, fault::line(&faults));
-        failure.faults = faults;
+    pub fn violating(stage: Stage, violations: Vec<Violation>) -> Self {
+        let mut failure = RequestError::invalid(stage, violation::line(&violations));
+        failure.violations = violations;
         failure
     }
 

@@ -10,7 +10,7 @@
 //! - [`engine`] is what `onnx` and `tensorflow` offer: sessions, each for one run at a time; `warm_up` tries them.
 //!
 //! Serving, top down:
-//! - [`lane`] is an endpoint's way in;
+//! - [`handle`] is what an endpoint holds of a model;
 //! - `queue` holds what cannot run at once, [`schedule`] decides who runs next and together, [`batch`] joins and splits;
 //! - `sessions` runs it, in place or on a thread of its own; `shares` keeps slow models from taking every core.
 //!
@@ -31,7 +31,7 @@ use crate::tensor::{Signature, Tensor};
 pub mod batch;
 pub mod catalog;
 pub mod engine;
-pub mod lane;
+pub mod handle;
 pub mod library;
 pub mod location;
 mod onnx;
@@ -45,7 +45,7 @@ mod warm_up;
 
 pub use catalog::Catalog;
 use engine::Options;
-pub use lane::Lane;
+pub use handle::ModelHandle;
 use location::Location;
 use plan::Plan;
 pub use schedule::{Batching, Wait};
@@ -239,7 +239,7 @@ impl Model {
     ///
     /// # Errors
     /// [`ModelError::Batching`] if requests to this model cannot be joined, with the reason.
-    pub fn lane(self: &Arc<Self>, mut batching: Batching) -> Result<Lane, ModelError> {
+    pub fn handle(self: &Arc<Self>, mut batching: Batching) -> Result<ModelHandle, ModelError> {
         if batching.max_batch > 1 {
             let best = warm_up::can_batch(self.signature())
                 .and_then(|()| self.sessions.best_batch(&batching))
@@ -255,7 +255,7 @@ impl Model {
                 batching.max_batch = best;
             }
         }
-        Ok(Lane { model: Arc::clone(self), line: self.sessions.queue.open(batching), batching })
+        Ok(ModelHandle { model: Arc::clone(self), client: self.sessions.queue.open(batching), batching })
     }
 }
 

@@ -3,7 +3,7 @@
 //! Place in the flow: held against every request before the handler runs ([`check`]); the source of an endpoint's
 //! documentation and of the example that is tried before it serves.
 //! In: names, datatypes, shapes, examples. Out: whether a request fits, tensors, a JSON Schema of the body.
-//! Invariant: a [`Schema`] that serves has passed [`Schema::flaws`], so its examples fit and its size is bounded.
+//! Invariant: a [`Schema`] that serves has passed [`Schema::errors`], so its examples fit and its size is bounded.
 
 pub mod check;
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use half::{bf16, f16};
 use serde_json::{Map, Value, json};
 
-use crate::error::Fault;
+use crate::error::Violation;
 use crate::tensor::{Datatype, Extent, LARGEST_RANK, Role, Signature, TensorSpec};
 
 /// Most inputs of an endpoint.
@@ -81,20 +81,20 @@ impl Schema {
     }
 
     /// Everything that is wrong with the declaration.
-    pub fn flaws(&self) -> Vec<Flaw> {
+    pub fn errors(&self) -> Vec<SchemaError> {
         if self.inputs.len() > MOST_INPUTS {
-            return vec![Flaw::Inputs(self.inputs.len())];
+            return vec![SchemaError::Inputs(self.inputs.len())];
         }
         let mut names = HashSet::new();
         let twice = self.inputs.iter().filter(|input| !names.insert(&input.name));
-        let twice = twice.map(|input| Flaw::Twice(input.name.clone()));
-        self.inputs.iter().flat_map(Input::flaws).chain(twice).collect()
+        let twice = twice.map(|input| SchemaError::Twice(input.name.clone()));
+        self.inputs.iter().flat_map(Input::errors).chain(twice).collect()
     }
 }
 
 /// What is wrong with a declared input. The text is for whoever declared it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Flaw {
+pub enum SchemaError {
     /// There are more than [`MOST_INPUTS`].
     Inputs(usize),
     /// Two have this name.
@@ -106,46 +106,46 @@ pub enum Flaw {
     /// It is required and has no example.
     NoExample(Arc<str>),
     /// Its example is none.
-    Example(Fault),
+    Example(Violation),
 }
 
-impl fmt::Display for Flaw {
+impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Flaw::Inputs(count) => write!(f, "{count} inputs, more than {MOST_INPUTS}"),
-            Flaw::Twice(name) => write!(f, "input `{}`: declared twice", check::shown(name)),
-            Flaw::Name(name) => write!(f, "`{}` cannot be an input's name", check::shown(name)),
-            Flaw::Shape(name) => {
+            SchemaError::Inputs(count) => write!(f, "{count} inputs, more than {MOST_INPUTS}"),
+            SchemaError::Twice(name) => write!(f, "input `{}`: declared twice", check::shown(name)),
+            SchemaError::Name(name) => write!(f, "`{}` cannot be an input's name", check::shown(name)),
+            SchemaError::Shape(name) => {
                 let name = check::shown(name);
                 write!(f, "input `{name}`: a shape is at most {LARGEST_RANK} extents of 0 and more, or -1")
             }
-            Flaw::NoExample(name) => {
+            SchemaError::NoExample(name) => {
                 write!(f, "example not specified for input --> {}", check::shown(name))
             }
-            Flaw::Example(fault) => write!(f, "the example does not fit: {fault}"),
+            SchemaError::Example(violation) => write!(f, "the example does not fit: {violation}"),
         }
     }
 }
 
 impl Input {
     /// Everything that is wrong with its declaration; the example is judged if the rest is fine.
-    pub fn flaws(&self) -> Vec<Flaw> {
+    pub fn errors(&self) -> Vec<SchemaError> {
         let name = || self.name.clone();
-        let mut flaws = Vec::new();
+        let mut errors = Vec::new();
         if self.name.is_empty() || self.name.len() > LONGEST_NAME || self.name.chars().any(char::is_control) {
-            flaws.push(Flaw::Name(name()));
+            errors.push(SchemaError::Name(name()));
         }
         if self.shape.len() > LARGEST_RANK || self.shape.iter().any(|extent| *extent < -1) {
-            flaws.push(Flaw::Shape(name()));
+            errors.push(SchemaError::Shape(name()));
         }
         match &self.example {
-            None if self.required => flaws.push(Flaw::NoExample(name())),
-            Some(example) if flaws.is_empty() => {
-                flaws.extend(check::value(self, &example.to_string()).err().map(Flaw::Example));
+            None if self.required => errors.push(SchemaError::NoExample(name())),
+            Some(example) if errors.is_empty() => {
+                errors.extend(check::value(self, &example.to_string()).err().map(SchemaError::Example));
             }
             _ => {}
         }
-        flaws
+        errors
     }
 
     /// Whether its value in JSON is bare, not a list.

@@ -106,11 +106,11 @@ fn the_admin_api_is_that_of_the_reference() {
     let host = iris();
     let calls = table("Admin API", "call");
     assert!(!calls.is_empty());
-    for call in calls {
+    for (note, call) in (1..).zip(calls) {
         let call = plain(&call[0]).replace("{endpoint}", "iris").replace("{model}", "default");
         let (method, paths) = call.split_once(' ').expect("a method and paths");
-        // What is put is another version, which there is a way back from.
-        let body = if method == "PUT" { version("iris-wasm", 1) } else { Vec::new() };
+        // Each call that puts a component puts another version: the serving one is no candidate.
+        let body = if method == "PUT" { version("iris-wasm", note) } else { Vec::new() };
         for path in paths.split(", ") {
             let reply = request(method, &format!("{}{path}", host.admin), &[], &body);
             assert_eq!(reply.status, 200, "{method} {path}: {}", reply.text());

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::compare::{Difference, compare};
-use super::record::format::{Flaw, Recording, Sent, read_tensors};
+use super::record::format::{FormatError, Recording, Sent, read_tensors};
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
 use crate::pipeline::models::Models;
@@ -45,7 +45,7 @@ pub struct Replayer {
     /// As the last recording wanted it; most want the same.
     loaded: Option<Arc<Plugin>>,
     /// With what it could not be loaded last, and why: that takes as long every time.
-    failed: Option<(HandlerConfig, Flaw)>,
+    failed: Option<(HandlerConfig, FormatError)>,
 }
 
 /// What a replay came to.
@@ -75,7 +75,7 @@ pub enum Verdict {
 pub enum ReplayError {
     /// The recording.
     #[error("{0}")]
-    Recording(Flaw),
+    Recording(FormatError),
     /// The component, with what the recording says it was given; on one line.
     #[error("the component {}", text::on_one_line(.0))]
     Component(#[from] LoadError),
@@ -91,9 +91,9 @@ impl ReplayError {
     }
 }
 
-impl From<Flaw> for ReplayError {
-    fn from(flaw: Flaw) -> ReplayError {
-        ReplayError::Recording(flaw)
+impl From<FormatError> for ReplayError {
+    fn from(reason: FormatError) -> ReplayError {
+        ReplayError::Recording(reason)
     }
 }
 
@@ -182,7 +182,11 @@ impl Replayer {
         })
     }
 
-    fn config(&self, handler: &super::record::format::Handler, cut: bool) -> Result<HandlerConfig, Flaw> {
+    fn config(
+        &self,
+        handler: &super::record::format::Handler,
+        cut: bool,
+    ) -> Result<HandlerConfig, FormatError> {
         let time = |milliseconds| match cut {
             true => Duration::from_millis(milliseconds).clamp(Duration::from_millis(1), PATIENCE),
             false => PATIENCE,
@@ -217,8 +221,8 @@ impl Replayer {
         if let Some(plugin) = self.loaded.as_ref().filter(|plugin| alike(plugin.config(), &config)) {
             return Ok(plugin.clone());
         }
-        if let Some((_, flaw)) = self.failed.as_ref().filter(|(failed, _)| alike(failed, &config)) {
-            return Err(flaw.clone().into());
+        if let Some((_, reason)) = self.failed.as_ref().filter(|(failed, _)| alike(failed, &config)) {
+            return Err(reason.clone().into());
         }
         match Plugin::load(&self.sandbox, self.component.clone(), config.clone()).await {
             Ok(plugin) => Ok(self.loaded.insert(Arc::new(plugin)).clone()),
@@ -340,7 +344,7 @@ fn is_out_of_time(error: &RequestError) -> bool {
 }
 
 /// As the handler is to see it.
-fn replayed(sent: Sent) -> Result<Request, Flaw> {
+fn replayed(sent: Sent) -> Result<Request, FormatError> {
     let arrived = Instant::now();
     Ok(Request {
         id: sent.id.into(),

@@ -52,7 +52,7 @@ pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
         for file in &files {
             let outcome = match read(file) {
                 Ok(recording) => replayer.replay(recording).await,
-                Err(flaw) => Err(ReplayError::Recording(flaw)),
+                Err(reason) => Err(ReplayError::Recording(reason)),
             };
             if let Some(error) = outcome.as_ref().err().and_then(ReplayError::of_component) {
                 bail!("`{}` {error}", plugin.display());

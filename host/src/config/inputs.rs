@@ -8,7 +8,7 @@
 use super::Sources;
 use super::file::{Entry, Table};
 use super::read::json_value;
-use crate::schema::{Flaw, Input, MOST_INPUTS, Schema};
+use crate::schema::{Input, MOST_INPUTS, Schema, SchemaError};
 use crate::tensor::Datatype;
 use crate::text::similar;
 use crate::values::{Diagnostic, ParseResult, RawValue, list, switch, text};
@@ -19,9 +19,9 @@ const STRING: &str = "STRING";
 /// The schema of the endpoint whose table this is.
 pub(super) fn schema(sources: &mut Sources<'_>, table: &Table) -> Option<Schema> {
     if table.inputs.len() > MOST_INPUTS {
-        let flaw = Flaw::Inputs(table.inputs.len());
+        let error = SchemaError::Inputs(table.inputs.len());
         let hint = "declare fewer, or put several into one";
-        sources.report(table.place.clone(), Diagnostic::new(flaw.to_string(), hint));
+        sources.report(table.place.clone(), Diagnostic::new(error.to_string(), hint));
         return None;
     }
     let mut inputs = Vec::new();
@@ -62,10 +62,10 @@ fn input(sources: &mut Sources<'_>, name: &str, table: &Table) -> Option<Input> 
         example: example?,
         description: description?.unwrap_or_default(),
     };
-    let flaws = input.flaws();
-    let is_sound = flaws.is_empty();
-    for flaw in flaws {
-        parts.flaw(&flaw);
+    let errors = input.errors();
+    let is_sound = errors.is_empty();
+    for error in errors {
+        parts.error(&error);
     }
     is_sound.then_some(input)
 }
@@ -100,14 +100,16 @@ impl Parts<'_, '_, '_> {
         None
     }
 
-    fn flaw(&mut self, flaw: &Flaw) {
-        let (key, hint) = match flaw {
-            Flaw::Shape(_) => ("shape", "write a list of whole numbers, -1 for any"),
-            Flaw::Example(_) => ("example", "write a value of this datatype and shape, or change those"),
+    fn error(&mut self, error: &SchemaError) {
+        let (key, hint) = match error {
+            SchemaError::Shape(_) => ("shape", "write a list of whole numbers, -1 for any"),
+            SchemaError::Example(_) => {
+                ("example", "write a value of this datatype and shape, or change those")
+            }
             _ => ("", "choose another name"),
         };
         let place = self.table.get(key).map(|entry| entry.place.clone()).or_else(|| self.table.place.clone());
-        self.sources.report(place, Diagnostic::new(flaw.to_string(), hint));
+        self.sources.report(place, Diagnostic::new(error.to_string(), hint));
     }
 }
 

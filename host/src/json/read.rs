@@ -26,7 +26,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::base64;
-use crate::error::{Mistake, MistakeKind};
+use crate::error::{ValueError, ValueErrorKind};
 use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
 
 /// Deepest nesting of lists; no engine has tensors of more extents.
@@ -133,7 +133,7 @@ struct Encoded<'a> {
 /// Text for the caller: `element 0: cannot convert "x" to FP32`, …
 pub fn tensor(text: &str, name: &Arc<str>, datatype: Datatype) -> Result<Tensor, String> {
     let mut reader = Reader::new(datatype, Mode::Lenient);
-    reader.read(text).map_err(|mistake| mistake.text)?;
+    reader.read(text).map_err(|error| error.text)?;
     reader.finish(name, None)
 }
 
@@ -152,7 +152,7 @@ pub enum Mode {
 ///
 /// # Errors
 /// The first thing that is no element of `datatype`, or no regular nest of lists.
-pub fn elements(text: &str, datatype: Datatype, mode: Mode) -> Result<(Vec<u64>, Vec<u8>), Mistake> {
+pub fn elements(text: &str, datatype: Datatype, mode: Mode) -> Result<(Vec<u64>, Vec<u8>), ValueError> {
     let mut reader = Reader::new(datatype, mode);
     reader.read(text)?;
     let shape = reader.extents.into_iter().map(Option::unwrap_or_default).collect();
@@ -178,7 +178,7 @@ impl Reader {
     }
 
     /// Reads one value, which must be known to be JSON. Another one after it has to have the same shape.
-    pub(super) fn read(&mut self, text: &str) -> Result<(), Mistake> {
+    pub(super) fn read(&mut self, text: &str) -> Result<(), ValueError> {
         let mut rest = text;
         while let Some(byte) = rest.bytes().next() {
             let length = match byte {
@@ -203,11 +203,11 @@ impl Reader {
             .map_err(|error| error.to_string())
     }
 
-    fn open(&mut self) -> Result<(), Mistake> {
+    fn open(&mut self) -> Result<(), ValueError> {
         let depth = self.counts.len();
         if depth == MAX_DEPTH {
             let text = format!("lists nested deeper than {MAX_DEPTH}");
-            return Err(Mistake { kind: MistakeKind::Lists, value: String::new(), text });
+            return Err(ValueError { kind: ValueErrorKind::Lists, value: String::new(), text });
         }
         if self.extents.len() == depth {
             // The first list this deep. Elements beside it would have been read already.
@@ -220,7 +220,7 @@ impl Reader {
         Ok(())
     }
 
-    fn close(&mut self) -> Result<(), Mistake> {
+    fn close(&mut self) -> Result<(), ValueError> {
         let length = self.counts.pop().unwrap_or_default();
         let expected = self.extents.get(self.counts.len()).copied().flatten();
         if let Some(expected) = expected
@@ -235,20 +235,20 @@ impl Reader {
         Ok(())
     }
 
-    fn element(&mut self, token: &str) -> Result<(), Mistake> {
+    fn element(&mut self, token: &str) -> Result<(), ValueError> {
         if self.counts.len() < self.extents.len() {
             return Err(self.lists(format_args!("{} where the elements before are lists", quote(token))));
         }
         let is_number = !token.starts_with('"');
         let appended = match self.datatype == Datatype::Bytes && self.mode != Mode::Lenient && is_number {
-            true => Err(MistakeKind::Type),
+            true => Err(ValueErrorKind::Type),
             false => append(&mut self.data, self.datatype, token),
         };
         match appended {
             Ok(()) => self.complete(),
             Err(kind) => {
                 let text = self.at(describe(kind, token, self.datatype));
-                return Err(Mistake { kind, value: quote(token).into_owned(), text });
+                return Err(ValueError { kind, value: quote(token).into_owned(), text });
             }
         }
         self.any = true;
@@ -264,8 +264,8 @@ impl Reader {
         }
     }
 
-    fn lists(&self, problem: impl fmt::Display) -> Mistake {
-        Mistake { kind: MistakeKind::Lists, value: String::new(), text: self.at(problem) }
+    fn lists(&self, problem: impl fmt::Display) -> ValueError {
+        ValueError { kind: ValueErrorKind::Lists, value: String::new(), text: self.at(problem) }
     }
 
     /// `problem` with the position of the item that is being read: `element 3: …`, `element [1, 3]: …`.
@@ -321,13 +321,13 @@ pub(super) fn is_encoded(text: &str) -> bool {
 }
 
 /// Why `token` is no element of `datatype`.
-fn describe(kind: MistakeKind, token: &str, datatype: Datatype) -> String {
+fn describe(kind: ValueErrorKind, token: &str, datatype: Datatype) -> String {
     let value = quote(token);
     match kind {
-        MistakeKind::Type | MistakeKind::Lists => format!("cannot convert {value} to {datatype}"),
-        MistakeKind::Inexact => format!("{value} is not an exact integer, which {datatype} needs"),
-        MistakeKind::Range => format!("{value} is out of range for {datatype}"),
-        MistakeKind::Base64 => "`b64` is not base64 (RFC 4648, section 4)".to_owned(),
+        ValueErrorKind::Type | ValueErrorKind::Lists => format!("cannot convert {value} to {datatype}"),
+        ValueErrorKind::Inexact => format!("{value} is not an exact integer, which {datatype} needs"),
+        ValueErrorKind::Range => format!("{value} is out of range for {datatype}"),
+        ValueErrorKind::Base64 => "`b64` is not base64 (RFC 4648, section 4)".to_owned(),
     }
 }
 
@@ -344,12 +344,12 @@ fn quote(token: &str) -> Cow<'_, str> {
 }
 
 /// Appends the element that `token` stands for.
-fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), MistakeKind> {
+fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), ValueErrorKind> {
     match datatype {
         Datatype::Bool => match token {
             "true" => data.push(1),
             "false" => data.push(0),
-            _ => return Err(MistakeKind::Type),
+            _ => return Err(ValueErrorKind::Type),
         },
         Datatype::Uint8 => data.extend_from_slice(&integer::<u8>(token)?.to_le_bytes()),
         Datatype::Uint16 => data.extend_from_slice(&integer::<u16>(token)?.to_le_bytes()),
@@ -376,7 +376,7 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Mis
             data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
         }
         Datatype::Bytes => {
-            let kind = |_| MistakeKind::Type;
+            let kind = |_| ValueErrorKind::Type;
             let bytes = match token.bytes().next() {
                 Some(b'"') => match serde_json::from_str::<Key<'_>>(token).map_err(kind)?.0 {
                     Cow::Borrowed(text) => text.as_bytes().into(),
@@ -385,12 +385,12 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Mis
                 Some(b'-' | b'0'..=b'9') => token.as_bytes().into(),
                 Some(b'{') => {
                     let encoded = serde_json::from_str::<Encoded<'_>>(token).map_err(kind)?;
-                    Cow::Owned(base64::decode(&encoded.b64).ok_or(MistakeKind::Base64)?)
+                    Cow::Owned(base64::decode(&encoded.b64).ok_or(ValueErrorKind::Base64)?)
                 }
-                _ => return Err(MistakeKind::Type),
+                _ => return Err(ValueErrorKind::Type),
             };
             if !push_bytes_element(data, &bytes) {
-                return Err(MistakeKind::Range);
+                return Err(ValueErrorKind::Range);
             }
         }
     }
@@ -398,16 +398,16 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Mis
 }
 
 /// A number of JSON. Rust's grammar has more (`inf`, `+1`), but nothing more that JSON lets through to here.
-fn number<T: std::str::FromStr>(token: &str) -> Result<T, MistakeKind> {
-    token.parse().map_err(|_| MistakeKind::Type)
+fn number<T: std::str::FromStr>(token: &str) -> Result<T, ValueErrorKind> {
+    token.parse().map_err(|_| ValueErrorKind::Type)
 }
 
-fn finite<T>(value: T, finite: bool) -> Result<T, MistakeKind> {
-    if finite { Ok(value) } else { Err(MistakeKind::Range) }
+fn finite<T>(value: T, finite: bool) -> Result<T, ValueErrorKind> {
+    if finite { Ok(value) } else { Err(ValueErrorKind::Range) }
 }
 
 /// An integer, also in the form `3.0` or `1e3`, in which some languages write integers.
-fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, MistakeKind> {
+fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, ValueErrorKind> {
     /// From here on `f64` skips integers, so that the number may have been another one in the text.
     const EXACT: f64 = 9_007_199_254_740_992.0;
 
@@ -417,12 +417,12 @@ fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, Mista
     let float: f64 = number(token)?;
     let value = if token.contains(['.', 'e', 'E']) {
         if float.fract() != 0.0 || EXACT <= float.abs() {
-            return Err(MistakeKind::Inexact);
+            return Err(ValueErrorKind::Inexact);
         }
         // Exact, as just checked.
         float as i128
     } else {
-        token.parse().map_err(|_| MistakeKind::Range)?
+        token.parse().map_err(|_| ValueErrorKind::Range)?
     };
-    T::try_from(value).map_err(|_| MistakeKind::Range)
+    T::try_from(value).map_err(|_| ValueErrorKind::Range)
 }

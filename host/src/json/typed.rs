@@ -92,7 +92,7 @@ fn tensor(name: &str, text: &str) -> Result<Option<Tensor>, String> {
             .map_err(|error| error.to_string());
     };
     let read = read::elements(text, datatype, Mode::Strict);
-    let (mut shape, data) = read.map_err(|mistake| mistake.text)?;
+    let (mut shape, data) = read.map_err(|error| error.text)?;
     if shape.is_empty() {
         shape = vec![1];
     }

@@ -1,17 +1,18 @@
-//! The requests that wait for a model, in one line for each endpoint.
+//! The requests that wait for a model, in one queue per client, that is per [`ModelHandle`](super::ModelHandle).
 //!
-//! Flow: `lane → [queue] → runner`.
+//! Flow: `handle → [queue] → runner`.
 //! In:   verified inputs. Out: to a runner, the [`Job`]s of one run; to the caller, a [`Ticket`] that resolves to its answer.
 //!
-//! The lines take turns, so an endpoint that sends much does not delay one that sends little; within a line the policy
-//! of `schedule.rs` decides. A line is as long as its endpoint's admission lets it be (`limits.concurrency`).
+//! The per-client queues take turns, so an endpoint that sends much does not delay one that sends little; within a queue
+//! the policy of `schedule.rs` decides. A queue is as long as its endpoint's admission lets it be (`limits.concurrency`).
 //!
 //! # Who is woken
-//! A request wakes one runner: of those that rest the one that worked last, whose session is still in a core's caches. It wakes
-//! none if one is coming anyway, because it is just answering its last request. A client that asks again at once would otherwise wake a second
-//! runner for nothing each time, and that one would stand in line for a core while the first works.
+//! A request wakes one runner: of the parked ones the one that worked last, whose session is still in a core's caches.
+//! It wakes none if one is about to poll the queue, because it is just answering its last request. A client that asks
+//! again at once would otherwise wake a second runner for nothing each time, and that one would wait for a core while
+//! the first works.
 //!
-//! Invariants: a request that is dropped while it waits leaves the line at once, before it costs model time; every
+//! Invariants: a request that is dropped while it waits leaves its queue at once, before it costs model time; every
 //! request that a runner takes gets an answer, or its sender is dropped, which the caller sees.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -67,11 +68,11 @@ impl Waiting for Job {
     }
 }
 
-/// Which line.
+/// Which per-client queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LineId(u64);
+pub struct ClientId(u64);
 
-/// All lines of one model.
+/// The per-client queues of one model.
 #[derive(Debug, Default)]
 pub struct Queue {
     state: Mutex<State>,
@@ -79,79 +80,79 @@ pub struct Queue {
 
 #[derive(Debug, Default)]
 struct State {
-    lines: BTreeMap<LineId, Line>,
-    /// The line that was served last.
-    last: Option<LineId>,
-    /// Counts lines and jobs.
+    clients: BTreeMap<ClientId, ClientQueue>,
+    /// The queue that was served last.
+    last: Option<ClientId>,
+    /// Counts clients and jobs.
     numbers: u64,
-    /// Runners that found nothing to do; the last one on top.
-    resting: Vec<Thread>,
-    /// Runners that will ask in a moment.
-    coming: usize,
+    /// Runners that found nothing to do; the last one parked is on top.
+    parked: Vec<Thread>,
+    /// Runners that will ask for work in a moment.
+    about_to_poll: usize,
     closed: bool,
 }
 
 #[derive(Debug)]
-struct Line {
+struct ClientQueue {
     batching: Batching,
     jobs: VecDeque<Job>,
 }
 
 impl Queue {
-    /// Opens a line.
-    pub fn open(&self, batching: Batching) -> LineId {
+    /// Opens a queue for one client.
+    pub fn open(&self, batching: Batching) -> ClientId {
         let mut state = self.lock();
         state.numbers += 1;
-        let id = LineId(state.numbers);
-        state.lines.insert(id, Line { batching, jobs: VecDeque::new() });
+        let id = ClientId(state.numbers);
+        state.clients.insert(id, ClientQueue { batching, jobs: VecDeque::new() });
         id
     }
 
-    /// Closes a line. Callers who still wait in it, of whom there should be none, see their answer dropped.
-    pub fn close_line(&self, id: LineId) {
-        self.lock().lines.remove(&id);
+    /// Closes a client's queue. Callers who still wait in it, of whom there should be none, see their answer dropped.
+    pub fn close_client(&self, id: ClientId) {
+        self.lock().clients.remove(&id);
     }
 
-    /// Puts a request at the end of a line. Dropping the ticket takes it out again.
-    pub fn submit(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>) -> Ticket {
+    /// Puts a request at the end of a client's queue. Dropping the ticket takes it out again.
+    pub fn submit(self: &Arc<Self>, client: ClientId, inputs: Vec<Tensor>) -> Ticket {
         let rows = batch::rows(&inputs);
-        self.push(line, inputs, rows)
+        self.push(client, inputs, rows)
     }
 
     /// As [`Queue::submit`], for a request that shares its run with no other.
-    pub fn submit_alone(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>) -> Ticket {
-        self.push(line, inputs, None)
+    pub fn submit_alone(self: &Arc<Self>, client: ClientId, inputs: Vec<Tensor>) -> Ticket {
+        self.push(client, inputs, None)
     }
 
-    fn push(self: &Arc<Self>, line: LineId, inputs: Vec<Tensor>, rows: Option<usize>) -> Ticket {
+    fn push(self: &Arc<Self>, client: ClientId, inputs: Vec<Tensor>, rows: Option<usize>) -> Ticket {
         let (answer, answered) = oneshot::channel();
         let mut state = self.lock();
         state.numbers += 1;
         let number = state.numbers;
-        if let Some(line) = state.lines.get_mut(&line) {
-            line.jobs.push_back(Job { number, arrived: Instant::now(), rows, inputs, answer });
+        if let Some(client) = state.clients.get_mut(&client) {
+            client.jobs.push_back(Job { number, arrived: Instant::now(), rows, inputs, answer });
         }
         let runner = state.next_runner();
         drop(state);
         if let Some(runner) = runner {
             runner.unpark();
         }
-        Ticket { queue: Arc::clone(self), line, number, answered }
+        Ticket { queue: Arc::clone(self), client, number, answered }
     }
 
     /// The calling thread as a runner.
     pub fn runner(&self) -> Runner<'_> {
-        Runner { queue: self, thread: thread::current(), comes: false }
+        Runner { queue: self, thread: thread::current(), is_about_to_poll: false }
     }
 
     /// Sends the runners home. What still waits is dropped.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
-        state.lines.clear();
-        let resting = mem::take(&mut state.resting);
+        state.clients.clear();
+        let parked = mem::take(&mut state.parked);
         drop(state);
-        for runner in resting {
+        for runner in parked {
             runner.unpark();
         }
     }
@@ -163,14 +164,14 @@ impl Queue {
 }
 
 impl State {
-    /// The jobs of the next run, out of the first line in turn that has one; or when the next one is due.
+    /// The jobs of the next run, out of the first queue in turn that has one; or when the next one is due.
     fn next(&mut self, now: Instant) -> Result<Vec<Job>, Option<Instant>> {
         let mut due: Option<Instant> = None;
-        let split = self.last.map_or(LineId(0), |LineId(last)| LineId(last + 1));
-        let turn = self.lines.range(split..).chain(self.lines.range(..split));
+        let split = self.last.map_or(ClientId(0), |ClientId(last)| ClientId(last + 1));
+        let turn = self.clients.range(split..).chain(self.clients.range(..split));
         let mut found = None;
-        for (id, line) in turn {
-            match schedule::next(&line.jobs, &line.batching, now) {
+        for (id, client) in turn {
+            match schedule::next(&client.jobs, &client.batching, now) {
                 Next::Run(places) => {
                     found = Some((*id, places));
                     break;
@@ -181,18 +182,19 @@ impl State {
         }
         let Some((id, places)) = found else { return Err(due) };
         self.last = Some(id);
-        let line = self.lines.get_mut(&id);
+        let client = self.clients.get_mut(&id);
         // From the back, so that the places before stay what they are.
-        let take =
-            |line: &mut Line| places.iter().rev().filter_map(|place| line.jobs.remove(*place)).collect();
-        let mut jobs: Vec<Job> = line.map(take).unwrap_or_default();
+        let take = |client: &mut ClientQueue| {
+            places.iter().rev().filter_map(|place| client.jobs.remove(*place)).collect()
+        };
+        let mut jobs: Vec<Job> = client.map(take).unwrap_or_default();
         jobs.reverse();
         Ok(jobs)
     }
 
-    /// Who is to be told that there is work, if anybody has to be.
+    /// The parked runner to wake for new work, unless one is about to poll.
     fn next_runner(&mut self) -> Option<Thread> {
-        if self.coming == 0 { self.resting.pop() } else { None }
+        if self.about_to_poll == 0 { self.parked.pop() } else { None }
     }
 }
 
@@ -201,15 +203,15 @@ impl State {
 pub struct Runner<'a> {
     queue: &'a Queue,
     thread: Thread,
-    /// Whether it is one of [`State::coming`].
-    comes: bool,
+    /// Whether it is one of [`State::about_to_poll`].
+    is_about_to_poll: bool,
 }
 
 impl Runner<'_> {
-    /// Says that it will ask for work in a moment, so nobody else needs to be woken for what arrives until then.
+    /// Says that it will ask for work in a moment, so that no other is woken for what arrives until then.
     pub fn announce(&mut self) {
-        if !mem::replace(&mut self.comes, true) {
-            self.queue.lock().coming += 1;
+        if !mem::replace(&mut self.is_about_to_poll, true) {
+            self.queue.lock().about_to_poll += 1;
         }
     }
 
@@ -224,8 +226,8 @@ impl Runner<'_> {
             let now = Instant::now();
             let due = match state.next(now) {
                 Ok(jobs) => {
-                    // Whoever rests may have gone to rest until these were due; now others are.
-                    let more = state.lines.values().any(|line| !line.jobs.is_empty());
+                    // The parked runners may have parked until these were due; now others are.
+                    let more = state.clients.values().any(|client| !client.jobs.is_empty());
                     let next = if more { state.next_runner() } else { None };
                     drop(state);
                     if let Some(runner) = next {
@@ -235,21 +237,21 @@ impl Runner<'_> {
                 }
                 Err(due) => due,
             };
-            state.resting.push(self.thread.clone());
+            state.parked.push(self.thread.clone());
             drop(state);
             match due {
                 Some(due) => thread::park_timeout(due.saturating_duration_since(now)),
                 None => thread::park(),
             }
             state = self.queue.lock();
-            // Unless somebody woke it: then it is out already.
-            state.resting.retain(|other| other.id() != self.thread.id());
+            // Unless another thread woke it: then it is out already.
+            state.parked.retain(|other| other.id() != self.thread.id());
         }
     }
 
     fn arrive(&mut self, state: &mut State) {
-        if mem::take(&mut self.comes) {
-            state.coming -= 1;
+        if mem::take(&mut self.is_about_to_poll) {
+            state.about_to_poll -= 1;
         }
     }
 }
@@ -265,7 +267,7 @@ impl Drop for Runner<'_> {
 #[derive(Debug)]
 pub struct Ticket {
     queue: Arc<Queue>,
-    line: LineId,
+    client: ClientId,
     number: u64,
     answered: oneshot::Receiver<Result<Prediction, ModelError>>,
 }
@@ -286,10 +288,10 @@ impl Drop for Ticket {
             return;
         }
         let mut state = self.queue.lock();
-        let Some(line) = state.lines.get_mut(&self.line) else { return };
-        if let Ok(place) = line.jobs.binary_search_by_key(&self.number, |job| job.number) {
-            let job = line.jobs.remove(place);
-            // Its inputs may be large; nobody else is to wait for them to be freed.
+        let Some(client) = state.clients.get_mut(&self.client) else { return };
+        if let Ok(place) = client.jobs.binary_search_by_key(&self.number, |job| job.number) {
+            let job = client.jobs.remove(place);
+            // Its inputs may be large: they are freed without the lock.
             drop(state);
             drop(job);
         }
@@ -335,70 +337,70 @@ mod tests {
     #[test]
     fn who_leaves_costs_nothing() {
         let queue = Arc::new(Queue::default());
-        let line = queue.open(batching(8));
-        let mut tickets: Vec<_> = (0..5).map(|value| Some(queue.submit(line, inputs(value)))).collect();
+        let client = queue.open(batching(8));
+        let mut tickets: Vec<_> = (0..5).map(|value| Some(queue.submit(client, inputs(value)))).collect();
         tickets[0] = None;
         tickets[3] = None;
         assert_eq!(values(queue.runner().take()), [1, 2, 4]);
         drop(tickets);
-        // A closed line, and a closed queue, tell those who wait.
+        // A closed client's queue, and a closed model's, tell those who wait.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let waiting = queue.submit(line, inputs(0));
-        queue.close_line(line);
+        let waiting = queue.submit(client, inputs(0));
+        queue.close_client(client);
         assert!(runtime.block_on(waiting).is_err());
-        let line = queue.open(batching(8));
-        let waiting = queue.submit(line, inputs(0));
+        let client = queue.open(batching(8));
+        let waiting = queue.submit(client, inputs(0));
         queue.close();
         assert!(runtime.block_on(waiting).is_err());
-        assert!(runtime.block_on(queue.submit(line, inputs(0))).is_err());
+        assert!(runtime.block_on(queue.submit(client, inputs(0))).is_err());
         assert!(queue.runner().take().is_none());
     }
 
     #[test]
     fn a_runner_that_waits_is_woken_by_the_batch_that_fills() {
         let queue = Arc::new(Queue::default());
-        let line = queue.open(Batching { max_delay: Duration::from_secs(3600), ..batching(2) });
+        let client = queue.open(Batching { max_delay: Duration::from_secs(3600), ..batching(2) });
         let runner = std::thread::spawn({
             let queue = Arc::clone(&queue);
             move || values(queue.runner().take())
         });
-        let _second = queue.submit(line, inputs(2));
-        let _third = queue.submit(line, inputs(3));
+        let _second = queue.submit(client, inputs(2));
+        let _third = queue.submit(client, inputs(3));
         assert_eq!(runner.join().unwrap(), [2, 3]);
     }
 
     #[test]
     fn nobody_is_woken_for_what_a_runner_comes_for() {
         let queue = Arc::new(Queue::default());
-        let line = queue.open(batching(1));
-        let resting = || queue.lock().resting.len();
+        let client = queue.open(batching(1));
+        let parked = || queue.lock().parked.len();
         let mut runner = queue.runner();
         runner.announce();
-        let _first = queue.submit(line, inputs(1));
+        let _first = queue.submit(client, inputs(1));
         let other = thread::spawn({
             let queue = Arc::clone(&queue);
             move || [values(queue.runner().take()), values(queue.runner().take())]
         });
         // It takes the first, for it asks before the one that was announced, and rests.
-        while resting() == 0 {
+        while parked() == 0 {
             thread::yield_now();
         }
-        let _second = queue.submit(line, inputs(2));
-        assert_eq!(resting(), 1, "the runner that comes will take it");
-        let _third = queue.submit(line, inputs(3));
+        let _second = queue.submit(client, inputs(2));
+        assert_eq!(parked(), 1, "the runner that is_about_to_poll will take it");
+        let _third = queue.submit(client, inputs(3));
         // It takes one and wakes the other for the rest.
         assert_eq!(values(runner.take()), [2]);
         assert_eq!(other.join().unwrap(), [[1], [3]]);
         // One that never came is not waited for.
         runner.announce();
         drop(runner);
-        assert_eq!(queue.lock().coming, 0);
+        assert_eq!(queue.lock().about_to_poll, 0);
     }
 
     #[test]
     fn the_runner_that_worked_last_works_next() {
         let queue = Arc::new(Queue::default());
-        let line = queue.open(batching(1));
+        let client = queue.open(batching(1));
         let (say, said) = std::sync::mpsc::channel();
         let runners: Vec<_> = (0..3)
             .map(|index| {
@@ -412,13 +414,13 @@ mod tests {
             })
             .collect();
         let rest = || {
-            while queue.lock().resting.len() < runners.len() {
+            while queue.lock().parked.len() < runners.len() {
                 thread::yield_now();
             }
         };
         rest();
         let turns = [(); 20].map(|()| {
-            let _ticket = queue.submit(line, inputs(0));
+            let _ticket = queue.submit(client, inputs(0));
             let index: usize = said.recv().unwrap();
             rest();
             index

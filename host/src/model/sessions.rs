@@ -1,6 +1,6 @@
 //! The sessions of one model, and who runs them.
 //!
-//! Flow: `lane → [sessions] → a session`, or `queue → [sessions] → a session`.
+//! Flow: `handle → [sessions] → a session`, or `queue → [sessions] → a session`.
 //! In:   the inputs of one request, or the jobs of one batch. Out: outputs, or the engine's error, to each its own.
 //!
 //! # Where a run is made
@@ -170,10 +170,10 @@ impl Sessions {
                 step_back(Priority::Low);
                 stepped_back = true;
             }
-            let _share = self.cores.filter(|_| slow).map(shares::begin);
+            let _permit = self.cores.filter(|_| slow).map(shares::begin);
             let mut groups = vec![jobs];
             while let Some(group) = groups.pop() {
-                // Others hold it for a fast run, or while a new lane tries how large a batch pays.
+                // Others hold it for a fast run, or while a new handle tries how large a batch pays.
                 let mut locked = session.lock().unwrap_or_else(PoisonError::into_inner);
                 let served = self.serve(&mut **locked, group);
                 // Before anybody is told: whoever asks again at once is to find it free, and not to wait for this thread again.

@@ -34,7 +34,7 @@ static FREED: Condvar = Condvar::new();
 
 /// Cores that a slow run has; given back when dropped.
 #[derive(Debug)]
-pub struct Share(usize);
+pub struct CorePermit(usize);
 
 /// A model that is not slow runs now.
 pub fn note_fast_run(now: Instant) {
@@ -46,14 +46,14 @@ pub fn note_fast_run(now: Instant) {
 }
 
 /// Waits until a slow run may have `cores`.
-pub fn begin(cores: usize) -> Share {
+pub fn begin(cores: usize) -> CorePermit {
     let machine = available_parallelism().map_or(1, NonZero::get);
     let mut taken = lock();
     while !may_run(*taken, cores, machine, fast_models_are_in_use()) {
         taken = FREED.wait_timeout(taken, LOOK).unwrap_or_else(PoisonError::into_inner).0;
     }
     *taken += cores;
-    Share(cores)
+    CorePermit(cores)
 }
 
 /// Whether a slow run of `cores` may begin beside others that have `taken` some of the `machine`'s.
@@ -75,7 +75,7 @@ fn lock() -> MutexGuard<'static, usize> {
     TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Drop for Share {
+impl Drop for CorePermit {
     fn drop(&mut self) {
         *lock() -= self.0;
         FREED.notify_all();

@@ -28,9 +28,9 @@ fn try_load(name: &str, instances: usize) -> Result<Arc<Model>, ModelError> {
     Model::load(&config, location, &Config::default()).map(Arc::new)
 }
 
-fn load(name: &str, instances: usize) -> Lane {
+fn load(name: &str, instances: usize) -> ModelHandle {
     let model = try_load(name, instances).unwrap_or_else(|error| panic!("{error}"));
-    model.lane(Batching::default()).unwrap()
+    model.handle(Batching::default()).unwrap()
 }
 
 fn x(value: f32) -> Vec<Tensor> {

@@ -1,7 +1,7 @@
 //! The first runs of a model, on made-up inputs: they pay for the engine's first allocations, tell how long a run takes and
 //! how large a batch pays off, and find out a model whose outputs do not come back row by row.
 //!
-//! Flow: while a model is loaded and while a lane is opened; never on the request path.
+//! Flow: while a model is loaded and while a handle is opened; never on the request path.
 //! In:   a session. Out: the time of a run, or the size of a batch.
 
 use std::sync::Arc;

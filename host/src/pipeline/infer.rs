@@ -11,7 +11,7 @@ use super::plan::RunPlan;
 use super::report::RunReport;
 use super::verify;
 use crate::error::{Code, RequestError, Stage};
-use crate::model::{DEFAULT_SIGNATURE_KEY, Lane, ModelError, Prediction};
+use crate::model::{DEFAULT_SIGNATURE_KEY, ModelError, ModelHandle, Prediction};
 use crate::model_access::{ModelAccess, ModelSpec};
 use crate::plugin::host_call_log::HostCallLog;
 use crate::request::Request;
@@ -19,7 +19,7 @@ use crate::tensor::Tensor;
 
 /// The model of one run, and what its call came to.
 pub(super) struct RunModel<'a> {
-    loaded: Option<&'a Lane>,
+    loaded: Option<&'a ModelHandle>,
     request: &'a Request,
     plan: &'a RunPlan,
     log: Option<Arc<HostCallLog>>,
@@ -28,7 +28,7 @@ pub(super) struct RunModel<'a> {
 
 impl<'a> RunModel<'a> {
     pub(super) fn new(
-        loaded: Option<&'a Lane>,
+        loaded: Option<&'a ModelHandle>,
         request: &'a Request,
         plan: &'a RunPlan,
         report: &RunReport,
@@ -41,7 +41,7 @@ impl<'a> RunModel<'a> {
         self.ran
     }
 
-    async fn predict(&self, model: &Lane, inputs: Vec<Tensor>) -> Result<Prediction, RequestError> {
+    async fn predict(&self, model: &ModelHandle, inputs: Vec<Tensor>) -> Result<Prediction, RequestError> {
         let prediction = match &self.plan.model_runtime {
             None => self.request.in_time(Stage::Infer, pin!(model.infer(inputs))).await?,
             Some(runtime) => {

@@ -1,14 +1,14 @@
 //! The models of an endpoint, and which of them a request goes to.
 //!
 //! Place in the flow: after `admit`, before a sandbox is taken.
-//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice; `?version=N`. Out: the lane to that model.
+//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice; `?version=N`. Out: the handle to that model.
 //!
 //! Invariant: who asks for a version gets it or is refused.
 
 use std::sync::Arc;
 
 use crate::error::{Code, RequestError, Stage};
-use crate::model::Lane;
+use crate::model::ModelHandle;
 use crate::request::Request;
 use crate::tensor::Signature;
 
@@ -29,7 +29,7 @@ pub struct Named {
     /// What it took and returned when it was loaded last: what the handler knows.
     pub signature: Arc<Signature>,
     /// The way to it; `None` while it is unloaded.
-    pub lane: Option<Arc<Lane>>,
+    pub handle: Option<Arc<ModelHandle>>,
 }
 
 impl Models {
@@ -37,7 +37,7 @@ impl Models {
     ///
     /// # Errors
     /// `not_found` for a name that no model has, `model_unloaded`.
-    pub fn of(&self, request: &Request) -> Result<Option<&Lane>, RequestError> {
+    pub fn of(&self, request: &Request) -> Result<Option<&ModelHandle>, RequestError> {
         let named = match self.0.as_slice() {
             [] => return Ok(None),
             [only] => only,
@@ -55,18 +55,18 @@ impl Models {
             }
         };
         let refused = |code, message| Err(RequestError::new(code, Stage::Admit, message));
-        let Some(lane) = &named.lane else {
+        let Some(handle) = &named.handle else {
             return refused(Code::ModelUnloaded, format!("model `{}` is not loaded", named.shown));
         };
         if let Some(version) = wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty()) {
-            let served = lane.model().location().version.unwrap_or(ONLY_VERSION);
+            let served = handle.model().location().version.unwrap_or(ONLY_VERSION);
             if version.parse() != Ok(served) {
                 let message =
                     format!("model `{}` is served in version {served}, not `{version}`", named.shown);
                 return refused(Code::NotFound, message);
             }
         }
-        Ok(Some(lane))
+        Ok(Some(handle))
     }
 
     /// The model of this name.
@@ -75,8 +75,8 @@ impl Models {
     }
 
     /// The model that requests go to by themselves, if it is loaded.
-    pub fn first(&self) -> Option<&Lane> {
-        self.0.first()?.lane.as_deref()
+    pub fn first(&self) -> Option<&ModelHandle> {
+        self.0.first()?.handle.as_deref()
     }
 }
 

@@ -33,7 +33,7 @@ use crate::pipeline::{respond, verify};
 use crate::plugin::{Lease, Outcome, Stages};
 use crate::request::{Form, Input, Request};
 use crate::schema::Schema;
-use crate::schema::check::{self, Misfit};
+use crate::schema::check::{self, ValidationError};
 use crate::tensor::{Signature, Tensor};
 
 const STAGE: Stage = Stage::PreInference;
@@ -54,11 +54,11 @@ pub(super) fn check(
     bare: bool,
     request: &Request,
 ) -> Result<Option<Vec<Tensor>>, RequestError> {
-    let faulty = |faults| RequestError::faulty(STAGE, faults);
+    let violating = |violations| RequestError::violating(STAGE, violations);
     let (body, form) = match &request.input {
         Input::Tensors(_) if passes_by(stages, bare) => return Ok(None),
         Input::Tensors(input) => {
-            return check::tensors(schema, &input.tensors).map(|()| None).map_err(faulty);
+            return check::tensors(schema, &input.tensors).map(|()| None).map_err(violating);
         }
         Input::Body(body, form) => (body, form),
     };
@@ -68,15 +68,15 @@ pub(super) fn check(
         let own = schema.signature();
         let (signature, key) = of(model);
         let tensors = tensors(request, Some(signature.unwrap_or(&own)), key)?;
-        return check::tensors(schema, &tensors).map(|()| Some(tensors)).map_err(faulty);
+        return check::tensors(schema, &tensors).map(|()| Some(tensors)).map_err(violating);
     }
     let checked = blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
         true => check::body_tensors(schema, body).map(Some),
         false => check::body(schema, body).map(|()| None),
     });
     checked.map_err(|misfit| match misfit {
-        Misfit::Body(text) => RequestError::invalid(STAGE, text),
-        Misfit::Inputs(faults) => faulty(faults),
+        ValidationError::Body(text) => RequestError::invalid(STAGE, text),
+        ValidationError::Inputs(violations) => violating(violations),
     })
 }
 

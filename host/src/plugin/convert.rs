@@ -202,8 +202,8 @@ pub(super) fn schema_from_guest(inputs: Vec<input_schema::Input>) -> Result<Opti
         })
     };
     let schema = Schema { inputs: inputs.into_iter().map(input).collect::<Result<_, String>>()? };
-    let flaws: Vec<String> = schema.flaws().iter().map(ToString::to_string).collect();
-    if flaws.is_empty() { Ok(Some(schema)) } else { Err(flaws.join("; ")) }
+    let errors: Vec<String> = schema.errors().iter().map(ToString::to_string).collect();
+    if errors.is_empty() { Ok(Some(schema)) } else { Err(errors.join("; ")) }
 }
 
 /// A guest's text, fit for a message: short, one line, nothing that steers a terminal.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::error::DeployError;
 use super::history::Origin;
 use crate::endpoint::config::EndpointConfig;
-use crate::model::{Batching, Catalog, Lane, Model, ModelError};
+use crate::model::{Batching, Catalog, Model, ModelError, ModelHandle};
 use crate::pipeline::Pipeline;
 use crate::pipeline::models::{Models, Named};
 use crate::plugin::{Binary, HandlerConfig, Plugin, Sandbox};
@@ -62,32 +62,32 @@ pub(super) async fn load(
 pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Result<Models, DeployError> {
     let mut models = Models::default();
     for (name, model) in &config.models {
-        let lane = async { open(catalog.load(model).await?, config.batching).await };
-        let lane = lane
+        let handle = async { open(catalog.load(model).await?, config.batching).await };
+        let handle = handle
             .await
             .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
-        let signature = lane.signature().clone();
+        let signature = handle.signature().clone();
         // The only one is the endpoint to its clients.
         let shown = if config.models.len() > 1 { name } else { &config.name };
         let (name, shown) = (name.as_str().into(), shown.as_str().into());
-        models.0.push(Named { name, shown, signature, lane: Some(lane) });
+        models.0.push(Named { name, shown, signature, handle: Some(handle) });
     }
     Ok(models)
 }
 
 /// A way to a loaded model. With batching, this runs the model on batches.
-pub(super) async fn open(model: Arc<Model>, batching: Batching) -> Result<Arc<Lane>, ModelError> {
+pub(super) async fn open(model: Arc<Model>, batching: Batching) -> Result<Arc<ModelHandle>, ModelError> {
     let path = model.location().path.clone();
-    let opened = tokio::task::spawn_blocking(move || model.lane(batching)).await;
-    let lane = opened.map_err(|error| ModelError::Load { path, reason: error.to_string() })??;
-    Ok(Arc::new(lane))
+    let opened = tokio::task::spawn_blocking(move || model.handle(batching)).await;
+    let handle = opened.map_err(|error| ModelError::Load { path, reason: error.to_string() })??;
+    Ok(Arc::new(handle))
 }
 
 impl Models {
     /// Whether a model is loaded here that is not loaded there.
     pub(super) fn holds_others_than(&self, there: &Models) -> bool {
         let pairs = self.0.iter().zip(&there.0);
-        pairs.into_iter().any(|(here, there)| match (&here.lane, &there.lane) {
+        pairs.into_iter().any(|(here, there)| match (&here.handle, &there.handle) {
             (Some(here), Some(there)) => !Arc::ptr_eq(here.model(), there.model()),
             (Some(_), None) => true,
             (None, _) => false,

@@ -50,7 +50,7 @@ impl Deployment {
         self.expect(order, old.digest.as_deref())?;
         let place = self.place(name)?;
         let mut models = old.models().clone();
-        if models.0.get_mut(place).and_then(|named| named.lane.take()).is_none() {
+        if models.0.get_mut(place).and_then(|named| named.handle.take()).is_none() {
             return Ok(DeployOutcome::unchanged(&old));
         }
         let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models);
@@ -78,12 +78,12 @@ impl Deployment {
             let failed =
                 |cause| DeployError::Model { endpoint: self.config.name.clone(), cause: Box::new(cause) };
             let model = self.catalog.load(&config).await.map_err(failed)?;
-            if named.lane.as_ref().is_some_and(|lane| Arc::ptr_eq(lane.model(), &model)) {
+            if named.handle.as_ref().is_some_and(|handle| Arc::ptr_eq(handle.model(), &model)) {
                 continue;
             }
-            let lane = open(model, self.config.batching).await.map_err(failed)?;
-            named.signature = lane.signature().clone();
-            named.lane = Some(lane);
+            let handle = open(model, self.config.batching).await.map_err(failed)?;
+            named.signature = handle.signature().clone();
+            named.handle = Some(handle);
             is_new = true;
         }
         Ok(is_new.then_some(models))

@@ -49,7 +49,7 @@ impl Deployment {
 /// Sends the example through `pipeline`.
 pub(super) async fn run(config: &EndpointConfig, pipeline: &Pipeline) -> Result<Vec<Passed>, DeployError> {
     let example = pipeline.schema.as_ref().and_then(|schema| Some((schema, schema.example()?)));
-    let unloaded = pipeline.models.0.first().is_some_and(|named| named.lane.is_none());
+    let unloaded = pipeline.models.0.first().is_some_and(|named| named.handle.is_none());
     let Some((schema, example)) = example.filter(|_| !unloaded) else { return Ok(Vec::new()) };
     let body = bytes::Bytes::from(example.to_string());
     let mut inputs = vec![("body", Input::Body(body.clone(), Form::Plain))];

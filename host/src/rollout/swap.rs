@@ -126,7 +126,7 @@ impl Deployment {
             }
             None => None,
         };
-        let loaded = current.models().0.iter().filter(|named| named.lane.is_some());
+        let loaded = current.models().0.iter().filter(|named| named.handle.is_some());
         let models = loaded.map(|named| (named.name.to_string(), None)).collect();
         self.change(&turn, GenerationChange { plugin, models, persist: false }, order, started).await
     }
@@ -273,10 +273,10 @@ impl Deployment {
         }
         let kept = self.config.keep_model || !old.models().holds_others_than(new.models());
         // What cannot answer is nothing to go back to.
-        let lanes = |generation: &Generation| {
-            generation.models().0.iter().map(|named| named.lane.is_some()).collect::<Vec<_>>()
+        let handles = |generation: &Generation| {
+            generation.models().0.iter().map(|named| named.handle.is_some()).collect::<Vec<_>>()
         };
-        let serves = lanes(&new).into_iter().zip(lanes(&old)).all(|(new, old)| old || !new);
+        let serves = handles(&new).into_iter().zip(handles(&old)).all(|(new, old)| old || !new);
         self.previous.store((kept && serves).then_some(old));
         self.note(order, started, None, Ok(&new));
         tracing::info!(endpoint = %self.config.name, generation = new.number, plugin.digest = new.digest.as_deref(),

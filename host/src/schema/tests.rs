@@ -1,4 +1,4 @@
-//! Declarations in; their flaws, their documentation and their example out.
+//! Declarations in; their errors, their documentation and their example out.
 
 use super::*;
 
@@ -7,37 +7,37 @@ fn input(name: &str, datatype: Datatype, shape: &[i64], example: Option<Value>) 
     Input { name: name.into(), datatype, shape: shape.to_vec(), required: true, example, description }
 }
 
-fn flaws(inputs: Vec<Input>) -> Vec<String> {
-    Schema { inputs }.flaws().iter().map(Flaw::to_string).collect()
+fn errors(inputs: Vec<Input>) -> Vec<String> {
+    Schema { inputs }.errors().iter().map(SchemaError::to_string).collect()
 }
 
 #[test]
 fn a_declaration_is_sound_or_its_flaws_are_named() {
     let scalar = |name: &str| input(name, Datatype::Int8, &[1], Some(json!(1)));
-    assert_eq!(flaws(vec![]), [""; 0]);
-    assert_eq!(flaws((0..MOST_INPUTS).map(|n| scalar(&n.to_string())).collect()), [""; 0]);
+    assert_eq!(errors(vec![]), [""; 0]);
+    assert_eq!(errors((0..MOST_INPUTS).map(|n| scalar(&n.to_string())).collect()), [""; 0]);
     let many = (0..=MOST_INPUTS).map(|n| scalar(&n.to_string())).collect();
-    assert_eq!(flaws(many), ["101 inputs, more than 100"]);
-    assert_eq!(flaws(vec![scalar("a"), scalar("b"), scalar("a")]), ["input `a`: declared twice"]);
-    assert_eq!(flaws(vec![scalar("")]), ["`` cannot be an input's name"]);
-    assert_eq!(flaws(vec![scalar("a\nb")]), ["`a\\nb` cannot be an input's name"]);
+    assert_eq!(errors(many), ["101 inputs, more than 100"]);
+    assert_eq!(errors(vec![scalar("a"), scalar("b"), scalar("a")]), ["input `a`: declared twice"]);
+    assert_eq!(errors(vec![scalar("")]), ["`` cannot be an input's name"]);
+    assert_eq!(errors(vec![scalar("a\nb")]), ["`a\\nb` cannot be an input's name"]);
     let long = "x".repeat(LONGEST_NAME);
-    assert_eq!(flaws(vec![scalar(&long)]), [""; 0]);
-    assert_eq!(flaws(vec![scalar(&(long + "x"))]).len(), 1);
+    assert_eq!(errors(vec![scalar(&long)]), [""; 0]);
+    assert_eq!(errors(vec![scalar(&(long + "x"))]).len(), 1);
     let shape = "input `a`: a shape is at most 32 extents of 0 and more, or -1";
-    assert_eq!(flaws(vec![input("a", Datatype::Int8, &[-2], Some(json!([])))]), [shape]);
-    assert_eq!(flaws(vec![input("a", Datatype::Int8, &[1; 33], Some(json!([])))]), [shape]);
+    assert_eq!(errors(vec![input("a", Datatype::Int8, &[-2], Some(json!([])))]), [shape]);
+    assert_eq!(errors(vec![input("a", Datatype::Int8, &[1; 33], Some(json!([])))]), [shape]);
     assert_eq!(
-        flaws(vec![input("a", Datatype::Int8, &[-1], None)]),
+        errors(vec![input("a", Datatype::Int8, &[-1], None)]),
         ["example not specified for input --> a"]
     );
-    assert_eq!(flaws(vec![Input { required: false, ..input("a", Datatype::Int8, &[-1], None) }]), [""; 0]);
+    assert_eq!(errors(vec![Input { required: false, ..input("a", Datatype::Int8, &[-1], None) }]), [""; 0]);
     assert_eq!(
-        flaws(vec![input("width", Datatype::Int8, &[1], Some(json!(768)))]),
+        errors(vec![input("width", Datatype::Int8, &[1], Some(json!(768)))]),
         ["the example does not fit: input `width`: 768 is out of range for INT8"]
     );
     assert_eq!(
-        flaws(vec![input("x", Datatype::Fp32, &[2, -1], Some(json!([[1], [2], [3]])))]),
+        errors(vec![input("x", Datatype::Fp32, &[2, -1], Some(json!([[1], [2], [3]])))]),
         ["the example does not fit: input `x`: expected FP32 [2, -1], got FP32 [3, 1]"]
     );
 }

@@ -14,7 +14,7 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::model::location::Format;
-use crate::model::{DEFAULT_SIGNATURE_KEY, Device, Lane};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Device, ModelHandle};
 use crate::pipeline::models::{Named, ONLY_VERSION};
 use crate::request::Protocol;
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
@@ -191,8 +191,8 @@ impl Entry<'_> {
         current.models().get(self.model.as_deref()?).cloned()
     }
 
-    fn lane(&self) -> Option<Arc<Lane>> {
-        self.named(&self.endpoint.current())?.lane
+    fn handle(&self) -> Option<Arc<ModelHandle>> {
+        self.named(&self.endpoint.current())?.handle
     }
 
     /// The version that is served now.
@@ -203,7 +203,7 @@ impl Entry<'_> {
     /// The version in a generation: of an answer, that of the model that gave it.
     pub fn version_in(&self, generation: &Generation) -> String {
         let named = self.model.as_deref().and_then(|model| generation.models().get(model));
-        let version = named.and_then(|named| named.lane.as_ref()?.model().location().version);
+        let version = named.and_then(|named| named.handle.as_ref()?.model().location().version);
         version.unwrap_or(ONLY_VERSION).to_string()
     }
 
@@ -223,21 +223,21 @@ impl Entry<'_> {
 
     /// The name of the signature it is served by.
     pub fn signature_key(&self) -> String {
-        let lane = self.lane();
-        lane.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |lane| lane.model().signature_key()).to_owned()
+        let handle = self.handle();
+        handle.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |handle| handle.model().signature_key()).to_owned()
     }
 
     /// Whether it is loaded.
     pub fn is_ready(&self) -> bool {
-        self.model.is_none() || self.lane().is_some()
+        self.model.is_none() || self.handle().is_some()
     }
 
     /// What it takes and returns.
     pub fn metadata(&self) -> Metadata {
         let current = self.endpoint.current();
         let named = self.named(&current);
-        let lane = named.as_ref().and_then(|named| named.lane.as_ref());
-        let platform = match lane.map(|lane| lane.model().location().format) {
+        let handle = named.as_ref().and_then(|named| named.handle.as_ref());
+        let platform = match handle.map(|handle| handle.model().location().format) {
             Some(Format::Onnx) => "onnxruntime_onnx",
             Some(Format::SavedModel) => "tensorflow_savedmodel",
             None if self.model.is_some() => "",
@@ -246,7 +246,8 @@ impl Entry<'_> {
         let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
         // A declared shape is one request's, also if the model behind it takes batches.
         let declared = current.schema_of_tensors();
-        let batching = if declared.is_some() { 1 } else { lane.map_or(1, |lane| lane.batching().max_batch) };
+        let batching =
+            if declared.is_some() { 1 } else { handle.map_or(1, |handle| handle.batching().max_batch) };
         Metadata {
             name: self.name.clone(),
             versions: vec![self.version()],
@@ -258,8 +259,8 @@ impl Entry<'_> {
             },
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
-            instances: lane.map_or(1, |lane| lane.model().instances()),
-            gpu: lane.and_then(|lane| match lane.model().device() {
+            instances: handle.map_or(1, |handle| handle.model().instances()),
+            gpu: handle.and_then(|handle| match handle.model().device() {
                 Device::Cuda(index) => Some(index),
                 Device::Auto | Device::Cpu => None,
             }),

@@ -26,7 +26,7 @@ use crate::{plugin, request};
 pub const FORMAT: u32 = 1;
 /// Longest file, in bytes: none is written that is longer, none read.
 pub const LONGEST: usize = 256 << 20;
-/// Most characters of a file's text that a flaw repeats.
+/// Most characters of a file's text that a reason repeats.
 const SHOWN_TEXT: usize = 200;
 /// Most elements of a tensor that are written as numbers too.
 const SHOWN: usize = 16;
@@ -171,25 +171,25 @@ pub enum Outcome {
 }
 
 /// A member cannot be used. On one line, for the operator.
-pub type Flaw = String;
+pub type FormatError = String;
 
 impl Recording {
     /// Reads a file's content.
     ///
     /// # Errors
     /// One line: it is no JSON, of another format, or a member is missing or of another type.
-    pub fn read(text: &[u8]) -> Result<Recording, Flaw> {
+    pub fn read(text: &[u8]) -> Result<Recording, FormatError> {
         #[derive(Deserialize)]
         struct Format {
             format: u32,
         }
-        let flaw =
+        let reason =
             |error: serde_json::Error| format!("is no recording: {}", cut(&error.to_string(), SHOWN_TEXT));
-        let Format { format } = serde_json::from_slice(text).map_err(flaw)?;
+        let Format { format } = serde_json::from_slice(text).map_err(reason)?;
         if format != FORMAT {
             return Err(format!("is a recording of format {format}, and this host reads format {FORMAT}"));
         }
-        serde_json::from_slice(text).map_err(flaw)
+        serde_json::from_slice(text).map_err(reason)
     }
 }
 
@@ -219,7 +219,7 @@ impl SentInput {
     ///
     /// # Errors
     /// A tensor that is none.
-    pub fn input(self) -> Result<Input, Flaw> {
+    pub fn input(self) -> Result<Input, FormatError> {
         Ok(match self {
             SentInput::Body(body) => Input::Body(body.bytes(), request::Form::Plain),
             SentInput::Tensors { tensors, parameters } => {
@@ -268,7 +268,7 @@ impl Outcome {
     ///
     /// # Errors
     /// A tensor that is none, a code or stage that nobody knows.
-    pub fn outcome(self) -> Result<Result<Output, RequestError>, Flaw> {
+    pub fn outcome(self) -> Result<Result<Output, RequestError>, FormatError> {
         Ok(match self {
             Outcome::Response { status, content_type, headers, body } => {
                 Ok(Output::Response(request::Response { status, content_type, headers, body: body.bytes() }))
@@ -296,7 +296,7 @@ impl Signature {
     ///
     /// # Errors
     /// A datatype that nobody knows.
-    pub fn signature(self) -> Result<tensor::Signature, Flaw> {
+    pub fn signature(self) -> Result<tensor::Signature, FormatError> {
         let specs =
             |specs: Vec<TensorSpec>| specs.into_iter().map(TensorSpec::spec).collect::<Result<_, _>>();
         Ok(tensor::Signature { inputs: specs(self.inputs)?, outputs: specs(self.outputs)? })
@@ -318,7 +318,7 @@ impl TensorSpec {
         }
     }
 
-    fn spec(self) -> Result<tensor::TensorSpec, Flaw> {
+    fn spec(self) -> Result<tensor::TensorSpec, FormatError> {
         let extent = |extent| match extent {
             Extent::Fixed(fixed) => tensor::Extent::Fixed(fixed),
             Extent::Named(name) => tensor::Extent::Free(Some(name.into())),
@@ -349,7 +349,7 @@ pub(super) fn tensors(tensors: &[tensor::Tensor]) -> Vec<Tensor> {
 ///
 /// # Errors
 /// The first one whose data is not what datatype and shape say.
-pub fn read_tensors(tensors: Vec<Tensor>) -> Result<Vec<tensor::Tensor>, Flaw> {
+pub fn read_tensors(tensors: Vec<Tensor>) -> Result<Vec<tensor::Tensor>, FormatError> {
     let read = |Tensor { name, datatype: kind, shape, data, .. }: Tensor| {
         let kind = datatype(&kind, &name)?;
         let name: Arc<str> = name.into();
@@ -359,7 +359,7 @@ pub fn read_tensors(tensors: Vec<Tensor>) -> Result<Vec<tensor::Tensor>, Flaw> {
     tensors.into_iter().map(read).collect()
 }
 
-fn datatype(name: &str, of: &str) -> Result<Datatype, Flaw> {
+fn datatype(name: &str, of: &str) -> Result<Datatype, FormatError> {
     Datatype::named(name).ok_or_else(|| {
         format!(
             "has a tensor `{}` of datatype `{}`, which there is not",
@@ -422,7 +422,7 @@ mod tests {
         "values":[1.0]}]},"outcome":{"error":{"code":"model_error","stage":"infer","message":"m"}}}"#;
 
     /// Reads everything of a recording that a replay reads.
-    fn read(text: &[u8]) -> Result<(), Flaw> {
+    fn read(text: &[u8]) -> Result<(), FormatError> {
         let recording = Recording::read(text)?;
         recording.request.input.input()?;
         recording.signature.map(Signature::signature).transpose()?;
@@ -436,13 +436,13 @@ mod tests {
     fn whatever_is_read_is_read_or_refused_on_one_line() {
         assert_eq!(read(SMALL.as_bytes()), Ok(()));
         let long = SMALL.replace("[2,\"N\",null]", &format!("[{}1]", "1,".repeat(32)));
-        let flaw = read(long.as_bytes()).unwrap_err();
-        assert!(flaw.contains("invalid length 33, expected a list of at most 32"), "{flaw}");
+        let reason = read(long.as_bytes()).unwrap_err();
+        assert!(reason.contains("invalid length 33, expected a list of at most 32"), "{reason}");
         let (mut good, mut bad) = (0, 0);
         let mut attempt = |text: &[u8]| match read(text) {
             Ok(()) => good += 1,
-            Err(flaw) => {
-                assert!(!flaw.contains(char::is_control), "{flaw:?}");
+            Err(reason) => {
+                assert!(!reason.contains(char::is_control), "{reason:?}");
                 bad += 1;
             }
         };

@@ -7,7 +7,7 @@ use crate::capture::compare::Outcome;
 use crate::capture::samples::Sample;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
-use crate::model::Lane;
+use crate::model::ModelHandle;
 use crate::model_access::ModelCall;
 use crate::pipeline::Pipeline;
 use crate::pipeline::plan::{HostCalls, RunPlan};
@@ -72,7 +72,8 @@ pub(super) fn share_a_model(old: &Pipeline, new: &Pipeline, sample: &Sample) -> 
     let request = sample.request("", Instant::now(), 0);
     match (old.models.of(&request), new.models.of(&request)) {
         (Ok(old), Ok(new)) => {
-            old.map(|lane| Arc::as_ptr(Lane::model(lane))) == new.map(|lane| Arc::as_ptr(Lane::model(lane)))
+            old.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))
+                == new.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))
         }
         _ => false,
     }

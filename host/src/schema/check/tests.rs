@@ -1,7 +1,7 @@
-//! Requests in, faults or tensors out.
+//! Requests in, violations or tensors out.
 
 use super::*;
-use crate::error::{MistakeKind, RequestError, Stage};
+use crate::error::{RequestError, Stage, ValueErrorKind};
 use crate::json::write;
 use crate::tensor::{Datatype, push_bytes_element};
 
@@ -26,9 +26,9 @@ fn typical() -> Schema {
     ])
 }
 
-fn line(faults: Vec<Fault>) -> String {
-    assert!(!faults.is_empty());
-    RequestError::faulty(Stage::PreInference, faults).to_string()
+fn line(violations: Vec<Violation>) -> String {
+    assert!(!violations.is_empty());
+    RequestError::violating(Stage::PreInference, violations).to_string()
 }
 
 /// The tensors as `name DATATYPE [shape] values; …`, or what is wrong; both ways of checking say the same.
@@ -37,8 +37,8 @@ fn read(schema: &Schema, json: &str) -> String {
     let made = body_tensors(schema, json.as_bytes());
     assert_eq!(checked.as_ref().err(), made.as_ref().err(), "{json}");
     match made {
-        Err(Misfit::Body(text)) => text,
-        Err(Misfit::Inputs(faults)) => line(faults),
+        Err(ValidationError::Body(text)) => text,
+        Err(ValidationError::Inputs(violations)) => line(violations),
         Ok(tensors) => {
             assert_eq!(super::tensors(schema, &tensors), Ok(()), "{json}");
             let shown = |tensor: &Tensor| {
@@ -155,11 +155,15 @@ fn every_datatype_knows_its_range() {
     ] {
         let input = input("x", datatype, &[1], true);
         assert_eq!(value(&input, fits), Ok(()), "{datatype} {fits}");
-        let fault = value(&input, not).unwrap_err();
-        let FaultKind::Value { mistake, expected } = &fault.kind else { panic!("{fault:?}") };
+        let violation = value(&input, not).unwrap_err();
+        let ViolationKind::Value { error, expected } = &violation.kind else { panic!("{violation:?}") };
         let range = !matches!(datatype, Datatype::Bool | Datatype::Bytes);
-        assert_eq!(mistake.kind, if range { MistakeKind::Range } else { MistakeKind::Type }, "{fault}");
-        assert_eq!((&*mistake.value, expected.datatype), (not, datatype));
+        assert_eq!(
+            error.kind,
+            if range { ValueErrorKind::Range } else { ValueErrorKind::Type },
+            "{violation}"
+        );
+        assert_eq!((&*error.value, expected.datatype), (not, datatype));
     }
 }
 
@@ -216,12 +220,12 @@ fn tensors_fit_or_all_their_faults_are_named() {
 fn what_is_said_of_a_hostile_request_is_short() {
     let many: Vec<Tensor> =
         (0..1000).map(|n| tensor_of(&format!("{n}{}", "x".repeat(10_000)), Datatype::Int8, &[1])).collect();
-    let faults = tensors(&typical(), &many).unwrap_err();
-    assert_eq!(faults.len(), MOST_FAULTS);
-    assert!(line(faults).len() < 2000);
+    let violations = tensors(&typical(), &many).unwrap_err();
+    assert_eq!(violations.len(), MAX_VIOLATIONS);
+    assert!(line(violations).len() < 2000);
     let names: Vec<Input> = (0..100).map(|n| input(&format!("i{n}"), Datatype::Int8, &[1], true)).collect();
     let text = read(&schema(&names), "{}");
-    assert_eq!(text.matches("missing").count(), MOST_FAULTS);
+    assert_eq!(text.matches("missing").count(), MAX_VIOLATIONS);
     let long = format!(r#"{{"prompt":"x","n":"{}"}}"#, "y".repeat(100_000));
     assert!(read(&typical(), &long).len() < 200);
     let deep = format!(r#"{{"prompt":"x","list":{}{}}}"#, "[".repeat(100), "]".repeat(100));

@@ -98,14 +98,14 @@ fn models(generation: &Generation) -> Vec<Value> {
 }
 
 fn model(named: &Named) -> Value {
-    let loaded = named.lane.as_ref().map(|lane| lane.model());
+    let loaded = named.handle.as_ref().map(|handle| handle.model());
     json!({
         "name": named.name,
         "loaded": loaded.is_some(),
         "version": loaded.and_then(|model| model.location().version),
         "device": loaded.map(|model| model.device().to_string()),
         "instances": loaded.map(|model| model.instances()),
-        "max_batch": named.lane.as_ref().map(|lane| lane.batching().max_batch),
+        "max_batch": named.handle.as_ref().map(|handle| handle.batching().max_batch),
     })
 }
 

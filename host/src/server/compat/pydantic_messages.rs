@@ -6,33 +6,33 @@
 
 use std::fmt::Write as _;
 
-use crate::error::{Fault, FaultKind, Mistake, MistakeKind};
+use crate::error::{ValueError, ValueErrorKind, Violation, ViolationKind};
 use crate::tensor::Datatype;
 
 /// ``Input Parsing Error:\n  `prompt`: Field required.``
-pub(in crate::server) fn of(faults: &[Fault]) -> String {
-    let mut text = format!("Input Parsing Error{}:", if faults.len() == 1 { "" } else { "s" });
-    for fault in faults {
+pub(in crate::server) fn of(violations: &[Violation]) -> String {
+    let mut text = format!("Input Parsing Error{}:", if violations.len() == 1 { "" } else { "s" });
+    for violation in violations {
         // Writing to a string cannot fail.
-        let _ = write!(text, "\n  `{}`: {}.", fault.input, problem(&fault.kind));
+        let _ = write!(text, "\n  `{}`: {}.", violation.input, problem(&violation.kind));
     }
     text
 }
 
-fn problem(kind: &FaultKind) -> String {
+fn problem(kind: &ViolationKind) -> String {
     match kind {
-        FaultKind::Missing { .. } => "Field required".to_owned(),
-        FaultKind::Unknown => "Extra inputs are not permitted".to_owned(),
-        FaultKind::Repeated => "Given twice".to_owned(),
-        FaultKind::Value { expected, mistake } => value(expected.datatype, mistake),
-        FaultKind::Misfit { expected, datatype, shape } => {
+        ViolationKind::Missing { .. } => "Field required".to_owned(),
+        ViolationKind::Unknown => "Extra inputs are not permitted".to_owned(),
+        ViolationKind::Repeated => "Given twice".to_owned(),
+        ViolationKind::Value { expected, error } => value(expected.datatype, error),
+        ViolationKind::Mismatch { expected, datatype, shape } => {
             format!("Input should be {expected}, got {datatype} {shape:?}")
         }
     }
 }
 
-fn value(datatype: Datatype, mistake: &Mistake) -> String {
-    let is_text = mistake.value.starts_with('"');
+fn value(datatype: Datatype, error: &ValueError) -> String {
+    let is_text = error.value.starts_with('"');
     let (valid, parsing) = match datatype {
         Datatype::Bytes => ("a valid string", ""),
         Datatype::Bool => ("a valid boolean", ", unable to interpret input"),
@@ -41,13 +41,13 @@ fn value(datatype: Datatype, mistake: &Mistake) -> String {
         }
         _ => ("a valid integer", ", unable to parse string as an integer"),
     };
-    match mistake.kind {
-        MistakeKind::Type if is_text => format!("Input should be {valid}{parsing}"),
-        MistakeKind::Type => format!("Input should be {valid}"),
-        MistakeKind::Inexact => format!("Input should be {valid}, got a number with a fractional part"),
+    match error.kind {
+        ValueErrorKind::Type if is_text => format!("Input should be {valid}{parsing}"),
+        ValueErrorKind::Type => format!("Input should be {valid}"),
+        ValueErrorKind::Inexact => format!("Input should be {valid}, got a number with a fractional part"),
         // Pydantic has no words for these.
-        MistakeKind::Range | MistakeKind::Lists | MistakeKind::Base64 => {
-            format!("Input should be {valid}: {}", mistake.text)
+        ValueErrorKind::Range | ValueErrorKind::Lists | ValueErrorKind::Base64 => {
+            format!("Input should be {valid}: {}", error.text)
         }
     }
 }
@@ -90,7 +90,9 @@ mod tests {
             ),
         ] {
             match check::body(&schema, body.as_bytes()) {
-                Err(check::Misfit::Inputs(faults)) => assert_eq!(of(&faults), expected, "{body}"),
+                Err(check::ValidationError::Inputs(violations)) => {
+                    assert_eq!(of(&violations), expected, "{body}")
+                }
                 _ => panic!("{body} fits"),
             }
         }

@@ -68,8 +68,8 @@ impl Protocol for V1 {
     }
 
     fn encode_error(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
-        if !error.faults.is_empty() {
-            error.message = pydantic_messages::of(&error.faults);
+        if !error.violations.is_empty() {
+            error.message = pydantic_messages::of(&error.violations);
         }
         let code = truss::code(error.code);
         truss::marked(Box::encode_error(error, call, endpoint), code)

@@ -9,21 +9,21 @@ use std::sync::Arc;
 
 use crate::tensor::Datatype;
 
-/// Most faults that are looked for in one request.
-pub const MOST_FAULTS: usize = 16;
+/// Most violations that are looked for in one request.
+pub const MAX_VIOLATIONS: usize = 16;
 
 /// One input that is not as declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
-    /// Its name; of a tensor that nobody declared, the caller's, cut.
+pub struct Violation {
+    /// Its name; of a tensor that is not declared, the caller's, cut.
     pub input: Arc<str>,
     /// What is wrong with it.
-    pub kind: FaultKind,
+    pub kind: ViolationKind,
 }
 
 /// What is wrong with an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FaultKind {
+pub enum ViolationKind {
     /// It is required and not there.
     Missing {
         /// What it would have to be.
@@ -38,10 +38,10 @@ pub enum FaultKind {
         /// What it would have to be.
         expected: Expected,
         /// What it is.
-        mistake: Mistake,
+        error: ValueError,
     },
     /// Its values are fine, their number is not; or it is a tensor of another datatype.
-    Misfit {
+    Mismatch {
         /// What it would have to be.
         expected: Expected,
         /// Of JSON, which has none, the expected one.
@@ -63,10 +63,10 @@ pub struct Expected {
 /// Why a JSON value is no tensor of a datatype.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
-pub struct Mistake {
+pub struct ValueError {
     /// In what way.
-    pub kind: MistakeKind,
-    /// The element as it stands in the JSON, cut; empty for [`MistakeKind::Lists`].
+    pub kind: ValueErrorKind,
+    /// The element as it stands in the JSON, cut; empty for [`ValueErrorKind::Lists`].
     pub value: String,
     /// All of it, for the caller: `element [1, 3]: cannot convert "x" to FP32`.
     pub text: String,
@@ -74,7 +74,7 @@ pub struct Mistake {
 
 /// In what way a JSON value is no tensor of a datatype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MistakeKind {
+pub enum ValueErrorKind {
     /// An element of another type: text where a number belongs.
     Type,
     /// A number with a fraction where a whole one belongs.
@@ -95,23 +95,23 @@ impl fmt::Display for Expected {
 }
 
 /// ``input `prompt`: missing, expected BYTES [1]``
-impl fmt::Display for Fault {
+impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "input `{}`: ", self.input)?;
         match &self.kind {
-            FaultKind::Missing { expected } => write!(f, "missing, expected {expected}"),
-            FaultKind::Unknown => f.write_str("unknown"),
-            FaultKind::Repeated => f.write_str("given twice"),
-            FaultKind::Value { mistake, .. } => write!(f, "{mistake}"),
-            FaultKind::Misfit { expected, datatype, shape } => {
+            ViolationKind::Missing { expected } => write!(f, "missing, expected {expected}"),
+            ViolationKind::Unknown => f.write_str("unknown"),
+            ViolationKind::Repeated => f.write_str("given twice"),
+            ViolationKind::Value { error, .. } => write!(f, "{error}"),
+            ViolationKind::Mismatch { expected, datatype, shape } => {
                 write!(f, "expected {expected}, got {datatype} {shape:?}")
             }
         }
     }
 }
 
-/// All of `faults` on one line.
-pub(super) fn line(faults: &[Fault]) -> String {
-    let faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
-    faults.join("; ")
+/// All of `violations` on one line.
+pub(super) fn line(violations: &[Violation]) -> String {
+    let violations: Vec<String> = violations.iter().map(Violation::to_string).collect();
+    violations.join("; ")
 }

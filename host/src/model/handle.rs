@@ -1,0 +1,95 @@
+//! One endpoint's handle of a model.
+//!
+//! Flow: `verify → [handle] → queue or session`.
+//! In:   verified inputs of one request. Out: its [`Prediction`].
+//!
+//! Endpoints that share a model have a handle each: its requests wait in a queue of their own and are joined with each
+//! other only, so neither load nor settings of one endpoint reach another.
+
+use std::sync::Arc;
+
+use tokio::runtime;
+
+use super::queue::ClientId;
+use super::schedule::{Batching, Wait};
+use super::{Model, ModelError, Prediction};
+use crate::tensor::{Signature, Tensor};
+
+/// A handle of a loaded model; keeps it loaded.
+#[derive(Debug)]
+pub struct ModelHandle {
+    pub(super) model: Arc<Model>,
+    pub(super) client: ClientId,
+    pub(super) batching: Batching,
+}
+
+impl ModelHandle {
+    /// The model.
+    pub fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    /// What the model takes and returns.
+    pub fn signature(&self) -> &Arc<Signature> {
+        self.model.signature()
+    }
+
+    /// How requests share runs; at most as configured, see [`Model::handle`].
+    pub fn batching(&self) -> Batching {
+        self.batching
+    }
+
+    /// Runs the model on one request and returns one tensor per output, in signature order.
+    ///
+    /// `inputs` are in signature order and fit it, see `pipeline/verify.rs`. Waits, in the queue of this handle, while all
+    /// sessions are running. Dropping the future is safe at any moment: a request that waits leaves the queue, a run
+    /// that has started goes on without its caller.
+    ///
+    /// # Errors
+    /// [`ModelError::Input`] and [`ModelError::Run`].
+    pub async fn infer(&self, inputs: Vec<Tensor>) -> Result<Prediction, ModelError> {
+        infer(&self.model, self.client, self.batching, inputs).await
+    }
+
+    /// The same, on the workers of `runtime`: for a caller whose own thread must not hold a session, because it may be made
+    /// to rest at any moment. Keep the handle until this has ended.
+    ///
+    /// # Errors
+    /// As [`ModelHandle::infer`].
+    pub async fn infer_on(
+        &self,
+        runtime: &runtime::Handle,
+        inputs: Vec<Tensor>,
+    ) -> Result<Prediction, ModelError> {
+        let (model, client, batching) = (self.model.clone(), self.client, self.batching);
+        let run = runtime.spawn(async move { infer(&model, client, batching, inputs).await });
+        run.await.unwrap_or_else(|error| Err(ModelError::Run(error.to_string())))
+    }
+}
+
+async fn infer(
+    model: &Model,
+    client: ClientId,
+    batching: Batching,
+    inputs: Vec<Tensor>,
+) -> Result<Prediction, ModelError> {
+    let sessions = &model.sessions;
+    // An optional input is not one of rows: it concerns the whole run.
+    let alone = inputs.len() > model.signature().required().len();
+    if !alone && batching.wait == Wait::Always && batching.max_batch > 1 {
+        return sessions.queue.submit(client, inputs).await;
+    }
+    // Also while others wait: a session that is free has no runner yet, and waiting for it would keep the queue
+    // for ever once it has formed.
+    match sessions.run_in_place(inputs) {
+        Ok(outputs) => Ok(Prediction::alone(outputs?)),
+        Err(inputs) if alone => sessions.queue.submit_alone(client, inputs).await,
+        Err(inputs) => sessions.queue.submit(client, inputs).await,
+    }
+}
+
+impl Drop for ModelHandle {
+    fn drop(&mut self) {
+        self.model.sessions.queue.close_client(self.client);
+    }
+}
