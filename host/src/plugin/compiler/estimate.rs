@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 use std::fmt;
 
 use wasmparser::{
-    BinaryReaderError, BlockType, CompositeInnerType, FuncToValidate, FuncValidator,
+    BinaryReaderError, BlockType, CompositeInnerType, ElementItems, FuncToValidate, FuncValidator,
     FuncValidatorAllocations, FunctionBody, Operator, Parser, Payload, SubType, TypeRef, ValidPayload,
     Validator, ValidatorResources, WasmFeatures, WasmModuleResources,
 };
@@ -21,7 +21,7 @@ use wasmparser::{
 use super::instances::Instances;
 use super::{MOST, THREADS};
 
-/// Bytes that a function takes in any case, and keeps until its component is done.
+/// Bytes that each form of a function takes in any case, and keeps until its component is done.
 pub(super) const EACH: u64 = 7 << 10;
 /// Bytes for each byte of a function's text while it is compiled.
 const TEXT: u64 = 700;
@@ -240,13 +240,32 @@ fn read(bytes: &[u8]) -> Result<Result<u64, TooCostly>, BinaryReaderError> {
     let mut allocations = FuncValidatorAllocations::default();
     let mut instances = Instances::default();
     let (mut functions, mut kept, mut largest) = (0_u64, 0_u64, BinaryHeap::new());
+    // Uses of a module's functions as values: each function that has one gets a second form, for calls from
+    // outside.
+    let mut uses = 0;
     for payload in Parser::new(0).parse_all(bytes) {
         let payload = payload?;
         let valid = validator.payload(&payload)?;
         instances.add(&payload, &validator)?;
-        if let Payload::ImportSection(imports) = payload {
-            let is_function = |it: &wasmparser::Import<'_>| matches!(it.ty, TypeRef::Func(_));
-            functions += imports.into_imports().flatten().filter(is_function).count() as u64;
+        match payload {
+            Payload::ImportSection(imports) => {
+                let is_function = |it: &wasmparser::Import<'_>| matches!(it.ty, TypeRef::Func(_));
+                functions += imports.into_imports().flatten().filter(is_function).count() as u64;
+            }
+            Payload::GlobalSection(globals) => uses += u64::from(globals.count()),
+            Payload::ExportSection(exports) => uses += u64::from(exports.count()),
+            Payload::ElementSection(elements) => {
+                for element in elements {
+                    uses += u64::from(match element?.items {
+                        ElementItems::Functions(items) => items.count(),
+                        ElementItems::Expressions(_, items) => items.count(),
+                    });
+                }
+            }
+            Payload::CodeSectionStart { count, .. } => {
+                kept = kept.saturating_add(std::mem::take(&mut uses).min(count.into()) * EACH);
+            }
+            _ => {}
         }
         if let ValidPayload::Func(function, body) = valid {
             let (takes, leaves) = values(function.resources.sub_type_at(function.ty));
@@ -358,6 +377,16 @@ mod tests {
                 Some("function 1 alone 420002 bytes, 1000 locals, 120001 branches"),
             ),
             ("functions", module(&"(func)".repeat(500_000)), Some("it has 500000 functions")),
+            ("functions of no use", module(&"(func)".repeat(250_000)), None),
+            (
+                "functions in a table",
+                module(&format!(
+                    "{} (table 1 funcref) (elem func {})",
+                    "(func)".repeat(250_000),
+                    (0..250_000).map(|n| format!("{n} ")).collect::<String>()
+                )),
+                Some("it has 250000 functions"),
+            ),
             ("few results", passed("call $r ", 100), None),
             ("results", passed("call $r ", 6000), Some("function 2 alone")),
             ("arguments", passed("call $w ", 3000), Some("function 2 alone")),
