@@ -24,7 +24,7 @@ PY
 
 ready=$(mktemp)
 host=
-# Ctrl-C and TERM mean: drain the server, then leave. Whatever else ends this script must not leave a server behind.
+# Ctrl-C and TERM mean: drain the server, then leave. Nothing else that ends this script may leave a server behind.
 stop() {
     trap - INT TERM EXIT
     rm -f "$ready"

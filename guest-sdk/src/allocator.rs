@@ -5,7 +5,7 @@
 //! takes about two hundred instructions for a block and its return, and merges and splits what the next request wants the same
 //! way again. Here a freed block goes to the front of the list of its size, and the next block of that size is taken from there.
 //! In:  sizes. Out: blocks; those of more than [`LARGEST`] bytes, and those of rare alignments, come from the C library as before.
-//! Invariants: every block of a list has that list's size and is the C library's, so that whoever frees a block by the C library's
+//! Invariants: every block of a list has that list's size and is the C library's, so that code that frees a block by the C library's
 //! own `free` does no harm; a list's blocks are free, and each is on it once. A list has at most [`KEPT`] of them, and before a
 //! block of [`LARGE`] bytes and more is made all go back: small blocks that are kept never stand in the way of a large value.
 
@@ -100,7 +100,7 @@ impl Recycler {
 unsafe impl GlobalAlloc for Recycler {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: this trait's, passed on. The links of a list were written by `dealloc`, and nobody uses its blocks. The size of a
+        // SAFETY: this trait's, passed on. The links of a list were written by `dealloc`, and its blocks are in no other use. The size of a
         // list is far from overflowing.
         unsafe {
             let Some((list, size)) = self.list(layout) else {

@@ -17,7 +17,7 @@ pub enum Error {
     InvalidInput(String),
     /// The handler cannot do its job: 500 `plugin_error`. The text goes to the host's log only.
     Internal(String),
-    /// Answer with this response now and skip whatever stages are left. Any status: a cache hit is a 200.
+    /// Answer with this response now and skip the stages that are left. Any status: a cache hit is a 200.
     Respond(Response),
 }
 

@@ -69,7 +69,7 @@ pub trait Handler: 'static {
     /// cannot be taken, every instance runs this for itself.
     ///
     /// # Errors
-    /// Whatever is wrong with files or `metadata`, of whichever kind: the text reaches the operator, and the handler is not
+    /// Anything wrong with files or `metadata`, of any kind: the text reaches the operator, and the handler is not
     /// served.
     fn init(&mut self, metadata: &Metadata) -> Result<()> {
         let _ = metadata;
@@ -125,7 +125,7 @@ pub trait Handler: 'static {
     }
 }
 
-/// A default body was called: the export promises a function that nobody wrote.
+/// A default body was called: the export promises a function that is not written.
 fn unwritten(function: &str) -> Error {
     internal(format!("`{function}` is exported but not written: write it, or leave it out of `export!`"))
 }

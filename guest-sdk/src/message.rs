@@ -18,7 +18,7 @@ impl Sample {
         Sample { content_type: content_type.into(), body: body.into() }
     }
 
-    /// The body as JSON, whatever its content type says. `T` may borrow from the body.
+    /// The body as JSON, with any content type. `T` may borrow from the body.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] that says what is wrong and where: `malformed json: …`, ``missing field `width` ``,

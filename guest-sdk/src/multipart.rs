@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(parts(&near, "XX").map(|parts| parts[0].body.len()), Ok(5 << 18));
     }
 
-    /// Bodies put together from pieces of real ones: whatever is found is a part of the body.
+    /// Bodies put together from pieces of real ones: all that is found is a part of the body.
     #[test]
     fn noise() {
         let mut seed = 0x2545_f491_4f6c_dd1d_u64;

@@ -124,7 +124,7 @@ async fn run() -> anyhow::Result<()> {
         let start = Instant::now();
         let plugin = Plugin::load(&cached, Binary::new(bytes_of_iris.clone()), config.clone()).await?;
         times.push(start.elapsed().as_secs_f64() * 1e6);
-        // What it takes to get rid of it, nobody waits for.
+        // The time that it takes to drop it counts for no caller.
         drop(plugin);
     }
     report("load iris, compiled and in the cache, to its first instance", times);

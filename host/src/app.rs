@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: the only file that names every subsystem; builds them in the order they need each other, runs
 //! them, and stops them in reverse.
-//! Invariant: the sockets are opened first and tell whoever asks that everything is loading; a port that is taken is found
+//! Invariant: the sockets are opened first and answer requests with the state of the load; a port that is taken is found
 //! out before a model is loaded. The service takes over when the last endpoint is ready.
 
 use std::net::{SocketAddr, TcpListener};
@@ -165,7 +165,7 @@ impl App {
         stop.await;
         tracing::info!("stopping: requests in flight are answered first");
         served.drain.begin();
-        // A new handler version has nobody left to serve.
+        // A new handler version has no request left to serve.
         for watcher in watchers {
             watcher.abort();
             // It ended as it was told to; its hold on the endpoint is gone.
@@ -250,7 +250,7 @@ impl Listeners {
         let admin_thread = admin::spawn(admin, admin_switch.clone(), admin_connections, stopped)
             .context("cannot start the admin listener")?;
         tracing::info!(main = %addresses.main, admin = %addresses.admin,
-            grpc = addresses.grpc.map(tracing::field::display), "loading; whoever asks is told so");
+            grpc = addresses.grpc.map(tracing::field::display), "loading; requests are answered so");
         Ok(Listeners {
             addresses,
             tls,
@@ -324,7 +324,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or that has as many as it may.
 const BACKLOG: u32 = 1024;
 
-/// Takes the address. Nobody can connect yet.
+/// Takes the address. No client can connect yet.
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpSocket> {
     let bind = || -> std::io::Result<TcpSocket> {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;

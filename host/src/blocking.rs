@@ -1,10 +1,10 @@
 //! Keeps long computations off the threads that serve requests.
 //!
-//! A runtime has one worker a core; whatever computes on one for long makes every other request on it wait. Handing
+//! A runtime has one worker a core; what computes on one for long makes every other request on it wait. Handing
 //! work to another thread costs more than most of it takes, so it is done only when there is much. This file decides how much
 //! that is, and everything that takes longer for larger values asks it:
 //! - work of known size, [`if_large`] and [`if_much_copied`];
-//! - work that somebody else does between two calls of ours, [`leave_worker`] before it;
+//! - work that other code does between two calls of ours, [`leave_worker`] before it;
 //! - work whose size shows only when it is done, [`Lately`]: what was large once begins off the workers for a while;
 //! - guest code, by time: `plugin/deadline.rs`.
 
@@ -80,7 +80,7 @@ pub fn weight_of(lengths: impl IntoIterator<Item = usize>) -> usize {
     lengths.into_iter().map(|length| length.saturating_add(EACH)).fold(0, usize::saturating_add)
 }
 
-/// Results of one kind of call, of which nobody knows how large they are before they are there.
+/// Results of one kind of call, whose size is unknown before they are there.
 ///
 /// One that took long to copy may have held a worker. For a hundred times as long all calls begin off the workers, so that however
 /// a handler alternates, it takes a hundredth of their time.

@@ -228,7 +228,7 @@ fn cache_dir(sources: &mut Sources<'_>, table: &Table) -> Option<PathBuf> {
         let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")))?;
         Some(cache.join("modelhost"))
     });
-    // The cache wants to know its place whatever the current folder is.
+    // The cache's path must not depend on the current folder.
     dir.map(|dir| std::path::absolute(&dir).unwrap_or(dir))
 }
 

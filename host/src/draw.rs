@@ -54,7 +54,7 @@ impl Draw {
     }
 }
 
-/// A place in [0, 1) that nobody can foresee.
+/// A place in [0, 1) that cannot be foreseen.
 pub fn by_chance() -> f64 {
     place(random())
 }

@@ -78,7 +78,7 @@ impl Endpoint {
         self.current.store(generation);
     }
 
-    /// Whether a request may know of this endpoint more than that it is there. Whatever a protocol tells of it or does with
+    /// Whether a request may know of this endpoint more than that it is there. What a protocol tells of it or does with
     /// it asks here first; [`Endpoint::admit`] asks by itself.
     ///
     /// # Errors

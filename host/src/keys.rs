@@ -4,7 +4,7 @@
 //! [`Keys::admit`], `plugin` keeps from handlers what [`is_credential`] names. No protocol's types: HTTP's headers and gRPC's
 //! metadata say the same things by the same names.
 //! Invariants: a key is kept as its SHA-256 only, so nothing that prints a configuration can print a key; comparing takes
-//! the same time whatever differs, and every key is compared.
+//! the same time for every difference, and every key is compared.
 
 use std::fmt;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl<'a> Credentials<'a> {
     }
 }
 
-/// Keys, each of which opens the same door. Without any, the door stands open.
+/// Keys, each of which lets its request in. Without any, every request is let in.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Keys(Arc<[[u8; 32]]>);
 
@@ -114,12 +114,12 @@ impl Keys {
         Keys(self.0.iter().chain(&*other.0).copied().collect())
     }
 
-    /// Whether there are none, so that everybody is let in.
+    /// Whether there are none, so that every caller is let in.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether what a request shows opens the door. It is asked for only where the door does not stand open.
+    /// Whether a request with these credentials is let in. They are read only if there are keys.
     pub fn admit<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> bool {
         if self.is_empty() {
             return true;

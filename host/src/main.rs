@@ -50,7 +50,7 @@ fn end(code: i32) -> ! {
 #[allow(
     unsafe_code,
     clippy::disallowed_methods,
-    reason = "the process has one thread yet, so nobody reads the environment meanwhile"
+    reason = "the process has one thread yet, so no other reads the environment meanwhile"
 )]
 fn quiet_tensorflow() {
     const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";

@@ -1,4 +1,4 @@
-//! How a run reaches its model, whoever answers: the loaded model, a known answer, or a recording.
+//! How a run reaches its model, which one of three answers: the loaded model, a known answer, or a recording.
 //!
 //! Place in the flow: vocabulary between the program of a run (`pipeline`), which calls [`ModelAccess`], and
 //! what implements it above the sandbox and the models, which do not know each other.

@@ -197,7 +197,7 @@ impl Pipeline {
     }
 }
 
-/// Gives the instance back if the handler itself ended the request, in whatever way its contract allows. After
+/// Gives the instance back if the handler itself ended the request, in a way its contract allows. After
 /// anything else (a trap, a cut call, nonsense) dropping the lease drops the instance.
 fn release(lease: Option<Lease<'_>>, failure: Option<&RequestError>) {
     let at_rest = failure.is_none_or(|failure| {

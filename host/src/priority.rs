@@ -9,7 +9,7 @@
 pub enum Priority {
     /// It gets about a tenth of a core beside a thread that does not step back (`sched(7)`).
     Low,
-    /// It gets what is left over, and gives its core away at once to whoever wakes up: to the scheduler, a core that runs only
+    /// It gets what is left over, and gives its core away at once to any thread that wakes up: to the scheduler, a core that runs only
     /// this is an idle one. (The lowest niceness alone is not enough: threads are then not woken up on such a core, and wait for another.)
     Idle,
 }

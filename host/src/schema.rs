@@ -92,7 +92,7 @@ impl Schema {
     }
 }
 
-/// What is wrong with a declared input. The text is for whoever declared it.
+/// What is wrong with a declared input. The text is for the author of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaError {
     /// There are more than [`MOST_INPUTS`].

@@ -402,7 +402,7 @@ impl Signature {
         given.iter().map(place).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The first thing in which a model of signature `other` would differ for somebody who knows this one; `None` if
+    /// The first thing in which a model of signature `other` would differ from this one for a client; `None` if
     /// nothing does. Names of extents do not count, and a free extent stands for a fixed one.
     pub fn mismatch(&self, other: &Signature) -> Option<String> {
         let pairs = [("input", &self.inputs, &other.inputs), ("output", &self.outputs, &other.outputs)];

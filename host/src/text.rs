@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: wherever such a text is checked or kept; depends on nothing.
 
-/// Longest text that is kept of somebody's own words, in bytes.
+/// Longest text that is kept of a caller's or author's own words, in bytes.
 const LONGEST: usize = 4 << 10;
 
 /// Whether `name` is a token, as names of headers are (RFC 9110, section 5.6.2).
@@ -28,7 +28,7 @@ pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
         .map(|(_, word)| word)
 }
 
-/// Somebody's own words, of a length that a response, a log line and a list can bear.
+/// A caller's or author's own words, of a length that a response, a log line and a list can bear.
 pub fn cut(mut text: String) -> String {
     if text.len() > LONGEST {
         text.truncate(text.floor_char_boundary(LONGEST));

@@ -1,6 +1,6 @@
 //! Whether two handlers said the same to one request.
 //!
-//! Place in the flow: beside it; whoever has run a request through two handlers (a gate, a shadow, `host diff`) asks here.
+//! Place in the flow: beside it; callers that have run a request through two handlers (a gate, a shadow, `host diff`) ask here.
 //! In:   two [`Outcome`]s, the old one first, and [`Bounds`]. Out: the [`Difference`]s, none if they are the same.
 //!
 //! | what | is the same if |
@@ -13,7 +13,7 @@
 //! | tensors | name, datatype, shape and values are (`tensors`) |
 //!
 //! Invariants: pure; at most [`MOST`] differences are found for a pair, and then nothing more is looked at; each is one short
-//! line without control characters, whatever a handler answered. It costs no memory in proportion to the bodies but for
+//! line without control characters, for every answer of a handler. It costs no memory in proportion to the bodies but for
 //! objects whose keys are in another order.
 
 mod json;

@@ -1,6 +1,6 @@
 //! Runs recorded requests again, without a model.
 //!
-//! Place in the flow: `host replay`, offline. In: a component and [`Recording`]s, which anybody may have made. Out: whether the
+//! Place in the flow: `host replay`, offline. In: a component and [`Recording`]s, which are untrusted. Out: whether the
 //! handler does the very same again, and if not, in what.
 //!
 //! The program of a run is the same as of a request; its plan has a log that answers every host call as recorded: clocks,
@@ -129,7 +129,7 @@ impl Replayer {
         let functions: Vec<&str> = plugin.stages().functions().collect();
         if handler.functions != functions {
             let shown = |functions: &[&str]| format!("`{}`", functions.join("`, `"));
-            // Others than the contract's are nobody's.
+            // Tensors that the contract does not name belong to no side.
             let known = |name: &&str| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-');
             let then: Vec<&str> = handler.functions.iter().map(String::as_str).filter(known).collect();
             let change = format!("{} became {}", shown(&then), shown(&functions));

@@ -16,7 +16,7 @@ use crate::telemetry::logs;
 /// Runs the command.
 ///
 /// # Errors
-/// A bad configuration, or whatever cannot be had at start.
+/// A bad configuration, or a resource that cannot be had at start.
 pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
     let config = config::serve(overrides, &environment)?;
     let _logs = start_logs(&config.logs)?;
@@ -45,7 +45,7 @@ fn hangups() -> anyhow::Result<mpsc::Receiver<()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut hangup = signal(SignalKind::hangup())?;
     let had_terminal = stdin().is_terminal();
-    // Whoever asks while a reload is under way gets one after it, and only one.
+    // Requests during a reload get one more reload after it, and only one.
     let (ask, asked) = mpsc::channel(1);
     tokio::spawn(async move {
         while hangup.recv().await.is_some() {
@@ -60,7 +60,7 @@ fn hangups() -> anyhow::Result<mpsc::Receiver<()>> {
     Ok(asked)
 }
 
-/// How soon after the first signal another one means the same: whoever stops a process group often signals it twice.
+/// How soon after the first signal another one means the same: what stops a process group often signals it twice.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
 /// Resolves at the first SIGTERM or Ctrl-C. Another Ctrl-C later on ends the process at once; SIGTERM never does more than

@@ -322,7 +322,7 @@ const ALIASES: [(&str, &str); 5] = [
     ("workers", "endpoint.model.instances"),
 ];
 
-/// What to say about a key that nobody knows.
+/// What to say about an unknown key.
 fn unknown(table: Keys<'_>, name: &str) -> Diagnostic {
     let elsewhere = settings::ALL
         .iter()

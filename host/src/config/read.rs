@@ -164,7 +164,7 @@ pub(crate) fn protocols(raw: &RawValue<'_>) -> ParseResult<Vec<Protocol>> {
             .ok_or_else(|| Diagnostic::new(format!("`{item}` is no protocol"), hint))
     };
     match items {
-        [] => Err(Diagnostic::new("is empty, so that nobody could reach the endpoint", hint)),
+        [] => Err(Diagnostic::new("is empty, so that no client could reach the endpoint", hint)),
         items => items.iter().map(protocol).collect(),
     }
 }

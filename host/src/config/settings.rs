@@ -43,7 +43,7 @@ impl<T: Clone> Row<T> {
     }
 }
 
-/// One thing that can be set, whatever its value means.
+/// One setting, without the type of its value.
 #[derive(Debug)]
 pub struct Setting {
     /// Its flag, without the leading `--`.

@@ -1,7 +1,7 @@
 //! Splits: `[[split]]` of the file to [`Split`]s.
 //!
 //! Place in the flow: `config.rs` calls it when every endpoint is read.
-//! Invariant: what comes out names endpoints that there are, at paths that nobody else has.
+//! Invariant: what comes out names endpoints that there are, at paths that no other endpoint has.
 
 use super::file::{File, Table};
 use super::problem::Place;

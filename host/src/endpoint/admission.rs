@@ -307,7 +307,7 @@ mod tests {
         queue.acquire().await;
     }
 
-    /// Many requests, most of them abandoned at a random moment: no permit is lost and nobody waits for ever.
+    /// Many requests, most of them abandoned at a random moment: no permit is lost and no request waits for ever.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn loses_nothing_under_cancellation() {
         let queue = Arc::new(AdmissionQueue::new(3, 10_000));

@@ -7,7 +7,7 @@
 //! Place in the flow: each generation has one, if the operator wants it; a request asks it when its head is there and again
 //! before it runs, and tells it how that ended ([observers](super::observers)). When it opens, `rollout/auto_rollback.rs` brings the generation before back, if that is kept.
 //! In:   faults, and how many requests the endpoint has served at that moment. Out: who may [`Probe`], who has to wait how long.
-//! Invariants: a request that is no fault costs one atomic load, of a place that nobody writes while the breaker is closed: how
+//! Invariants: a request that is no fault costs one atomic load, of a place that is not written while the breaker is closed: how
 //! many good ones there were is found out from the metrics' own counters, when a fault happens. While it is open, of the requests that come at most one
 //! at a time calls the handler; those that were let in before, and wait for a place, call it still.
 

@@ -127,7 +127,7 @@ pub struct GateOverrides {
 }
 
 impl GateOverrides {
-    /// The endpoint's terms with these in their place.
+    /// The endpoint's settings with these in their place.
     pub fn applied_to(&self, config: &GateConfig) -> GateConfig {
         let mut config = config.clone();
         config.bounds.ignore.extend_from_slice(&self.ignore);

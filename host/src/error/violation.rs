@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: found where a request is held against an endpoint's schema; carried by a
 //! [`RequestError`](super::RequestError), whose message is all of them in our words.
-//! Invariant: short and fit for the caller, whatever the request held.
+//! Invariant: short and fit for the caller, for any request.
 
 use std::fmt;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 use super::cursor::{Cursor, Kind};
 use super::path::{Path, Pattern, Step};
 
-/// `body` with `null` in the place of every value that `patterns` name; `None` if it is not JSON, so that nobody can say where
+/// `body` with `null` in the place of every value that `patterns` name; `None` if it is not JSON, so that it is unknown where
 /// in it they are.
 pub fn redacted(body: &[u8], patterns: &[Pattern]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::proven(body)?;

@@ -91,7 +91,7 @@ impl Serving {
             (None, Some(inputs)) => (columns(text(inputs), signature)?, Layout::Columns),
         };
         self.check_name(key)?;
-        // Whoever asks again is told the same.
+        // Asked again, the answer is the same.
         let _ = self.layout.set(layout);
         Ok(tensors)
     }

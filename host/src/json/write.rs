@@ -8,7 +8,7 @@
 //! as FP32. NaN and infinities, which JSON does not have, become `null`. BYTES become strings, or
 //! `{"b64": "…"}` where they are not UTF-8, as in TensorFlow Serving's JSON: nothing is lost.
 //!
-//! A tensor without elements is `[]` whatever its shape: `[1099511627776, 0]` would be a terabyte of brackets.
+//! A tensor without elements is `[]` for every shape: `[1099511627776, 0]` would be a terabyte of brackets.
 //!
 //! Invariant: the result is valid JSON, of a length in proportion to the tensors' data. It is written straight
 //! from their bytes into one buffer.

@@ -58,7 +58,7 @@ pub fn split(outputs: &[Tensor], rows: &[usize]) -> Result<Vec<Vec<Tensor>>, Str
     for output in outputs {
         if output.shape.first().and_then(|rows| usize::try_from(*rows).ok()) != Some(total) {
             return Err(format!(
-                "output `{}` has shape {:?} in a batch of {total}, so its rows belong to nobody",
+                "output `{}` has shape {:?} in a batch of {total}, so its rows belong to no request",
                 output.name, output.shape
             ));
         }
@@ -194,7 +194,7 @@ mod tests {
             let shape = output.shape.clone();
             assert_eq!(
                 error(output),
-                format!("output `y` has shape {shape:?} in a batch of 3, so its rows belong to nobody")
+                format!("output `y` has shape {shape:?} in a batch of 3, so its rows belong to no request")
             );
         }
         // Rows of nothing are rows.

@@ -4,7 +4,7 @@
 //!
 //! A path is one of
 //! - an ONNX file;
-//! - a folder with one model: a SavedModel's `saved_model.pb`, or one file `*.onnx`, whatever it is called;
+//! - a folder with one model: a SavedModel's `saved_model.pb`, or one file `*.onnx` of any name;
 //! - a folder of versions, as TensorFlow Serving and Triton have them: folders with one model each,
 //!   `1/model.onnx`, `2/saved_model.pb`. The highest number counts unless another one is asked for. Entries
 //!   whose names are no numbers are not versions.
@@ -47,7 +47,7 @@ pub struct Location {
 }
 
 impl Location {
-    /// Whether the same files, unchanged, were found here and there, by whatever path and version.
+    /// Whether the same files, unchanged, were found here and there, by any path and version.
     pub fn is_same(&self, other: &Location) -> bool {
         let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         (self.format, self.bytes, self.written) == (other.format, other.bytes, other.written)

@@ -9,7 +9,7 @@
 //! - The model is **idle**: a runner asks, so waiting would only cost time. Not under [`Wait::Always`].
 //!
 //! Invariants: a pure function of what goes in. A batch begins with the oldest of its group and the oldest group comes first,
-//! so nobody is overtaken for ever; a group that waits holds up no other; a request that cannot share a run never waits for
+//! so no request is overtaken for ever; a group that waits holds up no other; a request that cannot share a run never waits for
 //! others.
 
 use std::collections::VecDeque;
@@ -148,7 +148,7 @@ mod tests {
     fn a_batch_closes_when_full_or_due_or_idle() {
         use Wait::{Always, Busy};
         for (line, wait, expected) in [
-            // Nobody is there.
+            // No request is there.
             (vec![], Busy, Err(u64::MAX)),
             // A session is free: at once, with all who are there.
             (vec![(1, 'a', 0)], Busy, Ok(vec![0])),
@@ -173,11 +173,11 @@ mod tests {
             (vec![(1, 'a', 0), (1, 'b', 0), (1, 'a', 0)], Busy, Ok(vec![0, 2])),
             (vec![(1, 'b', 10), (3, 'a', 9)], Always, Ok(vec![0])),
             (vec![(1, 'a', 3), (1, 'b', 2)], Always, Err(7)),
-            // Those who cannot share run alone, at once, and spoil nobody's batch.
+            // Those who cannot share run alone, at once, and spoil no batch.
             (vec![(0, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0])),
             (vec![(1, 'a', 10), (0, 'a', 0), (1, 'a', 0)], Always, Ok(vec![0, 2])),
             (vec![(1, 'a', 0), (0, 'b', 0), (1, 'a', 0)], Always, Ok(vec![1])),
-            // Who has to wait holds up nobody: a full batch behind, a request of a batch's size.
+            // A request that has to wait holds up no other: a full batch behind, a request of a batch's size.
             (vec![(1, 'a', 0), (2, 'b', 0), (1, 'a', 0), (2, 'b', 0)], Always, Ok(vec![1, 3])),
             (vec![(1, 'a', 0), (9, 'a', 0)], Always, Ok(vec![0])),
             (vec![(1, 'a', 0), (9, 'b', 0)], Always, Ok(vec![1])),

@@ -13,8 +13,8 @@
 //!
 //! # Fair shares
 //! A run cannot be interrupted, so a model of seconds would keep a core from a model of a millisecond for as long as the
-//! kernel's scheduler lets it. The runners of slow models therefore step back: the scheduler gives a core to whoever else
-//! wants it, and all of it to them while nobody does; and while faster models are in use they leave one core alone
+//! kernel's scheduler lets it. The runners of slow models therefore step back: the scheduler gives a core to any other thread that
+//! wants it, and all of it to them while none does; and while faster models are in use they leave one core alone
 //! (`shares.rs`). Only the runner steps back; threads that ONNX Runtime adds to a run (`threads`) do not.
 //!
 //! Invariant: a session is locked for exactly one run, so it comes back after an error, a panic, and when the caller has
@@ -43,7 +43,7 @@ const SMALL: usize = 64 << 10;
 /// A run in place that takes this long was slow by far, not just interrupted by the kernel.
 const STALLED: Duration = Duration::from_millis(2);
 
-/// A model whose runs take this long is one for which nobody waits in milliseconds.
+/// A model whose runs take this long is a slow one: its callers do not count milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
 
 /// What a caller gets.
@@ -122,7 +122,7 @@ impl Sessions {
         self.sessions.len()
     }
 
-    /// Those that nobody is running at the moment.
+    /// Those that are not running at the moment.
     pub fn idle(&self) -> usize {
         self.sessions.iter().filter(|session| session.try_lock().is_ok()).count()
     }
@@ -176,7 +176,7 @@ impl Sessions {
                 // Others hold it for a fast run, or while a new handle tries how large a batch pays.
                 let mut locked = session.lock().unwrap_or_else(PoisonError::into_inner);
                 let served = self.serve(&mut **locked, group);
-                // Before anybody is told: whoever asks again at once is to find it free, and not to wait for this thread again.
+                // Before any caller is told: one that asks again at once is to find it free, and not to wait for this thread again.
                 drop(locked);
                 match served {
                     Ok(answers) => {
@@ -188,7 +188,7 @@ impl Sessions {
                             let _ = job.answer.send(answer);
                         }
                     }
-                    // One bad request must not fail its neighbours, and nobody knows which one it is: halves of halves find
+                    // One bad request must not fail its neighbours, and which one it is is unknown: halves of halves find
                     // it in a few runs.
                     Err(mut failed) => {
                         let rest = failed.split_off(failed.len() / 2);

@@ -3,7 +3,7 @@
 //! Flow: a runner of a slow model asks before each run, [`begin`]; a run of any other model says that it happened,
 //! [`note_fast_run`].
 //!
-//! A run cannot be interrupted. Even at a lower priority, a run of seconds delays whoever wants its core by a tick of the
+//! A run cannot be interrupted. Even at a lower priority, a run of seconds delays a thread that wants its core by a tick of the
 //! kernel's scheduler, milliseconds at a time. So while faster models are in use, slow runs together leave one core alone;
 //! otherwise they take all of them.
 //!
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 const RECENT: Duration = Duration::from_secs(1);
 
 /// How often a slow run that waits looks whether they still are.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Where times are counted from.
 static EPOCH: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -50,7 +50,7 @@ pub fn begin(cores: usize) -> CorePermit {
     let machine = available_parallelism().map_or(1, NonZero::get);
     let mut taken = lock();
     while !may_run(*taken, cores, machine, fast_models_are_in_use()) {
-        taken = FREED.wait_timeout(taken, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        taken = FREED.wait_timeout(taken, CHECK_INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
     }
     *taken += cores;
     CorePermit(cores)
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn slow_runs_leave_a_core_alone_while_others_want_it() {
         for (taken, cores, machine, contended, expected) in [
-            // Nobody else is there.
+            // No other run is there.
             (1, 1, 2, false, true),
             (2, 1, 2, false, true),
             // One of two cores; three of four; never none.

@@ -22,7 +22,7 @@
 //! A schema is held against the request first, before a sandbox is taken: against the body, which has to be JSON then, or
 //! against the tensors. Only tensors that go past a `pre-inference` straight to the model, where the operator says so, are not what it is about.
 //!
-//! Invariant: what reaches the model fits its signature; whoever made what does not is to blame.
+//! Invariant: what reaches the model fits its signature; the side that made what does not is to blame.
 
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};

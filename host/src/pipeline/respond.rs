@@ -1,6 +1,6 @@
 //! The last look at a response before it leaves.
 //!
-//! Place in the flow: after `post-inference`, or after whatever stage a handler answered from.
+//! Place in the flow: after `post-inference`, or after the stage that a handler answered from.
 //! Invariant: a response that says it is JSON is valid JSON. Several languages write `NaN` and `Infinity`, which JSON
 //! does not have; they become `null`.
 
@@ -30,7 +30,7 @@ pub fn checked(response: Response, stage: Stage) -> Result<Response, RequestErro
 }
 
 fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError> {
-    // No content: 204 and 304 have no body whatever their type says. What is compressed cannot be looked into; an endpoint
+    // No content: 204 and 304 have no body, for any type. What is compressed cannot be looked into; an endpoint
     // has to grant that.
     if !is_json_type(&response.content_type)
         || is_compressed(&response)

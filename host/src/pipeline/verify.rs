@@ -22,7 +22,7 @@ use crate::tensor::{Signature, Tensor, TensorSpec, element_count};
 /// - An input without extents takes any shape: models say the same for a scalar and for "any".
 ///
 /// # Errors
-/// Text that names the input, what it expects and what it got. Fit for whoever made the tensors.
+/// Text that names the input, what it expects and what it got. Fit for the side that made the tensors.
 pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>, String> {
     let specs = &signature.inputs;
     let mut bound: Vec<Option<Tensor>> = specs.iter().map(|_| None).collect();

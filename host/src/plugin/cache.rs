@@ -8,7 +8,7 @@
 //! variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`.
 //! A folder that is root's and that this user can only read is taken as it is: nothing is added and nothing removed.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
-//! engine; a folder or a key that others can get at is refused at start; whatever else is wrong with an entry when it is loaded costs a
+//! engine; a folder or a key that others can get at is refused at start; anything else wrong with an entry when it is loaded costs a
 //! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
 //! at all; they are replaced and removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
 
@@ -65,7 +65,7 @@ pub(super) struct Cache {
 enum Access {
     /// The folder is this user's.
     Full,
-    /// It is root's and nobody else can write to it: made with the machine's image, or by another service.
+    /// It is root's and no other user can write to it: made with the machine's image, or by another service.
     Read,
 }
 
@@ -85,7 +85,7 @@ impl Access {
 /// Why a folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CacheError {
-    /// Whoever can write there can run native code as this user.
+    /// A user who can write there can run native code as this user.
     #[error("{0}")]
     NotPrivate(String),
     /// The host goes on without a cache.
@@ -301,7 +301,7 @@ impl Cache {
     }
 }
 
-/// What is wrong with an entry that nobody who holds the key has written.
+/// What is wrong with an entry that was written without the key.
 const CHANGED: &str = "it is not as this host wrote it";
 
 /// Maps the machine code in a file, which is to be this cache's.
@@ -309,7 +309,7 @@ fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     #[expect(unsafe_code, reason = "machine code that this cache wrote")]
     // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal, or its lock, is one that only holders of the key can
     // make, and the folder can be written to by this user alone, or by root alone, who can run what code they
-    // like anyway. It must stay so while it is mapped: `file` is a copy that nobody can write to, or an entry
+    // like anyway. It must stay so while it is mapped: `file` is a copy that cannot be written to, or an entry
     // that is never written to, on a disk that gives back what was hashed. That it is of this version of
     // wasmtime, with these settings and for this processor, its name says, which is sealed in, and wasmtime
     // checks it once more.
@@ -344,7 +344,7 @@ fn touch(file: &File) -> io::Result<()> {
 /// For files that should be regular ones: no link is followed and no pipe waited for.
 const NO_SURPRISE: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK;
 
-/// Makes the folder, or makes sure that nobody but this user, or root, can write to it.
+/// Makes the folder, or makes sure that only this user and root can write to it.
 fn private_folder(folder: &Path) -> Result<(PathBuf, Access), CacheError> {
     if let Some(parent) = folder.parent() {
         fs::create_dir_all(parent)?;
@@ -419,7 +419,7 @@ impl Hasher for Blake3 {
         self.0.update(bytes);
     }
 
-    /// Nobody asks; the digest is taken from the inside.
+    /// Not used; the digest is taken from the inside.
     fn finish(&self) -> u64 {
         0
     }

@@ -53,7 +53,7 @@ impl types::HostContext for State {
     }
 
     fn header(&mut self, _context: Resource<Context>, name: String) -> Option<String> {
-        // Whoever may call the endpoint trusts the host with the key, not the handler.
+        // The caller trusts the host with the key, not the handler.
         let hidden = self.loaded.config.hides_credentials && keys::is_credential(&name);
         let request = current(self).filter(|_| !hidden);
         let value = || request?.head.header_or_similar(&name).map(str::to_owned);

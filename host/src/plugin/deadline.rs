@@ -12,7 +12,7 @@
 //!   CPU with the very threads that have to let them go.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some to the threads
-//! that serve requests. The thread rests while no guest runs: whatever begins or goes on with guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays nothing: its
+//! that serve requests. The thread rests while no guest runs: what begins or goes on with guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays nothing: its
 //! calls end before the first tick, and the thread's clock is never read.
 
 use std::pin::Pin;
@@ -237,7 +237,7 @@ impl Call {
     }
 }
 
-/// CPU time of one call: of its polls, each on whichever thread it happens. And its turn.
+/// CPU time of one call: of its polls, each on the thread it happens on. And its turn.
 #[derive(Debug)]
 pub(super) struct Meter {
     scheduler: Scheduler,

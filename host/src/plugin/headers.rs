@@ -19,7 +19,7 @@ pub enum Owner {
     Connection,
 }
 
-/// They name the request and who answered it, for whoever reads them later.
+/// They name the request and who answered it, for those who read them later.
 const SERVER: [&str; 4] = ["x-request-id", "x-banana-request-id", "x-handler-digest", "x-handler-bypassed"];
 
 const CONNECTION: [&str; 9] = [

@@ -5,8 +5,8 @@
 //! In: while recording, what the guest got, call by call. Out: a [`RecordedCalls`], which a replay gives to the guest again.
 //!
 //! A replay that asks for anything else than what comes next has diverged: the call traps and [`HostCallLog::divergence`] says where.
-//! Invariants: a log belongs to one request, so its lock is never contended; it holds at most [`LONGEST`] bytes, whatever
-//! the guest draws.
+//! Invariants: a log belongs to one request, so its lock is never contended; it holds at most [`LONGEST`] bytes, for
+//! any guest.
 
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@
 //! `pre-inference` → (the model runs) → `post-inference` → *idle* again, or dropped.
 //! It is dropped, never reused, when a call trapped, was cut off or returned nonsense, when its request ended
 //! before `post-inference` returned, and always under `isolation = request`.
-//! Invariants: between two calls of one request nobody else holds the instance; its deadline is set before every
+//! Invariants: between two calls of one request no other request holds the instance; its deadline is set before every
 //! entry into guest code; its memory never passes the limit.
 
 use std::pin::pin;
@@ -206,7 +206,7 @@ impl Instance {
         }
     }
 
-    /// What a call led to, once it has ended in whatever way; `None` is out of time.
+    /// What a call led to, once it has ended in any way; `None` is out of time.
     fn settled<T: Returned, U>(
         &self,
         outcome: Option<wasmtime::Result<Result<T, types::Error>>>,
@@ -254,7 +254,7 @@ impl Instance {
         convert::response_from_guest(response, &self.store.data().loaded.config.response_headers)
     }
 
-    /// The call has ended, in whatever way.
+    /// The call has ended, in any way.
     pub(super) fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
         state.call.end(&state.loaded.long_calls);

@@ -12,7 +12,7 @@ use crate::error::RequestError;
 use crate::request::{Request, Response};
 use crate::tensor::Tensor;
 
-/// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: whatever state
+/// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: any state
 /// the guest was left in is gone.
 pub struct Lease<'a> {
     plugin: &'a Plugin,

@@ -153,12 +153,12 @@ impl insecure_seed::Host for State {
 
 impl poll::Host for State {
     async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> Result<Vec<u32>> {
-        // Whatever has no timer in it depends on the guest alone.
+        // A list without a timer in it depends on the guest alone.
         let log = self.log.clone().filter(|log| log.has_timer(pollables.iter().map(Resource::rep)));
         let Some(log) = log else { return self.host_call().table.poll(pollables).await };
         let count = pollables.len();
         let recorded = log.next("whether a timer has run out", |draw| match draw {
-            // Of a list that somebody may have made up.
+            // Of an untrusted list.
             HostCallResult::Poll(ready) if ready.iter().all(|index| (*index as usize) < count) => {
                 Some(ready.clone())
             }

@@ -1,6 +1,6 @@
 //! A guest's stdout and stderr, line by line into the log with the request's id.
 //!
-//! Place in the flow: called by WASI while guest code runs, on whatever thread runs it.
+//! Place in the flow: called by WASI while guest code runs, on the thread that runs it.
 //! Invariants: a line never carries another request's id; one request logs at most [`BUDGET`] bytes, so a guest
 //! that floods its output fills no disk, and a guest that writes more than its limit to no end is stopped; control characters
 //! never reach a terminal.

@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: load time only. In: the project folder. Out: a folder that nothing but this process writes,
 //! and that is removed with the last instance of the generation it was made for.
-//! Invariants: what a handler reads never changes under it, whatever happens to the project meanwhile; the copy
-//! holds regular files only, none of them from outside the project, whatever links there are or come to be; names that
+//! Invariants: what a handler reads never changes under it when the project does; the copy
+//! holds regular files only, none of them from outside the project, with any links there are or come to be; names that
 //! begin with a dot, compiled leftovers, models, the config file and files with keys, by any of their names, are not in it.
 
 use std::collections::HashSet;
@@ -32,7 +32,7 @@ const SETTLED: Duration = Duration::from_secs(60);
 
 /// A copy of a project; removed when dropped.
 ///
-/// Its folder is locked for as long as it is in use; whoever tidies up temporary folders leaves locked ones alone.
+/// Its folder is locked for as long as it is in use; tools that tidy up temporary folders leave locked ones alone.
 #[derive(Debug)]
 pub(super) struct ProjectView {
     folder: TempDir,
@@ -155,7 +155,7 @@ pub(super) fn remove_leftovers() {
         let folder =
             OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(&path);
         if folder.is_ok_and(|folder| folder.try_lock().is_ok()) {
-            // Another process may be removing it as well; whoever comes second finds nothing.
+            // Another process may be removing it as well; the second of the two finds nothing.
             let _ = fs::remove_dir_all(&path);
         }
     }
@@ -231,7 +231,7 @@ impl Copy<'_> {
         Ok(found.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(found))
     }
 
-    /// Copies a regular file of this length, and no more of it than the limit leaves, whatever becomes of it meanwhile.
+    /// Copies a regular file of this length, and no more of it than the limit leaves, even if it grows meanwhile.
     fn file(&mut self, from: File, length: u64, at: &Path, to: &Path) -> Result<(), ProjectError> {
         let copy_error = |source| ProjectError::Copy { path: self.root.join(at), source };
         let too_large = || ProjectError::TooLarge { path: self.root.to_owned(), limit: self.limit };

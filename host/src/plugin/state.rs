@@ -43,7 +43,7 @@ pub(super) struct State {
     /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
     pub(super) wasi: Option<Box<(WasiCtx, Output)>>,
     table: ResourceTable,
-    /// The project's copy could not be opened: whatever the guest answers without it is not to be trusted.
+    /// The project's copy could not be opened: what the guest answers without it is not to be trusted.
     pub(super) broken: bool,
     pub(super) call: Call,
     host_calls: u32,
@@ -88,7 +88,7 @@ impl State {
         Ok(self.call.look(&self.loaded.scheduler, &self.loaded.long_calls)?)
     }
 
-    /// The guest calls the host, in whatever way.
+    /// The guest calls the host, in any way.
     fn enter_host(&mut self) -> wasmtime::Result<()> {
         self.in_host = true;
         self.count()?;

@@ -19,7 +19,7 @@ use crate::text::on_one_line;
 use crate::values::Ratio;
 
 /// How often a canary is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Deployment {
     /// Puts a handler on trial beside the current generation, in place of one that is; nothing else changes.
@@ -28,27 +28,27 @@ impl Deployment {
     /// [`DeployError`]: it is not put on trial, and what was before goes on.
     pub async fn try_out(
         self: &Arc<Self>,
-        plugin: Binary,
-        terms: TrialSpec,
+        component: Binary,
+        spec: TrialSpec,
         order: &DeployRequest,
     ) -> Result<Arc<Trial>, DeployError> {
         let started = Instant::now();
         let _turn = self.swapping.lock().await;
         let old = self.current();
         self.expect(order, old.digest.as_deref())?;
-        let digest = plugin.digest().clone();
+        let digest = component.digest().clone();
         let trial = async {
-            let change = GenerationChange { plugin: Some(plugin), ..GenerationChange::default() };
+            let change = GenerationChange { component: Some(component), ..GenerationChange::default() };
             let Some(pipeline) = self.make(&change, order, &old).await? else {
                 let (endpoint, digest) = (self.config.name.clone(), digest.clone());
                 return Err(DeployError::SameCandidate { endpoint, digest });
             };
-            // Nobody gets an answer of a shadow: before it is published is early enough.
-            if terms.mode == Mode::Canary {
+            // No client gets an answer of a shadow: before it is published is early enough.
+            if spec.mode == Mode::Canary {
                 self.gate(&old, &pipeline, order).await?;
             }
-            let mode = terms.mode;
-            Trial::begin(&self.config, &self.metrics, &old, pipeline, terms, order)
+            let mode = spec.mode;
+            Trial::begin(&self.config, &self.metrics, &old, pipeline, spec, order)
                 .map_err(|error| self.ended_by(mode, format!("no thread for shadows: {error}")))
         };
         let trial = trial.await.inspect_err(|error| self.note(order, started, Some(digest), Err(error)))?;
@@ -58,8 +58,8 @@ impl Deployment {
             self.ended(&before, order, "another candidate took its place");
         }
         tracing::info!(endpoint = %self.config.name, plugin.digest = trial.candidate.load().digest.as_deref(),
-            mode = trial.terms.mode.name(), share = trial.share(), note = order.note.as_deref(), "candidate on trial");
-        if trial.terms.mode == Mode::Canary {
+            mode = trial.spec.mode.name(), share = trial.share(), note = order.note.as_deref(), "candidate on trial");
+        if trial.spec.mode == Mode::Canary {
             tokio::spawn(follow(Arc::downgrade(self), Arc::downgrade(&trial), trial.alarm.clone()));
         }
         Ok(trial)
@@ -102,7 +102,7 @@ impl Deployment {
         }
         let candidate = trial.candidate.load();
         let started = begun(&candidate);
-        if trial.terms.mode == Mode::Shadow {
+        if trial.spec.mode == Mode::Shadow {
             let passed = self.gate(&self.current(), &candidate.pipeline, order).await;
             passed.inspect_err(|error| self.note(order, started, candidate.digest.clone(), Err(error)))?;
         }
@@ -138,7 +138,7 @@ impl Deployment {
         }
     }
 
-    /// Another generation is about to be published: who stands beside the old one has nobody to be compared with.
+    /// Another generation is about to be published: a candidate beside the old one has nothing to be compared with.
     pub(super) fn cancel_trial(&self, order: &DeployRequest) {
         if let Some(trial) = self.trial.swap(None) {
             self.ended(&trial, order, "another generation is published");
@@ -158,7 +158,7 @@ impl Deployment {
             plugin.retire();
         }
         let started = begun(&candidate);
-        let error = self.ended_by(trial.terms.mode, reason.to_owned());
+        let error = self.ended_by(trial.spec.mode, reason.to_owned());
         tracing::warn!(plugin.digest = candidate.digest.as_deref(), origin = order.origin.name(), "{error}");
         self.note(order, started, candidate.digest.clone(), Err(&error));
     }
@@ -181,8 +181,8 @@ fn begun(candidate: &Generation) -> Instant {
 /// Looks after a canary until it is published, ended or gone.
 async fn follow(endpoint: Weak<Deployment>, trial: Weak<Trial>, alarm: Arc<Notify>) {
     loop {
-        // Whichever it is: a look is due.
-        let _ = tokio::time::timeout(LOOK, alarm.notified()).await;
+        // In both cases a look is due.
+        let _ = tokio::time::timeout(CHECK_INTERVAL, alarm.notified()).await;
         let (Some(endpoint), Some(trial)) = (endpoint.upgrade(), trial.upgrade()) else { return };
         if !endpoint.trial().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
             return;

@@ -15,7 +15,7 @@ use crate::plugin::Binary;
 #[derive(Debug, Clone, Default)]
 pub struct GenerationChange {
     /// A handler component; `None` keeps the handler there is.
-    pub plugin: Option<Binary>,
+    pub component: Option<Binary>,
     /// Models to load as their files are now, by name; a number picks one of a folder of versions.
     pub models: Vec<(String, Option<u64>)>,
     /// Whether the handler is to be in the endpoint's file as well, and serve after a restart.
@@ -27,7 +27,7 @@ pub struct GenerationChange {
 pub struct DeployRequest {
     /// What asked.
     pub origin: Origin,
-    /// Why, in the words of whoever asked.
+    /// Why, in the caller's words.
     pub note: Option<Arc<str>>,
     /// Only if this is the digest of the current handler.
     pub expected: Option<String>,

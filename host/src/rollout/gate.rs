@@ -38,7 +38,7 @@ use crate::plugin::Binary;
 
 /// Times that both handlers are timed on a sample, after a first run that warms them.
 const ROUNDS: usize = 3;
-/// Longer than anybody waits, shorter than what the clock's arithmetic could overflow on.
+/// Longer than any caller waits, shorter than what the clock's arithmetic could overflow on.
 const FOREVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Compares the handler of `new` with that of `old`, before `new` is published.
@@ -201,7 +201,7 @@ impl GateRunner<'_> {
         let size = run::size(&wanted) + run::size(&after.outcome);
         row.differences = blocking::if_large(size, || compare::compare(&wanted, &after.outcome, self.bounds));
         if wanted.is_err() || after.outcome.is_err() {
-            // Whoever fails early is quick.
+            // A handler that fails early is quick.
             (row.old, row.new) = (None, None);
             return row;
         }

@@ -1,6 +1,6 @@
 //! What a gate has found, and what it comes to.
 //!
-//! In:   a row for each sample. Out: a verdict in one line, for whoever asked for the swap; all of it as JSON, for the admin
+//! In:   a row for each sample. Out: a verdict in one line, for the caller of the swap; all of it as JSON, for the admin
 //! listener and `host diff --json`.
 
 use std::fmt;
@@ -158,7 +158,7 @@ impl Report {
         self.results.iter().filter(|row| !row.differences.is_empty())
     }
 
-    /// Without what nobody reads: only the first samples that differ.
+    /// Without what is not read: only the first samples that differ.
     #[must_use]
     pub fn shortened(mut self) -> Report {
         self.results.retain(|row| !row.differences.is_empty());

@@ -64,7 +64,7 @@ pub struct Attempt {
     pub at: u64,
     /// What asked for it.
     pub origin: Origin,
-    /// Whoever asked may have said why.
+    /// The caller's reason, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
     /// `published` or `refused`.

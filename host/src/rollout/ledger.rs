@@ -3,7 +3,7 @@
 //! Place in the flow: a swap that the file asked for says here what it came to; the start asks what is to be made of the file.
 //! In: digests, the components of good ones, reasons. Out: a page for each endpoint's file, in the folder of the compile cache, and the last good
 //! component beside it.
-//! Invariants: what the gate refused does not serve after a restart while the last good version is there, whatever the start cannot
+//! Invariants: what the gate refused does not serve after a restart while the last good version is there, even if the start cannot
 //! know of the requests that it was refused for; the other steps are taken again, for what the handler is granted or given may have
 //! changed. Nothing here ends a start or a swap.
 
@@ -77,7 +77,7 @@ impl Ledger {
         let (endpoint, reader) = (config.name.clone(), shelf.clone());
         let name = name(&endpoint, &handler);
         let at = name.clone();
-        let read = aside(move || reader.get(&at, file::TEXT)).await;
+        let read = off_thread(move || reader.get(&at, file::TEXT)).await;
         let page = read.and_then(|page| {
             page.map(|page| serde_json::from_slice(&page).map_err(io::Error::from)).transpose()
         });
@@ -149,7 +149,7 @@ impl Ledger {
     /// What is in the file serves.
     pub(super) async fn good(&self, handler: &Binary) {
         let (shelf, kept) = (self.shelf.clone(), handler.clone());
-        let put = aside(move || {
+        let put = off_thread(move || {
             let name = component(kept.digest());
             if shelf.has(&name) { Ok(()) } else { shelf.put(&name, kept.bytes()) }
         });
@@ -184,7 +184,7 @@ impl Ledger {
     async fn last_good(&self) -> Option<Binary> {
         let digest = self.page().good.clone()?;
         let (shelf, name) = (self.shelf.clone(), component(&digest));
-        let read = aside(move || {
+        let read = off_thread(move || {
             shelf.has(&name);
             Ok(shelf.get(&name, Binary::LARGEST as u64)?.map(Binary::new))
         });
@@ -203,8 +203,8 @@ impl Ledger {
         let written = match (before.refused.is_empty(), now.refused.is_empty()) {
             (true, true) => return,
             _ if before == now => return,
-            (_, true) => aside(move || shelf.remove(&name)).await,
-            (_, false) => aside(move || shelf.put(&name, &serde_json::to_vec_pretty(&now)?)).await,
+            (_, true) => off_thread(move || shelf.remove(&name)).await,
+            (_, false) => off_thread(move || shelf.put(&name, &serde_json::to_vec_pretty(&now)?)).await,
         };
         if let Err(error) = written {
             let endpoint = before.endpoint;
@@ -242,7 +242,9 @@ fn name(endpoint: &str, handler: &Path) -> String {
 }
 
 /// Reads and writes on a thread that may be held.
-async fn aside<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }

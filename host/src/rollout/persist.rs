@@ -18,9 +18,9 @@ use crate::file::stamp::FileStamp;
 ///
 /// # Errors
 /// [`DeployError::Persist`]: the file is as it was.
-pub(super) async fn write(endpoint: &str, plugin: Bytes, path: &Path) -> Result<FileStamp, DeployError> {
+pub(super) async fn write(endpoint: &str, component: Bytes, path: &Path) -> Result<FileStamp, DeployError> {
     let file = path.to_owned();
-    let written = tokio::task::spawn_blocking(move || replace(&file, &plugin)).await;
+    let written = tokio::task::spawn_blocking(move || replace(&file, &component)).await;
     let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
     if written.is_ok() {
         tracing::info!(endpoint, path = %path.display(), "handler written to its file");
@@ -32,10 +32,10 @@ pub(super) async fn write(endpoint: &str, plugin: Bytes, path: &Path) -> Result<
     })
 }
 
-fn replace(file: &Path, plugin: &[u8]) -> io::Result<FileStamp> {
+fn replace(file: &Path, component: &[u8]) -> io::Result<FileStamp> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut beside = tempfile::Builder::new().prefix(".modelhost-").tempfile_in(folder)?;
-    beside.write_all(plugin)?;
+    beside.write_all(component)?;
     if let Ok(metadata) = fs::metadata(file) {
         beside.as_file().set_permissions(metadata.permissions())?;
     }

@@ -5,7 +5,7 @@
 //! ```
 //! In: a [`GenerationChange`] and who asked for it, an [`DeployRequest`]. Out: the next [`Generation`], or the step that refused it.
 //! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes it,
-//! a new generation serves nobody and the old one serves everybody; handler and models change together or not at all;
+//! a new generation serves no request and the old one serves all; handler and models change together or not at all;
 //! what an attempt came to stands in the [`History`](super::history::History).
 
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl Deployment {
         let turn = self.swapping.lock().await;
         let current = self.current();
         self.expect(order, current.digest.as_deref())?;
-        let plugin = match &self.config.plugin {
+        let component = match &self.config.plugin {
             Some(path) => {
                 let binary = read(&self.config, path).await;
                 let noted = |error: &_| self.note(order, started, None, Err(error));
@@ -128,10 +128,10 @@ impl Deployment {
         };
         let loaded = current.models().0.iter().filter(|named| named.handle.is_some());
         let models = loaded.map(|named| (named.name.to_string(), None)).collect();
-        self.change(&turn, GenerationChange { plugin, models, persist: false }, order, started).await
+        self.change(&turn, GenerationChange { component, models, persist: false }, order, started).await
     }
 
-    /// All steps, for whoever's turn it is.
+    /// All steps, for the caller that holds the turn.
     async fn change(
         &self,
         turn: &MutexGuard<'_, ()>,
@@ -150,14 +150,14 @@ impl Deployment {
             if let Some(pipeline) = &pipeline {
                 self.gate(&old, pipeline, order).await?;
             }
-            if let (Some(plugin), Some(path)) = (&change.plugin, file) {
-                let written = persist::write(&self.config.name, plugin.bytes().clone(), path).await?;
+            if let (Some(component), Some(path)) = (&change.component, file) {
+                let written = persist::write(&self.config.name, component.bytes().clone(), path).await?;
                 self.written.store(Some(Arc::new(written)));
             }
             Ok(pipeline)
         };
         let in_file = matches!(order.origin, Origin::Watch | Origin::Signal) || change.persist;
-        let in_file = change.plugin.as_ref().filter(|_| in_file);
+        let in_file = change.component.as_ref().filter(|_| in_file);
         match made.await {
             Ok(None) => Ok(DeployOutcome::unchanged(&old)),
             Ok(Some(pipeline)) => {
@@ -170,7 +170,7 @@ impl Deployment {
                 Ok(swapped)
             }
             Err(error) => {
-                let digest = change.plugin.as_ref().map(|plugin| plugin.digest().clone());
+                let digest = change.component.as_ref().map(|plugin| plugin.digest().clone());
                 let is_new = digest != old.digest;
                 if let (Some(ledger), Some(handler)) =
                     (&self.ledger, in_file.filter(|_| is_new && !change.persist))
@@ -220,13 +220,13 @@ impl Deployment {
         old: &Generation,
     ) -> Result<Option<Pipeline>, DeployError> {
         let is_new = |binary: &&Binary| old.digest.as_ref() != Some(binary.digest());
-        let binary = change.plugin.as_ref().filter(is_new);
+        let component = change.component.as_ref().filter(is_new);
         let models = self.loaded(old, &change.models).await?;
-        if binary.is_none() && models.is_none() {
+        if component.is_none() && models.is_none() {
             return Ok(None);
         }
         let models = models.unwrap_or_else(|| old.models().clone());
-        let plugin = match binary {
+        let plugin = match component {
             Some(binary) => {
                 let (config, sandbox, metrics) = (&self.config, &self.sandbox, &self.metrics);
                 Some(load(config, sandbox, metrics, binary.clone(), order.origin).await?)
@@ -253,7 +253,7 @@ impl Deployment {
         gate::evaluate(&self.config, &order.gate, self.samples.as_ref(), &old.pipeline, new).await
     }
 
-    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that nobody else is at it.
+    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that no other swap is under way.
     pub(super) fn publish(
         &self,
         _turn: &MutexGuard<'_, ()>,

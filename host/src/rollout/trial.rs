@@ -55,7 +55,7 @@ const MOST_DIFFERENCES: usize = 20;
 /// A candidate at work.
 pub struct Trial {
     /// As ordered.
-    pub terms: TrialSpec,
+    pub spec: TrialSpec,
     pub(super) order: DeployRequest,
     /// Number of the generation it stands beside, and the digest of that.
     beside: u64,
@@ -75,7 +75,7 @@ pub struct Trial {
     model_runs: AtomicU64,
     /// Says that something has happened that may end it.
     pub(super) alarm: Arc<Notify>,
-    course: Mutex<RolloutProgress>,
+    progress: Mutex<RolloutProgress>,
     differences: Mutex<VecDeque<Arc<Mismatch>>>,
     failures: Mutex<BTreeMap<&'static str, u64>>,
     counts: TrialCounts,
@@ -116,42 +116,40 @@ impl Trial {
         metrics: &EndpointMetrics,
         old: &Generation,
         pipeline: Pipeline,
-        terms: TrialSpec,
+        spec: TrialSpec,
         order: &DeployRequest,
     ) -> io::Result<Trial> {
         let candidate = Generation::new(old.number, pipeline, None);
         // Of the sandboxes there are, no more than a generation's requests may take.
-        let places = terms.concurrency.min(endpoint.limits.concurrency);
+        let places = spec.concurrency.min(endpoint.limits.concurrency);
         let digest = candidate.digest.clone().unwrap_or_default();
         let shadow = |pipeline: &Pipeline, instance, side| {
             let model_runtime = Some(tokio::runtime::Handle::current());
             let plan = RunPlan { instance, model_runtime, ..RunPlan::default() };
             Shadow { pipeline: pipeline.clone(), plan, side }
         };
-        let after = match terms.mode {
+        let after = match spec.mode {
             Mode::Shadow => Some(shadow(&candidate.pipeline, InstanceSource::ByIsolation, Side::Candidate)),
             // Its instances are for requests.
-            Mode::Canary if terms.compare => {
-                Some(shadow(&old.pipeline, InstanceSource::Fresh, Side::Current))
-            }
+            Mode::Canary if spec.compare => Some(shadow(&old.pipeline, InstanceSource::Fresh, Side::Current)),
             Mode::Canary => None,
         };
         let shadows = after.as_ref().map(|_| Shadows::start(places)).transpose()?;
-        let course = RolloutProgress {
-            steps: terms.steps.clone(),
+        let progress = RolloutProgress {
+            steps: spec.steps.clone(),
             step: 0,
-            step_time: terms.step_time,
+            step_time: spec.step_time,
             since: Instant::now(),
             begun: Default::default(),
         };
-        let share = terms.steps.first().copied().unwrap_or_default();
+        let share = spec.steps.first().copied().unwrap_or_default();
         Ok(Trial {
             order: order.clone(),
             beside: old.number,
             current: old.digest.clone(),
             candidate: ArcSwap::from_pointee(candidate),
             share: AtomicU64::new(share.get().to_bits()),
-            draw: Draw::new(terms.sticky.clone(), &digest),
+            draw: Draw::new(spec.sticky.clone(), &digest),
             figures: Figures::new(),
             after,
             shadows,
@@ -159,12 +157,12 @@ impl Trial {
             mismatches: AtomicU64::new(0),
             model_runs: AtomicU64::new(0),
             alarm: Arc::default(),
-            course: Mutex::new(course),
+            progress: Mutex::new(progress),
             differences: Mutex::default(),
             failures: Mutex::default(),
             counts: metrics.trial.clone(),
             counted: Mutex::default(),
-            terms,
+            spec,
         })
     }
 
@@ -189,9 +187,9 @@ impl Trial {
         self.alarm.notify_one();
     }
 
-    /// Whoever sets a share looks here after, so that whichever of the two is later sees the other.
+    /// Looked at after a share is set, so that the later of the two sees the other.
     fn stop_if_broken(&self) {
-        if self.faults.load(Ordering::SeqCst) > self.terms.limits.max_faults {
+        if self.faults.load(Ordering::SeqCst) > self.spec.limits.max_faults {
             self.set_share(Ratio::ZERO);
         }
     }
@@ -202,7 +200,7 @@ impl Trial {
         if differences.is_empty() {
             return;
         }
-        if what == Compared::Differs && self.terms.mode == Mode::Canary {
+        if what == Compared::Differs && self.spec.mode == Mode::Canary {
             self.mismatches.fetch_add(1, Ordering::Relaxed);
             self.alarm.notify_one();
         }
@@ -221,36 +219,36 @@ impl Trial {
     }
 
     pub(super) fn verdict(&self) -> Verdict {
-        let course = self.course();
+        let progress = self.progress();
         let (candidate, current) = (self.figures.of(Side::Candidate), self.figures.of(Side::Current));
-        let [candidate_begun, current_begun] = &course.begun;
+        let [candidate_begun, current_begun] = &progress.begun;
         let view = View {
-            steps: &course.steps,
-            step: course.step,
-            step_time: course.step_time,
-            held: course.since.elapsed(),
+            steps: &progress.steps,
+            step: progress.step,
+            step_time: progress.step_time,
+            held: progress.since.elapsed(),
             candidate: &candidate.since(candidate_begun),
             current: &current.since(current_begun),
             before: &current,
             faults: self.faults.load(Ordering::Relaxed),
             mismatches: self.mismatches.load(Ordering::Relaxed),
         };
-        canary::judge(&view, &self.terms.limits)
+        canary::evaluate(&view, &self.spec.limits)
     }
 
     /// Begins a step.
     pub(super) fn enter(&self, steps: Vec<Ratio>, step: usize, step_time: Option<Duration>) {
-        let mut course = self.course();
+        let mut progress = self.progress();
         let begun = [Side::Candidate, Side::Current].map(|side| self.figures.of(side));
-        *course = RolloutProgress { step, step_time, since: Instant::now(), begun, steps };
-        self.set_share(course.steps.get(step).copied().unwrap_or_default());
+        *progress = RolloutProgress { step, step_time, since: Instant::now(), begun, steps };
+        self.set_share(progress.steps.get(step).copied().unwrap_or_default());
         self.stop_if_broken();
     }
 
     pub(super) fn grow(&self) {
         let (steps, step, step_time) = {
-            let course = self.course();
-            (course.steps.clone(), course.step + 1, course.step_time)
+            let progress = self.progress();
+            (progress.steps.clone(), progress.step + 1, progress.step_time)
         };
         self.enter(steps, step, step_time);
     }
@@ -261,18 +259,18 @@ impl Trial {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let candidate = self.figures.of(Side::Candidate);
         let compared = Compared::ALL.map(|what| (what.name(), self.figures.of_compared(what)));
-        let is_canary = self.terms.mode == Mode::Canary;
+        let is_canary = self.spec.mode == Mode::Canary;
         let answered =
             [("ok", candidate.requests.saturating_sub(candidate.errors)), ("error", candidate.errors)];
         let answered = answered.into_iter().filter(|_| is_canary);
         for (outcome, now) in answered.chain(compared) {
             let before = counted.insert(outcome, now).unwrap_or_default();
-            self.counts.add(self.terms.mode.name(), outcome, now.saturating_sub(before));
+            self.counts.add(self.spec.mode.name(), outcome, now.saturating_sub(before));
         }
     }
 
-    fn course(&self) -> MutexGuard<'_, RolloutProgress> {
-        self.course.lock().unwrap_or_else(PoisonError::into_inner)
+    fn progress(&self) -> MutexGuard<'_, RolloutProgress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn differences(&self) -> MutexGuard<'_, VecDeque<Arc<Mismatch>>> {
@@ -293,6 +291,6 @@ impl Drop for Trial {
 
 impl fmt::Debug for Trial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trial").field("terms", &self.terms).finish_non_exhaustive()
+        f.debug_struct("Trial").field("spec", &self.spec).finish_non_exhaustive()
     }
 }

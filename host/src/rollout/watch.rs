@@ -3,7 +3,7 @@
 //! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it to look.
 //! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
 //! from here: the file's stamp (time, size, identity) changes, and once it has held still for [`SETTLED`] the file is
-//! read; an empty one, which nobody can mean, after [`EMPTY`] only. Should a writer pause for longer than that, the
+//! read; an empty one, which is never meant, after [`EMPTY`] only. Should a writer pause for longer than that, the
 //! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp again.
 //! What the system tells of files is no more than a reason to look, because looking works on every file system: network mounts,
 //! container volumes, and folders whose links are switched as a whole.
@@ -29,7 +29,7 @@ use crate::text::on_one_line;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How long a file must have held still.
 const SETTLED: Duration = Duration::from_millis(150);
-/// The same for a file without content: whoever overwrites it has emptied it, and is about to fill it (2 s were not enough of a
+/// The same for a file without content: a writer that overwrites it has emptied it, and is about to fill it (2 s were not enough of a
 /// busy disk once).
 const EMPTY: Duration = Duration::from_secs(5);
 
@@ -87,11 +87,11 @@ async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileSt
         if FileStamp::of(&path).await != now {
             continue;
         }
-        // Whatever comes of it, this version of the file has had its chance.
+        // Taken or refused, this version of the file has had its chance.
         (served, changed) = (now, None);
         let outcome = match read {
             Ok(binary) => {
-                let change = GenerationChange { plugin: Some(binary), ..GenerationChange::default() };
+                let change = GenerationChange { component: Some(binary), ..GenerationChange::default() };
                 let swapped = endpoint.swap(change, &DeployRequest::by(Origin::Watch)).await;
                 swapped.map(drop).map_err(|error| on_one_line(&error))
             }

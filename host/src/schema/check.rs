@@ -1,9 +1,9 @@
 //! Holds a request against the schema: everything that is wrong with it at once.
 //!
-//! Flow: `admit → [check] → pre_inference`, beside it whatever a schema's own example must fit.
+//! Flow: `admit → [check] → pre_inference`, beside it the check of a schema's own example.
 //! In:   a JSON body, or tensors. Out: nothing, the tensors that the body stands for, or its violations.
 //!
-//! In JSON the body is an object keyed by input, or the bare value if there is only one. Keys that nobody declared are
+//! In JSON the body is an object keyed by input, or the bare value if there is only one. Keys that are not declared are
 //! ignored, `null` is an input that is not there. A scalar may be a list of one. A number where text belongs is a violation, as
 //! is text where a number belongs; whole numbers may be written `3.0`.
 //! A tensor has to have the name, the datatype and the shape that are declared.
@@ -153,7 +153,7 @@ impl Input {
     }
 }
 
-/// A name that somebody else chose, fit for a message: short, one line, nothing that steers a terminal.
+/// A caller's or author's name, fit for a message: short, one line, nothing that steers a terminal.
 pub(super) fn shown(name: &str) -> Arc<str> {
     const LONGEST: usize = 64;
     let mut shown: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();

@@ -5,7 +5,7 @@
 //! In:   events whose message can be read alone, with fields such as `request.id`, `endpoint`, `stage`. Out: one
 //!       line on stderr each; stdout belongs to what a command prints.
 //! Invariants: an event that the filter leaves out costs one comparison and no allocation; a stderr that
-//! nobody reads stops no request: a thread of its own writes, and what it cannot keep up with is lost and counted.
+//! is not read stops no request: a thread of its own writes, and what it cannot keep up with is lost and counted.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -72,7 +72,7 @@ impl Drop for Guard {
     }
 }
 
-/// Waits until stderr has taken every line so far, but no longer than a second: nobody may be reading it.
+/// Waits until stderr has taken every line so far, but no longer than a second: it may have no reader.
 pub fn flush() {
     if let Some(queue) = QUEUE.get() {
         // It never fails.
@@ -157,7 +157,7 @@ fn write(messages: &Receiver<Message>, count: &Count, mut to: impl Write) {
     for message in messages {
         match message {
             Message::Line(line) => {
-                // A closed stderr has nobody who could be told.
+                // A closed stderr has no reader to be told.
                 let _ = to.write_all(&line);
                 count.waiting.fetch_sub(1, Ordering::Relaxed);
                 let lost = count.lost.swap(0, Ordering::Relaxed);
@@ -189,7 +189,7 @@ where
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
     let lines = match config.format {
         Format::Text => lines.with_ansi(colour).compact().boxed(),
-        // Flat, so that `request.id` stands at the top whoever reads it.
+        // Flat, so that `request.id` stands at the top for every reader.
         Format::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
     Ok(tracing_subscriber::registry().with(targets(&config.filter)?).with(lines))

@@ -236,7 +236,7 @@ impl EndpointMetrics {
         self.requests.error(code);
     }
 
-    /// Counts a fault of the handler, whatever became of the request.
+    /// Counts a fault of the handler, with any outcome of the request.
     pub fn fault(&self, fault: PluginFault) {
         if let Some(counter) = self.faults.get(fault as usize) {
             counter.inc();

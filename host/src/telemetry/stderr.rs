@@ -2,9 +2,9 @@
 //!
 //! Place in the flow: an engine's loader calls [`capture`] before it opens its library; [`logs`](super::logs) calls [`release`]
 //! when the log ends.
-//! In:   whatever is written to descriptor 2. Out: its lines, one by one, to a function that logs them.
+//! In:   what is written to descriptor 2. Out: its lines, one by one, to a function that logs them.
 //! Invariants: the log itself writes to a descriptor of its own ([`own`]), so no line comes twice; writing to stderr waits for
-//! nobody but the thread that reads; after [`release`] stderr is what it was, and every line before has been handed on.
+//! no thread but the one that reads; after [`release`] stderr is what it was, and every line before has been handed on.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _};
@@ -66,7 +66,7 @@ pub(super) fn release() {
     if let Some(Captured { redirect, before, end }) = captured
         && redirect(before.as_fd()).is_ok()
     {
-        // It says nothing, it ends: nobody can write into the pipe any more.
+        // It says nothing, it ends: there is no writer of the pipe any more.
         let _ = end.recv_timeout(LAST_LINES);
     }
 }

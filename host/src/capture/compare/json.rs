@@ -1,6 +1,6 @@
 //! Two JSON documents side by side.
 //!
-//! Objects are the same whatever the order of their keys; a key that comes twice is compared as often. Lists are compared
+//! The order of an object's keys makes no difference; a key that comes twice is compared as often. Lists are compared
 //! element by element. Numbers are the same if they are close enough ([`Bounds::tolerance`]); whole numbers, of any length, if
 //! they are equal.
 //!

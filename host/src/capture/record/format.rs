@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: `writer.rs` makes one of what crossed the sandbox's boundary; `replay.rs` reads it. What the
 //! members mean to a reader is in docs/reference.md.
-//! In, when reading: a file that anybody may have made. Out: values whose sizes fit each other, or one line that says what is
+//! In, when reading: an untrusted file. Out: values whose sizes fit each other, or one line that says what is
 //! wrong with it.
 //! Invariants: a format that was released is never changed, it gets another number; bytes that are text are written as text,
 //! any others as base64; no path stands in a recording.
@@ -267,7 +267,7 @@ impl Outcome {
     /// As the pipeline has it.
     ///
     /// # Errors
-    /// A tensor that is none, a code or stage that nobody knows.
+    /// A tensor that is none, an unknown code or stage.
     pub fn outcome(self) -> Result<Result<Output, RequestError>, FormatError> {
         Ok(match self {
             Outcome::Response { status, content_type, headers, body } => {
@@ -295,7 +295,7 @@ impl Signature {
     /// As the pipeline has it.
     ///
     /// # Errors
-    /// A datatype that nobody knows.
+    /// An unknown datatype.
     pub fn signature(self) -> Result<tensor::Signature, FormatError> {
         let specs =
             |specs: Vec<TensorSpec>| specs.into_iter().map(TensorSpec::spec).collect::<Result<_, _>>();

@@ -331,7 +331,7 @@ settings! {
         ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None, "/var/cache/modelhost"), some(or("none", path)),
         "cache-dir", "plugin.cache_dir", Value("DIR|none"),
         "Where compiled handlers, and the memory that their `init` leaves, are kept for the next start, \
-         and what it must know of refused ones; nobody else may be able to write there. A folder of root's \
+         and what it must know of refused ones; no other user may be able to write there. A folder of root's \
          that this user can only read is read and never written to. Files in it may be removed while hosts \
          run, and not written to: hosts run them. `none` keeps none.";
     CACHE_SIZE: u64 = "1GiB", size(MIB..=1024 * GIB),

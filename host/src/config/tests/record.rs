@@ -31,7 +31,7 @@ fn what_could_be_a_secret_is_not_recorded() {
     );
     let refused = folder.serve(&[&given[..], &["MODELHOST_RECORD_SHARE 0"]].concat());
     assert_eq!(refused.unwrap().endpoints[0].record_share, Ratio::ZERO);
-    // A bare model has no boundary, so that its variables, which nobody sees, are none either.
+    // A bare model has no boundary, so that its variables, which no handler sees, are none either.
     assert!(folder.serve(&["model DIR/m.onnx", "record DIR/r", "env KEY=hush"]).is_ok());
 }
 

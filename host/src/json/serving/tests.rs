@@ -81,7 +81,7 @@ fn columns() {
         (add(), r#"{"inputs":{"a":[[1,2]],"b":[3]}}"#, "Some(Columns) a [1, 2] [[1,2]]; b [1] [3]"),
         (text(), r#"{"inputs":{"b64":"aGk="}}"#, r#"Some(Columns) s [] "hi""#),
         (text(), r#"{"inputs":["x",{"b64":"aGk"}]}"#, r#"Some(Columns) s [2] ["x","hi"]"#),
-        // Neither: the plain rule, whatever else is there.
+        // Neither: the plain rule, with anything beside it.
         (iris(), "[1,2,3,4]", "None input [4] [1.0,2.0,3.0,4.0]"),
         (add(), r#"{"a":[[1,2]],"b":3,"signature_name":7}"#, "None a [1, 2] [[1,2]]; b [] 3"),
         (iris(), r#"{"instances":null,"input":[1,2,3,4]}"#, "None input [4] [1.0,2.0,3.0,4.0]"),

@@ -95,7 +95,7 @@ impl<'a> Value<'a> {
         let value = Value::empty(shape, TensorElementType::String)?;
         for (index, element) in elements.iter().enumerate() {
             let mut buffer = ptr::null_mut::<c_char>();
-            // SAFETY: a tensor of strings with more than `index` elements, that nobody else knows yet.
+            // SAFETY: a tensor of strings with more than `index` elements, that no other code knows yet.
             done(unsafe {
                 (api().GetResizedStringTensorElementBuffer)(
                     value.pointer.as_ptr(),
@@ -114,7 +114,7 @@ impl<'a> Value<'a> {
     fn copied(data: &[u8], shape: &[u64], element: TensorElementType) -> Result<Value<'static>, Error> {
         let value = Value::empty(shape, element)?;
         let target = value.data()?;
-        // SAFETY: the buffer belongs to a value that nobody else knows yet, and is as long as `data`: both have the size
+        // SAFETY: the buffer belongs to a value that no other code knows yet, and is as long as `data`: both have the size
         // that follows from `shape` and `element`.
         unsafe { copy(data, target) }?;
         Ok(value)
@@ -322,7 +322,7 @@ impl Output {
         if data.is_null() || size == 0 {
             return Ok(&[]);
         }
-        // SAFETY: the buffer of a value that lives as long as `self`, and that nobody writes after the run that made it;
+        // SAFETY: the buffer of a value that lives as long as `self`, and that is not written after the run that made it;
         // in the CPU's memory; its size follows from its extents and element type.
         Ok(unsafe { slice::from_raw_parts(data, size) })
     }

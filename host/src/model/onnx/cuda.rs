@@ -110,7 +110,7 @@ fn provider(index: u32, memory: Option<u64>) -> Option<CUDA> {
         .with_device_id(i32::try_from(index).ok()?)
         // Doubling, the default, would take up to twice of what is needed, from other models too.
         .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested)
-        // The default tries every algorithm for every new shape of input: seconds, for whoever sends it first.
+        // The default tries every algorithm for every new shape of input: seconds, for the request that brings it first.
         .with_conv_algorithm_search(ConvAlgorithmSearch::Heuristic)
         // On by default, and off by about 1e-3: an answer must not depend on the device.
         .with_tf32(false);
@@ -122,7 +122,7 @@ fn provider(index: u32, memory: Option<u64>) -> Option<CUDA> {
 
 /// The file that ONNX Runtime was loaded from.
 fn library() -> Option<PathBuf> {
-    // Whoever found it: the operating system knows.
+    // Found by ONNX Runtime or by the loader: the operating system knows.
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     maps.lines()
         .filter_map(|line| line.get(line.find('/')?..).map(Path::new))

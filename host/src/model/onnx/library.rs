@@ -24,7 +24,7 @@ const STEM: &str = "libonnxruntime";
 /// The loaded library. It is never unloaded: sessions and tensors of it may live as long as the process.
 static ENVIRONMENT: Mutex<Option<Environment>> = Mutex::new(None);
 
-/// Loads the library if this has not happened yet. Later calls return the same environment, whatever they ask for.
+/// Loads the library if this has not happened yet. Later calls return the same environment for any path.
 ///
 /// # Errors
 /// [`LibraryError`]; the next call tries again.

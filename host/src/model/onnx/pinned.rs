@@ -106,7 +106,7 @@ impl Pinned {
                 return Err(ModelError::Run("the engine gave no memory for an input".to_owned()));
             }
             // SAFETY: the source is a slice of this length. The target is the buffer of a value that was made a line
-            // ago and is known to nobody else, in memory that the CPU can write (see `new`), and as long: its size
+            // ago and is known to no other code, in memory that the CPU can write (see `new`), and as long: its size
             // follows from element type and shape, and was compared above.
             unsafe { ptr::copy_nonoverlapping(tensor.data.as_ptr(), target, tensor.data.len()) };
         }
@@ -143,7 +143,7 @@ fn in_place(
             if data.is_null() {
                 return &[];
             }
-            // SAFETY: the buffer of the value that `self` owns, which nobody writes after the run that made it: the
+            // SAFETY: the buffer of the value that `self` owns, which is not written after the run that made it: the
             // binding was cleared. It is in memory that the CPU can read, and `size` long by its element type and
             // shape; `in_place` has checked both.
             unsafe { slice::from_raw_parts(data, self.size) }

@@ -24,7 +24,7 @@ const MAJOR: &str = "2";
 /// The loaded library. It is never unloaded: its threads live as long as the process.
 static API: Mutex<Option<&'static Api>> = Mutex::new(None);
 
-/// Loads the library if this has not happened yet. Later calls return the same one, whatever they ask for.
+/// Loads the library if this has not happened yet. Later calls return the same one for any path.
 ///
 /// # Errors
 /// [`LibraryError`]; the next call tries again.

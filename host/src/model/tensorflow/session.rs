@@ -56,7 +56,7 @@ fn input(graph: &Graph, tensor: &Tensor, scalar: bool) -> Result<Array, ModelErr
     let refused = |why: String| ModelError::Input(format!("input `{}`: {why}", tensor.name));
     let mut shape = tensor.shape.as_slice();
     if scalar && !shape.is_empty() {
-        // What the spec cannot say, see `Port::scalar`, so nobody has looked yet.
+        // What the spec cannot say, see `Port::scalar`, so this is the first look.
         if tensor.elements() != 1 {
             return Err(refused(format!(
                 "expected {} [], got {} {shape:?}",

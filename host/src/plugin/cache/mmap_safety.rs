@@ -3,7 +3,7 @@
 //! Place in the flow: the compile cache → here → wasmtime, which maps what it gets. In: an open entry of the cache. Out: whether the
 //! entry itself can be mapped, as any shared library is; a copy in memory where it cannot. To copy an entry takes longer than to read
 //! and hash it.
-//! Invariants: nobody can write to a copy. An entry that is mapped itself belongs to this user or to root, is
+//! Invariants: a copy cannot be written to. An entry that is mapped itself belongs to this user or to root, is
 //! read-only even to them, and lies on a disk of this machine: another one may change what is on a network's
 //! disk at any time. Root could write to it all the same, and a disk may fail; then a process that runs it
 //! ends, or does what was written, as with the host's own file.
@@ -48,13 +48,13 @@ pub(super) fn is_local(file: &File) -> io::Result<bool> {
     Ok(number.is_ok_and(|number| LOCAL.contains(&number)))
 }
 
-/// A copy of `entry` that nobody can write to.
+/// A copy of `entry` that cannot be written to.
 pub(super) fn copy(mut entry: &File) -> io::Result<File> {
     entry.rewind()?;
     file_of(entry)
 }
 
-/// A file in memory with these contents, that nobody can write to.
+/// A file in memory with these contents, that cannot be written to.
 pub(super) fn file_of(mut contents: impl io::Read) -> io::Result<File> {
     let mut file = memory_file()?;
     io::copy(&mut contents, &mut file)?;
@@ -81,7 +81,7 @@ fn memory_file() -> io::Result<File> {
     tempfile::tempfile()
 }
 
-/// Sees to it that nobody writes to a [`memory_file`] any more: not this process, nor one that finds it among its open files.
+/// Prevents all later writes to a [`memory_file`] : by this process, and by one that finds it among its open files.
 fn make_final(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

@@ -139,7 +139,7 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
     assert_eq!(hit(&cache, &engine, &binary), Ok(true));
 }
 
-/// An entry that somebody may write to is never mapped itself.
+/// An entry that can be written to is never mapped itself.
 #[cfg(target_os = "linux")]
 #[test]
 fn what_may_change_is_copied_before_it_is_mapped() {

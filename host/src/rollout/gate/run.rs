@@ -53,7 +53,7 @@ impl Runner<'_> {
 }
 
 impl Run {
-    /// Why it came to nothing, if the host had no place for it or failed: nobody knows what the handler would have said, so it
+    /// Why it came to nothing, if the host had no place for it or failed: what the handler would have said is unknown, so it
     /// must not pass for examined.
     pub(super) fn untried(&self) -> Option<Code> {
         let code = self.outcome.as_ref().err()?.code;

@@ -13,7 +13,7 @@ use crate::values::Ratio;
 
 /// How many requests of each side a 99th percentile is made of, at least.
 const FOR_P99: u64 = 500;
-/// A median that is later by less than that is nobody's reason to end a trial, whatever the factor.
+/// A median that is later by less than that is no reason to end a trial, for any factor.
 const MEDIAN_SLACK: Duration = Duration::from_micros(100);
 /// The same for the 99th percentile, which the kernel's scheduler has a say in.
 const P99_SLACK: Duration = Duration::from_millis(5);
@@ -82,7 +82,7 @@ pub enum Verdict {
 }
 
 /// Decides.
-pub fn judge(view: &View<'_>, limits: &Limits) -> Verdict {
+pub fn evaluate(view: &View<'_>, limits: &Limits) -> Verdict {
     if let Some(reason) = broken(view, limits) {
         return Verdict::End(reason);
     }
@@ -179,7 +179,7 @@ mod tests {
                 step_time: step_time.map(Duration::from_secs),
                 ..view(candidate, &enough)
             };
-            assert_eq!(judge(&view, &Limits::default()), expected, "{step} {held} {step_time:?}");
+            assert_eq!(evaluate(&view, &Limits::default()), expected, "{step} {held} {step_time:?}");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             ("nearly twice as slow", counted(1000, 0, 1.7), None),
             ("more than twice", counted(1000, 0, 2.5), Some("the median of its times is 2.")),
         ] {
-            let verdict = judge(&view(&candidate, &current), &Limits::default());
+            let verdict = evaluate(&view(&candidate, &current), &Limits::default());
             match (verdict, reason) {
                 (Verdict::GoOn, None) => {}
                 (Verdict::End(text), Some(reason)) if text.starts_with(reason) => {}
@@ -219,7 +219,7 @@ mod tests {
             (0, 5, 0, 5, ""),
         ] {
             let limits = Limits { max_faults, max_mismatches, ..Limits::default() };
-            let verdict = judge(&View { faults, mismatches, ..view(&one, &current) }, &limits);
+            let verdict = evaluate(&View { faults, mismatches, ..view(&one, &current) }, &limits);
             let expected = if reason.is_empty() { Verdict::GoOn } else { Verdict::End(reason.to_owned()) };
             assert_eq!(verdict, expected);
         }
@@ -234,20 +234,20 @@ mod tests {
         };
         for (slow, time, ends) in [(5, 1000, false), (30, 15, false), (30, 100, true)] {
             let candidate = times(slow, time);
-            let verdict = judge(&view(&candidate, &current), &Limits::default());
+            let verdict = evaluate(&view(&candidate, &current), &Limits::default());
             assert_eq!(matches!(verdict, Verdict::End(_)), ends, "{slow} {time}: {verdict:?}");
         }
         // Three times nearly nothing is nearly nothing.
         let (fast, faster) = (counted(1000, 0, 0.06), counted(1000, 0, 0.02));
-        assert_eq!(judge(&view(&fast, &faster), &Limits::default()), Verdict::GoOn);
+        assert_eq!(evaluate(&view(&fast, &faster), &Limits::default()), Verdict::GoOn);
     }
 
     #[test]
     fn where_the_candidate_has_every_request_it_is_held_to_what_was_before() {
         let (slow, nothing, before) = (counted(100, 0, 9.0), counted(0, 0, 0.0), counted(500, 0, 1.0));
         let last = View { step: 2, before: &before, ..view(&slow, &nothing) };
-        assert!(matches!(judge(&last, &Limits::default()), Verdict::End(_)));
-        let nobody = View { before: &nothing, ..last };
-        assert_eq!(judge(&nobody, &Limits::default()), Verdict::GoOn, "nothing to compare it with");
+        assert!(matches!(evaluate(&last, &Limits::default()), Verdict::End(_)));
+        let idle = View { before: &nothing, ..last };
+        assert_eq!(evaluate(&idle, &Limits::default()), Verdict::GoOn, "nothing to compare it with");
     }
 }

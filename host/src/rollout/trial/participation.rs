@@ -49,7 +49,7 @@ impl TrialParticipation {
         }
         let drawn = trial.draw.place(|name| request.head.header(name)) < trial.share();
         let has_place = || trial.shadows.as_ref().is_some_and(Shadows::has_place);
-        let (side, sampled) = match trial.terms.mode {
+        let (side, sampled) = match trial.spec.mode {
             Mode::Shadow if !drawn => return None,
             Mode::Shadow if !has_place() => {
                 trial.figures.compared(Compared::Dropped);
@@ -58,14 +58,14 @@ impl TrialParticipation {
             Mode::Shadow => (Side::Current, true),
             Mode::Canary if drawn => {
                 let sampled = has_place();
-                if !sampled && trial.terms.compare {
+                if !sampled && trial.spec.compare {
                     trial.figures.compared(Compared::Dropped);
                 }
                 (Side::Candidate, sampled)
             }
             Mode::Canary => (Side::Current, false),
         };
-        let counts = trial.terms.mode == Mode::Canary;
+        let counts = trial.spec.mode == Mode::Canary;
         Some(TrialParticipation { side, sampled, began: Instant::now(), counts, trial: guard })
     }
 

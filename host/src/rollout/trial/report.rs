@@ -66,21 +66,21 @@ impl Figures {
 impl Trial {
     /// The state of it, now.
     pub fn report(&self) -> Report {
-        let course = self.course();
+        let progress = self.progress();
         let candidate = self.candidate.load();
         let mut differences: Vec<_> = self.differences().iter().cloned().collect();
         differences.reverse();
         Report {
-            mode: self.terms.mode.name(),
+            mode: self.spec.mode.name(),
             digest: candidate.digest.clone(),
             since: unix_seconds(candidate.published),
             note: self.order.note.clone(),
             share: self.share(),
-            steps: course.steps.clone(),
-            step: course.step + 1,
-            step_time_seconds: course.step_time.map(|time| time.as_secs_f64()),
-            held_seconds: course.since.elapsed().as_secs_f64(),
-            sticky: self.terms.sticky.as_ref().map(|sticky| format!("header:{}", sticky.header())),
+            steps: progress.steps.clone(),
+            step: progress.step + 1,
+            step_time_seconds: progress.step_time.map(|time| time.as_secs_f64()),
+            held_seconds: progress.since.elapsed().as_secs_f64(),
+            sticky: self.spec.sticky.as_ref().map(|sticky| format!("header:{}", sticky.header())),
             current: Figures::of(self.current.clone(), &self.figures.of(Side::Current)),
             candidate: Figures::of(candidate.digest.clone(), &self.figures.of(Side::Candidate)),
             compared: Compared::ALL.map(|what| (what.name(), self.figures.of_compared(what))).into(),

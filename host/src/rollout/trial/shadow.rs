@@ -5,7 +5,7 @@
 //! ```
 //! Place in the flow: beside it, on a thread of its own for each trial. In: a [`Sample`]. Out: one count, and the differences.
 //! Invariants: a sample takes nothing from requests: it takes no place of theirs, handlers run on this thread, which the kernel
-//! gives only what nobody else wants, and at most `concurrency` samples are held in memory. The model, if it has to be asked
+//! gives only what no other thread wants, and at most `concurrency` samples are held in memory. The model, if it has to be asked
 //! again, is asked by the workers of the requests: this thread, which may rest at any moment, never holds a session.
 
 use std::sync::Arc;
@@ -121,7 +121,7 @@ impl Sample {
             Side::Candidate => (&outcome, &shadow),
             Side::Current => (&shadow, &outcome),
         };
-        let differences = compare::compare(old, new, &trial.terms.bounds);
+        let differences = compare::compare(old, new, &trial.spec.bounds);
         let what = match code {
             _ if differences.is_empty() => Compared::Same,
             Some(code) if error => {

@@ -1,4 +1,4 @@
-//! The terms of a trial: what an order says of it, judged before anything is loaded.
+//! The spec of a trial: what an order says of it, checked before anything is loaded.
 //!
 //! In: parameters by name, as text. Out: [`TrialSpec`], or which parameter is wrong and what was expected.
 
@@ -41,7 +41,7 @@ impl Mode {
     }
 }
 
-/// The terms of one trial.
+/// The spec of one trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrialSpec {
     /// What the candidate does.
@@ -74,7 +74,7 @@ impl TrialSpec {
     /// # Errors
     /// The first that is wrong.
     pub fn parse<'a>(parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<TrialSpec, String> {
-        let mut terms = TrialSpec {
+        let mut spec = TrialSpec {
             mode: Mode::Shadow,
             steps: Vec::new(),
             step_time: None,
@@ -89,21 +89,21 @@ impl TrialSpec {
             let raw = &RawValue::of(value);
             let wrong = |diagnostic: Diagnostic| diagnostic.of_parameter(name, value);
             match name {
-                "mode" => terms.mode = choice(&MODES).read(raw).map_err(wrong)?,
+                "mode" => spec.mode = choice(&MODES).read(raw).map_err(wrong)?,
                 "share" => share = Some(read_share(raw).map_err(wrong)?),
-                "sticky" => terms.sticky = Some(Sticky::parse(value)?),
-                "concurrency" => terms.concurrency = count(1..=MOST_CONCURRENT).read(raw).map_err(wrong)?,
-                "tolerance" => terms.bounds.tolerance = number(0.0..=1e6).read(raw).map_err(wrong)?,
-                "ignore" if terms.bounds.ignore.len() < MOST_IGNORED => {
-                    terms.bounds.ignore.push(Pattern::parse(value)?);
+                "sticky" => spec.sticky = Some(Sticky::parse(value)?),
+                "concurrency" => spec.concurrency = count(1..=MOST_CONCURRENT).read(raw).map_err(wrong)?,
+                "tolerance" => spec.bounds.tolerance = number(0.0..=1e6).read(raw).map_err(wrong)?,
+                "ignore" if spec.bounds.ignore.len() < MOST_IGNORED => {
+                    spec.bounds.ignore.push(Pattern::parse(value)?);
                 }
                 "ignore" => return Err(format!("`ignore`: there are at most {MOST_IGNORED}")),
                 of_canary => {
-                    let limits = &mut terms.limits;
+                    let limits = &mut spec.limits;
                     match of_canary {
-                        "steps" => terms.steps = read_steps(raw).map_err(wrong)?,
-                        "step_time" => terms.step_time = Some(read_step_time(raw).map_err(wrong)?),
-                        "compare" => terms.compare = switch(raw).map_err(wrong)?,
+                        "steps" => spec.steps = read_steps(raw).map_err(wrong)?,
+                        "step_time" => spec.step_time = Some(read_step_time(raw).map_err(wrong)?),
+                        "compare" => spec.compare = switch(raw).map_err(wrong)?,
                         "min_requests" => limits.min_requests = count(1..=MOST).read(raw).map_err(wrong)?,
                         "max_errors" => limits.max_errors = ratio().read(raw).map_err(wrong)?,
                         "max_faults" => limits.max_faults = count(0..=MOST).read(raw).map_err(wrong)?,
@@ -119,23 +119,23 @@ impl TrialSpec {
                 }
             }
         }
-        match (terms.mode, of_canaries, share) {
+        match (spec.mode, of_canaries, share) {
             (Mode::Shadow, Some(name), _) => {
                 return Err(format!("`{name}` is said of a canary: add `mode=canary`"));
             }
-            (Mode::Shadow, None, share) => terms.steps = vec![share.unwrap_or(Ratio::percent(10))],
-            (Mode::Canary, _, Some(_)) if !terms.steps.is_empty() || terms.step_time.is_some() => {
+            (Mode::Shadow, None, share) => spec.steps = vec![share.unwrap_or(Ratio::percent(10))],
+            (Mode::Canary, _, Some(_)) if !spec.steps.is_empty() || spec.step_time.is_some() => {
                 return Err("`share` is held until an order, `steps` are not: give one of them".to_owned());
             }
-            (Mode::Canary, _, Some(share)) => terms.steps = vec![share],
+            (Mode::Canary, _, Some(share)) => spec.steps = vec![share],
             (Mode::Canary, _, None) => {
-                if terms.steps.is_empty() {
-                    terms.steps = [5, 25, 100].map(Ratio::percent).to_vec();
+                if spec.steps.is_empty() {
+                    spec.steps = [5, 25, 100].map(Ratio::percent).to_vec();
                 }
-                terms.step_time = terms.step_time.or(Some(Duration::from_secs(60)));
+                spec.step_time = spec.step_time.or(Some(Duration::from_secs(60)));
             }
         }
-        Ok(terms)
+        Ok(spec)
     }
 }
 
@@ -183,14 +183,14 @@ mod tests {
             ("mode=canary&share=0.2", Mode::Canary, vec![0.2], None),
             ("steps=0.1, 0.5&mode=canary&step_time=2m", Mode::Canary, vec![0.1, 0.5], Some(120)),
         ] {
-            let terms = parse(query).unwrap();
-            let steps_found: Vec<f64> = terms.steps.into_iter().map(Ratio::get).collect();
-            let found = (terms.mode, steps_found, terms.step_time);
+            let spec = parse(query).unwrap();
+            let steps_found: Vec<f64> = spec.steps.into_iter().map(Ratio::get).collect();
+            let found = (spec.mode, steps_found, spec.step_time);
             assert_eq!(found, (mode, steps, step_time.map(Duration::from_secs)), "{query}");
         }
         let all = "mode=canary&share=1&sticky=header:X-A&concurrency=3&compare=true&tolerance=0.5&ignore=/a&ignore=/b/*\
                    &min_requests=1&max_errors=0.5&max_faults=2&max_slowdown=1.5&max_mismatches=7";
-        let terms = parse(all).unwrap();
+        let spec = parse(all).unwrap();
         let limits = Limits {
             min_requests: 1,
             max_errors: Ratio::percent(50),
@@ -198,9 +198,9 @@ mod tests {
             max_slowdown: 1.5,
             max_mismatches: 7,
         };
-        assert_eq!((terms.concurrency, terms.compare, terms.limits), (3, true, limits));
-        assert_eq!((terms.bounds.tolerance, terms.bounds.ignore.len()), (0.5, 2));
-        assert_eq!(terms.sticky.unwrap().header(), "x-a");
+        assert_eq!((spec.concurrency, spec.compare, spec.limits), (3, true, limits));
+        assert_eq!((spec.bounds.tolerance, spec.bounds.ignore.len()), (0.5, 2));
+        assert_eq!(spec.sticky.unwrap().header(), "x-a");
     }
 
     #[test]

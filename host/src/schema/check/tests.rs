@@ -76,7 +76,7 @@ fn bodies_fit_or_all_their_faults_are_named() {
             r#"prompt BYTES [1] ["x"]; list INT32 [3] [1,2,3]; rows FP32 [1, 2] [[1.0,2.0]]"#,
         ),
         (r#"{"prompt":"x","list":[]}"#, r#"prompt BYTES [1] ["x"]; list INT32 [0] []"#),
-        // What nobody declared is ignored; null is not there; the last of two counts.
+        // What is not declared is ignored; null is not there; the last of two counts.
         (r#"{"prompt":"x","other":{"prompt":1},"n":null}"#, r#"prompt BYTES [1] ["x"]"#),
         (r#"{"prompt":1,"prompt":"x"}"#, r#"prompt BYTES [1] ["x"]"#),
         // Everything that is wrong, in the schema's order.

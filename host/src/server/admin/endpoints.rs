@@ -273,12 +273,12 @@ async fn swap(
     not_from_a_page(&headers)?;
     // Before anything is found wrong with the order: a client that sends megabytes sees an answer only when
     // they are taken.
-    let plugin = uploads.component(request.into_body()).await?;
+    let component = uploads.component(request.into_body()).await?;
     let AdminCommand { endpoint, params, order } =
         AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
     carry_out(&served, async move {
-        let plugin = Some(Binary::new(plugin));
-        let change = GenerationChange { plugin, models: params.models, persist: params.persist };
+        let component = Some(Binary::new(component));
+        let change = GenerationChange { component, models: params.models, persist: params.persist };
         endpoint.swap(change, &order).await
     })
     .await

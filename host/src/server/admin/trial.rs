@@ -54,9 +54,9 @@ async fn try_out(
     for (_, text) in pairs.extract_if(.., |(name, _)| name == "note") {
         order.note = Some(note(&text).map_err(invalid)?);
     }
-    let plugin = uploads.component(request.into_body()).await?;
+    let component = uploads.component(request.into_body()).await?;
     // Without a component the order is about the candidate that there is.
-    if plugin.is_empty() {
+    if component.is_empty() {
         let share = match pairs.as_slice() {
             [(name, share)] if name == "share" => read_share(&RawValue::of(share)).ok(),
             _ => None,
@@ -68,8 +68,8 @@ async fn try_out(
         return Ok(Json(trial.report()).into_response());
     }
     let parameters = pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let terms = TrialSpec::parse(parameters).map_err(invalid)?;
-    let trying = async move { endpoint.try_out(Binary::new(plugin), terms, &order).await };
+    let spec = TrialSpec::parse(parameters).map_err(invalid)?;
+    let trying = async move { endpoint.try_out(Binary::new(component), spec, &order).await };
     let trial = carry_out_raw(&served, trying).await?;
     Ok(Json(trial.report()).into_response())
 }

@@ -1,10 +1,10 @@
 //! Counts and durations of requests, cheap enough for every request to record.
 //!
 //! Place in the flow: [`super::EndpointMetrics`] records into its endpoint's [`Tally`]; the registry reads all tallies
-//! through [`Requests`] when somebody asks for the metrics.
+//! through [`Requests`] when the metrics are asked for.
 //! In: outcomes and durations. Out: the first four of [`super::METRICS`], in `prometheus`' own types, and [`Statistics`].
 //! Invariants: a thread writes to its own shard only, so the atomics stay in its core's cache; they only ever grow.
-//! A scrape adds the shards up and stops nobody: two metrics may differ by a request that ends meanwhile, but a
+//! A scrape adds the shards up and stops no request: two metrics may differ by a request that ends meanwhile, but a
 //! histogram's count is always that of its own buckets.
 
 use std::collections::{BTreeMap, HashMap};

@@ -19,7 +19,7 @@ pub struct Array {
 }
 
 // SAFETY: TensorFlow counts references to a tensor's memory atomically, so an array may be read and deleted on any thread;
-// its memory is not written any more. An operation that would write in place makes a copy while somebody else holds it.
+// its memory is not written any more. An operation that would write in place makes a copy while there is another reference.
 unsafe impl Send for Array {}
 // SAFETY: as above; every function that a shared array is given to takes it as `const`.
 unsafe impl Sync for Array {}
@@ -48,7 +48,7 @@ impl Array {
     ) -> Result<Array, String> {
         let array = Array::allocate(api, element_type, shape, data.len())?;
         if !data.is_empty() {
-            // SAFETY: `allocate` made a tensor of exactly this many bytes, which nobody else knows of yet.
+            // SAFETY: `allocate` made a tensor of exactly this many bytes, which no other code knows of yet.
             unsafe { ptr::copy_nonoverlapping(data.as_ptr(), array.data().cast(), data.len()) };
         }
         Ok(array)
@@ -80,7 +80,7 @@ impl Array {
         let extents = extents(shape).ok_or_else(|| format!("shape {shape:?} is too large"))?;
         let rank = c_int::try_from(extents.len()).map_err(|error| error.to_string())?;
         // SAFETY: `extents` are as many as `rank` says; none is negative and their product does not overflow, which would
-        // end the process. A length that does not fit gives null. The new tensor is nobody else's.
+        // end the process. A length that does not fit gives null. The new tensor has one owner.
         let array =
             unsafe { Array::own(api, (api.allocate_tensor)(element_type, extents.as_ptr(), rank, length)) };
         let array = array.ok_or_else(|| format!("shape {shape:?} does not take {length} bytes"))?;
@@ -118,7 +118,7 @@ impl Array {
         let count = count.ok_or("it is not an array of strings")?;
         let first: *const RawString = self.data().cast();
         let element = |index| {
-            // SAFETY: the tensor has this many strings, initialised by whoever made it; what they show lives and stays as it
+            // SAFETY: the tensor has this many strings, initialised by what made it; what they show lives and stays as it
             // is until the array is deleted.
             let (data, size) = unsafe {
                 let string = first.add(index);

@@ -7,7 +7,7 @@
 //! TensorFlow has one set of threads per process, and the first session settles how many. A run that uses them waits for
 //! them: 110 µs for the iris model, and three times that for eight callers. So every session is given one thread for
 //! the inside of an operation, which is then the caller's own, and none for operations beside each other: 6 µs, for any
-//! number of callers. Whoever wants more of the machine's cores makes more runs at the same time.
+//! number of callers. A caller that wants more of the machine's cores makes more runs at the same time.
 //!
 //! Invariant: a graph is not changed once it is loaded, so any number of threads may run it at the same time.
 
@@ -162,7 +162,7 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         let Ok(status) = Status::new(self.api) else { return };
-        // SAFETY: no run is going on, since each borrows the graph. The session is not used after this, whatever the status
+        // SAFETY: no run is going on, since each borrows the graph. The session is not used after this, with any status
         // says.
         unsafe {
             (self.api.close_session)(self.session.as_ptr(), status.as_ptr());

@@ -137,13 +137,13 @@ pub(super) fn operation(
         }));
     }
     let body = same(generations, request).unwrap_or_else(
-        || json!({ "description": "What whichever endpoint answers reads.", "content": anything_sent() }),
+        || json!({ "description": "What the endpoint that answers reads.", "content": anything_sent() }),
     );
     let ok = same(generations, answered)
-        .unwrap_or_else(|| error_free("What whichever endpoint answers makes.", &anything()));
+        .unwrap_or_else(|| error_free("What the endpoint that answers makes.", &anything()));
     let mut answers = with_errors(ok, &codes(has_handler, !models.is_empty(), has_choice), has_handler);
     if let (Value::Object(answers), true) = (&mut answers, has_handler) {
-        answers.insert("default".to_owned(), error_free("Whatever the handler decides.", &anything()));
+        answers.insert("default".to_owned(), error_free("What the handler decides.", &anything()));
     }
     json!({
         "operationId": id,

@@ -169,8 +169,7 @@ fn infer(entry: &Entry<'_>) -> Value {
     }
     let mut answers = with_errors(inferred(name), &codes, stages.is_some());
     if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
-        answers
-            .insert("default".to_owned(), error_free("Whatever the handler decides.", &json!({ "*/*": {} })));
+        answers.insert("default".to_owned(), error_free("What the handler decides.", &json!({ "*/*": {} })));
     }
     json!({
         "operationId": format!("{name}.v2.infer"),

@@ -71,8 +71,7 @@ fn predict(entry: &Entry<'_>, verb: &str) -> Value {
     };
     let mut answers = with_errors(error_free("The prediction.", &answered), &codes, stages.is_some());
     if let (Value::Object(answers), true) = (&mut answers, stages.is_some()) {
-        answers
-            .insert("default".to_owned(), error_free("Whatever the handler decides.", &json!({ "*/*": {} })));
+        answers.insert("default".to_owned(), error_free("What the handler decides.", &json!({ "*/*": {} })));
     }
     let (media_type, description) = match is_binary {
         true => {

@@ -58,7 +58,7 @@ struct Binary {
 }
 
 /// The response to what the pipeline made. A handler that works alone answers in JSON, of which tensors are
-/// made; whatever else it says, errors in its own words for one, passes as it is.
+/// made; anything else it says, such as errors in its own words, passes as it is.
 ///
 /// # Errors
 /// `invalid_input` for an output that there is none of, or that JSON cannot hold; `plugin_bad_output` for
