@@ -1,13 +1,16 @@
 //! The allocator of a handler's component: small blocks are used again without asking the C library.
 //!
-//! Place in the flow: everything Rust code allocates in a component, what the host writes into it (`cabi_realloc`) included.
-//! A request's values are few, small and short-lived: names, shapes, a row of floats, a JSON text. The C library's allocator
-//! takes about two hundred instructions for a block and its return, and merges and splits what the next request wants the same
-//! way again. Here a freed block goes to the front of the list of its size, and the next block of that size is taken from there.
-//! In:  sizes. Out: blocks; those of more than [`LARGEST`] bytes, and those of rare alignments, come from the C library as before.
-//! Invariants: every block of a list has that list's size and is the C library's, so that code that frees a block by the C library's
-//! own `free` does no harm; a list's blocks are free, and each is on it once. A list has at most [`KEPT`] of them, and before a
-//! block of [`LARGE`] bytes and more is made all go back: small blocks that are kept never stand in the way of a large value.
+//! Place in the flow: everything Rust code allocates in a component, what the host writes into it
+//! (`cabi_realloc`) included. A request's values are few, small and short-lived: names, shapes, a row of
+//! floats, a JSON text. The C library's allocator takes about two hundred instructions for a block and its
+//! return, and merges and splits what the next request wants the same way again. Here a freed block goes to
+//! the front of the list of its size, and the next block of that size is taken from there.
+//! In: sizes. Out: blocks; those of more than [`LARGEST`] bytes, and those of rare alignments, come from the
+//! C library as before.
+//! Invariants: every block of a list has that list's size and is the C library's, so that code that frees a
+//! block by the C library's own `free` does no harm; a list's blocks are free, and each is on it once. A list
+//! has at most [`KEPT`] of them, and before a block of [`LARGE`] bytes and more is made all go back: small
+//! blocks that are kept never stand in the way of a large value.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -15,14 +18,15 @@ use std::ptr::{self, NonNull};
 
 /// Sizes differ by this much.
 const STEP: usize = 16;
-/// What the C library adds to a block before it rounds up to a multiple of [`STEP`]. So the sizes here are the ones that it has
-/// anyway, 12, 28, 44 and so on, and no block is larger than it would be.
+/// What the C library adds to a block before it rounds up to a multiple of [`STEP`]. So the sizes here are
+/// the ones that it has anyway, 12, 28, 44 and so on, and no block is larger than it would be.
 const HEADER: usize = 4;
 /// The largest small block, in bytes.
 const LARGEST: usize = SIZES * STEP - HEADER;
 /// How many sizes are small.
 const SIZES: usize = 32;
-/// Most free blocks of one size. A request's values of one size are fewer; what a large structure leaves behind is more.
+/// Most free blocks of one size. A request's values of one size are fewer; what a large structure leaves
+/// behind is more.
 const KEPT: u32 = 16;
 /// Blocks from this size on want memory in one piece.
 const LARGE: usize = 64 << 10;
@@ -81,7 +85,8 @@ impl Recycler {
 
     #[cold]
     fn give_back(&self) {
-        // SAFETY: a list's blocks are free, of its size, and the C library's. One call is here at a time, as in every function.
+        // SAFETY: a list's blocks are free, of its size, and the C library's. One call is here at a time, as
+        // in every function.
         unsafe {
             for (index, list) in (*self.lists.get()).iter_mut().enumerate() {
                 list.count = 0;
@@ -95,13 +100,13 @@ impl Recycler {
     }
 }
 
-// SAFETY: blocks are the C library's. A small one has the size of its list, at least that of every layout which leads to the
-// list, and its alignment is the C library's; it is off the list while it is in use.
+// SAFETY: blocks are the C library's. A small one has the size of its list, at least that of every layout
+// which leads to the list, and its alignment is the C library's; it is off the list while it is in use.
 unsafe impl GlobalAlloc for Recycler {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: this trait's, passed on. The links of a list were written by `dealloc`, and its blocks are in no other use. The size of a
-        // list is far from overflowing.
+        // SAFETY: this trait's, passed on. The links of a list were written by `dealloc`, and its blocks are
+        // in no other use. The size of a list is far from overflowing.
         unsafe {
             let Some((list, size)) = self.list(layout) else {
                 self.make_room(layout.size());
@@ -152,7 +157,8 @@ unsafe impl GlobalAlloc for Recycler {
 
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, old: Layout, size: usize) -> *mut u8 {
-        // SAFETY: this trait's: `size` with the old alignment makes a layout. Both blocks have at least the bytes that are copied.
+        // SAFETY: this trait's: `size` with the old alignment makes a layout. Both blocks have at least the
+        // bytes that are copied.
         unsafe {
             let new = Layout::from_size_align_unchecked(size, old.align());
             match (self.list(old), self.list(new)) {
@@ -178,8 +184,8 @@ unsafe impl GlobalAlloc for Recycler {
 mod tests {
     use super::*;
 
-    /// Every size around the borders, every alignment, in an order that mixes them: no block overlaps another, none moves
-    /// without its bytes, each is aligned.
+    /// Every size around the borders, every alignment, in an order that mixes them: no block overlaps
+    /// another, none moves without its bytes, each is aligned.
     #[test]
     fn blocks_are_aligned_apart_and_keep_their_bytes() {
         let allocator = Recycler::new();

@@ -1,9 +1,9 @@
 //! Code generated from `wit/`: the only place that knows how values cross the sandbox boundary.
 //!
-//! One module a function, from the world that exports only it; a component that has several functions is the union
-//! of their worlds. The other modules take their types from the first, and the
-//! crate re-exports them as its own: a tensor that a handler holds is the one that crossed, and no field of it
-//! is ever copied or converted.
+//! One module a function, from the world that exports only it; a component that has several functions is the
+//! union of their worlds. The other modules take their types from the first, and the crate re-exports them as
+//! its own: a tensor that a handler holds is the one that crossed, and no field of it is ever copied or
+//! converted.
 //!
 //! Natively everything here compiles, so that handlers can be unit-tested, and nothing of it can be called:
 //! the imports exist only in a component.

@@ -1,8 +1,8 @@
 //! The request around the body, and its stand-in for native tests.
 //!
-//! In a component [`Context`] is the host's resource under another name; every question is one call to the host
-//! and costs nothing that was not asked for. Natively there is no host, so the same methods answer from what a
-//! test put into a [`ContextBuilder`].
+//! In a component [`Context`] is the host's resource under another name; every question is one call to the
+//! host and costs nothing that was not asked for. Natively there is no host, so the same methods answer from
+//! what a test put into a [`ContextBuilder`].
 
 use serde::de::DeserializeOwned;
 
@@ -53,8 +53,8 @@ impl Context {
         self.0.query()
     }
 
-    /// The header's first value, if it has one that is visible ASCII. Names match in any case; without a header of that name,
-    /// `-` and `_` count as the same.
+    /// The header's first value, if it has one that is visible ASCII. Names match in any case; without a
+    /// header of that name, `-` and `_` count as the same.
     pub fn header(&self, name: &str) -> Option<String> {
         self.0.header(name)
     }
@@ -85,7 +85,8 @@ impl Context {
         self.0.metadata()
     }
 
-    /// The `parameters` of a request of the Open Inference Protocol, as a type; an empty object if it has none.
+    /// The `parameters` of a request of the Open Inference Protocol, as a type; an empty object if it has
+    /// none.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] if they do not have the form of `T`.
@@ -95,7 +96,8 @@ impl Context {
     }
 }
 
-/// The endpoint's `metadata` from the configuration, where there is no request: in [`Handler::init`](crate::Handler::init).
+/// The endpoint's `metadata` from the configuration, where there is no request: in
+/// [`Handler::init`](crate::Handler::init).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata(String);
 
@@ -110,7 +112,8 @@ impl Metadata {
         &self.0
     }
 
-    /// The metadata as a type. Where the configuration has none it is `null`: read an `Option` if that is fine.
+    /// The metadata as a type. Where the configuration has none it is `null`: read an `Option` if that is
+    /// fine.
     ///
     /// # Errors
     /// [`Error::Internal`] if it does not have the form of `T`: only the operator can mend that.

@@ -1,7 +1,8 @@
 //! Why a handler does not go on, and what `?` makes of other crates' errors.
 //!
-//! The rule for `?`: what can only come from the request's body is the caller's to mend (`invalid-input`), all
-//! the rest is not (`internal`). Where that guess is wrong, `map_err` with [`invalid`] or [`internal`] says so.
+//! The rule for `?`: what can only come from the request's body is the caller's to mend (`invalid-input`),
+//! all the rest is not (`internal`). Where that guess is wrong, `map_err` with [`invalid`] or [`internal`]
+//! says so.
 
 use std::fmt;
 

@@ -1,15 +1,16 @@
 //! Puts a handler into a component.
 //!
-//! [`export!`](crate::export!) defines the component's exports, in components only: a native build checks that
-//! the type is a [`Handler`](crate::Handler) and adds nothing, so a handler's crate also links for its own unit
-//! tests. The generated glue lifts the arguments, calls the function of the same name here, and lowers
-//! what it returns; all of them find the instance's one handler in a `Slot`.
+//! [`export!`](crate::export!) defines the component's exports, in components only: a native build checks
+//! that the type is a [`Handler`](crate::Handler) and adds nothing, so a handler's crate also links for its
+//! own unit tests. The generated glue lifts the arguments, calls the function of the same name here, and
+//! lowers what it returns; all of them find the instance's one handler in a `Slot`.
 
 /// Exports a [`Handler`](crate::Handler) from the component that this crate is.
 ///
-/// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the model's
-/// input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors` and
-/// `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes, `init` prepares it.
+/// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the
+/// model's input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors`
+/// and `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes,
+/// `init` prepares it.
 ///
 /// ```
 /// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
@@ -20,7 +21,8 @@
 /// #         Ok(vec![Tensor::new("", [1, 4], &sample.json::<[f32; 4]>()?)])
 /// #     }
 /// # }
-/// export!(Iris: pre_inference); // `export!(Iris)` for both functions, `export!(Iris: a, b, c)` for any others
+/// // `export!(Iris)` for both functions, `export!(Iris: a, b, c)` for any others.
+/// export!(Iris: pre_inference);
 /// ```
 #[macro_export]
 macro_rules! export {

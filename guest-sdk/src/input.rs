@@ -1,6 +1,7 @@
 //! What a handler takes, declared: the values of [`Handler::input_schema`](crate::Handler::input_schema).
 //!
-//! In: a name, a datatype, a shape, an example. Out: the contract's record, which the host checks when it loads the handler.
+//! In: a name, a datatype, a shape, an example. Out: the contract's record, which the host checks when it
+//! loads the handler.
 
 use serde::Serialize;
 

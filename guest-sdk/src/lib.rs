@@ -3,9 +3,10 @@
 //! # Reading this crate
 //!
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
-//! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and `media_type.rs` read forms),
-//! `context.rs` the request around them, `input.rs` declares what it takes, `error.rs` what
-//! `?` does. `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be copied.
+//! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
+//! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
+//! `error.rs` what `?` does. `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what
+//! `init` leaves fit to be copied.
 #![deny(missing_docs)]
 
 #[cfg(target_endian = "big")]
@@ -50,11 +51,11 @@ static ALLOCATOR: allocator::Recycler = allocator::Recycler::new();
 
 /// A handler: what happens to a request before and after the model.
 ///
-/// One value of it lives in every instance of the component, and an instance serves one request at a time, from
-/// [`pre_inference`](Handler::pre_inference) to [`post_inference`](Handler::post_inference). So a field may carry
-/// something from the one to the other, and no other request ever sees it in between. Whether a field also
-/// survives into the *next* request is the endpoint's choice: it does under `isolation = "worker"`, it does not
-/// under `"request"`. Use that for caches only.
+/// One value of it lives in every instance of the component, and an instance serves one request at a time,
+/// from [`pre_inference`](Handler::pre_inference) to [`post_inference`](Handler::post_inference). So a field
+/// may carry something from the one to the other, and no other request ever sees it in between. Whether a
+/// field also survives into the *next* request is the endpoint's choice: it does under
+/// `isolation = "worker"`, it does not under `"request"`. Use that for caches only.
 ///
 /// Write any of the functions, and name the same ones in [`export!`].
 pub trait Handler: 'static {
@@ -63,14 +64,15 @@ pub trait Handler: 'static {
 
     /// Prepares the value, before the first request: reads files, builds tables.
     ///
-    /// The host runs it when the handler is loaded and copies the memory it leaves; every instance begins with that copy, so that
-    /// even megabytes of state cost a request nothing. What is not memory cannot be copied: keep no file open in a field.
-    /// Random numbers drawn here are the same in all instances; so are the keys of a `HashMap` made here. Where the copy
-    /// cannot be taken, every instance runs this for itself.
+    /// The host runs it when the handler is loaded and copies the memory it leaves; every instance begins
+    /// with that copy, so that even megabytes of state cost a request nothing. What is not memory cannot be
+    /// copied: keep no file open in a field. Random numbers drawn here are the same in all instances; so are
+    /// the keys of a `HashMap` made here. Where the copy cannot be taken, every instance runs this for
+    /// itself.
     ///
     /// # Errors
-    /// Anything wrong with files or `metadata`, of any kind: the text reaches the operator, and the handler is not
-    /// served.
+    /// Anything wrong with files or `metadata`, of any kind: the text reaches the operator, and the handler
+    /// is not served.
     fn init(&mut self, metadata: &Metadata) -> Result<()> {
         let _ = metadata;
         Ok(())
@@ -78,13 +80,13 @@ pub trait Handler: 'static {
 
     /// Turns the request's body into the model's inputs.
     ///
-    /// A tensor whose name is no input of the model binds to the model's only input; a shape that does not fit
-    /// is reshaped if the element count does. On an endpoint without a model the tensors go straight to
+    /// A tensor whose name is no input of the model binds to the model's only input; a shape that does not
+    /// fit is reshaped if the element count does. On an endpoint without a model the tensors go straight to
     /// [`post_inference`](Handler::post_inference).
     ///
     /// # Errors
-    /// [`invalid`] for what the caller has to mend, [`internal`] for the rest; [`Error::Respond`] answers at once
-    /// and skips the model.
+    /// [`invalid`] for what the caller has to mend, [`internal`] for the rest; [`Error::Respond`] answers at
+    /// once and skips the model.
     fn pre_inference(&mut self, sample: Sample, context: &Context) -> Result<Vec<Tensor>> {
         let _ = (sample, context);
         Err(unwritten("pre_inference"))
@@ -99,8 +101,9 @@ pub trait Handler: 'static {
         Err(unwritten("post_inference"))
     }
 
-    /// [`pre_inference`](Handler::pre_inference) for tensors: `sample` is what a caller of the Open Inference Protocol brings,
-    /// or a JSON body as the input schema or the model's signature reads it, if there is no `pre_inference`.
+    /// [`pre_inference`](Handler::pre_inference) for tensors: `sample` is what a caller of the Open Inference
+    /// Protocol brings, or a JSON body as the input schema or the model's signature reads it, if there is no
+    /// `pre_inference`.
     ///
     /// # Errors
     /// As for [`pre_inference`](Handler::pre_inference).
@@ -109,7 +112,8 @@ pub trait Handler: 'static {
         Err(unwritten("pre_inference_tensors"))
     }
 
-    /// [`post_inference`](Handler::post_inference) for tensors: what a caller of the Open Inference Protocol gets.
+    /// [`post_inference`](Handler::post_inference) for tensors: what a caller of the Open Inference Protocol
+    /// gets.
     ///
     /// # Errors
     /// As for [`pre_inference`](Handler::pre_inference).
@@ -118,8 +122,8 @@ pub trait Handler: 'static {
         Err(unwritten("post_inference_tensors"))
     }
 
-    /// What the handler takes, asked once when it is loaded: checked before the handler runs, and the endpoint's
-    /// documentation. An empty list says nothing.
+    /// What the handler takes, asked once when it is loaded: checked before the handler runs, and the
+    /// endpoint's documentation. An empty list says nothing.
     fn input_schema() -> Vec<Input> {
         Vec::new()
     }

@@ -1,8 +1,9 @@
 //! Lets go of the handles that the C library keeps for itself.
 //!
-//! Place in the flow: the end of the export `init`. The host copies the memory that `init` leaves, and every instance begins with the
-//! copy; handles are the host's and not in it. So what the C library would go on using has to be forgotten: the folder it opened to
-//! find files in and the streams it prints to. It opens them again when they are needed.
+//! Place in the flow: the end of the export `init`. The host copies the memory that `init` leaves, and every
+//! instance begins with the copy; handles are the host's and not in it. So what the C library would go on
+//! using has to be forgotten: the folder it opened to find files in and the streams it prints to. It opens
+//! them again when they are needed.
 
 /// Forgets them. Files that the handler itself has open are its own to close.
 pub(crate) fn release_handles() {
@@ -20,7 +21,8 @@ fn release() {
         fn __wasilibc_init_stdio() -> i32;
         fn close(descriptor: i32) -> i32;
     }
-    // SAFETY: none takes a pointer, and no other thread exists. A descriptor that is not open makes `close` return an error, no more.
+    // SAFETY: none takes a pointer, and no other thread exists. A descriptor that is not open makes `close`
+    // return an error, no more.
     unsafe {
         // The table gives out first what was freed last, so the three get their numbers back.
         let open = [2, 1, 0].map(|descriptor| close(descriptor) == 0);

@@ -1,6 +1,7 @@
 //! Values of headers that have parameters: `text/plain; charset=utf-8`, `form-data; name="file"`.
 //!
-//! In: a header's value. Out: what stands before the first semicolon, and parameters by name (RFC 9110, section 5.6.6).
+//! In: a header's value. Out: what stands before the first semicolon, and parameters by name (RFC 9110,
+//! section 5.6.6).
 
 use std::borrow::Cow;
 
@@ -44,8 +45,9 @@ impl<'a> Parameterised<'a> {
     }
 }
 
-/// The text of a quoted string, whose opening quote is gone, and what comes after it. A backslash protects a quote or another
-/// backslash; before anything else it is one, for there are clients that send paths of Windows as they are.
+/// The text of a quoted string, whose opening quote is gone, and what comes after it. A backslash protects a
+/// quote or another backslash; before anything else it is one, for there are clients that send paths of
+/// Windows as they are.
 fn unquoted(text: &str) -> Option<(Cow<'_, str>, &str)> {
     let mut escaped = false;
     let end = text.bytes().position(|byte| {

@@ -21,14 +21,14 @@ impl Sample {
     /// The body as JSON, with any content type. `T` may borrow from the body.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] that says what is wrong and where: `malformed json: …`, ``missing field `width` ``,
-    /// `` `boxes[2].width`: invalid type: string "abc", expected f32 …``.
+    /// [`Error::InvalidInput`] that says what is wrong and where: `malformed json: …`, ``missing field
+    /// `width` ``, `` `boxes[2].width`: invalid type: string "abc", expected f32 …``.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
         serde_json::from_slice(&self.body).map_err(|error| explain::<T>(&self.body, error))
     }
 
-    /// The body as text, by the `charset` of its content type: UTF-8 if there is none, or US-ASCII or ISO-8859-1.
-    /// Borrowed unless it had to be converted.
+    /// The body as text, by the `charset` of its content type: UTF-8 if there is none, or US-ASCII or
+    /// ISO-8859-1. Borrowed unless it had to be converted.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for another charset, and for bytes that are no text in this one.
@@ -51,8 +51,8 @@ impl Sample {
         }
     }
 
-    /// The fields of an `application/x-www-form-urlencoded` body, names and values, in order. What is no UTF-8 in them is
-    /// replaced by U+FFFD, as in a browser.
+    /// The fields of an `application/x-www-form-urlencoded` body, names and values, in order. What is no
+    /// UTF-8 in them is replaced by U+FFFD, as in a browser.
     ///
     /// # Errors
     /// [`Error::InvalidInput`] for another content type, and for more than 1000 fields.
@@ -68,8 +68,8 @@ impl Sample {
     /// The parts of a `multipart/form-data` body, in order. They borrow from it: a file is not copied.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for another content type, and for a body that does not keep to RFC 7578, has more than 1000
-    /// parts, or more than 8 KiB of headers in one of them.
+    /// [`Error::InvalidInput`] for another content type, and for a body that does not keep to RFC 7578, has
+    /// more than 1000 parts, or more than 8 KiB of headers in one of them.
     pub fn multipart(&self) -> Result<Vec<Part<'_>>> {
         let boundary = self.expect("multipart/form-data")?.parameter("boundary");
         let boundary =
@@ -133,7 +133,8 @@ impl Response {
     }
 
     /// The same response with one more header. The host refuses hop-by-hop headers, `content-length` and
-    /// `content-type`, and unless the endpoint grants them those that speak for the whole server, such as `set-cookie`.
+    /// `content-type`, and unless the endpoint grants them those that speak for the whole server, such as
+    /// `set-cookie`.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Response {
         self.headers.push((name.into(), value.into()));

@@ -1,8 +1,9 @@
 //! Bodies of several parts: `multipart/form-data`, as browsers send files (RFC 7578, RFC 2046 section 5.1).
 //!
 //! In: a whole body, hostile, and the boundary from its content type. Out: parts that borrow from it.
-//! Invariants: the time is in proportion to the body; nothing is copied but names with escapes in them. What is not exactly a
-//! multipart body is refused, never guessed at: line ends are CR LF, the closing boundary has to be there.
+//! Invariants: the time is in proportion to the body; nothing is copied but names with escapes in them. What
+//! is not exactly a multipart body is refused, never guessed at: line ends are CR LF, the closing boundary
+//! has to be there.
 
 use std::borrow::Cow;
 
@@ -57,7 +58,8 @@ pub(crate) fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Part<'a>>>
     }
 }
 
-/// What follows a boundary on its line: white space. The line end stays: without headers it is half of the empty line.
+/// What follows a boundary on its line: white space. The line end stays: without headers it is half of the
+/// empty line.
 fn end_of_line(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| ![b' ', b'\t'].contains(byte))?;
     bytes.get(end..).filter(|line| line.starts_with(b"\r\n"))

@@ -123,7 +123,8 @@ impl fmt::Display for Datatype {
 impl Tensor {
     /// A tensor of these values, row-major. `Tensor::new("input", [2, 4], &values)` is two rows of four.
     ///
-    /// The element type follows from `values`. The name is the model's input; the empty string is its only one.
+    /// The element type follows from `values`. The name is the model's input; the empty string is its only
+    /// one.
     pub fn new<T: Element>(name: impl Into<String>, shape: impl Into<Vec<u64>>, values: &[T]) -> Tensor {
         let data = bytemuck::cast_slice::<T, u8>(values).to_vec();
         Tensor { name: name.into(), datatype: T::DATATYPE, shape: shape.into(), data }
@@ -155,7 +156,8 @@ impl Tensor {
         let mut data = vec![0u8; bytes];
         match try_cast_slice_mut::<u8, T>(&mut data) {
             Ok(values) => fill(values),
-            // No allocator in use hands out a block that is not aligned for its size; were one to, this is right too.
+            // No allocator in use hands out a block that is not aligned for its size; were one to, this is
+            // right too.
             Err(_) => {
                 let mut values = vec![T::zeroed(); bytes / size_of::<T>()];
                 fill(&mut values);

@@ -1,9 +1,9 @@
 //! Configuration of the whole process, and the composition root that turns it into a running server.
 //!
-//! Place in the flow: the only file that names every subsystem; builds them in the order they need each other, runs
-//! them, and stops them in reverse.
-//! Invariant: the sockets are opened first and answer requests with the state of the load; a port that is taken is found
-//! out before a model is loaded. The service takes over when the last endpoint is ready.
+//! Place in the flow: the only file that names every subsystem; builds them in the order they need each
+//! other, runs them, and stops them in reverse.
+//! Invariant: the sockets are opened first and answer requests with the state of the load; a port that is
+//! taken is found out before a model is loaded. The service takes over when the last endpoint is ready.
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -86,8 +86,8 @@ impl App {
     /// Opens the sockets, loads everything, and serves it. Until all is loaded, the listeners say so.
     ///
     /// # Errors
-    /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text is for the
-    /// operator.
+    /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text
+    /// is for the operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
         let (drain, activity) = (Drain::default(), Arc::default());
@@ -148,8 +148,8 @@ impl App {
         lines
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields, every endpoint takes
-    /// its handler and models as their files are then.
+    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields,
+    /// every endpoint takes its handler and models as their files are then.
     ///
     /// # Errors
     /// Requests were still unanswered when the drain's time was over, and were refused.
@@ -300,22 +300,22 @@ async fn load(
     Ok((Arc::new(endpoint), watch))
 }
 
-/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not more than `MOST_INSTANCES`
-/// however many endpoints there are: they share.
+/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not
+/// more than `MOST_INSTANCES` however many endpoints there are: they share.
 ///
 /// # Errors
 /// The engine refuses its settings, or the compile cache cannot be used.
 pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow::Result<Sandbox> {
-    // During a swap or a trial two generations of an endpoint are alive, and keep as many instances as they needed; what is
-    // tried, recorded or compared gets instances of its own.
+    // During a swap or a trial two generations of an endpoint are alive, and keep as many instances as they
+    // needed; what is tried, recorded or compared gets instances of its own.
     let needs = || endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 3 + 6);
     let most = needs().max().unwrap_or(0).clamp(MOST_INSTANCES.0, MOST_INSTANCES.1);
     let instances = config.instances.unwrap_or_else(|| needs().sum::<usize>().min(most));
     Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)
 }
 
-/// Most instances if their number is not configured: for endpoints that need few each; and for one that needs many, as many as the address
-/// space has room for.
+/// Most instances if their number is not configured: for endpoints that need few each; and for one that needs
+/// many, as many as the address space has room for.
 const MOST_INSTANCES: (usize, usize) = (1024, 16_384);
 /// How long the last recordings may take.
 const LAST_RECORDINGS: Duration = Duration::from_secs(5);

@@ -1,9 +1,10 @@
 //! Bodies that have begun and not come to their end.
 //!
-//! Place in the flow: an endpoint's admission queue and gRPC's intake keep a list each of what is arriving. In: an [`Origin`] and the wait for
-//! the rest. Out: that wait's result; or, when all places are taken and another request comes, the end of one of these waits.
-//! Who has most of them waiting loses the oldest: first the address that has most, and of it the connection. So bodies that never
-//! come take no place from requests that are there, and a client with many takes none from a client with few.
+//! Place in the flow: an endpoint's admission queue and gRPC's intake keep a list each of what is arriving.
+//! In: an [`Origin`] and the wait for the rest. Out: that wait's result; or, when all places are taken and
+//! another request comes, the end of one of these waits. Who has most of them waiting loses the oldest: first
+//! the address that has most, and of it the connection. So bodies that never come take no place from requests
+//! that are there, and a client with many takes none from a client with few.
 //! Invariant: a body that is there at once, the usual case, never comes here.
 
 use std::collections::HashMap;

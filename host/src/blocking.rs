@@ -1,11 +1,12 @@
 //! Keeps long computations off the threads that serve requests.
 //!
-//! A runtime has one worker a core; what computes on one for long makes every other request on it wait. Handing
-//! work to another thread costs more than most of it takes, so it is done only when there is much. This file decides how much
-//! that is, and everything that takes longer for larger values asks it:
+//! A runtime has one worker a core; what computes on one for long makes every other request on it wait.
+//! Handing work to another thread costs more than most of it takes, so it is done only when there is much.
+//! This file decides how much that is, and everything that takes longer for larger values asks it:
 //! - work of known size, [`if_large`] and [`if_much_copied`];
 //! - work that other code does between two calls of ours, [`leave_worker`] before it;
-//! - work whose size shows only when it is done, [`Lately`]: what was large once begins off the workers for a while;
+//! - work whose size shows only when it is done, [`Lately`]: what was large once begins off the workers for a
+//!   while;
 //! - guest code, by time: `plugin/deadline.rs`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,17 +20,19 @@ use crate::tensor::Tensor;
 pub const LARGE: usize = 256 << 10;
 /// Copies of this many bytes do.
 const LARGE_COPY: usize = 4 << 20;
-/// What handing a tensor over costs besides its bytes (three allocations, the checks), in bytes that are copied.
+/// What handing a tensor over costs besides its bytes (three allocations, the checks), in bytes that are
+/// copied.
 const EACH: usize = 1 << 10;
-/// How long a thread that gave its worker's place away waits at most for another thread to begin: on a busy machine that takes
-/// milliseconds, and a place that is not taken is handed straight back.
+/// How long a thread that gave its worker's place away waits at most for another thread to begin: on a busy
+/// machine that takes milliseconds, and a place that is not taken is handed straight back.
 const LONGEST_HANDOVER: Duration = Duration::from_millis(50);
 /// From its beginning to its taking the place.
 const HANDOVER: Duration = Duration::from_micros(50);
 /// The part of a worker's time that large results may take: one in so many.
 const SHARE: u64 = 100;
 
-/// Runs `work`, which takes time in proportion to `bytes`; if that is long, not as one of the runtime's workers.
+/// Runs `work`, which takes time in proportion to `bytes`; if that is long, not as one of the runtime's
+/// workers.
 pub fn if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LARGE { work() } else { off_worker(work) }
 }
@@ -50,7 +53,8 @@ pub fn leave_worker() {
         return;
     }
     tokio::task::block_in_place(|| {
-        // The new owner of the place is a job in the runtime's queue of blocking work; one behind it begins later.
+        // The new owner of the place is a job in the runtime's queue of blocking work; one behind it begins
+        // later.
         let (begun, behind) = std::sync::mpsc::sync_channel(1);
         tokio::task::spawn_blocking(move || begun.send(()));
         let _ = behind.recv_timeout(LONGEST_HANDOVER);
@@ -82,8 +86,8 @@ pub fn weight_of(lengths: impl IntoIterator<Item = usize>) -> usize {
 
 /// Results of one kind of call, whose size is unknown before they are there.
 ///
-/// One that took long to copy may have held a worker. For a hundred times as long all calls begin off the workers, so that however
-/// a handler alternates, it takes a hundredth of their time.
+/// One that took long to copy may have held a worker. For a hundred times as long all calls begin off the
+/// workers, so that however a handler alternates, it takes a hundredth of their time.
 #[derive(Debug)]
 pub struct Lately {
     since: Instant,
@@ -145,7 +149,8 @@ mod tests {
         assert_eq!(weight_of([usize::MAX - EACH, 1]), usize::MAX);
     }
 
-    /// A worker that is left goes on to serve others: with one worker, the second task runs while the first has not ended.
+    /// A worker that is left goes on to serve others: with one worker, the second task runs while the first
+    /// has not ended.
     #[test]
     fn a_worker_that_is_left_serves_others() {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();

@@ -72,7 +72,10 @@ Example:
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
-#[command(name = "host", version, after_help = EXAMPLE, after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE]))]
+#[command(
+    name = "host", version, after_help = EXAMPLE,
+    after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE])
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -92,8 +95,8 @@ pub enum Command {
     Serve(Settings<true>),
     /// Load every endpoint as `serve` would, try its examples, and say what breaks. Nothing listens.
     ///
-    /// Prints a line for each endpoint: how long it took to load and to answer the examples of its input schema, or what is
-    /// wrong. Logs go to stderr.
+    /// Prints a line for each endpoint: how long it took to load and to answer the examples of its input
+    /// schema, or what is wrong. Logs go to stderr.
     #[command(
         after_help = CHECK_EXAMPLE,
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, CHECK_EXAMPLE]),
@@ -103,9 +106,9 @@ pub enum Command {
     Inspect(Inspect),
     /// Run recorded requests again, without model and server, and say whether they come out the same.
     ///
-    /// The handler gets the clocks, random bytes and headers that were recorded, and the model's recorded answer. Prints a line
-    /// for each recording: `same`, `differs` and in what, `diverged` where the handler asks for something that was not
-    /// recorded, or `unusable`.
+    /// The handler gets the clocks, random bytes and headers that were recorded, and the model's recorded
+    /// answer. Prints a line for each recording: `same`, `differs` and in what, `diverged` where the handler
+    /// asks for something that was not recorded, or `unusable`.
     #[command(after_help = REPLAY_EXAMPLE, after_long_help = sections(&[EXIT_CODES, REPLAY_EXAMPLE]))]
     Replay(Replay),
     /// Send one sample through a handler and a model, without a server.
@@ -118,8 +121,9 @@ pub enum Command {
     Run(Run),
     /// Send samples through two versions of a handler and show where their answers differ. Nothing listens.
     ///
-    /// Prints a line for each sample: whether both answer the same, how long they took and how much memory. The model runs once
-    /// for both where they make the same inputs of a sample. Ends with 0 if all answers are the same, else with 1.
+    /// Prints a line for each sample: whether both answer the same, how long they took and how much memory.
+    /// The model runs once for both where they make the same inputs of a sample. Ends with 0 if all answers
+    /// are the same, else with 1.
     #[command(
         mut_arg("plugin", |arg| arg.hide(true).conflicts_with("old")),
         after_help = DIFF_EXAMPLE,
@@ -128,8 +132,8 @@ pub enum Command {
     Diff(Diff),
     /// Replace what an endpoint of a running server serves: its handler, models, or both together.
     ///
-    /// The new handler is loaded, checked and tried beside the old one, which goes on serving until then, and altogether if the new
-    /// one is refused. Prints what is served now.
+    /// The new handler is loaded, checked and tried beside the old one, which goes on serving until then, and
+    /// altogether if the new one is refused. Prints what is served now.
     #[command(after_help = SWAP_EXAMPLE)]
     Swap(Swap),
 }
@@ -160,7 +164,8 @@ pub struct Replay {
     /// How far a decimal number may be from the recorded one: absolutely, or in relation to it.
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = tolerance)]
     pub tolerance: Tolerance,
-    /// Place in JSON (`/predictions/*/score`), in tensors (`/NAME/INDEX`), or name of a header that may differ; may be repeated.
+    /// Place in JSON (`/predictions/*/score`), in tensors (`/NAME/INDEX`), or name of a header that may
+    /// differ; may be repeated.
     #[arg(long, value_name = "PLACE", value_parser = Pattern::parse)]
     pub ignore: Vec<Pattern>,
     /// Print a JSON object a line.
@@ -217,32 +222,60 @@ pub struct Swap {
     /// Take handler and models as their files are now.
     #[arg(long, group = "what", conflicts_with_all = ["plugin", "models"])]
     pub reload: bool,
-    /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted only.
-    #[arg(long, value_name = "SHARE", requires = "plugin", conflicts_with_all = ["canary", "models", "persist", "rollback", "reload"])]
+    /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted
+    /// only.
+    #[arg(
+        long, value_name = "SHARE", requires = "plugin",
+        conflicts_with_all = ["canary", "models", "persist", "rollback", "reload"]
+    )]
     pub shadow: Option<String>,
-    /// Put the handler on trial: it answers this share of the requests; of several, one after the other, until it serves.
-    #[arg(long, value_name = "SHARE,...", requires = "plugin", conflicts_with_all = ["models", "persist", "rollback", "reload"])]
+    /// Put the handler on trial: it answers this share of the requests; of several, one after the other,
+    /// until it serves.
+    #[arg(
+        long, value_name = "SHARE,...", requires = "plugin",
+        conflicts_with_all = ["models", "persist", "rollback", "reload"]
+    )]
     pub canary: Option<String>,
     /// A further term of the trial; may be repeated.
     #[arg(long = "term", value_name = "NAME=VALUE", requires = "plugin", value_parser = term)]
     pub terms: Vec<(String, String)>,
     /// Serve the candidate that is on trial.
-    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "shadow", "canary", "terms", "persist"])]
+    #[arg(
+        long, group = "what",
+        conflicts_with_all = [
+            "plugin", "models", "reload", "rollback", "shadow", "canary", "terms", "persist"
+        ]
+    )]
     pub promote: bool,
     /// End the trial.
-    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload", "rollback", "promote", "shadow", "canary", "terms", "persist"])]
+    #[arg(
+        long, group = "what",
+        conflicts_with_all = [
+            "plugin", "models", "reload", "rollback", "promote", "shadow", "canary", "terms", "persist"
+        ]
+    )]
     pub drop_candidate: bool,
     /// Write the handler to the endpoint's file too, so that it serves after a restart.
     #[arg(long, requires = "plugin", conflicts_with_all = ["rollback", "reload"])]
     pub persist: bool,
-    /// What may differ for the gate, this once: a path in a JSON answer or the name of a header; may be repeated.
-    #[arg(long, value_name = "PATH|NAME", value_parser = Pattern::parse, conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"])]
+    /// What may differ for the gate, this once: a path in a JSON answer or the name of a header; may be
+    /// repeated.
+    #[arg(
+        long, value_name = "PATH|NAME", value_parser = Pattern::parse,
+        conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
+    )]
     pub ignore: Vec<Pattern>,
     /// How far a decimal number may be from the old one for the gate, this once.
-    #[arg(long, value_name = "NUMBER", value_parser = tolerance, conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"])]
+    #[arg(
+        long, value_name = "NUMBER", value_parser = tolerance,
+        conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
+    )]
     pub tolerance: Option<Tolerance>,
     /// The part of the gate's samples that may be answered otherwise, this once, from 0 to 1.
-    #[arg(long, value_name = "SHARE", conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"])]
+    #[arg(
+        long, value_name = "SHARE",
+        conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
+    )]
     pub mismatches: Option<String>,
     /// Let all of them be answered otherwise, this once; what differs is logged.
     #[arg(long, conflicts_with_all = ["mismatches", "rollback", "shadow", "canary", "drop_candidate"])]
@@ -273,13 +306,15 @@ pub struct Diff {
     /// The handler that would take its place.
     #[arg(value_name = "NEW.wasm")]
     pub new: PathBuf,
-    /// A file with a request's body, or a folder of them; `NAME.expected.json` is what NEW has to answer to `NAME`.
+    /// A file with a request's body, or a folder of them; `NAME.expected.json` is what NEW has to answer to
+    /// `NAME`.
     #[arg(long, value_name = "DIR|FILE")]
     pub samples: PathBuf,
     /// How far a decimal number of an answer may be from the old one, absolutely or relatively.
     #[arg(long, value_name = "NUMBER", default_value = "1e-6", value_parser = tolerance)]
     pub tolerance: Tolerance,
-    /// What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header; may be repeated.
+    /// What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header; may be
+    /// repeated.
     #[arg(long, value_name = "PATH|NAME", value_parser = Pattern::parse)]
     pub ignore: Vec<Pattern>,
     /// Print JSON.
@@ -290,7 +325,8 @@ pub struct Diff {
     pub settings: Settings<false>,
 }
 
-/// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of `host run`.
+/// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of
+/// `host run`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settings<const SERVE: bool>(pub Overrides);
 

@@ -63,8 +63,8 @@ fn start_logs(config: &logs::Config) -> anyhow::Result<logs::Guard> {
 fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread()
         .enable_all()
-        // A handler that runs for long moves to a thread of its own, see `plugin/deadline.rs`; there may be as many
-        // as requests in flight.
+        // A handler that runs for long moves to a thread of its own, see `plugin/deadline.rs`; there may be
+        // as many as requests in flight.
         .max_blocking_threads(4096)
         .build()?)
 }

@@ -7,8 +7,9 @@
 //! variable counts as unset. Relative paths of the file start from its folder, all others from the current
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
-//! [`settings`] lists what can be set, with the reader of each; `file` reads TOML; `endpoint`, `inputs`, `gate`, `split`,
-//! `connection` and [`serve`] put the values together; `defaults` is what comes out of nothing; `problem` is the report.
+//! [`settings`] lists what can be set, with the reader of each; `file` reads TOML; `endpoint`, `inputs`,
+//! `gate`, `split`, `connection` and [`serve`] put the values together; `defaults` is what comes out of
+//! nothing; `problem` is the report.
 
 mod connection;
 mod defaults;
@@ -59,7 +60,8 @@ pub fn serve(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problem
     load(overrides, env, Scope::Serve)
 }
 
-/// The configuration of `host run`: exactly one endpoint, no config file; what concerns the server is default.
+/// The configuration of `host run`: exactly one endpoint, no config file; what concerns the server is
+/// default.
 ///
 /// # Errors
 /// Everything that is wrong, at once.

@@ -1,10 +1,10 @@
 //! Draws lots: to which of several sides a request goes, each with a share of them.
 //!
-//! Place in the flow: a trial asks for the candidate's share, a split for the weights of its endpoints, the recorder whether it
-//! is a request's turn.
+//! Place in the flow: a trial asks for the candidate's share, a split for the weights of its endpoints, the
+//! recorder whether it is a request's turn.
 //! In:   a request's headers. Out: its place in [0, 1); a side has a part of that as long as its share.
-//! Invariants: no state is shared by threads; equal keys have equal places, today and after a restart, so a side that only
-//! grows keeps everybody it has.
+//! Invariants: no state is shared by threads; equal keys have equal places, today and after a restart, so a
+//! side that only grows keeps everybody it has.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};

@@ -1,12 +1,13 @@
 //! An endpoint that serves, and a request at it from its head to its answer.
 //!
 //! Place in the flow: `server` has a request [admitted](Endpoint::admit) by its head, receives its body and
-//! [serves](AdmittedRequest::serve) it. What observes runs, or publishes other generations, is above: `capture`, `rollout`.
+//! [serves](AdmittedRequest::serve) it. What observes runs, or publishes other generations, is above:
+//! `capture`, `rollout`.
 //! In: credentials, then a [`Request`]. Out: an [`Answer`].
-//! Invariants: the current generation is the only thing that changes while serving, by one atomic store, handler and models
-//! together; a request that began on a generation ends on it; each request is counted once: by what becomes of it, or as
-//! `cancelled` if it is dropped before, for then its client went away; one that would find the handler's breaker open is refused
-//! before its body is read.
+//! Invariants: the current generation is the only thing that changes while serving, by one atomic store,
+//! handler and models together; a request that began on a generation ends on it; each request is counted
+//! once: by what becomes of it, or as `cancelled` if it is dropped before, for then its client went away; one
+//! that would find the handler's breaker open is refused before its body is read.
 
 pub mod admission;
 pub mod breaker;
@@ -53,7 +54,8 @@ pub struct AdmittedRequest<'a> {
 pub struct Answer {
     /// What the caller gets.
     pub outcome: Result<Output, RequestError>,
-    /// The generation that ran. Pinned rather than counted: every request of every thread would count at the same place.
+    /// The generation that ran. Pinned rather than counted: every request of every thread would count at the
+    /// same place.
     pub generation: Guard<Arc<Generation>>,
     /// From which stage on the handler had no part in it, because it failed there.
     pub bypassed: Option<Stage>,
@@ -78,8 +80,8 @@ impl Endpoint {
         self.current.store(generation);
     }
 
-    /// Whether a request may know of this endpoint more than that it is there. What a protocol tells of it or does with
-    /// it asks here first; [`Endpoint::admit`] asks by itself.
+    /// Whether a request may know of this endpoint more than that it is there. What a protocol tells of it or
+    /// does with it asks here first; [`Endpoint::admit`] asks by itself.
     ///
     /// # Errors
     /// `unauthorized`, counted already.
@@ -92,7 +94,8 @@ impl Endpoint {
         Err(RequestError::new(Code::Unauthorized, Stage::Admit, message))
     }
 
-    /// Takes a request on, before anything of its body is read. `has_candidate`: another generation may answer it.
+    /// Takes a request on, before anything of its body is read. `has_candidate`: another generation may
+    /// answer it.
     ///
     /// # Errors
     /// `unauthorized`, `plugin_unavailable` or `overloaded`, counted already.
@@ -119,7 +122,8 @@ impl Endpoint {
         self.config.limits.concurrency.saturating_sub(in_flight)
     }
 
-    /// Answers the requests that are here with `shutting_down`, and any that would have to wait for something.
+    /// Answers the requests that are here with `shutting_down`, and any that would have to wait for
+    /// something.
     pub fn close(&self) {
         self.admission.close();
     }
@@ -133,7 +137,8 @@ impl Endpoint {
         self.metrics.breaker_open.set(self.current.load().is_open().into());
     }
 
-    /// Why no request can be answered now, unless it is answered without the handler or by a candidate: the breaker is open.
+    /// Why no request can be answered now, unless it is answered without the handler or by a candidate: the
+    /// breaker is open.
     fn refusal(&self, has_candidate: impl FnOnce() -> bool) -> Option<RequestError> {
         if self.config.breaker.is_none() || self.config.on_fault == OnFault::Bypass {
             return None;
@@ -150,7 +155,8 @@ impl AdmittedRequest<'_> {
     /// Waits for the request's body.
     ///
     /// # Errors
-    /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its place.
+    /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its
+    /// place.
     pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
         self.endpoint.admission.arrive(origin, body).await
     }
@@ -198,7 +204,8 @@ impl AdmittedRequest<'_> {
         Answer { outcome, generation, bypassed }
     }
 
-    /// The run itself: it has its permit, its generation and its instance until it ends. Its response is whole then.
+    /// The run itself: it has its permit, its generation and its instance until it ends. Its response is
+    /// whole then.
     async fn run(
         &self,
         generation: &Generation,

@@ -1,10 +1,10 @@
 //! Why a request failed: one type for every stage and protocol.
 //!
-//! Place in the flow: each stage returns it where the failure happens; `error/code.rs` holds the one table of [`Code`]s with
-//! their statuses of HTTP and gRPC. `Display` goes to the caller and so names no host path, address or
-//! secret; [`Failure::detail`] goes to the log only.
-//! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and a
-//! test compares.
+//! Place in the flow: each stage returns it where the failure happens; `error/code.rs` holds the one table of
+//! [`Code`]s with their statuses of HTTP and gRPC. `Display` goes to the caller and so names no host path,
+//! address or secret; [`Failure::detail`] goes to the log only.
+//! Invariant: a [`Code`] is a promise to clients, logs and metrics. docs/reference.md lists all of them, and
+//! a test compares.
 
 mod code;
 mod violation;
@@ -30,7 +30,8 @@ pub enum Stage {
     Queue,
     /// The model.
     Infer,
-    /// The handler's `post-inference`, or the built-in conversion in its place; then the check of its response.
+    /// The handler's `post-inference`, or the built-in conversion in its place; then the check of its
+    /// response.
     PostInference,
 }
 
@@ -57,7 +58,8 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A failed request. One pointer, so that the results of all stages stay small: nearly none of them is a failure.
+/// A failed request. One pointer, so that the results of all stages stay small: nearly none of them is a
+/// failure.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct RequestError(Box<Failure>);

@@ -1,10 +1,11 @@
 //! Reads files whole: the only place that does.
 //!
-//! Place in the flow: handlers, certificates, keys, samples, metadata and configurations, at start and while serving.
-//! In: a path, and how many bytes may be there. Out: the bytes, or what was wrong: the file cannot be opened, it is no
-//! regular file, it is too large.
-//! Invariants: no call waits for a pipe's writer, and none takes more memory than its limit, with any file put in the
-//! file's place, or changed meanwhile.
+//! Place in the flow: handlers, certificates, keys, samples, metadata and configurations, at start and while
+//! serving.
+//! In: a path, and how many bytes may be there. Out: the bytes, or what was wrong: the file cannot be opened,
+//! it is no regular file, it is too large.
+//! Invariants: no call waits for a pipe's writer, and none takes more memory than its limit, with any file
+//! put in the file's place, or changed meanwhile.
 
 #[cfg(test)]
 pub mod reference;

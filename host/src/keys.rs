@@ -1,10 +1,10 @@
 //! Keys: who may call an endpoint, or the administration.
 //!
 //! Place in the flow: `config` reads keys from files and variables, an endpoint and the admin listener ask
-//! [`Keys::admit`], `plugin` keeps from handlers what [`is_credential`] names. No protocol's types: HTTP's headers and gRPC's
-//! metadata say the same things by the same names.
-//! Invariants: a key is kept as its SHA-256 only, so nothing that prints a configuration can print a key; comparing takes
-//! the same time for every difference, and every key is compared.
+//! [`Keys::admit`], `plugin` keeps from handlers what [`is_credential`] names. No protocol's types: HTTP's
+//! headers and gRPC's metadata say the same things by the same names.
+//! Invariants: a key is kept as its SHA-256 only, so nothing that prints a configuration can print a key;
+//! comparing takes the same time for every difference, and every key is compared.
 
 use std::fmt;
 use std::sync::Arc;
@@ -45,8 +45,8 @@ const SECRET_WORDS: [&str; 15] = [
     "token",
 ];
 
-/// Whether what goes by this name looks like a secret: `x-api-key`, `access_token`, `clientSecret`, `Set-Cookie`. Rather one
-/// too many: it is asked before something is written down.
+/// Whether what goes by this name looks like a secret: `x-api-key`, `access_token`, `clientSecret`,
+/// `Set-Cookie`. Rather one too many: it is asked before something is written down.
 pub fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
@@ -94,7 +94,8 @@ impl Keys {
     /// Reads one key a line; empty lines and those that begin with `#` are none.
     ///
     /// # Errors
-    /// The number of the first line, from 1, that cannot be a key: it has spaces, anything but visible ASCII, or is too long.
+    /// The number of the first line, from 1, that cannot be a key: it has spaces, anything but visible ASCII,
+    /// or is too long.
     pub fn parse(text: &str) -> Result<Keys, usize> {
         let mut keys = Vec::new();
         for (number, line) in (1..).zip(text.lines().map(str::trim)) {

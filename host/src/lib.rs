@@ -1,7 +1,7 @@
 //! A model server that runs a sandboxed WebAssembly handler around every prediction.
 //!
 //! ```text
-//!  HTTP → admit → pre-inference (wasm) → verify → infer (ONNX Runtime) → verify → post-inference (wasm) → HTTP
+//! HTTP → admit → pre-inference (wasm) → verify → infer (the model) → verify → post-inference (wasm) → HTTP
 //! ```
 //!
 //! The module list is the reading order and the import direction: a module names only modules below it, and

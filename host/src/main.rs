@@ -6,9 +6,10 @@ use std::io::Write as _;
 use host::cli::{self, Command};
 use host::commands::{self, check, diff, inspect, replay, run, serve, swap};
 
-/// Requests make and drop many small objects on many threads; this allocator does that at half the C library's cost. It takes the
-/// place of `malloc` for everybody in the process, the engines included; this makes sure that it is linked. It is not named as Rust's
-/// own allocator: every request for memory would say an alignment, which it serves more slowly if the size is no power of two.
+/// Requests make and drop many small objects on many threads; this allocator does that at half the C
+/// library's cost. It takes the place of `malloc` for everybody in the process, the engines included; this
+/// makes sure that it is linked. It is not named as Rust's own allocator: every request for memory would say
+/// an alignment, which it serves more slowly if the size is no power of two.
 #[used]
 static MALLOC: unsafe extern "C" fn(usize) -> *mut c_void = libmimalloc_sys::mi_malloc;
 
@@ -29,12 +30,13 @@ fn main() {
 #[cfg(profiling)]
 #[allow(unsafe_code, reason = "a function of the compiler's runtime")]
 unsafe extern "C" {
-    /// Writes what this build has counted (`scripts/dist.sh`), which otherwise happens when a process ends in order.
+    /// Writes what this build has counted (`scripts/dist.sh`), which otherwise happens when a process ends in
+    /// order.
     safe fn __llvm_profile_write_file() -> i32;
 }
 
-/// Ends the process without tearing down the engines' libraries: a thread may be in the middle of loading a model into one of
-/// them, and would crash. What has to be put in order was, when its owner was dropped.
+/// Ends the process without tearing down the engines' libraries: a thread may be in the middle of loading a
+/// model into one of them, and would crash. What has to be put in order was, when its owner was dropped.
 #[allow(unsafe_code, reason = "the standard library ends a process in order only")]
 fn end(code: i32) -> ! {
     // Nothing sensible is left to do if stdout is closed.
@@ -45,8 +47,8 @@ fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as errors and is logged.
-/// It reads the variable when its library is loaded, long after this.
+/// TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as errors
+/// and is logged. It reads the variable when its library is loaded, long after this.
 #[allow(
     unsafe_code,
     clippy::disallowed_methods,

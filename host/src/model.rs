@@ -7,12 +7,15 @@
 //! Loading, top down:
 //! - [`catalog`] keeps what is loaded, so that endpoints share it;
 //! - [`location`] finds the model's file or folder, [`plan`] decides on sessions and threads;
-//! - [`engine`] is what `onnx` and `tensorflow` offer: sessions, each for one run at a time; `warm_up` tries them.
+//! - [`engine`] is what `onnx` and `tensorflow` offer: sessions, each for one run at a time; `warm_up` tries
+//!   them.
 //!
 //! Serving, top down:
 //! - [`handle`] is what an endpoint holds of a model;
-//! - `queue` holds what cannot run at once, [`schedule`] decides who runs next and together, [`batch`] joins and splits;
-//! - `sessions` runs it, in place or on a thread of its own; `shares` keeps slow models from taking every core.
+//! - `queue` holds what cannot run at once, [`schedule`] decides who runs next and together, [`batch`] joins
+//!   and splits;
+//! - `sessions` runs it, in place or on a thread of its own; `shares` keeps slow models from taking every
+//!   core.
 //!
 //! Invariants: nothing outside this folder knows which engine runs; a request that goes away, at any moment,
 //! leaves every session behind for the next one.
@@ -144,7 +147,8 @@ pub struct Prediction {
     pub outputs: Vec<Tensor>,
     /// How long the request waited for its run.
     pub queued: Duration,
-    /// How many requests shared the run; `None` for all but one of them, so that a sum over requests counts runs.
+    /// How many requests shared the run; `None` for all but one of them, so that a sum over requests counts
+    /// runs.
     pub shared: Option<usize>,
 }
 
@@ -165,11 +169,12 @@ pub struct Model {
 }
 
 impl Model {
-    /// Loads the model found at `location` and runs each of its sessions once. Blocks for as long as that takes.
+    /// Loads the model found at `location` and runs each of its sessions once. Blocks for as long as that
+    /// takes.
     ///
     /// # Errors
-    /// [`ModelError::Library`] and [`ModelError::Load`]. A failed first run is no error: a model may refuse the
-    /// zeros it is tried with.
+    /// [`ModelError::Library`] and [`ModelError::Load`]. A failed first run is no error: a model may refuse
+    /// the zeros it is tried with.
     fn load(model: &ModelConfig, location: Location, config: &Config) -> Result<Model, ModelError> {
         let started = Instant::now();
         let failed = |reason| ModelError::Load { path: model.path.clone(), reason };

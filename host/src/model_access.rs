@@ -22,7 +22,8 @@ pub trait ModelAccess {
     /// Its description; `None` if the run has no model.
     fn spec(&self) -> Option<ModelSpec<'_>>;
 
-    /// Runs the model. `inputs` fit its signature; the outputs do too. Without a model the tensors come back as they are.
+    /// Runs the model. `inputs` fit its signature; the outputs do too. Without a model the tensors come back
+    /// as they are.
     ///
     /// # Errors
     /// `invalid_input` for values that the model refuses, `model_error`, `request_timeout`.

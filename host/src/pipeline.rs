@@ -5,8 +5,8 @@
 //! ```
 //! Place in the flow: `endpoint` admits a request and runs it on the [`Pipeline`] of the endpoint's current
 //! generation; smoke test, gate, shadow, `host run` and `host replay` run theirs.
-//! In: a [`Request`], any protocol, and a [`RunPlan`]. Out: an [`Output`] or the [`RequestError`] of the stage that
-//! failed; beside it a [`RunReport`].
+//! In: a [`Request`], any protocol, and a [`RunPlan`]. Out: an [`Output`] or the [`RequestError`] of the
+//! stage that failed; beside it a [`RunReport`].
 //! Invariants: a request stays with the pipeline it began on, so one generation of handler answers it; each
 //! handler function is called at most once; dropping the future at any point gives back the session and
 //! drops the instance.
@@ -129,8 +129,8 @@ impl Pipeline {
         self.plugin.as_ref().map(|plugin| plugin.stages()).unwrap_or_default()
     }
 
-    /// Holds the request against the schema; a recorded one has passed. The tensors that its body stands for, if that made
-    /// them.
+    /// Holds the request against the schema; a recorded one has passed. The tensors that its body stands for,
+    /// if that made them.
     fn check(
         &self,
         request: &Request,
@@ -146,8 +146,8 @@ impl Pipeline {
         }
     }
 
-    /// The instance that will serve this request, from here to the end, and what its `pre-inference` made. There is none
-    /// without a handler, and if that is bypassed.
+    /// The instance that will serve this request, from here to the end, and what its `pre-inference` made.
+    /// There is none without a handler, and if that is bypassed.
     async fn prepare(
         &self,
         request: &Arc<Request>,
@@ -190,7 +190,8 @@ impl Pipeline {
         let Some(plugin) = &self.plugin else { return Ok(None) };
         let signature = model.map(|model| model.signature);
         match report.log().filter(|log| log.is_of_instance()) {
-            // Boxed, as what follows from a failure is: they are rare, and every request's future would be as large.
+            // Boxed, as what follows from a failure is: they are rare, and every request's future would be as
+            // large.
             Some(log) => Box::pin(plugin.checkout_logged(request, signature, log)).await.map(Some),
             None => plugin.checkout(request, signature, plan.instance).await.map(Some),
         }

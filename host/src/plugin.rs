@@ -1,10 +1,10 @@
 //! A loaded handler component: what the pipeline sees of the sandbox.
 //!
-//! Place in the flow: `rollout` loads a [`Plugin`] (compile → check → first instance); the pipeline borrows an
-//! instance for each request with [`Plugin::checkout`] and calls both stages on it.
+//! Place in the flow: `rollout` loads a [`Plugin`] (compile → check → first instance); the pipeline borrows
+//! an instance for each request with [`Plugin::checkout`] and calls both stages on it.
 //! In: a component's bytes and the endpoint's config. Out: tensors and responses in the crate's own types.
-//! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`] has
-//! passed; a [`Lease`] that is not finished takes its instance with it.
+//! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`]
+//! has passed; a [`Lease`] that is not finished takes its instance with it.
 
 mod binary;
 mod bindings;
@@ -64,8 +64,8 @@ pub use self::inspect::{Inspection, inspect};
 pub use self::lease::Lease;
 pub use self::project::ProjectError;
 
-/// CPU time an instance that is kept has for its start functions, within the request's own time. Interpreters need more than a
-/// call may take.
+/// CPU time an instance that is kept has for its start functions, within the request's own time. Interpreters
+/// need more than a call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The version of the handler contract that this host speaks.
@@ -107,7 +107,8 @@ pub enum Network {
     /// A component that imports sockets is refused.
     #[default]
     None,
-    /// Sockets are there, and every call is denied. For language runtimes that import them whether used or not.
+    /// Sockets are there, and every call is denied. For language runtimes that import them whether used or
+    /// not.
     Stub,
 }
 
@@ -154,7 +155,8 @@ pub struct Config {
     pub cache_dir: Option<PathBuf>,
     /// Most bytes they may take there.
     pub cache_size: u64,
-    /// Most instances of all handlers together; `None`: as many as the endpoints may need at once, up to a bound.
+    /// Most instances of all handlers together; `None`: as many as the endpoints may need at once, up to a
+    /// bound.
     pub instances: Option<usize>,
 }
 
@@ -275,7 +277,8 @@ struct LoadedComponent {
     handles: usize,
     /// What they hold of the process's places.
     holding: Arc<Holding>,
-    /// An instance is not ready before it has run `init`: what instances are made from does not begin with what `init` leaves.
+    /// An instance is not ready before it has run `init`: what instances are made from does not begin with
+    /// what `init` leaves.
     init_in_each: bool,
 }
 
@@ -299,8 +302,9 @@ pub enum Outcome<T> {
 }
 
 impl Plugin {
-    /// Compiles and checks a component, runs its `init`, then starts a first instance and asks it for its schema, so that a
-    /// component which cannot run never becomes current. Takes milliseconds to seconds, on a thread of its own.
+    /// Compiles and checks a component, runs its `init`, then starts a first instance and asks it for its
+    /// schema, so that a component which cannot run never becomes current. Takes milliseconds to seconds, on
+    /// a thread of its own.
     ///
     /// # Errors
     /// [`LoadError`]. Nothing of a refused component stays behind.
@@ -343,8 +347,8 @@ impl Plugin {
         self.schema.as_ref()
     }
 
-    /// Checks out an instance for a request that goes to a model of this `signature`, if it goes to one: an idle one under
-    /// [`Isolation::Worker`] if there is one and it may be kept, else a fresh one.
+    /// Checks out an instance for a request that goes to a model of this `signature`, if it goes to one: an
+    /// idle one under [`Isolation::Worker`] if there is one and it may be kept, else a fresh one.
     ///
     /// # Errors
     /// `overloaded` if the process has no sandbox left, `plugin_trap` if the component fails to start.
@@ -395,8 +399,8 @@ impl Plugin {
         &self.loaded.config
     }
 
-    /// Names the project files it sees, by their paths and contents; `None` if it sees none, or they cannot be read. The first
-    /// call reads all of them.
+    /// Names the project files it sees, by their paths and contents; `None` if it sees none, or they cannot
+    /// be read. The first call reads all of them.
     pub fn project_digest(&self) -> Option<&str> {
         self.loaded.project.as_ref()?.digest()
     }
@@ -410,8 +414,9 @@ impl Plugin {
         Ok(instance)
     }
 
-    /// A newer version has taken over: idle instances go now, those checked out when their requests end. Sandboxes are shared by the
-    /// whole process, so a version that one slow request still holds must not sit on any.
+    /// A newer version has taken over: idle instances go now, those checked out when their requests end.
+    /// Sandboxes are shared by the whole process, so a version that one slow request still holds must not sit
+    /// on any.
     pub fn retire(&self) {
         self.retired.store(true, Ordering::SeqCst);
         self.idle.clear();

@@ -2,15 +2,17 @@
 //!
 //! Place in the flow: the first thing that such a thread does. Depends on nothing.
 //! In:   how far it steps back. Out: what the kernel's scheduler makes of it.
-//! Invariant: only the calling thread is concerned. Elsewhere than on Linux it would be the process, so nothing is done there.
+//! Invariant: only the calling thread is concerned. Elsewhere than on Linux it would be the process, so
+//! nothing is done there.
 
 /// How far a thread steps back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
     /// It gets about a tenth of a core beside a thread that does not step back (`sched(7)`).
     Low,
-    /// It gets what is left over, and gives its core away at once to any thread that wakes up: to the scheduler, a core that runs only
-    /// this is an idle one. (The lowest niceness alone is not enough: threads are then not woken up on such a core, and wait for another.)
+    /// It gets what is left over, and gives its core away at once to any thread that wakes up: to the
+    /// scheduler, a core that runs only this is an idle one. (The lowest niceness alone is not enough:
+    /// threads are then not woken up on such a core, and wait for another.)
     Idle,
 }
 

@@ -1,9 +1,9 @@
 //! A request and a response, free of any protocol.
 //!
-//! Place in the flow: `server` builds a [`Request`] from what arrived, the pipeline and the handler read it, the
-//! pipeline returns an [`Output`]. Neither knows HTTP's types, so that all protocols meet here.
-//! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only if it
-//! arrived in pieces.
+//! Place in the flow: `server` builds a [`Request`] from what arrived, the pipeline and the handler read it,
+//! the pipeline returns an [`Output`]. Neither knows HTTP's types, so that all protocols meet here.
+//! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only
+//! if it arrived in pieces.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -141,7 +141,8 @@ pub enum Form {
     /// An object of inputs, or a bare value for a single input; outputs as a list.
     #[default]
     Plain,
-    /// TensorFlow Serving's: `instances` or `inputs`; `predictions` or `outputs`. The body is known to be JSON.
+    /// TensorFlow Serving's: `instances` or `inputs`; `predictions` or `outputs`. The body is known to be
+    /// JSON.
     Serving(Serving),
 }
 
@@ -164,8 +165,8 @@ impl TensorInput {
 }
 
 impl Request {
-    /// The body, for a handler that reads bytes. Of tensors it is the JSON object of them, made when first asked for; empty if
-    /// that [does not fit](Request::body_fits).
+    /// The body, for a handler that reads bytes. Of tensors it is the JSON object of them, made when first
+    /// asked for; empty if that [does not fit](Request::body_fits).
     pub fn body(&self) -> &[u8] {
         match &self.input {
             Input::Body(body, _) => body,
@@ -173,7 +174,8 @@ impl Request {
         }
     }
 
-    /// Whether there is a body within `limits.body`: of tensors, their JSON may be several times as long as they are.
+    /// Whether there is a body within `limits.body`: of tensors, their JSON may be several times as long as
+    /// they are.
     pub fn body_fits(&self) -> bool {
         match &self.input {
             Input::Body(..) => true,
@@ -231,8 +233,8 @@ impl Request {
     }
 }
 
-/// Whether a media type is JSON's, or based on it: `Application/JSON; charset=utf-8`, `application/geo+json`. As browsers have
-/// it (the MIME Sniffing standard's "JSON MIME type").
+/// Whether a media type is JSON's, or based on it: `Application/JSON; charset=utf-8`, `application/geo+json`.
+/// As browsers have it (the MIME Sniffing standard's "JSON MIME type").
 pub fn is_json_type(content_type: &str) -> bool {
     let essence = content_type.split(';').next().unwrap_or_default().trim();
     essence.eq_ignore_ascii_case("application/json")
@@ -262,8 +264,8 @@ pub struct Response {
     pub body: Bytes,
 }
 
-/// The output of `future` if it is ready when it is polled now, or once more after its task has done what it has yet to do.
-/// Enough for the body that came with its head: it is handed over after the first poll.
+/// The output of `future` if it is ready when it is polled now, or once more after its task has done what it
+/// has yet to do. Enough for the body that came with its head: it is handed over after the first poll.
 pub async fn soon<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     let mut is_second = false;
     std::future::poll_fn(|context| match Pin::new(&mut future).poll(context) {
@@ -278,9 +280,9 @@ pub async fn soon<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     .await
 }
 
-/// Waits for `future`, but not beyond `deadline`; `None` if it did not make it. A future that is ready at once, the usual
-/// case on the request path, never costs a timer. It stays pinned where the caller has it: the futures of guest calls are large,
-/// and by value each of these layers would copy them.
+/// Waits for `future`, but not beyond `deadline`; `None` if it did not make it. A future that is ready at
+/// once, the usual case on the request path, never costs a timer. It stays pinned where the caller has it:
+/// the futures of guest calls are large, and by value each of these layers would copy them.
 pub async fn until<F: Future + Unpin>(deadline: Instant, mut future: F) -> Option<F::Output> {
     let at_once = std::future::poll_fn(|context| {
         Poll::Ready(match Pin::new(&mut future).poll(context) {

@@ -1,7 +1,7 @@
 //! What is being served, and how it is replaced: swaps, trials, rollbacks.
 //!
-//! Place in the flow: `server` holds [`Deployment`](deployment::Deployment)s. A request meets the endpoint in one; orders of the
-//! operator, changed files, signals and breakers go to its other methods.
+//! Place in the flow: `server` holds [`Deployment`](deployment::Deployment)s. A request meets the endpoint in
+//! one; orders of the operator, changed files, signals and breakers go to its other methods.
 //! Invariants: nothing is published that has not passed every step; handler and models change together.
 
 pub mod auto_rollback;

@@ -1,9 +1,10 @@
 //! What an endpoint takes, as declared: by its configuration, or by its handler.
 //!
-//! Place in the flow: held against every request before the handler runs ([`check`]); the source of an endpoint's
-//! documentation and of the example that is tried before it serves.
+//! Place in the flow: held against every request before the handler runs ([`check`]); the source of an
+//! endpoint's documentation and of the example that is tried before it serves.
 //! In: names, datatypes, shapes, examples. Out: whether a request fits, tensors, a JSON Schema of the body.
-//! Invariant: a [`Schema`] that serves has passed [`Schema::errors`], so its examples fit and its size is bounded.
+//! Invariant: a [`Schema`] that serves has passed [`Schema::errors`], so its examples fit and its size is
+//! bounded.
 
 pub mod check;
 
@@ -47,7 +48,8 @@ pub struct Input {
 }
 
 impl Schema {
-    /// The body as JSON Schema (draft 2020-12, which OpenAPI 3.1 uses): an object with a property for each input.
+    /// The body as JSON Schema (draft 2020-12, which OpenAPI 3.1 uses): an object with a property for each
+    /// input.
     pub fn json_schema(&self) -> Value {
         let properties: Map<String, Value> =
             self.inputs.iter().map(|input| (input.name.to_string(), input.json_schema())).collect();

@@ -148,7 +148,8 @@ pub enum TensorError {
 }
 
 impl Tensor {
-    /// Checks that `data` is exactly what `datatype` and `shape` say and makes a tensor of it, without a copy.
+    /// Checks that `data` is exactly what `datatype` and `shape` say and makes a tensor of it, without a
+    /// copy.
     ///
     /// # Errors
     /// [`TensorError`]; hostile shapes whose element count overflows included.
@@ -402,8 +403,8 @@ impl Signature {
         given.iter().map(place).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The first thing in which a model of signature `other` would differ from this one for a client; `None` if
-    /// nothing does. Names of extents do not count, and a free extent stands for a fixed one.
+    /// The first thing in which a model of signature `other` would differ from this one for a client; `None`
+    /// if nothing does. Names of extents do not count, and a free extent stands for a fixed one.
     pub fn mismatch(&self, other: &Signature) -> Option<String> {
         let pairs = [("input", &self.inputs, &other.inputs), ("output", &self.outputs, &other.outputs)];
         pairs.into_iter().find_map(|(kind, ours, theirs)| {

@@ -1,7 +1,9 @@
 //! Whether two handlers said the same to one request.
 //!
-//! Place in the flow: beside it; callers that have run a request through two handlers (a gate, a shadow, `host diff`) ask here.
-//! In:   two [`Outcome`]s, the old one first, and [`Bounds`]. Out: the [`Difference`]s, none if they are the same.
+//! Place in the flow: beside it; callers that have run a request through two handlers (a gate, a shadow,
+//! `host diff`) ask here.
+//! In:   two [`Outcome`]s, the old one first, and [`Bounds`]. Out: the [`Difference`]s, none if they are the
+//!       same.
 //!
 //! | what | is the same if |
 //! |---|---|
@@ -12,9 +14,9 @@
 //! | a JSON body | its structure is (`json`); any other body if its bytes are |
 //! | tensors | name, datatype, shape and values are (`tensors`) |
 //!
-//! Invariants: pure; at most [`MOST`] differences are found for a pair, and then nothing more is looked at; each is one short
-//! line without control characters, for every answer of a handler. It costs no memory in proportion to the bodies but for
-//! objects whose keys are in another order.
+//! Invariants: pure; at most [`MOST`] differences are found for a pair, and then nothing more is looked at;
+//! each is one short line without control characters, for every answer of a handler. It costs no memory in
+//! proportion to the bodies but for objects whose keys are in another order.
 
 mod json;
 mod tensors;
@@ -80,8 +82,8 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Compares what two handlers said. Takes time in proportion to the answers: for large ones, not on a thread that others
-/// wait for.
+/// Compares what two handlers said. Takes time in proportion to the answers: for large ones, not on a thread
+/// that others wait for.
 pub fn compare(old: &Outcome, new: &Outcome, bounds: &Bounds) -> Vec<Difference> {
     let mut found = Vec::new();
     match (old, new) {

@@ -1,17 +1,21 @@
-//! Recordings: what crossed the sandbox's boundary for a request, kept in a file so that it can be run again without the model.
+//! Recordings: what crossed the sandbox's boundary for a request, kept in a file so that it can be run again
+//! without the model.
 //!
-//! Place in the flow: an endpoint that is recorded has a [`Recorder`]; an [observer](super::observers) asks it which
-//! requests to log, and gives it their logs. `writer` makes files of them, `host replay` reads those.
+//! Place in the flow: an endpoint that is recorded has a [`Recorder`]; an [observer](super::observers) asks
+//! it which requests to log, and gives it their logs. `writer` makes files of them, `host replay` reads
+//! those.
 //! In: a finished request with its [`HostCallLog`]. Out: nothing that the request waits for.
 //!
-//! A request that is recorded runs in a fresh instance that serves no other: state that earlier requests had left in an
-//! instance is in no recording. What is not recorded, because a secret would be written:
+//! A request that is recorded runs in a fresh instance that serves no other: state that earlier requests had
+//! left in an instance is in no recording. What is not recorded, because a secret would be written:
 //! - endpoints with environment variables: the configuration refuses them;
-//! - a request whose handler was told a header that holds one, or whose query or parameters hold one, by their names;
+//! - a request whose handler was told a header that holds one, or whose query or parameters hold one, by
+//!   their names;
 //! - a response that sets one: a cookie.
 //!
-//! Invariants: no request waits for a disk, or fails because of its recording; recordings that wait to be written take
-//! `WAITING` bytes at most, or are one; an endpoint that is not recorded pays one comparison a request.
+//! Invariants: no request waits for a disk, or fails because of its recording; recordings that wait to be
+//! written take `WAITING` bytes at most, or are one; an endpoint that is not recorded pays one comparison a
+//! request.
 
 pub mod format;
 mod writer;

@@ -1,13 +1,15 @@
 //! Runs recorded requests again, without a model.
 //!
-//! Place in the flow: `host replay`, offline. In: a component and [`Recording`]s, which are untrusted. Out: whether the
-//! handler does the very same again, and if not, in what.
+//! Place in the flow: `host replay`, offline. In: a component and [`Recording`]s, which are untrusted. Out:
+//! whether the handler does the very same again, and if not, in what.
 //!
-//! The program of a run is the same as of a request; its plan has a log that answers every host call as recorded: clocks,
-//! random bytes, headers, the model. Afterwards what the handler made for the model is compared, and what it made of the model's answer.
-//! What the host made of a request without the handler, JSON from tensors and the other way round, is taken as recorded.
+//! The program of a run is the same as of a request; its plan has a log that answers every host call as
+//! recorded: clocks, random bytes, headers, the model. Afterwards what the handler made for the model is
+//! compared, and what it made of the model's answer. What the host made of a request without the handler,
+//! JSON from tensors and the other way round, is taken as recorded.
 //!
-//! Invariants: sizes and times of a recording are cut to what a configuration may say; nothing that it names is opened.
+//! Invariants: sizes and times of a recording are cut to what a configuration may say; nothing that it names
+//! is opened.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,7 +30,8 @@ use crate::telemetry::metrics::Instances;
 use crate::tensor::Tensor;
 use crate::text;
 
-/// How long a call may take, unless the recorded one was cut off: the machine may be slower than the one before.
+/// How long a call may take, unless the recorded one was cut off: the machine may be slower than the one
+/// before.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The bounds of the settings of the same names.
 const MEMORY: (usize, usize) = (64 << 10, 4 << 30);
@@ -157,7 +160,8 @@ impl Replayer {
         };
         let answers = Answers {
             signature: signature.map(|signature| signature.signature()).transpose()?.map(Arc::new),
-            // What the host made of a body is taken as recorded: for the handler, or without one for the model.
+            // What the host made of a body is taken as recorded: for the handler, or without one for the
+            // model.
             sample: tensors(sample)?.or(inputs.filter(|_| !prepared)),
             outputs,
         };

@@ -1,14 +1,17 @@
 //! The last requests of an endpoint, kept for the gate.
 //!
-//! Place in the flow: an [observer](super::observers) offers every request that was answered; a gate takes what is kept.
+//! Place in the flow: an [observer](super::observers) offers every request that was answered; a gate takes
+//! what is kept.
 //! In:   requests. Out: [`Sample`]s, the latest first, from which the same requests can be made again.
 //!
-//! Only a request that its handler answered is kept, or refused as the caller's fault: what failed otherwise is no measure.
+//! Only a request that its handler answered is kept, or refused as the caller's fault: what failed otherwise
+//! is no measure.
 //!
-//! Invariants: nothing here waits, and no request waits for it. A request that is offered looks at one atomic, which changes
-//! at most [`SamplesConfig::samples`] times in a [`WINDOW`]: of more requests than that in a window the first are kept. Those go
-//! through a bounded queue to a task of its own; what finds it full is not kept. That task takes secrets out before it keeps
-//! anything. What is kept and what waits is bounded by number and by bytes.
+//! Invariants: nothing here waits, and no request waits for it. A request that is offered looks at one
+//! atomic, which changes at most [`SamplesConfig::samples`] times in a [`WINDOW`]: of more requests than that
+//! in a window the first are kept. Those go through a bounded queue to a task of its own; what finds it full
+//! is not kept. That task takes secrets out before it keeps anything. What is kept and what waits is bounded
+//! by number and by bytes.
 
 #[cfg(test)]
 mod tests;
@@ -37,7 +40,8 @@ const WINDOW: Duration = Duration::from_millis(100);
 const QUEUE: usize = 64;
 /// What stands in the place of a header or parameter that is redacted.
 const REDACTED: &str = "redacted";
-/// Bodies up to this length are copied: they may be a small part of what a connection has read, and would keep all of it.
+/// Bodies up to this length are copied: they may be a small part of what a connection has read, and would
+/// keep all of it.
 const COPIED: usize = blocking::LARGE;
 /// What a sample costs beside its input and head, roughly.
 const OVERHEAD: usize = 512;
@@ -92,7 +96,8 @@ impl Sample {
         }
     }
 
-    /// What is kept of `request` as number `number`; `None` if what is to be taken out of it cannot be found in it.
+    /// What is kept of `request` as number `number`; `None` if what is to be taken out of it cannot be found
+    /// in it.
     fn of(request: &Request, redact: &[Pattern], number: u64) -> Option<Sample> {
         let finds = Pattern::deepest(redact).is_some();
         let body = |body: &Bytes| match finds {

@@ -1,6 +1,7 @@
 //! `host check`: would it serve? Every endpoint is loaded as `host serve` does it, and answers its examples.
 //!
-//! Place in the flow: what an operator runs before a configuration goes out, and a build after a handler has changed.
+//! Place in the flow: what an operator runs before a configuration goes out, and a build after a handler has
+//! changed.
 //! Out: a line for each endpoint, in the order of the configuration; exit code 1 if one of them is bad.
 //! Invariant: nothing listens, and one bad endpoint keeps no other from being checked.
 

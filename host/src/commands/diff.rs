@@ -1,7 +1,9 @@
 //! `host diff`: two versions of a handler, side by side on samples, without a server.
 //!
-//! Place in the flow: the gate of a swap (`rollout/gate.rs`) on the very code `host serve` runs, before anything is deployed.
-//! Out: a line for each sample, and what differs; exit code 0 if nothing does, 1 if something does or cannot be compared.
+//! Place in the flow: the gate of a swap (`rollout/gate.rs`) on the very code `host serve` runs, before
+//! anything is deployed.
+//! Out: a line for each sample, and what differs; exit code 0 if nothing does, 1 if something does or cannot
+//! be compared.
 
 use std::sync::Arc;
 
@@ -22,7 +24,8 @@ use crate::telemetry::metrics::Metrics;
 /// Runs the command.
 ///
 /// # Errors
-/// A bad configuration, a handler or model that cannot be loaded, samples that cannot be read, or answers that differ.
+/// A bad configuration, a handler or model that cannot be loaded, samples that cannot be read, or answers
+/// that differ.
 pub fn diff(arguments: &cli::Diff) -> Result<(), Failure> {
     let mut overrides = arguments.settings.0.clone();
     overrides.set(&settings::PLUGIN, vec![arguments.old.display().to_string()]);

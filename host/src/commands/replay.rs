@@ -1,9 +1,9 @@
 //! `host replay`: does a handler do again what was recorded? Without model, GPU and server.
 //!
-//! Place in the flow: what an author runs on recordings of `host serve --record`, with the handler that made them to see what
-//! happened, or with another one to see what would become of them.
-//! Out: a line for each recording, and what is different under it; or a JSON object a line. Exit code 1 if one of them is not the
-//! same.
+//! Place in the flow: what an author runs on recordings of `host serve --record`, with the handler that made
+//! them to see what happened, or with another one to see what would become of them.
+//! Out: a line for each recording, and what is different under it; or a JSON object a line. Exit code 1 if
+//! one of them is not the same.
 //! Invariant: a recording is untrusted data: nothing that stands in it is opened, and one that cannot be
 //! read keeps no other from being replayed.
 

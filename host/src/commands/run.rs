@@ -1,6 +1,7 @@
 //! `host run`: one sample through handler and model, without a server.
 //!
-//! Place in the flow: the whole pipeline, on the very code `host serve` runs. What a handler's author uses to try things.
+//! Place in the flow: the whole pipeline, on the very code `host serve` runs. What a handler's author uses to
+//! try things.
 //! Out: the response, what every stage made (cut to be readable) and how long it took.
 
 use std::io::Read as _;

@@ -1,7 +1,7 @@
 //! `host serve`: serves endpoints until SIGTERM or Ctrl-C.
 //!
-//! Out: `listening on http://HOST:PORT` (`https` with TLS), the admin address and, if there is one, gRPC's on stdout, when
-//! everything is ready; logs on stderr.
+//! Out: `listening on http://HOST:PORT` (`https` with TLS), the admin address and, if there is one, gRPC's on
+//! stdout, when everything is ready; logs on stderr.
 
 use std::time::{Duration, Instant};
 
@@ -60,11 +60,12 @@ fn hangups() -> anyhow::Result<mpsc::Receiver<()>> {
     Ok(asked)
 }
 
-/// How soon after the first signal another one means the same: what stops a process group often signals it twice.
+/// How soon after the first signal another one means the same: what stops a process group often signals it
+/// twice.
 const SAME_WISH: Duration = Duration::from_secs(1);
 
-/// Resolves at the first SIGTERM or Ctrl-C. Another Ctrl-C later on ends the process at once; SIGTERM never does more than
-/// the first time.
+/// Resolves at the first SIGTERM or Ctrl-C. Another Ctrl-C later on ends the process at once; SIGTERM never
+/// does more than the first time.
 fn signals() -> anyhow::Result<impl Future<Output = ()>> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate())?;

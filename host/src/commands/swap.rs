@@ -1,7 +1,7 @@
 //! `host swap`: an order to a running server, over its admin address.
 //!
-//! In: an endpoint and what it is to serve. Out: a line that says what it serves now; exit code 1 with the server's reason if
-//! the server refused.
+//! In: an endpoint and what it is to serve. Out: a line that says what it serves now; exit code 1 with the
+//! server's reason if the server refused.
 
 use std::path::Path;
 use std::time::Duration;

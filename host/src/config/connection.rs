@@ -1,8 +1,10 @@
 //! TLS, keys and what a connection may cost: values to what the listeners need.
 //!
-//! Place in the flow: `config.rs` calls it once for the process, `config/endpoint.rs` for each endpoint's keys.
-//! Invariants: a key never stands in a flag, a variable of ours or the file, only where one of them points to; no diagnostic
-//! repeats what was written in a key's place; files with secrets are noted in [`Sources`], to be hidden from handlers.
+//! Place in the flow: `config.rs` calls it once for the process, `config/endpoint.rs` for each endpoint's
+//! keys.
+//! Invariants: a key never stands in a flag, a variable of ours or the file, only where one of them points
+//! to; no diagnostic repeats what was written in a key's place; files with secrets are noted in [`Sources`],
+//! to be hidden from handlers.
 
 use std::path::PathBuf;
 

@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: `config.rs` calls it once for each endpoint.
 //! In:   the endpoint's table of the file (empty without one) and, through [`Sources`], flags and variables.
-//! Out:  an endpoint. Where a value was bad the default stands in, so that the rest is judged too; the problem
-//!       recorded in [`Sources`] keeps such an endpoint from ever being served.
+//! Out:  an endpoint. Where a value was bad the default stands in, so that the rest is judged too; the
+//!       problem recorded in [`Sources`] keeps such an endpoint from ever being served.
 
 use std::path::Path;
 use std::sync::Arc;

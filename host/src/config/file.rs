@@ -3,8 +3,8 @@
 //! Place in the flow: `config.rs` reads the file and asks for the values; nothing here knows what they mean.
 //! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
 //! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
-//! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same keys.
-//! `input.NAME` has keys of its own, [`INPUT_KEYS`], and so has `[[split]]`, [`SPLIT_KEYS`].
+//! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same
+//! keys. `input.NAME` has keys of its own, [`INPUT_KEYS`], and so has `[[split]]`, [`SPLIT_KEYS`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: `config/endpoint.rs` calls it once for each endpoint.
 //! In:   the tables, in the file's order. Out: the schema, `None` without any; every problem at its place.
-//! Invariant: as in the rest of the report, what is missing is named at the table, what is wrong at its key. The words for
-//! what is missing are Inferless's, whose `INPUT_SCHEMA` this is.
+//! Invariant: as in the rest of the report, what is missing is named at the table, what is wrong at its key.
+//! The words for what is missing are Inferless's, whose `INPUT_SCHEMA` this is.
 
 use super::Sources;
 use super::file::{Entry, Table};

@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: every reader under `config/` adds to it, `main.rs` prints it and exits with 2.
 //! Invariant: each problem is one line that names its place (a flag, a variable, or file, line and key), says
-//! what is wrong and ends in a `hint:` that says what to write instead. What is granted to handlers is
-//! never shown: of `MODELHOST_ENV` nothing at all, of other grants the name. Nor is what stands in a key's place.
+//! what is wrong and ends in a `hint:` that says what to write instead. What is granted to handlers is never
+//! shown: of `MODELHOST_ENV` nothing at all, of other grants the name. Nor is what stands in a key's place.
 
 use std::fmt;
 

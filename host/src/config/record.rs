@@ -1,8 +1,9 @@
 //! What is recorded, and where.
 //!
-//! Place in the flow: `config.rs` reads it after the endpoints. Out: the folder and its bound, if there is to be one.
-//! Invariant: an endpoint whose handler sees environment variables is not recorded. They are how secrets are granted, and what
-//! a handler makes of them cannot be told from anything else.
+//! Place in the flow: `config.rs` reads it after the endpoints. Out: the folder and its bound, if there is to
+//! be one.
+//! Invariant: an endpoint whose handler sees environment variables is not recorded. They are how secrets are
+//! granted, and what a handler makes of them cannot be told from anything else.
 
 use super::Sources;
 use super::file::Table;

@@ -81,7 +81,8 @@ impl Folder {
             .replace("DIR/modelhost.toml", "modelhost.toml")
     }
 
-    /// Where `config` differs from a server of `m.onnx` alone: the lines of its `Debug` from first to last change.
+    /// Where `config` differs from a server of `m.onnx` alone: the lines of its `Debug` from first to last
+    /// change.
     fn changed(&self, config: &app::Config) -> String {
         let text = |config: &app::Config| {
             let mut config = config.clone();
@@ -122,8 +123,8 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
             assert_eq!(folder.changed(&config), *expected, "{given:?}");
         }
     }
-    // The first names the file; the next mean something only together with `breaker.faults` and `max_batch`, then with each
-    // other, then with `record`; those of the gate with `gate-samples`.
+    // The first names the file; the next mean something only together with `breaker.faults` and `max_batch`,
+    // then with each other, then with `record`; those of the gate with `gate-samples`.
     missing.retain(|flag| !GATE_SPELLINGS.iter().any(|(other, ..)| other == flag));
     let together =
         ["breaker-window", "breaker-min", "breaker-pause", "max-delay", "batch-wait", "trust-rows"];

@@ -1,12 +1,12 @@
 //! Admission to an endpoint: which requests are taken on, which of them run, which are refused.
 //!
-//! Place in the flow: twice. A request reserves a place when its head is there, before anything of its body is read; it
-//! acquires a permit when the body is there, before a sandbox is taken for it.
+//! Place in the flow: twice. A request reserves a place when its head is there, before anything of its body
+//! is read; it acquires a permit when the body is there, before a sandbox is taken for it.
 //! In: nothing. Out: a [`Reservation`], then a [`Permit`]; each is given back when dropped, on every path.
-//! Invariants: at most `concurrency + queue` requests have a reservation, so there are never more bodies in memory; a
-//! request whose body is still arriving yields its place to one that comes; at most `concurrency` permits are out, and
-//! requests without one wait in order of arrival. Taking and giving back either without waiting is one atomic operation
-//! each. A queue that is closed ends every wait.
+//! Invariants: at most `concurrency + queue` requests have a reservation, so there are never more bodies in
+//! memory; a request whose body is still arriving yields its place to one that comes; at most `concurrency`
+//! permits are out, and requests without one wait in order of arrival. Taking and giving back either without
+//! waiting is one atomic operation each. A queue that is closed ends every wait.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -94,11 +94,12 @@ impl AdmissionQueue {
     /// Waits for the body of a request with a [`Reservation`].
     ///
     /// # Errors
-    /// `shutting_down` if the queue is closed before it is there, `overloaded` if another request gets its place.
+    /// `shutting_down` if the queue is closed before it is there, `overloaded` if another request gets its
+    /// place.
     pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
         let mut body = pin!(body);
-        // The usual case: a body that is here is neither listed nor timed. Where places are scarce there is no time to see
-        // whether it is: one that is not listed cannot yield its place.
+        // The usual case: a body that is here is neither listed nor timed. Where places are scarce there is
+        // no time to see whether it is: one that is not listed cannot yield its place.
         if self.reserved() <= self.places() / 2
             && let Some(output) = soon(body.as_mut()).await
         {
@@ -124,7 +125,8 @@ impl AdmissionQueue {
         (self.in_flight.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed))
     }
 
-    /// A permit, after waiting if need be; for requests with a [`Reservation`]. Dropping the future leaves the queue.
+    /// A permit, after waiting if need be; for requests with a [`Reservation`]. Dropping the future leaves
+    /// the queue.
     pub async fn acquire(&self) -> Permit<'_> {
         // Others that wait come first.
         if self.waiting.load(Ordering::SeqCst) == 0
@@ -153,7 +155,8 @@ impl AdmissionQueue {
         self.closed.iter().for_each(Notify::notify_waiters);
     }
 
-    /// Waits for `future` until the queue is closed; `None` if it is closed first. A future that is ready at once costs nothing.
+    /// Waits for `future` until the queue is closed; `None` if it is closed first. A future that is ready at
+    /// once costs nothing.
     pub async fn while_open<F: Future + Unpin>(&self, mut future: F) -> Option<F::Output> {
         let at_once = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut future).poll(context)));
         if let Poll::Ready(output) = at_once.await {
@@ -196,8 +199,8 @@ impl Drop for Reservation<'_> {
 impl Drop for Permit<'_> {
     fn drop(&mut self) {
         self.queue.in_flight.fetch_sub(1, Ordering::SeqCst);
-        // Sequentially consistent with `acquire`: either the waiter's attempt sees the free place, or this sees the
-        // waiter.
+        // Sequentially consistent with `acquire`: either the waiter's attempt sees the free place, or this
+        // sees the waiter.
         if self.queue.waiting.load(Ordering::SeqCst) > 0 {
             self.queue.freed.notify_one();
         }
@@ -307,7 +310,8 @@ mod tests {
         queue.acquire().await;
     }
 
-    /// Many requests, most of them abandoned at a random moment: no permit is lost and no request waits for ever.
+    /// Many requests, most of them abandoned at a random moment: no permit is lost and no request waits for
+    /// ever.
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn loses_nothing_under_cancellation() {
         let queue = Arc::new(AdmissionQueue::new(3, 10_000));

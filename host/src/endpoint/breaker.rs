@@ -4,12 +4,15 @@
 //! closed ──too many faults──▶ open ──the pause is over──▶ probing ──a good answer──▶ closed
 //!                              ▲────────────a fault──────────┘
 //! ```
-//! Place in the flow: each generation has one, if the operator wants it; a request asks it when its head is there and again
-//! before it runs, and tells it how that ended ([observers](super::observers)). When it opens, `rollout/auto_rollback.rs` brings the generation before back, if that is kept.
-//! In:   faults, and how many requests the endpoint has served at that moment. Out: who may [`Probe`], who has to wait how long.
-//! Invariants: a request that is no fault costs one atomic load, of a place that is not written while the breaker is closed: how
-//! many good ones there were is found out from the metrics' own counters, when a fault happens. While it is open, of the requests that come at most one
-//! at a time calls the handler; those that were let in before, and wait for a place, call it still.
+//! Place in the flow: each generation has one, if the operator wants it; a request asks it when its head is
+//! there and again before it runs, and tells it how that ended ([observers](super::observers)). When it
+//! opens, `rollout/auto_rollback.rs` brings the generation before back, if that is kept.
+//! In:   faults, and how many requests the endpoint has served at that moment. Out: who may [`Probe`], who
+//!       has to wait how long.
+//! Invariants: a request that is no fault costs one atomic load, of a place that is not written while the
+//! breaker is closed: how many good ones there were is found out from the metrics' own counters, when a fault
+//! happens. While it is open, of the requests that come at most one at a time calls the handler; those that
+//! were let in before, and wait for a place, call it still.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -60,7 +63,8 @@ struct Counts {
     until: Option<Instant>,
 }
 
-/// The request that finds out whether the handler works again. Dropped without a verdict, it leaves that to the next.
+/// The request that finds out whether the handler works again. Dropped without a verdict, it leaves that to
+/// the next.
 #[derive(Debug)]
 pub(super) struct Probe(Option<Arc<Breaker>>);
 
@@ -112,7 +116,8 @@ impl Breaker {
         }
     }
 
-    /// A request has ended in a fault at `now`, as the `served`th of its endpoint. Returns whether that has opened the breaker.
+    /// A request has ended in a fault at `now`, as the `served`th of its endpoint. Returns whether that has
+    /// opened the breaker.
     pub fn fault(&self, now: Instant, served: u64) -> bool {
         let mut counts = self.counts();
         // Those that were in flight when it opened have nothing to add.
@@ -185,7 +190,8 @@ struct Step {
 }
 
 impl Window {
-    /// Counts a fault. Whether the faults since the first one of the window are now too large a share of all requests since then.
+    /// Counts a fault. Whether the faults since the first one of the window are now too large a share of all
+    /// requests since then.
     fn fault(&mut self, now: Instant, served: u64, policy: &Policy) -> bool {
         let age = |step: &Step| now.saturating_duration_since(step.began);
         while self.0.front().is_some_and(|step| age(step) >= policy.window) {
@@ -216,7 +222,8 @@ mod tests {
         pause: Duration::from_secs(30),
     };
 
-    /// What happens in it: seconds, and `g` for a good request or `f` for a fault; then when the breaker opens, if it does.
+    /// What happens in it: seconds, and `g` for a good request or `f` for a fault; then when the breaker
+    /// opens, if it does.
     type Case = (&'static str, &'static [(u64, &'static str)], Option<u64>);
 
     const CASES: [Case; 8] = [

@@ -26,10 +26,11 @@ pub struct EndpointConfig {
     pub plugin: Option<PathBuf>,
     /// Folder the handler sees, read-only, at `/mnt/project`; `None` mounts nothing.
     pub project: Option<PathBuf>,
-    /// Canonical paths of what no handler may see of its project: the config file, every endpoint's model, files
-    /// with keys. One list for all endpoints.
+    /// Canonical paths of what no handler may see of its project: the config file, every endpoint's model,
+    /// files with keys. One list for all endpoints.
     pub hidden: Arc<[PathBuf]>,
-    /// The models by name; without any, the handler runs alone. The first is the one that requests go to by themselves.
+    /// The models by name; without any, the handler runs alone. The first is the one that requests go to by
+    /// themselves.
     pub models: Vec<(String, ModelConfig)>,
     /// How requests share runs of a model.
     pub batching: Batching,
@@ -140,8 +141,8 @@ impl GateOverrides {
 /// What may differ in an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
-    /// How far a decimal number may be from another: absolutely, or in relation to the larger one. Whole numbers are equal
-    /// or they are not.
+    /// How far a decimal number may be from another: absolutely, or in relation to the larger one. Whole
+    /// numbers are equal or they are not.
     pub tolerance: f64,
     /// Places in JSON bodies, tensors (`/NAME/INDEX`) and names of headers that are not compared.
     pub ignore: Vec<Pattern>,
@@ -157,7 +158,7 @@ pub struct SamplesConfig {
     pub samples: usize,
     /// Most bytes of them together.
     pub bytes: usize,
-    /// What is taken out of a request before it is kept: places in its JSON, tensors (`/NAME`), headers and parameters of its
-    /// query by name.
+    /// What is taken out of a request before it is kept: places in its JSON, tensors (`/NAME`), headers and
+    /// parameters of its query by name.
     pub redact: Vec<Pattern>,
 }

@@ -1,8 +1,9 @@
 //! The observers of an endpoint's runs: asked before a run what it needs, told afterwards what came of it.
 //!
-//! Place in the flow: [`AdmittedRequest::serve`](super::AdmittedRequest::serve) has them complete a [`RunStart`] and shows them the
-//! [`EndedRun`]. The list of all is in `rollout/observers.rs`.
-//! Invariants: an observer neither waits nor changes an outcome; one that is not configured costs a comparison.
+//! Place in the flow: [`AdmittedRequest::serve`](super::AdmittedRequest::serve) has them complete a
+//! [`RunStart`] and shows them the [`EndedRun`]. The list of all is in `rollout/observers.rs`.
+//! Invariants: an observer neither waits nor changes an outcome; one that is not configured costs a
+//! comparison.
 
 pub mod breaker;
 pub mod debug_log;

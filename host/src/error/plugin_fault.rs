@@ -1,7 +1,7 @@
 //! In which way a handler failed a request: the label of the metric, finer than a [`Code`].
 //!
-//! Place in the flow: said where the failure happens, carried by a [`RequestError`](super::RequestError), counted by `endpoint`
-//! when the request ends.
+//! Place in the flow: said where the failure happens, carried by a [`RequestError`](super::RequestError),
+//! counted by `endpoint` when the request ends.
 //! Invariant: the names are a fixed set of metric labels. docs/reference.md lists them, and a test compares.
 
 use super::Code;
@@ -9,7 +9,8 @@ use super::Code;
 /// What a handler did, or what was done to it, that cost a request its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PluginFault {
-    /// `unreachable`, a panic, a bad memory access, a division by zero, a host call that it may not make that way.
+    /// `unreachable`, a panic, a bad memory access, a division by zero, a host call that it may not make that
+    /// way.
     Trap,
     /// Too deep a recursion.
     StackOverflow,
@@ -62,8 +63,8 @@ impl PluginFault {
         }
     }
 
-    /// What a code says by itself; `None` of one that is not the handler's fault. A handler that returns `internal` or
-    /// `invalid-input` keeps its contract.
+    /// What a code says by itself; `None` of one that is not the handler's fault. A handler that returns
+    /// `internal` or `invalid-input` keeps its contract.
     pub(super) fn of(code: Code) -> Option<PluginFault> {
         match code {
             Code::PluginTrap => Some(PluginFault::Trap),

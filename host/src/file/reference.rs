@@ -1,7 +1,7 @@
 //! docs/reference.md, held against the code or written from it.
 //!
-//! Place in the flow: unit tests of what has a table there; with `UPDATE_REFERENCE` in the environment (`make reference`) the
-//! tables are written anew instead.
+//! Place in the flow: unit tests of what has a table there; with `UPDATE_REFERENCE` in the environment
+//! (`make reference`) the tables are written anew instead.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -1,7 +1,7 @@
 //! Bytes as text within JSON: base64, standard alphabet (RFC 4648, section 4).
 //!
-//! Place in the flow: BYTES that are no text are `{"b64": "…"}` in every JSON this host reads and writes, as in TensorFlow
-//! Serving's; bytes of a recording stand so as well.
+//! Place in the flow: BYTES that are no text are `{"b64": "…"}` in every JSON this host reads and writes, as
+//! in TensorFlow Serving's; bytes of a recording stand so as well.
 
 use std::fmt::{self, Write};
 

@@ -1,12 +1,15 @@
 //! Reads JSON piece by piece, without a tree.
 //!
 //! Place in the flow: below what looks at two documents side by side, or at a few places of one.
-//! In:   text that [`Cursor::proven`] has proved to be JSON. Out: kinds, keys, and values as they are written.
+//! In:   text that [`Cursor::proven`] has proved to be JSON. Out: kinds, keys, and values as they are
+//!       written.
 //!
-//! Every value begins with [`Cursor::kind`]; then either [`Cursor::skip`] gives its text, or [`Cursor::enter`] goes into it and
-//! [`Cursor::key`] or [`Cursor::element`] says whether another member or element follows.
+//! Every value begins with [`Cursor::kind`]; then either [`Cursor::skip`] gives its text, or
+//! [`Cursor::enter`] goes into it and [`Cursor::key`] or [`Cursor::element`] says whether another member or
+//! element follows.
 //!
-//! Invariants: nothing here recurses and nothing is copied but keys with escapes; a document of any size costs no memory.
+//! Invariants: nothing here recurses and nothing is copied but keys with escapes; a document of any size
+//! costs no memory.
 
 use std::borrow::Cow;
 
@@ -79,7 +82,8 @@ impl<'a> Cursor<'a> {
         self.bump();
     }
 
-    /// Whether another element follows; its value is next then. After the last one the list is behind the cursor.
+    /// Whether another element follows; its value is next then. After the last one the list is behind the
+    /// cursor.
     pub fn element(&mut self) -> bool {
         self.rest = self.rest.trim_ascii_start();
         match self.rest.bytes().next() {
@@ -95,7 +99,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The next member's key; its value is next then. After the last one, `None`, the object is behind the cursor.
+    /// The next member's key; its value is next then. After the last one, `None`, the object is behind the
+    /// cursor.
     pub fn key(&mut self) -> Option<Raw<'a>> {
         if !self.element() {
             return None;
@@ -122,7 +127,8 @@ impl<'a> Raw<'a> {
         self.0
     }
 
-    /// What a string says; anything else, and a string that no text can express (half a surrogate pair), as it is written.
+    /// What a string says; anything else, and a string that no text can express (half a surrogate pair), as
+    /// it is written.
     pub fn string(self) -> Cow<'a, str> {
         let inner = self.0.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
         match inner {

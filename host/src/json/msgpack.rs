@@ -12,9 +12,10 @@
 //! | an array of numpy's as msgpack-numpy packs it | nested lists; a scalar of numpy's is a bare value |
 //! | an extension | refused |
 //!
-//! Straight from bytes to bytes, with no tree in between: a list of small numbers would take forty times its own length as one.
-//! Invariants: the reader is at most [`MAX_DEPTH`] deep and allocates nothing on the word of a length; the JSON is valid, and
-//! no longer than the caller allows.
+//! Straight from bytes to bytes, with no tree in between: a list of small numbers would take forty times its
+//! own length as one.
+//! Invariants: the reader is at most [`MAX_DEPTH`] deep and allocates nothing on the word of a length; the
+//! JSON is valid, and no longer than the caller allows.
 
 use std::fmt;
 use std::io::{self, Write as _};
@@ -218,8 +219,8 @@ impl io::Write for Limited {
     }
 }
 
-/// An array of numpy's, as msgpack-numpy packs it: `{nd: true, type: "<f4", kind: "", shape: […], data: …}`; a scalar has
-/// `nd: false` and no shape.
+/// An array of numpy's, as msgpack-numpy packs it: `{nd: true, type: "<f4", kind: "", shape: […], data: …}`;
+/// a scalar has `nd: false` and no shape.
 struct Array<'a> {
     kind: &'a [u8],
     shape: Vec<u64>,

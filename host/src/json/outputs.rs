@@ -1,4 +1,5 @@
-//! A model's outputs as JSON: tensors, and what two tensors stand for together, lists of maps and lists of tensors.
+//! A model's outputs as JSON: tensors, and what two tensors stand for together, lists of maps and lists of
+//! tensors.
 //!
 //! Flow: `infer → verify → [outputs] → respond`.
 //! In:   a model's outputs and what its signature says of them. Out: JSON, as `write` has it for each tensor.

@@ -1,8 +1,8 @@
 //! Places in a JSON document, and patterns that name them: JSON Pointers (RFC 6901).
 //!
-//! Place in the flow: `config` reads [`Pattern`]s from settings; what walks a document keeps the [`Path`] to where it is and
-//! asks whether a pattern names that.
-//! A pattern names a value with all that is in it. `*` stands for any one key or index.
+//! Place in the flow: `config` reads [`Pattern`]s from settings; what walks a document keeps the [`Path`] to
+//! where it is and asks whether a pattern names that. A pattern names a value with all that is in it. `*`
+//! stands for any one key or index.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};

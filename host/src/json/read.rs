@@ -1,21 +1,22 @@
-//! JSON as tensors whose datatypes are known: a body as the model's inputs, or a protocol's own list of values.
+//! JSON as tensors whose datatypes are known: a body as the model's inputs, or a protocol's own list of
+//! values.
 //!
 //! Flow: `admit → [read] → verify → infer`.
 //! In:   JSON text, and the model's signature or a datatype.
 //! Out:  one tensor per input that is given, in signature order, of the input's datatype and the shape the
 //!       JSON has; giving it the shape the model wants is `verify`'s business.
 //!
-//! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored; a
-//! key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents. An element of BYTES is
-//! a string, a number as it is written, or `{"b64": "…"}`.
+//! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored;
+//! a key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents. An
+//! element of BYTES is a string, a number as it is written, or `{"b64": "…"}`.
 //!
 //! Two passes over the text, no tree in between: serde finds the inputs and proves the whole body to be JSON;
 //! then each input is read by `Reader`, which may take that for granted and writes little-endian elements
-//! straight into the tensor's buffer. Reading from the text itself keeps numbers exact: no detour by `f64` for
-//! a decimal that becomes FP32, none for a 64-bit integer, and BYTES keep a number as it was written.
+//! straight into the tensor's buffer. Reading from the text itself keeps numbers exact: no detour by `f64`
+//! for a decimal that becomes FP32, none for a 64-bit integer, and BYTES keep a number as it was written.
 //!
-//! Invariants: neither pass recurses, so nesting costs no stack; memory is in proportion to the body. Errors are
-//! for the caller: they name key, position, datatype and value.
+//! Invariants: neither pass recurses, so nesting costs no stack; memory is in proportion to the body. Errors
+//! are for the caller: they name key, position, datatype and value.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -38,8 +39,8 @@ const MAX_QUOTE: usize = 40;
 /// Makes one tensor per input of `signature` from `body`; optional ones may be left out.
 ///
 /// # Errors
-/// Text for the caller: `malformed json: …`, `missing key "input"`, `key "b": element 0: cannot convert "x" to
-/// FP32`, …
+/// Text for the caller: `malformed json: …`, `missing key "input"`,
+/// `key "b": element 0: cannot convert "x" to FP32`, …
 pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String> {
     let specs = match signature.required() {
         // Without an object there is one value, that of the only input that has to be given.
@@ -168,7 +169,8 @@ pub(super) struct Reader {
     any: bool,
     /// For every list that is open, outermost first: how many of its items are complete.
     counts: Vec<u64>,
-    /// For every depth at which there are lists: the length they all have, once the first of them is complete.
+    /// For every depth at which there are lists: the length they all have, once the first of them is
+    /// complete.
     extents: Vec<Option<u64>>,
 }
 

@@ -1,13 +1,14 @@
 //! A JSON document without what a pattern names.
 //!
 //! Place in the flow: before anything of a request is kept that the operator does not want kept.
-//! Invariant: what comes out holds nothing of a named value; a key is known however it is written (`"\u0061"` is `a`).
+//! Invariant: what comes out holds nothing of a named value; a key is known however it is written (`"\u0061"`
+//! is `a`).
 
 use super::cursor::{Cursor, Kind};
 use super::path::{Path, Pattern, Step};
 
-/// `body` with `null` in the place of every value that `patterns` name; `None` if it is not JSON, so that it is unknown where
-/// in it they are.
+/// `body` with `null` in the place of every value that `patterns` name; `None` if it is not JSON, so that it
+/// is unknown where in it they are.
 pub fn redacted(body: &[u8], patterns: &[Pattern]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::proven(body)?;
     let Some(deepest) = Pattern::deepest(patterns) else { return Some(body.to_vec()) };

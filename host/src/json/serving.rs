@@ -8,11 +8,12 @@
 //! | `{"inputs": …}` | the bare value of the only input, or an object of inputs | `{"outputs": …}` |
 //! | anything else | see [`read`] | see [`super::write`] |
 //!
-//! `signature_name` may stand beside the first two. Instances are stacked: they are the rows of the inputs. A prediction, and
-//! `outputs`, is the bare value of a model's only output, or an object with a key for each.
+//! `signature_name` may stand beside the first two. Instances are stacked: they are the rows of the inputs. A
+//! prediction, and `outputs`, is the bare value of a model's only output, or an object with a key for each.
 //!
-//! Two passes over the text, as in `read`: [`Serving::scan`] proves it to be JSON and remembers where the values are, so that
-//! neither has to be done again. Invariants: as in `read`, and no copy of the body is made.
+//! Two passes over the text, as in `read`: [`Serving::scan`] proves it to be JSON and remembers where the
+//! values are, so that neither has to be done again. Invariants: as in `read`, and no copy of the body is
+//! made.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -27,7 +28,8 @@ use super::read::{self, Inputs, Key, Mode, Reader};
 use super::write::Nested;
 use crate::tensor::{Datatype, Role, Signature, Tensor, TensorSpec, elements_length};
 
-/// A body that is JSON, and where in it TensorFlow Serving's keys are; each is a part of the body, not a copy.
+/// A body that is JSON, and where in it TensorFlow Serving's keys are; each is a part of the body, not a
+/// copy.
 #[derive(Debug, Default)]
 pub struct Serving {
     instances: Option<Bytes>,
@@ -76,10 +78,12 @@ impl Serving {
         self.layout.get().copied()
     }
 
-    /// Makes one tensor per input of `signature` from `body`, the one that was scanned. `key` is the signature's name.
+    /// Makes one tensor per input of `signature` from `body`, the one that was scanned. `key` is the
+    /// signature's name.
     ///
     /// # Errors
-    /// Text for the caller that names instance and input: `instance 1: key "b": element 0: cannot convert "x" to FP32`.
+    /// Text for the caller that names instance and input:
+    /// `instance 1: key "b": element 0: cannot convert "x" to FP32`.
     pub fn tensors(&self, body: &[u8], signature: &Signature, key: &str) -> Result<Vec<Tensor>, String> {
         let (tensors, layout) = match (&self.instances, &self.inputs) {
             (None, None) => return read::tensors(body, signature),

@@ -1,7 +1,8 @@
 //! Lists in files of strangers that cannot be long.
 //!
 //! Place in the flow: `#[serde(deserialize_with = …)]`, in recordings. In: a list. Out: its elements.
-//! Invariant: a few bytes of a file never stand for many in memory: the list is refused where it becomes too long.
+//! Invariant: a few bytes of a file never stand for many in memory: the list is refused where it becomes too
+//! long.
 
 use std::fmt;
 use std::marker::PhantomData;

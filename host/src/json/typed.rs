@@ -1,7 +1,9 @@
 //! JSON as tensors whose datatypes are not known: what a handler answers, for a caller who wants tensors.
 //!
-//! Flow: `post-inference → [typed] → server`, for the Open Inference Protocol on an endpoint whose handler works alone.
-//! In:   a handler's JSON response. Out: a tensor for each key, typed as Inferless types a Python handler's dictionary:
+//! Flow: `post-inference → [typed] → server`, for the Open Inference Protocol on an endpoint whose handler
+//! works alone.
+//! In:   a handler's JSON response. Out: a tensor for each key, typed as Inferless types a Python handler's
+//!       dictionary:
 //!
 //! | JSON | datatype | shape |
 //! |---|---|---|

@@ -1,4 +1,5 @@
-//! Tensors as JSON: the model's outputs as the response where the handler has no `post-inference`, and every protocol's values.
+//! Tensors as JSON: the model's outputs as the response where the handler has no `post-inference`, and every
+//! protocol's values.
 //!
 //! Flow: `infer → verify → [write] → respond`.
 //! In:   verified tensors.
@@ -10,8 +11,8 @@
 //!
 //! A tensor without elements is `[]` for every shape: `[1099511627776, 0]` would be a terabyte of brackets.
 //!
-//! Invariant: the result is valid JSON, of a length in proportion to the tensors' data. It is written straight
-//! from their bytes into one buffer.
+//! Invariant: the result is valid JSON, of a length in proportion to the tensors' data. It is written
+//! straight from their bytes into one buffer.
 
 use std::io;
 
@@ -27,7 +28,8 @@ pub fn outputs(outputs: &[Tensor]) -> Vec<u8> {
     serde_json::to_vec(&Outputs(outputs)).unwrap_or_default()
 }
 
-/// Writes `tensors` as an object, a key each; one of shape `[1]` as its bare element, as Inferless hands it to a handler.
+/// Writes `tensors` as an object, a key each; one of shape `[1]` as its bare element, as Inferless hands it
+/// to a handler.
 pub fn object(tensors: &[Tensor]) -> Vec<u8> {
     // Cannot fail, as above.
     serde_json::to_vec(&Object(tensors)).unwrap_or_default()

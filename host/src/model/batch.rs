@@ -1,10 +1,11 @@
 //! Joins the inputs of several requests into one run's, and splits the run's outputs into each request's.
 //!
 //! Flow: `queue → [join] → session → [split] → each request`.
-//! In:   verified inputs in signature order. Out: tensors of the same names and datatypes, with more or fewer rows.
+//! In:   verified inputs in signature order. Out: tensors of the same names and datatypes, with more or fewer
+//!       rows.
 //!
-//! A *row* is one entry along the first axis; requests are joined along it. Joining copies every input once, because an
-//! engine reads one buffer; splitting copies nothing.
+//! A *row* is one entry along the first axis; requests are joined along it. Joining copies every input once,
+//! because an engine reads one buffer; splitting copies nothing.
 //!
 //! Invariant: what is split is in the order of what was joined, row by row.
 
@@ -15,8 +16,8 @@ use bytes::Bytes;
 
 use crate::tensor::{BytesElements, Tensor};
 
-/// How many rows a request has; `None` if it cannot share a run: no inputs, a scalar or nothing among them, different numbers
-/// of rows.
+/// How many rows a request has; `None` if it cannot share a run: no inputs, a scalar or nothing among them,
+/// different numbers of rows.
 pub fn rows(inputs: &[Tensor]) -> Option<usize> {
     let rows = *inputs.first()?.shape.first()?;
     let alike = inputs.iter().all(|input| input.shape.first() == Some(&rows) && input.elements() > 0);

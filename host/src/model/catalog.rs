@@ -3,9 +3,9 @@
 //! Place in the flow: at start and whenever an endpoint asks for a model again; never on the request path.
 //! In:   a model's configuration. Out: the model, loaded now or before.
 //!
-//! Invariants: of the same configuration and the same files there is one copy; files that have changed are another
-//! model, loaded beside the old one; a model that no endpoint and no request uses any more is gone. The catalog itself
-//! keeps nothing alive.
+//! Invariants: of the same configuration and the same files there is one copy; files that have changed are
+//! another model, loaded beside the old one; a model that no endpoint and no request uses any more is gone.
+//! The catalog itself keeps nothing alive.
 
 use std::sync::{Arc, Weak};
 

@@ -3,8 +3,8 @@
 //! Flow: `model.rs → [engine] → onnx | tensorflow`.
 //! In:   where a model lies, and how it is to be loaded. Out: its sessions, each for one run at a time.
 //!
-//! Invariant: nothing above this file knows which engine runs. A third engine is a folder beside the two, a format in
-//! `location.rs`, and a line in [`load`].
+//! Invariant: nothing above this file knows which engine runs. A third engine is a folder beside the two, a
+//! format in `location.rs`, and a line in [`load`].
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -74,8 +74,8 @@ pub struct Loaded {
 /// Loads a model with the engine that its format needs. Blocks, possibly for seconds.
 ///
 /// # Errors
-/// [`ModelError::Library`] without the engine's library, [`ModelError::Load`] for everything that is wrong with the
-/// model or the device.
+/// [`ModelError::Library`] without the engine's library, [`ModelError::Load`] for everything that is wrong
+/// with the model or the device.
 pub fn load(location: &Location, options: Options<'_>, config: &Config) -> Result<Loaded, ModelError> {
     let loaded = match location.format {
         Format::Onnx => onnx::load(&location.path, options, config),

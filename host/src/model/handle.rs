@@ -3,8 +3,8 @@
 //! Flow: `verify → [handle] → queue or session`.
 //! In:   verified inputs of one request. Out: its [`Prediction`].
 //!
-//! Endpoints that share a model have a handle each: its requests wait in a queue of their own and are joined with each
-//! other only, so neither load nor settings of one endpoint reach another.
+//! Endpoints that share a model have a handle each: its requests wait in a queue of their own and are joined
+//! with each other only, so neither load nor settings of one endpoint reach another.
 
 use std::sync::Arc;
 
@@ -41,9 +41,9 @@ impl ModelHandle {
 
     /// Runs the model on one request and returns one tensor per output, in signature order.
     ///
-    /// `inputs` are in signature order and fit it, see `pipeline/verify.rs`. Waits, in the queue of this handle, while all
-    /// sessions are running. Dropping the future is safe at any moment: a request that waits leaves the queue, a run
-    /// that has started goes on without its caller.
+    /// `inputs` are in signature order and fit it, see `pipeline/verify.rs`. Waits, in the queue of this
+    /// handle, while all sessions are running. Dropping the future is safe at any moment: a request that
+    /// waits leaves the queue, a run that has started goes on without its caller.
     ///
     /// # Errors
     /// [`ModelError::Input`] and [`ModelError::Run`].
@@ -51,8 +51,8 @@ impl ModelHandle {
         infer(&self.model, self.client, self.batching, inputs).await
     }
 
-    /// The same, on the workers of `runtime`: for a caller whose own thread must not hold a session, because it may be made
-    /// to rest at any moment. Keep the handle until this has ended.
+    /// The same, on the workers of `runtime`: for a caller whose own thread must not hold a session, because
+    /// it may be made to rest at any moment. Keep the handle until this has ended.
     ///
     /// # Errors
     /// As [`ModelHandle::infer`].
@@ -79,8 +79,8 @@ async fn infer(
     if !alone && batching.wait == Wait::Always && batching.max_batch > 1 {
         return sessions.queue.submit(client, inputs).await;
     }
-    // Also while others wait: a session that is free has no runner yet, and waiting for it would keep the queue
-    // for ever once it has formed.
+    // Also while others wait: a session that is free has no runner yet, and waiting for it would keep the
+    // queue for ever once it has formed.
     match sessions.run_in_place(inputs) {
         Ok(outputs) => Ok(Prediction::alone(outputs?)),
         Err(inputs) if alone => sessions.queue.submit_alone(client, inputs).await,

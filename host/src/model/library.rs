@@ -1,19 +1,21 @@
 //! Finds an engine's shared library: the same search for both engines.
 //!
 //! Place in the flow: before the first model of an engine is loaded; never on the request path.
-//! In:   what the library is called ([`Library`]), what was asked for by name, the environment, the file system.
+//! In:   what the library is called ([`Library`]), what was asked for by name, the environment, the file
+//!       system.
 //! Out:  the first candidate that opens, or an error that says where was looked and what brings the library.
 //!
 //! The order, first hit wins:
-//! 1. what was asked for by name: the configuration, then the engine's own environment variable if it has one;
+//! 1. what was asked for by name: the configuration, then the engine's own environment variable if it has
+//!    one;
 //! 2. `$XDG_DATA_HOME/modelhost/lib` (`~/.local/share/modelhost/lib`) or the engine's folder in it;
 //! 3. the engine's package in the Python environment that the host itself is installed in, active or not;
 //! 4. its package in the active Python environment: `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the `python3` on `PATH`,
 //!    the user's own packages;
 //! 5. what the system's loader finds, then the usual folders.
 //!
-//! Invariants: what was asked for by name is used or is an error, never replaced by something found elsewhere; this
-//! file opens nothing itself, so its tests need no library.
+//! Invariants: what was asked for by name is used or is an error, never replaced by something found
+//! elsewhere; this file opens nothing itself, so its tests need no library.
 
 use std::cmp::Reverse;
 use std::ffi::{OsStr, OsString};
@@ -63,8 +65,8 @@ pub enum LibraryError {
     Start { engine: &'static str, reason: String },
 }
 
-/// How a library of this version is called: `libonnxruntime.so.1.31.1` on Linux, `libonnxruntime.1.31.1.dylib` on macOS,
-/// both without the number for `""`.
+/// How a library of this version is called: `libonnxruntime.so.1.31.1` on Linux,
+/// `libonnxruntime.1.31.1.dylib` on macOS, both without the number for `""`.
 pub fn file_name(stem: &str, version: &str) -> String {
     let version = if version.is_empty() { String::new() } else { format!(".{version}") };
     if cfg!(target_os = "macos") { format!("{stem}{version}.dylib") } else { format!("{stem}.so{version}") }
@@ -179,8 +181,8 @@ fn own_folders(executable: &Path, package: &str) -> Vec<PathBuf> {
     beside.into_iter().chain(prefix.into_iter().flat_map(|prefix| package_folders(prefix, package))).collect()
 }
 
-/// The prefixes (`/usr` for `/usr/bin/python3`) that the first `python3` on `path` may belong to: where it lies,
-/// which for a virtual environment is the environment, and where it really lies.
+/// The prefixes (`/usr` for `/usr/bin/python3`) that the first `python3` on `path` may belong to: where it
+/// lies, which for a virtual environment is the environment, and where it really lies.
 fn python_prefixes(path: &OsStr) -> Vec<PathBuf> {
     let Some(python) =
         env::split_paths(path).map(|folder| folder.join("python3")).find(|file| file.is_file())
@@ -205,7 +207,8 @@ fn package_folders(prefix: &Path, package: &str) -> Vec<PathBuf> {
             }
         }
     }
-    // Neither readdir's order nor a version in a folder's name means anything; only keep it the same every time.
+    // Neither readdir's order nor a version in a folder's name means anything; only keep it the same every
+    // time.
     folders.sort();
     folders
 }
@@ -218,7 +221,8 @@ fn versions_in(folder: &Path, stem: &str) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, name)| folder.join(name)).collect()
 }
 
-/// `[1, 31, 1]` for `libonnxruntime.so.1.31.1`, `[]` without a version, `None` for any other file. See [`file_name`].
+/// `[1, 31, 1]` for `libonnxruntime.so.1.31.1`, `[]` without a version, `None` for any other file. See
+/// [`file_name`].
 fn version(name: &str, stem: &str) -> Option<Vec<u64>> {
     let rest = name.strip_prefix(stem)?;
     let numbers =

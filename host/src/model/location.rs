@@ -1,4 +1,5 @@
-//! Where a model lies: the file or folder that an engine is given, found from the path that the operator gave.
+//! Where a model lies: the file or folder that an engine is given, found from the path that the operator
+//! gave.
 //!
 //! In:   a path and, for a folder of versions, which one. Out: what to load, in which format.
 //!
@@ -178,9 +179,9 @@ fn saved_model(folder: &Path, version: Option<u64>) -> Location {
     Location { path: folder.into(), format: Format::SavedModel, version, bytes, written }
 }
 
-/// An ONNX file and those beside it that hold its weights, by the names that exporters give them: `model.onnx.data`,
-/// `model.onnx_data`, `model.data`, `model_weights.bin`. A model that names its weights otherwise is loaded as well; only
-/// their size and age are not known.
+/// An ONNX file and those beside it that hold its weights, by the names that exporters give them:
+/// `model.onnx.data`, `model.onnx_data`, `model.data`, `model_weights.bin`. A model that names its weights
+/// otherwise is loaded as well; only their size and age are not known.
 pub fn onnx_files(file: &Path) -> Vec<PathBuf> {
     let mut files = vec![file.to_owned()];
     let stem = file.file_stem().and_then(OsStr::to_str).unwrap_or_default();
@@ -208,7 +209,8 @@ fn measure(files: impl IntoIterator<Item = PathBuf>) -> (u64, SystemTime) {
 mod tests {
     use super::*;
 
-    /// Makes `files` in a fresh folder and finds the model there: its path below the folder and its version, or the error.
+    /// Makes `files` in a fresh folder and finds the model there: its path below the folder and its version,
+    /// or the error.
     fn find(files: &[&str], version: Option<u64>) -> Result<(String, Option<u64>), String> {
         let root = tempfile::tempdir().unwrap();
         for file in files {

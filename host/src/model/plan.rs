@@ -7,8 +7,9 @@
 //! fewer sessions with more threads the larger it is. docs/decisions has what was measured, and what was
 //! not.
 //!
-//! A GPU is the other way round: one run fills it, and its memory is what is short. So a model gets one session there;
-//! more than one lets the copies of one run overlap with the work of another, at the price of another copy of the weights.
+//! A GPU is the other way round: one run fills it, and its memory is what is short. So a model gets one
+//! session there; more than one lets the copies of one run overlap with the work of another, at the price of
+//! another copy of the weights.
 
 use super::ModelConfig;
 

@@ -1,19 +1,22 @@
-//! The requests that wait for a model, in one queue per client, that is per [`ModelHandle`](super::ModelHandle).
+//! The requests that wait for a model, in one queue per client, that is per
+//! [`ModelHandle`](super::ModelHandle).
 //!
 //! Flow: `handle → [queue] → runner`.
-//! In:   verified inputs. Out: to a runner, the [`Job`]s of one run; to the caller, a [`Ticket`] that resolves to its answer.
+//! In:   verified inputs. Out: to a runner, the [`Job`]s of one run; to the caller, a [`Ticket`] that
+//!       resolves to its answer.
 //!
-//! The per-client queues take turns, so an endpoint that sends much does not delay one that sends little; within a queue
-//! the policy of `schedule.rs` decides. A queue is as long as its endpoint's admission lets it be (`limits.concurrency`).
+//! The per-client queues take turns, so an endpoint that sends much does not delay one that sends little;
+//! within a queue the policy of `schedule.rs` decides. A queue is as long as its endpoint's admission lets it
+//! be (`limits.concurrency`).
 //!
 //! # Who is woken
-//! A request wakes one runner: of the parked ones the one that worked last, whose session is still in a core's caches.
-//! It wakes none if one is about to poll the queue, because it is just answering its last request. A client that asks
-//! again at once would otherwise wake a second runner for nothing each time, and that one would wait for a core while
-//! the first works.
+//! A request wakes one runner: of the parked ones the one that worked last, whose session is still in a
+//! core's caches. It wakes none if one is about to poll the queue, because it is just answering its last
+//! request. A client that asks again at once would otherwise wake a second runner for nothing each time, and
+//! that one would wait for a core while the first works.
 //!
-//! Invariants: a request that is dropped while it waits leaves its queue at once, before it costs model time; every
-//! request that a runner takes gets an answer, or its sender is dropped, which the caller sees.
+//! Invariants: a request that is dropped while it waits leaves its queue at once, before it costs model time;
+//! every request that a runner takes gets an answer, or its sender is dropped, which the caller sees.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -108,7 +111,8 @@ impl Queue {
         id
     }
 
-    /// Closes a client's queue. Callers who still wait in it, of whom there should be none, see their answer dropped.
+    /// Closes a client's queue. Callers who still wait in it, of whom there should be none, see their answer
+    /// dropped.
     pub fn close_client(&self, id: ClientId) {
         self.lock().clients.remove(&id);
     }
@@ -215,7 +219,8 @@ impl Runner<'_> {
         }
     }
 
-    /// Waits for work, on behalf of a free session; `None` once the queue is closed. To be called on the runner's own thread.
+    /// Waits for work, on behalf of a free session; `None` once the queue is closed. To be called on the
+    /// runner's own thread.
     pub fn take(&mut self) -> Option<Vec<Job>> {
         let mut state = self.queue.lock();
         self.arrive(&mut state);

@@ -1,4 +1,5 @@
-//! Decides which of the requests that wait for a model run next, and together: the policy of dynamic batching.
+//! Decides which of the requests that wait for a model run next, and together: the policy of dynamic
+//! batching.
 //!
 //! Flow: `queue` asks for a runner that has nothing to do.
 //! In:   the line of requests, oldest first; the limits; the time. Out: who runs now, or when to ask again.
@@ -8,9 +9,9 @@
 //! - Its oldest member has waited for `max_delay`.
 //! - The model is **idle**: a runner asks, so waiting would only cost time. Not under [`Wait::Always`].
 //!
-//! Invariants: a pure function of what goes in. A batch begins with the oldest of its group and the oldest group comes first,
-//! so no request is overtaken for ever; a group that waits holds up no other; a request that cannot share a run never waits for
-//! others.
+//! Invariants: a pure function of what goes in. A batch begins with the oldest of its group and the oldest
+//! group comes first, so no request is overtaken for ever; a group that waits holds up no other; a request
+//! that cannot share a run never waits for others.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -62,7 +63,8 @@ pub enum Next {
 /// Looks at one line, for a session that is free.
 pub fn next<J: Waiting>(line: &VecDeque<J>, batching: &Batching, now: Instant) -> Next {
     let mut due: Option<Instant> = None;
-    // Groups of requests that fit each other, that of the oldest first. One that has to wait does not hold up others.
+    // Groups of requests that fit each other, that of the oldest first. One that has to wait does not hold up
+    // others.
     let mut seen: Vec<&J> = Vec::new();
     for (place, job) in line.iter().enumerate() {
         if seen.iter().any(|oldest| oldest.rows().is_some() && job.rows().is_some() && job.fits(oldest)) {

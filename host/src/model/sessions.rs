@@ -1,24 +1,26 @@
 //! The sessions of one model, and who runs them.
 //!
 //! Flow: `handle → [sessions] → a session`, or `queue → [sessions] → a session`.
-//! In:   the inputs of one request, or the jobs of one batch. Out: outputs, or the engine's error, to each its own.
+//! In:   the inputs of one request, or the jobs of one batch. Out: outputs, or the engine's error, to each
+//!       its own.
 //!
 //! # Where a run is made
-//! Every session has one runner, a thread that takes work from the queue and runs nothing else. But a run of some
-//! microseconds is cheaper than handing it to another thread and back, so the time of runs is watched: if all but the
-//! slowest fifth have lately been fast, a request that finds a session free runs it in place, on the thread that serves
-//! the request. A run of milliseconds there would stall every request of that thread. So only inputs that are no larger than
-//! others which were fast run there; the first of their size go to a runner, and so does everything after a run that was
-//! slow by far.
+//! Every session has one runner, a thread that takes work from the queue and runs nothing else. But a run of
+//! some microseconds is cheaper than handing it to another thread and back, so the time of runs is watched:
+//! if all but the slowest fifth have lately been fast, a request that finds a session free runs it in place,
+//! on the thread that serves the request. A run of milliseconds there would stall every request of that
+//! thread. So only inputs that are no larger than others which were fast run there; the first of their size
+//! go to a runner, and so does everything after a run that was slow by far.
 //!
 //! # Fair shares
-//! A run cannot be interrupted, so a model of seconds would keep a core from a model of a millisecond for as long as the
-//! kernel's scheduler lets it. The runners of slow models therefore step back: the scheduler gives a core to any other thread that
-//! wants it, and all of it to them while none does; and while faster models are in use they leave one core alone
-//! (`shares.rs`). Only the runner steps back; threads that ONNX Runtime adds to a run (`threads`) do not.
+//! A run cannot be interrupted, so a model of seconds would keep a core from a model of a millisecond for as
+//! long as the kernel's scheduler lets it. The runners of slow models therefore step back: the scheduler
+//! gives a core to any other thread that wants it, and all of it to them while none does; and while faster
+//! models are in use they leave one core alone (`shares.rs`). Only the runner steps back; threads that ONNX
+//! Runtime adds to a run (`threads`) do not.
 //!
-//! Invariant: a session is locked for exactly one run, so it comes back after an error, a panic, and when the caller has
-//! gone meanwhile.
+//! Invariant: a session is locked for exactly one run, so it comes back after an error, a panic, and when the
+//! caller has gone meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -59,16 +61,17 @@ pub struct Sessions {
     sessions: Vec<Mutex<Box<dyn Session>>>,
     /// Cores that one run takes; none on a GPU.
     cores: Option<usize>,
-    /// About the 80th percentile of the time of recent runs, in nanoseconds. Not an average: a run that the kernel
-    /// interrupts takes a thousand times longer, and one of those must not count as a thousand.
+    /// About the 80th percentile of the time of recent runs, in nanoseconds. Not an average: a run that the
+    /// kernel interrupts takes a thousand times longer, and one of those must not count as a thousand.
     typical: AtomicU64,
     /// Size of the largest inputs that were fast, in bytes.
     fast_bytes: AtomicUsize,
 }
 
 impl Sessions {
-    /// Runs every session some times on zeros, so that no request pays for the engine's first allocations, takes the
-    /// time, and starts the runners. They end when the queue is closed. `cores`: how many one run takes, if any.
+    /// Runs every session some times on zeros, so that no request pays for the engine's first allocations,
+    /// takes the time, and starts the runners. They end when the queue is closed. `cores`: how many one run
+    /// takes, if any.
     ///
     /// # Errors
     /// The operating system refuses a thread.
@@ -107,8 +110,8 @@ impl Sessions {
         Ok(this)
     }
 
-    /// The largest batch that pays off, at most as configured. Runs a session on batches of made-up rows, which also finds
-    /// out a model whose outputs do not follow its rows.
+    /// The largest batch that pays off, at most as configured. Runs a session on batches of made-up rows,
+    /// which also finds out a model whose outputs do not follow its rows.
     ///
     /// # Errors
     /// Text for the operator.
@@ -176,7 +179,8 @@ impl Sessions {
                 // Others hold it for a fast run, or while a new handle tries how large a batch pays.
                 let mut locked = session.lock().unwrap_or_else(PoisonError::into_inner);
                 let served = self.serve(&mut **locked, group);
-                // Before any caller is told: one that asks again at once is to find it free, and not to wait for this thread again.
+                // Before any caller is told: one that asks again at once is to find it free, and not to wait
+                // for this thread again.
                 drop(locked);
                 match served {
                     Ok(answers) => {
@@ -188,8 +192,8 @@ impl Sessions {
                             let _ = job.answer.send(answer);
                         }
                     }
-                    // One bad request must not fail its neighbours, and which one it is is unknown: halves of halves find
-                    // it in a few runs.
+                    // One bad request must not fail its neighbours, and which one it is is unknown: halves of
+                    // halves find it in a few runs.
                     Err(mut failed) => {
                         let rest = failed.split_off(failed.len() / 2);
                         groups.extend([rest, failed]);
@@ -251,8 +255,8 @@ impl Sessions {
         result
     }
 
-    /// One step of the estimate of what a run takes: up by a half after a longer time, down by a tenth after a shorter
-    /// one. It rests where one time in five is longer.
+    /// One step of the estimate of what a run takes: up by a half after a longer time, down by a tenth after
+    /// a shorter one. It rests where one time in five is longer.
     fn note(&self, took: Duration) {
         let (estimate, time) = (self.typical.load(Ordering::Relaxed), nanoseconds(took));
         let next = if time > estimate {

@@ -1,14 +1,14 @@
 //! Keeps a core for models that answer in milliseconds while slow ones work.
 //!
-//! Flow: a runner of a slow model asks before each run, [`begin`]; a run of any other model says that it happened,
-//! [`note_fast_run`].
+//! Flow: a runner of a slow model asks before each run, [`begin`]; a run of any other model says that it
+//! happened, [`note_fast_run`].
 //!
-//! A run cannot be interrupted. Even at a lower priority, a run of seconds delays a thread that wants its core by a tick of the
-//! kernel's scheduler, milliseconds at a time. So while faster models are in use, slow runs together leave one core alone;
-//! otherwise they take all of them.
+//! A run cannot be interrupted. Even at a lower priority, a run of seconds delays a thread that wants its
+//! core by a tick of the kernel's scheduler, milliseconds at a time. So while faster models are in use, slow
+//! runs together leave one core alone; otherwise they take all of them.
 //!
-//! Invariants: one slow run is always allowed, so nothing waits for ever; the fast side pays one relaxed load a run, and a
-//! store once a millisecond.
+//! Invariants: one slow run is always allowed, so nothing waits for ever; the fast side pays one relaxed load
+//! a run, and a store once a millisecond.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,20 +1,22 @@
 //! TensorFlow: the engine of SavedModels, and the only place that names it.
 //!
 //! Flow: `engine → [tensorflow] → TensorFlow's C library`.
-//! - [`saved_model`] reads what a SavedModel says of itself, without TensorFlow; `proto` is the format it reads;
+//! - [`saved_model`] reads what a SavedModel says of itself, without TensorFlow; `proto` is the format it
+//!   reads;
 //! - `library` loads the shared library, once for the process, when the first SavedModel is to be loaded;
 //! - [`api`] is that library made safe, the engine's only unsafe code;
 //! - `lines` is what the library logs;
 //! - `session` is one model at work.
 //!
-//! Sessions are cheap: TensorFlow runs one loaded model for any number of threads, so all sessions share it and its
-//! weights. Each run stays on the thread that asks for it.
+//! Sessions are cheap: TensorFlow runs one loaded model for any number of threads, so all sessions share it
+//! and its weights. Each run stays on the thread that asks for it.
 //!
-//! TensorFlow writes its own log to stderr; `lines` makes lines of ours of it. A run that fails leaves one that may quote values;
-//! `main.rs` sees to it that only errors come, and what the library says while it is loaded, before it looks for a level.
+//! TensorFlow writes its own log to stderr; `lines` makes lines of ours of it. A run that fails leaves one
+//! that may quote values; `main.rs` sees to it that only errors come, and what the library says while it is
+//! loaded, before it looks for a level.
 //!
-//! A SavedModel is a program: TensorFlow lets it read and write files. Unlike a handler it is not sandboxed, so only
-//! models from trusted sources may be served.
+//! A SavedModel is a program: TensorFlow lets it read and write files. Unlike a handler it is not sandboxed,
+//! so only models from trusted sources may be served.
 
 use std::path::Path;
 use std::sync::Arc;

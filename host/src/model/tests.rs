@@ -1,4 +1,5 @@
-//! Loading and running through the model's front: where a run is made, and that callers who leave cost nothing.
+//! Loading and running through the model's front: where a run is made, and that callers who leave cost
+//! nothing.
 
 use std::task::Poll;
 use std::time::Duration;

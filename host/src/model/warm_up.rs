@@ -1,5 +1,5 @@
-//! The first runs of a model, on made-up inputs: they pay for the engine's first allocations, tell how long a run takes and
-//! how large a batch pays off, and find out a model whose outputs do not come back row by row.
+//! The first runs of a model, on made-up inputs: they pay for the engine's first allocations, tell how long a
+//! run takes and how large a batch pays off, and find out a model whose outputs do not come back row by row.
 //!
 //! Flow: while a model is loaded and while a handle is opened; never on the request path.
 //! In:   a session. Out: the time of a run, or the size of a batch.
@@ -23,7 +23,8 @@ const RUNS: usize = 10;
 /// Runs of each batch size that is tried; the fastest counts.
 const TRIALS: usize = 2;
 
-/// What a free extent other than that of the rows is taken for when batch sizes are tried: a short sentence, a small image.
+/// What a free extent other than that of the rows is taken for when batch sizes are tried: a short sentence,
+/// a small image.
 const TYPICAL: u64 = 32;
 
 /// What a row may cost in a larger batch, of what it costs in a smaller one, for the larger one to pay.
@@ -80,14 +81,16 @@ pub fn can_batch(signature: &Signature) -> Result<(), String> {
     Ok(())
 }
 
-/// The largest batch that pays off, at most as configured, found by running batches of made-up rows. On some models, convolutions
-/// on a CPU for one, a row costs the same in any company; joining requests then only makes them wait for each other.
+/// The largest batch that pays off, at most as configured, found by running batches of made-up rows. On some
+/// models, convolutions on a CPU for one, a row costs the same in any company; joining requests then only
+/// makes them wait for each other.
 ///
 /// # Errors
-/// Text for the operator: an output does not have a row for each row of input, or mixes them. A model that refuses zeros is given the
-/// benefit of the doubt, since runs are checked as well.
+/// Text for the operator: an output does not have a row for each row of input, or mixes them. A model that
+/// refuses zeros is given the benefit of the doubt, since runs are checked as well.
 pub fn best_batch(session: &mut dyn Session, batching: &Batching) -> Result<usize, String> {
-    // A sequence of one token or an image of one pixel would say little about real ones; but a model may not take others.
+    // A sequence of one token or an image of one pixel would say little about real ones; but a model may not
+    // take others.
     let extent = match inputs(session.signature(), 1, TYPICAL) {
         Ok(inputs) if session.run(&inputs).is_ok() => TYPICAL,
         _ => 1,
@@ -114,8 +117,8 @@ pub fn best_batch(session: &mut dyn Session, batching: &Batching) -> Result<usiz
     })
 }
 
-/// Whether two different requests are answered in a batch as they are alone. A model that sums or sorts along the first axis
-/// has a row for each row as well, and would mix its callers' answers.
+/// Whether two different requests are answered in a batch as they are alone. A model that sums or sorts along
+/// the first axis has a row for each row as well, and would mix its callers' answers.
 ///
 /// # Errors
 /// Text for the operator: the output that differs.
@@ -195,7 +198,8 @@ fn is_close(one: &Tensor, other: &Tensor) -> bool {
     })
 }
 
-/// Doubles the batch as long as a row gets cheaper by it. `time` says what a run of so many rows takes, if it can.
+/// Doubles the batch as long as a row gets cheaper by it. `time` says what a run of so many rows takes, if it
+/// can.
 fn largest_that_pays(
     max_batch: usize,
     mut time: impl FnMut(usize) -> Result<Option<Duration>, String>,

@@ -1,9 +1,10 @@
 //! Answering without the handler where the operator prefers that to no answer: `on_fault = "bypass"`.
 //!
-//! Place in the flow: asked by the run when its handler has failed, or may not be called. The plan allows it, the report says
-//! what came of it.
-//! Invariants: only a request that goes to a model is bypassed, from the stage in which the handler failed to the end: what the
-//! built-in conversion cannot read gets the handler's own failure. No function of the handler is called after it was bypassed.
+//! Place in the flow: asked by the run when its handler has failed, or may not be called. The plan allows it,
+//! the report says what came of it.
+//! Invariants: only a request that goes to a model is bypassed, from the stage in which the handler failed to
+//! the end: what the built-in conversion cannot read gets the handler's own failure. No function of the
+//! handler is called after it was bypassed.
 
 use super::plan::RunPlan;
 use super::report::RunReport;
@@ -18,7 +19,8 @@ fn allows(plan: &RunPlan, failure: &RequestError) -> bool {
     plan.bypass && (failure.code.is_fault() || failure.code == Code::PluginUnavailable)
 }
 
-/// The model's inputs as the built-in conversion makes them, after a `failure` of `pre-inference`, or of the handler's start.
+/// The model's inputs as the built-in conversion makes them, after a `failure` of `pre-inference`, or of the
+/// handler's start.
 ///
 /// # Errors
 /// The failure itself, where there is no way around the handler.

@@ -1,7 +1,7 @@
 //! What every stage saw, cut to be readable: for `?debug=true` and `host run`.
 //!
-//! Place in the flow: beside it; nothing here changes a request.
-//! Lists end after ten elements and text after 500 characters, as in the first of the systems this host follows.
+//! Place in the flow: beside it; nothing here changes a request. Lists end after ten elements and text after
+//! 500 characters, as in the first of the systems this host follows.
 
 use std::fmt::Write as _;
 
@@ -15,8 +15,9 @@ use crate::tensor::{BytesElements, Tensor};
 const ELEMENTS: usize = 10;
 const CHARACTERS: usize = 500;
 
-/// What the stages of a run saw and made, readable: `sample`, `pre_inference`, `inference`, `post_inference`, as far as it came. The
-/// plan of the run has to want the [model's call logged](super::plan::HostCalls::log_model).
+/// What the stages of a run saw and made, readable: `sample`, `pre_inference`, `inference`, `post_inference`,
+/// as far as it came. The plan of the run has to want the [model's call
+/// logged](super::plan::HostCalls::log_model).
 pub fn objects(
     request: &Request,
     report: &RunReport,
@@ -65,8 +66,8 @@ pub fn tensors(tensors: &[Tensor]) -> String {
     lines.join("; ")
 }
 
-/// A body as text, if it is text. On one line: line ends and other controls are escaped, so that a caller's body cannot pass
-/// for log lines.
+/// A body as text, if it is text. On one line: line ends and other controls are escaped, so that a caller's
+/// body cannot pass for log lines.
 pub fn text(bytes: &[u8]) -> String {
     cut_bytes(bytes, CHARACTERS)
 }

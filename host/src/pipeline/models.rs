@@ -1,7 +1,8 @@
 //! The models of an endpoint, and which of them a request goes to.
 //!
 //! Place in the flow: after `admit`, before a sandbox is taken.
-//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice; `?version=N`. Out: the handle to that model.
+//! In:   what the request's protocol says, or its query, `?model=NAME`, where there is a choice;
+//!       `?version=N`. Out: the handle to that model.
 //!
 //! Invariant: who asks for a version gets it or is refused.
 

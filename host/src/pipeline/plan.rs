@@ -1,7 +1,8 @@
 //! What a run is to do, decided before it begins.
 //!
 //! Place in the flow: made by the caller of [`Pipeline::run`](super::Pipeline::run): for a request by the
-//! endpoint and its observers, for others (smoke test, gate, shadow, `host run`, `host replay`) by themselves.
+//! endpoint and its observers, for others (smoke test, gate, shadow, `host run`, `host replay`) by
+//! themselves.
 //! Invariant: a run changes nothing of its plan; what it did is in its [report](super::report).
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The answer: from the handler, or the outputs themselves if the handler has no say in it.
 //!
 //! Flow: `infer → [post_inference] → server`.
-//! In:   verified outputs and the instance that prepared the inputs. Out: a response, or tensors for who brought tensors.
+//! In:   verified outputs and the instance that prepared the inputs. Out: a response, or tensors for who
+//!       brought tensors.
 //!
 //! The first line that applies:
 //!

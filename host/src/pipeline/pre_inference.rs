@@ -1,7 +1,8 @@
 //! The model's inputs: from the handler, or from the request itself if the handler has no say in it.
 //!
 //! Flow: `admit → [pre_inference] → infer`.
-//! In:   a request and a borrowed instance. Out: tensors that fit the model, bound to its inputs, or the handler's answer.
+//! In:   a request and a borrowed instance. Out: tensors that fit the model, bound to its inputs, or the
+//!       handler's answer.
 //!
 //! The first line that applies:
 //!
@@ -17,10 +18,12 @@
 //! | tensors | neither | a model | they go straight to it |
 //! | anything | | no model | the tensors, or nothing, go to `post-inference` |
 //!
-//! How JSON becomes tensors is the request's [`Form`]: the plain rule of `json/read.rs`, or TensorFlow Serving's.
+//! How JSON becomes tensors is the request's [`Form`]: the plain rule of `json/read.rs`, or TensorFlow
+//! Serving's.
 //!
-//! A schema is held against the request first, before a sandbox is taken: against the body, which has to be JSON then, or
-//! against the tensors. Only tensors that go past a `pre-inference` straight to the model, where the operator says so, are not what it is about.
+//! A schema is held against the request first, before a sandbox is taken: against the body, which has to be
+//! JSON then, or against the tensors. Only tensors that go past a `pre-inference` straight to the model,
+//! where the operator says so, are not what it is about.
 //!
 //! Invariant: what reaches the model fits its signature; the side that made what does not is to blame.
 

@@ -1,8 +1,8 @@
 //! The last look at a response before it leaves.
 //!
 //! Place in the flow: after `post-inference`, or after the stage that a handler answered from.
-//! Invariant: a response that says it is JSON is valid JSON. Several languages write `NaN` and `Infinity`, which JSON
-//! does not have; they become `null`.
+//! Invariant: a response that says it is JSON is valid JSON. Several languages write `NaN` and `Infinity`,
+//! which JSON does not have; they become `null`.
 
 use bytes::Bytes;
 
@@ -30,8 +30,8 @@ pub fn checked(response: Response, stage: Stage) -> Result<Response, RequestErro
 }
 
 fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError> {
-    // No content: 204 and 304 have no body, for any type. What is compressed cannot be looked into; an endpoint
-    // has to grant that.
+    // No content: 204 and 304 have no body, for any type. What is compressed cannot be looked into; an
+    // endpoint has to grant that.
     if !is_json_type(&response.content_type)
         || is_compressed(&response)
         || response.body.is_empty() && matches!(response.status, 204 | 304)

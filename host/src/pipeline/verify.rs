@@ -17,8 +17,8 @@ use crate::tensor::{Signature, Tensor, TensorSpec, element_count};
 /// - A tensor binds to the input of its name; one that names no input binds to the only one that has to be
 ///   given.
 /// - An optional input may be left out; the model has a value for it.
-/// - A shape that does not fit is replaced by the input's own, free extents counting as one, if that has as many
-///   elements.
+/// - A shape that does not fit is replaced by the input's own, free extents counting as one, if that has as
+///   many elements.
 /// - An input without extents takes any shape: models say the same for a scalar and for "any".
 ///
 /// # Errors
@@ -61,8 +61,8 @@ pub fn outputs(outputs: &[Tensor], signature: &Signature) -> Result<(), String> 
         if output.name != spec.name {
             return Err(format!("output `{}`: expected, got `{}`", spec.name, output.name));
         }
-        // Not the shape: many exported models name wrong output extents, engines only warn of it, and the tensor says
-        // its own shape anyway.
+        // Not the shape: many exported models name wrong output extents, engines only warn of it, and the
+        // tensor says its own shape anyway.
         if output.datatype != spec.datatype {
             return Err(mismatch("output", output, spec));
         }

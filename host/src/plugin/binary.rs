@@ -1,7 +1,7 @@
 //! A handler's file.
 //!
-//! Place in the flow: code that reads a component or is sent one makes a [`Binary`] of it at once; from there on its digest names
-//! that version, in answers, in logs and in the compile cache.
+//! Place in the flow: code that reads a component or is sent one makes a [`Binary`] of it at once; from there
+//! on its digest names that version, in answers, in logs and in the compile cache.
 //! Invariant: bytes and digest belong together, and a digest is computed once.
 
 use std::io;

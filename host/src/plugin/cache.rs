@@ -2,15 +2,16 @@
 //!
 //! Place in the flow: [`super::Sandbox::component`] asks here before it compiles, [`super::init`] before it
 //! runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there. Out: the
-//! component, mapped from the cache's folder.
-//! The folder holds `key`, one file for each compiled component, named by what it was made of, and for moments `new-…`.
-//! Such an entry is machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may hold
-//! variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`.
-//! A folder that is root's and that this user can only read is taken as it is: nothing is added and nothing removed.
-//! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very component, for this very
-//! engine; a folder or a key that others can get at is refused at start; anything else wrong with an entry when it is loaded costs a
-//! compilation and a warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or not
-//! at all; they are replaced and removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
+//! component, mapped from the cache's folder. The folder holds `key`, one file for each compiled component,
+//! named by what it was made of, and for moments `new-…`. Such an entry is machine code, in the form of a
+//! file that can be mapped, and after it the seal; or, where its memory may hold variables of an endpoint,
+//! the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`. A folder
+//! that is root's and that this user can only read is taken as it is: nothing is added and nothing removed.
+//! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very
+//! component, for this very engine; a folder or a key that others can get at is refused at start; anything
+//! else wrong with an entry when it is loaded costs a compilation and a warning, never an answer. Files
+//! appear by renaming, so a process that is killed leaves an entry whole or not at all; they are replaced and
+//! removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
 
 mod entry;
 mod lock;
@@ -94,7 +95,8 @@ pub(super) enum CacheError {
 }
 
 impl Cache {
-    /// Opens the cache in `folder`, which is made if it is not there, with at most `limit` bytes for `engine`'s code.
+    /// Opens the cache in `folder`, which is made if it is not there, with at most `limit` bytes for
+    /// `engine`'s code.
     ///
     /// # Errors
     /// [`CacheError`]
@@ -134,7 +136,8 @@ impl Cache {
         self.access == Access::Full
     }
 
-    /// Keeps code as `entry`, and maps what was kept. Where that fails it is compiled again next time, and the code is copied.
+    /// Keeps code as `entry`, and maps what was kept. Where that fails it is compiled again next time, and
+    /// the code is copied.
     ///
     /// # Errors
     /// wasmtime's, of the code; none of the cache's own.
@@ -168,7 +171,8 @@ impl Cache {
         self.folder.join(format!("{}{ENTRY}", id.to_hex()))
     }
 
-    /// What only a holder of the key can write after `code`. The entry's name is sealed in, so that none passes for another.
+    /// What only a holder of the key can write after `code`. The entry's name is sealed in, so that none
+    /// passes for another.
     fn seal(&self, id: &blake3::Hash, code: &[u8]) -> blake3::Hash {
         self.hasher(id).update(code).finalize()
     }
@@ -250,8 +254,8 @@ impl Cache {
         let mut file = self::new_file(&self.folder)?;
         file.write_all(&code)?;
         file.write_all(seal)?;
-        // What is mapped is read again when memory is short: it has to be on the disk by then. What a power cut leaves of an entry has
-        // the wrong seal.
+        // What is mapped is read again when memory is short: it has to be on the disk by then. What a power
+        // cut leaves of an entry has the wrong seal.
         file.as_file().sync_data()?;
         // From here on processes map it. Where files have no modes, they copy it.
         let _ = file.as_file().set_permissions(Permissions::from_mode(mmap_safety::READ_ONLY));
@@ -260,7 +264,8 @@ impl Cache {
         Ok(file)
     }
 
-    /// Removes what was not used for longest, until the rest is within the limit. Other processes may be at it as well.
+    /// Removes what was not used for longest, until the rest is within the limit. Other processes may be at
+    /// it as well.
     fn evict(&self) -> io::Result<()> {
         let (mut entries, mut total) = (Vec::new(), 0);
         for file in self.files(|name| name.ends_with(ENTRY) || name.ends_with(Shelf::HANDLER)) {
@@ -307,12 +312,12 @@ const CHANGED: &str = "it is not as this host wrote it";
 /// Maps the machine code in a file, which is to be this cache's.
 fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     #[expect(unsafe_code, reason = "machine code that this cache wrote")]
-    // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal, or its lock, is one that only holders of the key can
-    // make, and the folder can be written to by this user alone, or by root alone, who can run what code they
-    // like anyway. It must stay so while it is mapped: `file` is a copy that cannot be written to, or an entry
-    // that is never written to, on a disk that gives back what was hashed. That it is of this version of
-    // wasmtime, with these settings and for this processor, its name says, which is sealed in, and wasmtime
-    // checks it once more.
+    // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal, or its lock, is one that
+    // only holders of the key can make, and the folder can be written to by this user alone, or by root
+    // alone, who can run what code they like anyway. It must stay so while it is mapped: `file` is a copy
+    // that cannot be written to, or an entry that is never written to, on a disk that gives back what was
+    // hashed. That it is of this version of wasmtime, with these settings and for this processor, its name
+    // says, which is sealed in, and wasmtime checks it once more.
     unsafe {
         Component::deserialize_file(engine, mmap_safety::path_of(file))
     }
@@ -392,7 +397,8 @@ fn key(folder: &Path, access: Access) -> Result<[u8; blake3::KEY_LEN], CacheErro
     Ok(key)
 }
 
-/// Writes a key, unless another process has been faster. Everything depends on it, so it is on the disk before it is there.
+/// Writes a key, unless another process has been faster. Everything depends on it, so it is on the disk
+/// before it is there.
 fn make_key(folder: &Path, path: &Path) -> io::Result<()> {
     let mut key = [0; blake3::KEY_LEN];
     File::open("/dev/urandom")?.read_exact(&mut key)?;

@@ -1,8 +1,10 @@
 //! What a handler may ask about the request it serves.
 //!
 //! Place in the flow: called by the guest while `pre-inference` or `post-inference` runs.
-//! In: the store's current request and the endpoint's config. Out: copies into the guest, made only when asked.
-//! Invariant: answers come from the request this instance was checked out for; there is no handle to any other.
+//! In: the store's current request and the endpoint's config. Out: copies into the guest, made only when
+//! asked.
+//! Invariant: answers come from the request this instance was checked out for; there is no handle to any
+//! other.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! Handler contract types ↔ the crate's own.
 //!
 //! Place in the flow: between a guest call and the rest of the pipeline.
-//! In: what the guest returned, already copied out of its memory once by the component ABI (it may change that
-//! memory at any time, so this copy is the one that makes a check mean something). Out: checked tensors and
-//! responses that own those very bytes.
+//! In: what the guest returned, already copied out of its memory once by the component ABI (it may change
+//! that memory at any time, so this copy is the one that makes a check mean something). Out: checked tensors
+//! and responses that own those very bytes.
 //! Invariant: nothing a guest returns can panic, overflow or reach an engine unchecked.
 
 use std::sync::Arc;
@@ -19,8 +19,9 @@ use crate::schema::{Input, MOST_INPUTS, Schema};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text;
 
-/// Response headers a handler may set, and how many bytes their names and values may have in all. Many clients take 100 headers
-/// and no more; the rest is for those that the server, TLS and proxies on the way add.
+/// Response headers a handler may set, and how many bytes their names and values may have in all. Many
+/// clients take 100 headers and no more; the rest is for those that the server, TLS and proxies on the way
+/// add.
 const MOST_HEADERS: (usize, usize) = (80, 32 << 10);
 
 /// Tensors one call may return: no model has as many inputs, and each is handled by itself all the way.

@@ -1,19 +1,24 @@
 //! Time limits of guest calls, and the fair use of the async threads.
 //!
-//! One background thread counts ticks of [`TICK`], and advances the engine's epoch with each. Compiled guest code compares the
-//! epoch at loop heads, function entries and before long operations on memory; every call from the guest into the host compares
-//! the ticks. Both end in [`Call::look`], so that no guest code, however it is laid out, runs for long without it. There a call
-//! - that has used the CPU time it may ends with a trap, which ends one request. What counts is the clock of the thread: on a busy
-//!   machine a handler is not charged for the work of others. A limit on the time that passes, waits included, lies beside it;
-//! - may else go on, but not on a thread that serves other requests. A guest call starts on an async worker because it usually
-//!   takes microseconds; one that is still running at the second tick hands the worker's place to another thread
-//!   ([`blocking::leave_worker`]) and from then on competes for the CPU as any other OS thread does. A handler whose calls have
-//!   lately done that leaves the worker before it even begins ([`LongCallTracker`]): a crowd of such calls would otherwise fight for the
-//!   CPU with the very threads that have to let them go.
+//! One background thread counts ticks of [`TICK`], and advances the engine's epoch with each. Compiled guest
+//! code compares the epoch at loop heads, function entries and before long operations on memory; every call
+//! from the guest into the host compares the ticks. Both end in [`Call::look`], so that no guest code,
+//! however it is laid out, runs for long without it. There a call
+//! - that has used the CPU time it may ends with a trap, which ends one request. What counts is the clock of
+//!   the thread: on a busy machine a handler is not charged for the work of others. A limit on the time that
+//!   passes, waits included, lies beside it;
+//! - may else go on, but not on a thread that serves other requests. A guest call starts on an async worker
+//!   because it usually takes microseconds; one that is still running at the second tick hands the worker's
+//!   place to another thread ([`blocking::leave_worker`]) and from then on competes for the CPU as any other
+//!   OS thread does. A handler whose calls have lately done that leaves the worker before it even begins
+//!   ([`LongCallTracker`]): a crowd of such calls would otherwise fight for the CPU with the very threads
+//!   that have to let them go.
 //!
-//! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some to the threads
-//! that serve requests. The thread rests while no guest runs: what begins or goes on with guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays nothing: its
-//! calls end before the first tick, and the thread's clock is never read.
+//! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some
+//! to the threads that serve requests. The thread rests while no guest runs: what begins or goes on with
+//! guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it
+//! runs, and a fast one pays nothing: its calls end before the first tick, and the thread's clock is never
+//! read.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -35,11 +40,12 @@ const TICK: Duration = Duration::from_millis(2);
 /// Epochs from the start of a call to its first [`Call::look`]: between one and two ticks of time.
 pub(super) const FIRST_TICKS: u64 = 2;
 
-/// Ticks after which a call is long. Not at the first look: a short call that the kernel interrupted for some milliseconds ends
-/// right after it.
+/// Ticks after which a call is long. Not at the first look: a short call that the kernel interrupted for some
+/// milliseconds ends right after it.
 const LONG: u64 = FIRST_TICKS + 1;
 
-/// Ticks without a sign of guest code after which none is counted until there is one. Code that runs gives a sign with every tick.
+/// Ticks without a sign of guest code after which none is counted until there is one. Code that runs gives a
+/// sign with every tick.
 const QUIET: u64 = 50;
 
 /// How often a thread that rests looks whether its engine is still there.
@@ -56,7 +62,8 @@ pub(super) enum DeadlineExceeded {
     Wall,
 }
 
-/// What all calls of an engine are timed and scheduled by: the ticks since it was made, and turns. Cheap to clone.
+/// What all calls of an engine are timed and scheduled by: the ticks since it was made, and turns. Cheap to
+/// clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scheduler(Arc<Shared>);
 
@@ -92,7 +99,8 @@ impl Scheduler {
         }
     }
 
-    /// Rests for a while, or until there is a sign of guest code; not at all if there was one since `is_awake` was cleared.
+    /// Rests for a while, or until there is a sign of guest code; not at all if there was one since
+    /// `is_awake` was cleared.
     fn rest(&self) {
         *self.resting() = Some(std::thread::current());
         // Either this sees the sign, or who gives it sees the thread.
@@ -216,7 +224,8 @@ impl Call {
             return Err(DeadlineExceeded::Cpu);
         }
         self.passed = scheduler.now() - self.first;
-        // The first attempt nearly always succeeds. Should the new owner not have got a processor in time, later ticks try again.
+        // The first attempt nearly always succeeds. Should the new owner not have got a processor in time,
+        // later ticks try again.
         if self.passed >= self.leaves {
             if self.leaves == LONG {
                 // Said before the call has ended, for those that begin meanwhile.
@@ -280,7 +289,8 @@ impl Meter {
         self.begun.store(0, Ordering::Relaxed);
     }
 
-    /// Reads the clock for a first poll that has become long. It began up to two ticks ago, which are not charged.
+    /// Reads the clock for a first poll that has become long. It began up to two ticks ago, which are not
+    /// charged.
     fn start(&self) {
         if self.begun.load(Ordering::Relaxed) == 0 {
             self.begun.store(thread_time(), Ordering::Relaxed);
@@ -315,8 +325,8 @@ fn thread_time() -> u64 {
     u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1)
 }
 
-/// Waits for a guest call, while `meter` measures it, until `deadline` at the latest: what waits outside of guest code is not
-/// looked at by anything else. `None` if it did not make it.
+/// Waits for a guest call, while `meter` measures it, until `deadline` at the latest: what waits outside of
+/// guest code is not looked at by anything else. `None` if it did not make it.
 pub(super) async fn metered<F: Future>(
     meter: Arc<Meter>,
     deadline: Instant,

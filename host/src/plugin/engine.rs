@@ -1,8 +1,9 @@
 //! The one wasm engine of the process: compiler settings, instance pool, epoch ticker.
 //!
-//! Place in the flow: built once at start; every handler is compiled by it and every instance comes from its pool.
-//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from its cache (`cache.rs`), never from a
-//! caller.
+//! Place in the flow: built once at start; every handler is compiled by it and every instance comes from its
+//! pool.
+//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from its cache
+//! (`cache.rs`), never from a caller.
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
@@ -26,16 +27,17 @@ const GUEST_STACK: usize = 512 << 10;
 const CALL_STACK: usize = 2 << 20;
 /// Entries of one table. Interpreters compiled to wasm have the largest function tables, about ten thousand.
 const TABLE_ELEMENTS: usize = 64 << 10;
-/// Fewest and most handles of an instance. Fewer than the fewest, and a language runtime could not open its files.
+/// Fewest and most handles of an instance. Fewer than the fewest, and a language runtime could not open its
+/// files.
 const HANDLES: RangeInclusive<usize> = 64..=1024;
-/// Core instances one component usually has, Python's with its shared libraries included. More is possible, at the cost of
-/// fewer instances in all.
+/// Core instances one component usually has, Python's with its shared libraries included. More is possible,
+/// at the cost of fewer instances in all.
 const CORE_INSTANCES: u32 = 16;
 /// All a 32-bit guest can address.
 const LARGEST_MEMORY: usize = 4 << 30;
 /// Memory a freed slot keeps mapped, so that the next instance in it starts without page faults. Covers what
-/// handlers in any of the tried languages touch per request: measured, see docs/decisions. Only with a kernel that tells which
-/// pages were written: those alone are reset.
+/// handlers in any of the tried languages touch per request: measured, see docs/decisions. Only with a kernel
+/// that tells which pages were written: those alone are reset.
 const KEEP_RESIDENT: usize = 16 << 20;
 /// The same where the kernel cannot tell: all of it is written again whenever an instance ends.
 const KEEP_RESIDENT_BLIND: usize = 1 << 20;
@@ -74,7 +76,8 @@ pub enum SandboxError {
 }
 
 impl Sandbox {
-    /// Sets up the engine for at most `instances` instances alive at the same time; `config.instances` is not asked.
+    /// Sets up the engine for at most `instances` instances alive at the same time; `config.instances` is not
+    /// asked.
     ///
     /// # Errors
     /// [`SandboxError`]; all of them are for the operator.
@@ -196,7 +199,8 @@ fn engine_config(instances: usize) -> EngineConfig {
         .max_component_instance_size(4 << 20)
         .max_core_instance_size(4 << 20)
         .table_elements(TABLE_ELEMENTS)
-        // What an instance may use is its endpoint's limit, see `instance.rs`; here is only the address space.
+        // What an instance may use is its endpoint's limit, see `instance.rs`; here is only the address
+        // space.
         .max_memory_size(LARGEST_MEMORY)
         .linear_memory_keep_resident(keep_resident)
         .table_keep_resident(256 << 10)

@@ -1,6 +1,7 @@
 //! Which functions of the contract a component has.
 //!
-//! Place in the flow: found once when a component is loaded ([`Indices`]), bound for every instance ([`Exports`]).
+//! Place in the flow: found once when a component is loaded ([`Indices`]), bound for every instance
+//! ([`Exports`]).
 //! Invariant: what a component exports has the contract's types, or it is not loaded.
 
 use wasmparser::{Parser, Payload};
@@ -58,7 +59,8 @@ impl Stages {
     }
 }
 
-/// What a component exports and imports, by name and in order, as far as it can be read: found without compiling it.
+/// What a component exports and imports, by name and in order, as far as it can be read: found without
+/// compiling it.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     pub(super) exports: Vec<String>,
@@ -116,7 +118,10 @@ macro_rules! exports {
             ///
             /// # Errors
             /// One of them does not have the contract's type.
-            pub(super) fn find(component: &Component, pre: &InstancePre<State>) -> Result<Indices, LoadError> {
+            pub(super) fn find(
+                component: &Component,
+                pre: &InstancePre<State>,
+            ) -> Result<Indices, LoadError> {
                 Ok(Indices {
                     $($field: component
                         .get_export_index(None, $name)

@@ -1,10 +1,10 @@
 //! What ended a guest call, or kept an instance from starting, as the request's error.
 //!
 //! Place in the flow: [`super::instance`] asks it whenever a call does not end with a value.
-//! In: the engine's error, which nothing above sees. Out: a [`RequestError`]: one line for the caller, and for the log the causes
-//! and the guest's own backtrace, with function names if the component has them.
-//! Invariants: what the caller reads names limits and traps, nothing of the guest's and no address; what the log gets is
-//! bounded, however long a guest's names are, and steers no terminal.
+//! In: the engine's error, which nothing above sees. Out: a [`RequestError`]: one line for the caller, and
+//! for the log the causes and the guest's own backtrace, with function names if the component has them.
+//! Invariants: what the caller reads names limits and traps, nothing of the guest's and no address; what the
+//! log gets is bounded, however long a guest's names are, and steers no terminal.
 
 use std::time::Duration;
 

@@ -1,11 +1,12 @@
 //! What a guest may import, and the check that it imports nothing else.
 //!
 //! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
-//! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log, stdin
-//! is empty), the environment variables of the endpoint, and a file system that holds the project and nothing
-//! else. Under [`Network::Stub`] also sockets, every one of whose calls is denied. Not granted: HTTP, anything unknown.
-//! Invariants: what is not granted is not linked, so a check that missed it would still not let it run; no guest ever
-//! reaches a network.
+//! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
+//! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
+//! nothing else. Under [`Network::Stub`] also sockets, every one of whose calls is denied. Not granted: HTTP,
+//! anything unknown.
+//! Invariants: what is not granted is not linked, so a check that missed it would still not let it run; no
+//! guest ever reaches a network.
 
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasData, HasSelf, InstancePre, Linker, ResourceTable};
@@ -121,8 +122,8 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     Ok(linker)
 }
 
-/// Links what [`SOCKETS`] lists. A WASI context allows no address, no protocol and no name lookup unless told to, and
-/// nothing here tells it to.
+/// Links what [`SOCKETS`] lists. A WASI context allows no address, no protocol and no name lookup unless told
+/// to, and nothing here tells it to.
 fn link_sockets(l: &mut Linker<State>) -> wasmtime::Result<()> {
     use wasi::sockets;
     sockets::network::add_to_linker::<_, WasiSockets>(
@@ -160,7 +161,8 @@ impl<'a> Interface<'a> {
 /// Checks contract version, imports and exports, by their names alone.
 ///
 /// # Errors
-/// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the contract.
+/// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
+/// contract.
 pub(super) fn check(outline: &Outline, network: Network) -> Result<(), LoadError> {
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.

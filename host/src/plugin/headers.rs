@@ -1,10 +1,9 @@
 //! Which response headers are a handler's to set.
 //!
-//! Place in the flow: [`super::convert`] asks for each header of a handler's response, `config` for each name that an endpoint
-//! grants.
-//! Most headers say something of one response, and are the handler's. Those that a browser, a proxy or a load balancer takes
-//! as the word of the whole origin, or of the whole server, speak for every other endpoint too: they need the operator's
-//! grant, `response_headers`.
+//! Place in the flow: [`super::convert`] asks for each header of a handler's response, `config` for each name
+//! that an endpoint grants. Most headers say something of one response, and are the handler's. Those that a
+//! browser, a proxy or a load balancer takes as the word of the whole origin, or of the whole server, speak
+//! for every other endpoint too: they need the operator's grant, `response_headers`.
 
 /// Whose a response header is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +35,8 @@ const CONNECTION: [&str; 9] = [
 ];
 
 const OPERATOR: [&str; 31] = [
-    // Browsers keep them for the origin, or the host: how it is reached, what is kept of it, what may be loaded from it.
+    // Browsers keep them for the origin, or the host: how it is reached, what is kept of it, what may be
+    // loaded from it.
     "accept-ch",
     "alt-svc",
     "clear-site-data",
@@ -75,7 +75,8 @@ const OPERATOR: [&str; 31] = [
     "endpoint-load-metrics-bin",
 ];
 
-/// The same of whole families: which pages may read answers (the server's own setting), orders to nginx, orders to Envoy.
+/// The same of whole families: which pages may read answers (the server's own setting), orders to nginx,
+/// orders to Envoy.
 const OPERATOR_FAMILIES: [&str; 3] = ["access-control-", "x-accel-", "x-envoy-"];
 
 /// Whose the header `name` is, in any case.

@@ -1,12 +1,15 @@
-//! What a handler gets from outside by itself while it serves one request: clocks, random bytes, waits, headers.
+//! What a handler gets from outside by itself while it serves one request: clocks, random bytes, waits,
+//! headers.
 //!
-//! Place in the flow: beside an instance that is recorded or replayed, and only there. `nondeterminism.rs` and
-//! `context.rs` write it, or read from it what they give to the guest.
-//! In: while recording, what the guest got, call by call. Out: a [`RecordedCalls`], which a replay gives to the guest again.
+//! Place in the flow: beside an instance that is recorded or replayed, and only there. `nondeterminism.rs`
+//! and `context.rs` write it, or read from it what they give to the guest.
+//! In: while recording, what the guest got, call by call. Out: a [`RecordedCalls`], which a replay gives to
+//! the guest again.
 //!
-//! A replay that asks for anything else than what comes next has diverged: the call traps and [`HostCallLog::divergence`] says where.
-//! Invariants: a log belongs to one request, so its lock is never contended; it holds at most [`LONGEST`] bytes, for
-//! any guest.
+//! A replay that asks for anything else than what comes next has diverged: the call traps and
+//! [`HostCallLog::divergence`] says where.
+//! Invariants: a log belongs to one request, so its lock is never contended; it holds at most [`LONGEST`]
+//! bytes, for any guest.
 
 #[cfg(test)]
 mod tests;
@@ -180,8 +183,8 @@ impl HostCallLog {
         HostCallLog { is_of_instance: false, known, ..HostCallLog::blank() }
     }
 
-    /// One to replay. `cut`: the recorded handler ran out of time, so that one which asks for more than there is was cut off
-    /// as well.
+    /// One to replay. `cut`: the recorded handler ran out of time, so that one which asks for more than there
+    /// is was cut off as well.
     pub fn replay(calls: RecordedCalls, cut: bool, answers: Answers) -> HostCallLog {
         let log = HostCallLog::new(calls, Some(Head { cut, ..Head::default() }));
         HostCallLog { answers: Some(answers), ..log }
@@ -321,7 +324,8 @@ impl HostCallLog {
         }
     }
 
-    /// The next draw of a replay, which `wanted` takes apart; `None` while recording: the guest gets the real thing.
+    /// The next draw of a replay, which `wanted` takes apart; `None` while recording: the guest gets the real
+    /// thing.
     pub(super) fn next<T>(
         &self,
         name: &'static str,

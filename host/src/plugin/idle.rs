@@ -1,8 +1,9 @@
 //! Instances between two requests.
 //!
-//! Place in the flow: [`super::Plugin::checkout`] takes one, [`super::Lease::finish`] puts it back.
-//! Last in, first out, and first of all the calling thread's own: the instance whose memory is still in this core's
-//! cache. A thread that has none takes another's, so that no more instances are made than requests are in flight.
+//! Place in the flow: [`super::Plugin::checkout`] takes one, [`super::Lease::finish`] puts it back. Last in,
+//! first out, and first of all the calling thread's own: the instance whose memory is still in this core's
+//! cache. A thread that has none takes another's, so that no more instances are made than requests are in
+//! flight.
 //! Invariant: a shard's lock is held for a push or a pop, never across anything else.
 
 use std::sync::{Mutex, PoisonError};

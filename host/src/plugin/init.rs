@@ -1,10 +1,11 @@
 //! `init`: what a handler does once, before its first request.
 //!
-//! Place in the flow: [`super::Plugin::load`] → here → `snapshot.rs`. In: a component that exports `init`. Out: what its instances are
-//! made from: a component whose memory is as `init` left it, or, where that cannot be had, the component itself, whose every
-//! instance then runs `init` before its first request. Only in that case is the component compiled as it is.
-//! Invariants: a handler whose `init` fails never becomes current; no instance serves a request before `init` has succeeded for it;
-//! a component without `init` passes through none of this.
+//! Place in the flow: [`super::Plugin::load`] → here → `snapshot.rs`. In: a component that exports `init`.
+//! Out: what its instances are made from: a component whose memory is as `init` left it, or, where that
+//! cannot be had, the component itself, whose every instance then runs `init` before its first request. Only
+//! in that case is the component compiled as it is.
+//! Invariants: a handler whose `init` fails never becomes current; no instance serves a request before `init`
+//! has succeeded for it; a component without `init` passes through none of this.
 
 use std::pin::pin;
 use std::time::Instant;
@@ -20,8 +21,8 @@ use super::{HandlerConfig, LoadError, LoadedComponent, Source};
 use crate::error::Stage;
 use crate::text;
 
-/// Gives what the instances of a component with `init` are made from: what `init` left when it was given the same before, if that is
-/// in the cache; else `init` runs.
+/// Gives what the instances of a component with `init` are made from: what `init` left when it was given the
+/// same before, if that is in the cache; else `init` runs.
 ///
 /// # Errors
 /// [`LoadError::Init`] if it fails; any other if the component is refused as it is.
@@ -59,8 +60,8 @@ pub(super) async fn prepare(source: Source) -> Result<LoadedComponent, LoadError
 }
 
 impl Instance {
-    /// Calls `init`, if there is one, for as long as it may run and until `end` at the latest. An instance that fails here must
-    /// not serve.
+    /// Calls `init`, if there is one, for as long as it may run and until `end` at the latest. An instance
+    /// that fails here must not serve.
     ///
     /// # Errors
     /// One of the last three kinds of [`StartError`].

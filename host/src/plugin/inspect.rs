@@ -1,6 +1,7 @@
 //! What a component is, found out without running it.
 //!
-//! Place in the flow: `host inspect`. In: a component's bytes. Out: names, versions and sizes for a person or a script.
+//! Place in the flow: `host inspect`. In: a component's bytes. Out: names, versions and sizes for a person or
+//! a script.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
 //! One instance of a handler: its store, its limits, its calls.
 //!
-//! Life of an instance: *fresh* (made when no idle one is left, or for every request) → *checked out* by one request →
-//! `pre-inference` → (the model runs) → `post-inference` → *idle* again, or dropped.
-//! It is dropped, never reused, when a call trapped, was cut off or returned nonsense, when its request ended
-//! before `post-inference` returned, and always under `isolation = request`.
-//! Invariants: between two calls of one request no other request holds the instance; its deadline is set before every
-//! entry into guest code; its memory never passes the limit.
+//! Life of an instance: *fresh* (made when no idle one is left, or for every request) → *checked out* by one
+//! request → `pre-inference` → (the model runs) → `post-inference` → *idle* again, or dropped. It is dropped,
+//! never reused, when a call trapped, was cut off or returned nonsense, when its request ended before
+//! `post-inference` returned, and always under `isolation = request`.
+//! Invariants: between two calls of one request no other request holds the instance; its deadline is set
+//! before every entry into guest code; its memory never passes the limit.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -44,9 +44,9 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Makes a fresh instance. Guest start functions run here: within the time of `pre-inference` if it is for one request
-    /// only, else within [`START_TIMEOUT`], and until `end` at the latest. `log`: of the only request it is for, if that is
-    /// recorded or replayed.
+    /// Makes a fresh instance. Guest start functions run here: within the time of `pre-inference` if it is
+    /// for one request only, else within [`START_TIMEOUT`], and until `end` at the latest. `log`: of the only
+    /// request it is for, if that is recorded or replayed.
     pub(super) async fn new(
         loaded: &Arc<LoadedComponent>,
         end: Option<Instant>,
@@ -187,7 +187,8 @@ impl Instance {
         Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
     }
 
-    /// Calls `input-schema`, as `pre-inference` is called; `None` if the handler has none, or says nothing by it.
+    /// Calls `input-schema`, as `pre-inference` is called; `None` if the handler has none, or says nothing by
+    /// it.
     ///
     /// # Errors
     /// Text for the operator.

@@ -1,6 +1,7 @@
 //! An instance while it is checked out: what the pipeline calls a handler's functions through.
 //!
-//! Place in the flow: [`Plugin::checkout`] makes one for a request; the stages before and after the model call it.
+//! Place in the flow: [`Plugin::checkout`] makes one for a request; the stages before and after the model
+//! call it.
 //! Invariant: a lease that is not finished takes its instance with it.
 
 use std::sync::Arc;
@@ -45,8 +46,8 @@ impl<'a> Lease<'a> {
     /// Runs the handler's `pre-inference`; `None` if it has none.
     ///
     /// # Errors
-    /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`, `plugin_timeout`,
-    /// `request_timeout`.
+    /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`,
+    /// `plugin_timeout`, `request_timeout`.
     pub async fn pre_inference(
         &mut self,
         request: &Request,

@@ -1,9 +1,9 @@
 //! Components that are loaded, so that endpoints with the same handler share its code.
 //!
-//! Place in the flow: before the compiler and its cache. In: a component's digest, and how to get its code. Out: the code, loaded now or
-//! before. Never on the request path.
-//! Invariants: of one component there is one copy while anything is made from it, and none after; what several ask for at once is
-//! compiled once.
+//! Place in the flow: before the compiler and its cache. In: a component's digest, and how to get its code.
+//! Out: the code, loaded now or before. Never on the request path.
+//! Invariants: of one component there is one copy while anything is made from it, and none after; what
+//! several ask for at once is compiled once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};

@@ -1,8 +1,8 @@
 //! Clocks, random numbers and waits, as a guest imports them.
 //!
-//! Place in the flow: called by the guest. In: WASI's own implementation. Out: its answers; while a request is recorded also
-//! on the [`HostCallLog`](super::host_call_log::HostCallLog), and in a replay from there in its place.
-//! A replay waits for no timer: what a wait led to is on the log.
+//! Place in the flow: called by the guest. In: WASI's own implementation. Out: its answers; while a request
+//! is recorded also on the [`HostCallLog`](super::host_call_log::HostCallLog), and in a replay from there in
+//! its place. A replay waits for no timer: what a wait led to is on the log.
 //! Invariant: without a log each of these is WASI's own function and one comparison.
 
 use wasmtime::Result;
@@ -100,7 +100,8 @@ impl monotonic_clock::Host for State {
 
     fn resolution(&mut self) -> Result<Duration> {
         tapped!(self, "the monotonic clock's resolution", monotonic_clock::Host::resolution(&mut self.clocks()),
-            step => HostCallResult::MonotonicClockResolution(*step), HostCallResult::MonotonicClockResolution(step) => *step)
+            step => HostCallResult::MonotonicClockResolution(*step),
+            HostCallResult::MonotonicClockResolution(step) => *step)
     }
 
     fn subscribe_instant(&mut self, when: Instant) -> Result<Resource<DynPollable>> {
@@ -123,7 +124,8 @@ impl random::Host for State {
 
     fn get_random_u64(&mut self) -> Result<u64> {
         tapped!(self, "random bytes", self.randomness().get_random_u64(),
-            number => HostCallResult::RandomU64(*number), HostCallResult::RandomU64(number) => *number)
+            number => HostCallResult::RandomU64(*number),
+            HostCallResult::RandomU64(number) => *number)
     }
 }
 
@@ -140,14 +142,16 @@ impl insecure::Host for State {
 
     fn get_insecure_random_u64(&mut self) -> Result<u64> {
         tapped!(self, "insecure random bytes", self.randomness().get_insecure_random_u64(),
-            number => HostCallResult::InsecureRandomU64(*number), HostCallResult::InsecureRandomU64(number) => *number)
+            number => HostCallResult::InsecureRandomU64(*number),
+            HostCallResult::InsecureRandomU64(number) => *number)
     }
 }
 
 impl insecure_seed::Host for State {
     fn insecure_seed(&mut self) -> Result<(u64, u64)> {
         tapped!(self, "the insecure seed", self.randomness().insecure_seed(),
-            (low, high) => HostCallResult::InsecureSeed(*low, *high), HostCallResult::InsecureSeed(low, high) => (*low, *high))
+            (low, high) => HostCallResult::InsecureSeed(*low, *high),
+            HostCallResult::InsecureSeed(low, high) => (*low, *high))
     }
 }
 

@@ -1,9 +1,9 @@
 //! A guest's stdout and stderr, line by line into the log with the request's id.
 //!
 //! Place in the flow: called by WASI while guest code runs, on the thread that runs it.
-//! Invariants: a line never carries another request's id; one request logs at most [`BUDGET`] bytes, so a guest
-//! that floods its output fills no disk, and a guest that writes more than its limit to no end is stopped; control characters
-//! never reach a terminal.
+//! Invariants: a line never carries another request's id; one request logs at most [`BUDGET`] bytes, so a
+//! guest that floods its output fills no disk, and a guest that writes more than its limit to no end is
+//! stopped; control characters never reach a terminal.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -35,8 +35,8 @@ pub(super) enum Stream {
     Stderr,
 }
 
-/// The output of one instance. Shared between its store and the streams its guest holds; locked only when the guest
-/// writes and once per request, always by the one thread that runs the instance.
+/// The output of one instance. Shared between its store and the streams its guest holds; locked only when the
+/// guest writes and once per request, always by the one thread that runs the instance.
 #[derive(Debug, Clone)]
 pub(super) struct Output(Arc<Mutex<Lines>>);
 
@@ -83,7 +83,8 @@ impl Output {
         self.lines().flush();
     }
 
-    /// The last lines that the guest has written to stderr for this request, usually why it failed: a panic, a traceback.
+    /// The last lines that the guest has written to stderr for this request, usually why it failed: a panic,
+    /// a traceback.
     pub(super) fn last_lines(&self) -> String {
         let mut lines = self.lines();
         lines.flush();
@@ -123,7 +124,8 @@ impl Lines {
                 Stream::Stderr => &mut self.stderr,
             };
             pending.extend_from_slice(piece);
-            // A line costs what its frame in the log does, so that many short ones are no way around the budget.
+            // A line costs what its frame in the log does, so that many short ones are no way around the
+            // budget.
             self.budget = self.budget.saturating_sub(piece.len() + LINE_COST);
             if piece.ends_with(b"\n") || pending.len() >= LONGEST_LINE {
                 self.log(stream);

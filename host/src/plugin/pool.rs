@@ -1,11 +1,13 @@
 //! The process's places for instances: how many there may be, and whose they are.
 //!
-//! Place in the flow: every instance takes a [`Place`] before it is made and holds it to its end. In: how many there are in all, and the
-//! idle instances of every handler. Out: a place, or that there is none.
-//! All handlers share the places, so that what is reserved grows with what may run at a time and not with what is configured. An idle
-//! instance makes way for one that is needed. The last eighth is for handlers that hold less than their share, the places divided by
-//! those who hold any and one more who may come; while places are short, an instance of a handler that holds more ends with its request.
-//! Invariant: a request that finds an idle instance touches nothing of this but one flag that is hardly ever written.
+//! Place in the flow: every instance takes a [`Place`] before it is made and holds it to its end. In: how
+//! many there are in all, and the idle instances of every handler. Out: a place, or that there is none. All
+//! handlers share the places, so that what is reserved grows with what may run at a time and not with what is
+//! configured. An idle instance makes way for one that is needed. The last eighth is for handlers that hold
+//! less than their share, the places divided by those who hold any and one more who may come; while places
+//! are short, an instance of a handler that holds more ends with its request.
+//! Invariant: a request that finds an idle instance touches nothing of this but one flag that is hardly ever
+//! written.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -148,7 +150,8 @@ impl Holding {
         Ok(Place(self.clone()))
     }
 
-    /// Whether an instance that has come to rest is to make way: places are short, and this handler holds more than its share.
+    /// Whether an instance that has come to rest is to make way: places are short, and this handler holds
+    /// more than its share.
     pub(super) fn is_to_yield(&self) -> bool {
         self.pool.is_short.load(Ordering::Relaxed) && self.held.load(Ordering::Relaxed) > self.pool.share()
     }

@@ -1,10 +1,11 @@
 //! The project files a handler sees at `/mnt/project`: a private copy, made when the handler is loaded.
 //!
-//! Place in the flow: load time only. In: the project folder. Out: a folder that nothing but this process writes,
-//! and that is removed with the last instance of the generation it was made for.
-//! Invariants: what a handler reads never changes under it when the project does; the copy
-//! holds regular files only, none of them from outside the project, with any links there are or come to be; names that
-//! begin with a dot, compiled leftovers, models, the config file and files with keys, by any of their names, are not in it.
+//! Place in the flow: load time only. In: the project folder. Out: a folder that nothing but this process
+//! writes, and that is removed with the last instance of the generation it was made for.
+//! Invariants: what a handler reads never changes under it when the project does; the copy holds regular
+//! files only, none of them from outside the project, with any links there are or come to be; names that
+//! begin with a dot, compiled leftovers, models, the config file and files with keys, by any of their names,
+//! are not in it.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -32,7 +33,8 @@ const SETTLED: Duration = Duration::from_secs(60);
 
 /// A copy of a project; removed when dropped.
 ///
-/// Its folder is locked for as long as it is in use; tools that tidy up temporary folders leave locked ones alone.
+/// Its folder is locked for as long as it is in use; tools that tidy up temporary folders leave locked ones
+/// alone.
 #[derive(Debug)]
 pub(super) struct ProjectView {
     folder: TempDir,
@@ -92,7 +94,8 @@ impl ProjectView {
         Ok(ProjectView { folder, _lock: lock, digest: OnceLock::new() })
     }
 
-    /// SHA-256 in hex over every file's path and content and every empty folder, in the order of the paths. `None` if the copy cannot be read.
+    /// SHA-256 in hex over every file's path and content and every empty folder, in the order of the paths.
+    /// `None` if the copy cannot be read.
     pub(super) fn digest(&self) -> Option<&str> {
         self.digest.get_or_init(|| digest(self.folder.path()).ok()).as_deref()
     }
@@ -161,8 +164,8 @@ pub(super) fn remove_leftovers() {
     }
 }
 
-/// One copy under way. Files and folders are opened one name at a time, each in the folder that was opened before, and no link is
-/// followed: what is exchanged meanwhile cannot lead out of the project.
+/// One copy under way. Files and folders are opened one name at a time, each in the folder that was opened
+/// before, and no link is followed: what is exchanged meanwhile cannot lead out of the project.
 struct Copy<'a> {
     root: &'a Path,
     opened: File,
@@ -231,7 +234,8 @@ impl Copy<'_> {
         Ok(found.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(found))
     }
 
-    /// Copies a regular file of this length, and no more of it than the limit leaves, even if it grows meanwhile.
+    /// Copies a regular file of this length, and no more of it than the limit leaves, even if it grows
+    /// meanwhile.
     fn file(&mut self, from: File, length: u64, at: &Path, to: &Path) -> Result<(), ProjectError> {
         let copy_error = |source| ProjectError::Copy { path: self.root.join(at), source };
         let too_large = || ProjectError::TooLarge { path: self.root.to_owned(), limit: self.limit };

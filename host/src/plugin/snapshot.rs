@@ -1,13 +1,15 @@
 //! The memory that `init` leaves, made into a component that begins with it.
 //!
-//! Place in the flow: [`super::init::prepare`] → here, once for each generation. In: a component with `init`. Out: the same
-//! component with other contents of memories and globals, compiled; its instances map that memory and copy what they write to.
-//! It is kept in the compile cache under what `init` was given, so `init` runs once for all generations that give it the same.
-//! How: wasmtime-wizer adds functions that read memories and globals; an instance of that runs `init` and is then read through
-//! them; wizer writes what it read into the component in place of what was there.
-//! Invariants: the instance that is read has the limits of any other; nothing it does makes more of this than a refusal; a
-//! component is never rewritten while its instance holds a handle, for handles are the host's and would not be there again; what
-//! may hold the endpoint's environment variables is written to the disk encrypted, with a key that they are part of.
+//! Place in the flow: [`super::init::prepare`] → here, once for each generation. In: a component with `init`.
+//! Out: the same component with other contents of memories and globals, compiled; its instances map that
+//! memory and copy what they write to. It is kept in the compile cache under what `init` was given, so `init`
+//! runs once for all generations that give it the same. How: wasmtime-wizer adds functions that read memories
+//! and globals; an instance of that runs `init` and is then read through them; wizer writes what it read into
+//! the component in place of what was there.
+//! Invariants: the instance that is read has the limits of any other; nothing it does makes more of this than
+//! a refusal; a component is never rewritten while its instance holds a handle, for handles are the host's
+//! and would not be there again; what may hold the endpoint's environment variables is written to the disk
+//! encrypted, with a key that they are part of.
 
 use std::sync::Arc;
 
@@ -19,10 +21,12 @@ use super::instance::{Instance, StartError};
 use super::state;
 use super::{Binary, LoadedComponent, START_TIMEOUT, Source};
 
-/// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes while memory is
-/// copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every other byte.
+/// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes
+/// while memory is copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every
+/// other byte.
 const MOST_PIECES: usize = 4 << 20;
-/// What the added functions take of each memory, to answer in: a page for each of two answers. And one to spare.
+/// What the added functions take of each memory, to answer in: a page for each of two answers. And one to
+/// spare.
 const ANSWERS: usize = 3 * (64 << 10);
 /// Most memories that a component has.
 const MEMORIES: usize = 16;
@@ -56,7 +60,8 @@ pub(super) fn find(source: &Source, entry: &Entry) -> Option<LoadedComponent> {
     source.loaded(Arc::new(source.sandbox.find(entry)?)).ok()
 }
 
-/// Runs `init` and gives what instances that begin where it ended are made from. Takes up to seconds of this thread.
+/// Runs `init` and gives what instances that begin where it ended are made from. Takes up to seconds of this
+/// thread.
 ///
 /// # Errors
 /// [`NoSnapshot`]

@@ -1,7 +1,8 @@
 //! What a handler is loaded from, and its first form: compiled and checked.
 //!
-//! Place in the flow: [`super::Plugin::load`] makes a [`Source`]; what has no `init` is compiled here as it is, the rest goes through
-//! [`super::init`]. In: a component's bytes and the endpoint's config. Out: what instances are made from.
+//! Place in the flow: [`super::Plugin::load`] makes a [`Source`]; what has no `init` is compiled here as it
+//! is, the rest goes through [`super::init`]. In: a component's bytes and the endpoint's config. Out: what
+//! instances are made from.
 //! Invariant: nothing of the guest runs here.
 
 use std::sync::Arc;
@@ -76,7 +77,8 @@ pub(super) async fn blocking<T: Send + 'static>(
     loaded.map_err(|error| LoadError::Start(error.to_string()))?
 }
 
-/// What a component exports and imports. Other kinds of file are told apart first: the compiler's own words for them are no help.
+/// What a component exports and imports. Other kinds of file are told apart first: the compiler's own words
+/// for them are no help.
 pub(super) fn outline(binary: &Binary) -> Result<Outline, LoadError> {
     const MAGIC: &[u8] = b"\0asm";
     const CORE_VERSION: &[u8] = &[1, 0, 0, 0];

@@ -1,7 +1,7 @@
 //! What the store of one instance owns, and what it may take.
 //!
-//! Place in the flow: made with an [`Instance`](super::instance::Instance); host functions work on it, and it is asked whenever the
-//! guest calls the host, grows its memory, or has run for a while.
+//! Place in the flow: made with an [`Instance`](super::instance::Instance); host functions work on it, and it
+//! is asked whenever the guest calls the host, grows its memory, or has run for a while.
 //! Invariants: a guest's memory never passes its limit; WASI is made when the guest first asks for it.
 
 use std::any::Any;
@@ -23,8 +23,8 @@ use crate::error::Stage;
 use crate::request::Request;
 use crate::tensor::Signature;
 
-/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough to read the
-/// largest project in pieces of a few kilobytes.
+/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
+/// to read the largest project in pieces of a few kilobytes.
 const HOST_CALLS: u32 = 100_000;
 /// Most bytes that the guest may hand to one call of the host.
 const ARGUMENTS: usize = 4 << 20;
@@ -201,8 +201,8 @@ pub(super) fn store(
     store
 }
 
-/// Sets the limits of the coming call: its own, less what the start took of them, and what is left of the request's time. `given`:
-/// bytes that it copies into the guest.
+/// Sets the limits of the coming call: its own, less what the start took of them, and what is left of the
+/// request's time. `given`: bytes that it copies into the guest.
 pub(super) fn arm(
     store: &mut Store<State>,
     request: &Request,
@@ -222,8 +222,8 @@ pub(super) fn arm(
     arm_until(store, cpu, Some(end), given)
 }
 
-/// Sets the limits of the coming call: CPU time, and the time that follows from it, until `end` at the latest. Gives what the
-/// call is to be polled with.
+/// Sets the limits of the coming call: CPU time, and the time that follows from it, until `end` at the
+/// latest. Gives what the call is to be polled with.
 pub(super) fn arm_until(
     store: &mut Store<State>,
     cpu: Duration,

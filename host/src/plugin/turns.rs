@@ -1,10 +1,11 @@
 //! Turns on the processors, for guest calls that take long.
 //!
-//! Place in the flow: a call that has left its async worker takes a turn before it goes on ([`super::deadline`]). As many calls
-//! run at the same time as there are processors; the others wait in order of arrival. However many handlers compute, the threads
-//! that serve requests so compete with a few of them, and not with a crowd.
-//! Invariants: short calls never come here; a turn ends with the poll in which it was taken, and is offered to others every
-//! [`LENGTH`] ticks.
+//! Place in the flow: a call that has left its async worker takes a turn before it goes on
+//! ([`super::deadline`]). As many calls run at the same time as there are processors; the others wait in
+//! order of arrival. However many handlers compute, the threads that serve requests so compete with a few of
+//! them, and not with a crowd.
+//! Invariants: short calls never come here; a turn ends with the poll in which it was taken, and is offered
+//! to others every [`LENGTH`] ticks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! Goes back to the generation before when a handler keeps failing.
 //!
-//! Place in the flow: one task for each endpoint with a breaker, beside the request path. In: a breaker that opened. Out: a
-//! rollback, if a generation is kept.
+//! Place in the flow: one task for each endpoint with a breaker, beside the request path. In: a breaker that
+//! opened. Out: a rollback, if a generation is kept.
 
 use std::sync::Arc;
 
@@ -11,7 +11,8 @@ use super::error::DeployError;
 use super::history::Origin;
 use crate::text::on_one_line;
 
-/// Brings the generation before back whenever a breaker of the endpoint opens, for ever; drop the future to stop.
+/// Brings the generation before back whenever a breaker of the endpoint opens, for ever; drop the future to
+/// stop.
 pub async fn follow(endpoint: Arc<Deployment>) {
     loop {
         endpoint.breaker_opened.notified().await;

@@ -1,6 +1,8 @@
-//! Orders about a candidate: on trial, with another share, promoted, dropped; and the task that looks after a canary.
+//! Orders about a candidate: on trial, with another share, promoted, dropped; and the task that looks after a
+//! canary.
 //!
-//! Place in the flow: `server/admin/trial.rs` gives the orders, [`follow`] publishes or drops a canary by its verdicts.
+//! Place in the flow: `server/admin/trial.rs` gives the orders, [`follow`] publishes or drops a canary by its
+//! verdicts.
 //! In: a component and a [`TrialSpec`]. Out: a [`Trial`], or the step that refused it.
 
 use std::sync::{Arc, Weak};
@@ -138,7 +140,8 @@ impl Deployment {
         }
     }
 
-    /// Another generation is about to be published: a candidate beside the old one has nothing to be compared with.
+    /// Another generation is about to be published: a candidate beside the old one has nothing to be compared
+    /// with.
     pub(super) fn cancel_trial(&self, order: &DeployRequest) {
         if let Some(trial) = self.trial.swap(None) {
             self.ended(&trial, order, "another generation is published");

@@ -1,6 +1,7 @@
 //! What is to be deployed, who wants it, and what became of it.
 //!
-//! Place in the flow: made by the admin listener, the watch, the signal, the breaker; carried out by the other files of `rollout`.
+//! Place in the flow: made by the admin listener, the watch, the signal, the breaker; carried out by the
+//! other files of `rollout`.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! An endpoint together with what replaces its generations.
 //!
-//! Place in the flow: what `server` holds of each endpoint. Its methods are in `swap.rs`, `models.rs` and `candidate.rs`; here is what
-//! they share.
+//! Place in the flow: what `server` holds of each endpoint. Its methods are in `swap.rs`, `models.rs` and
+//! `candidate.rs`; here is what they share.
 //! Invariant: one change at a time: `swapping` is held while a generation is made.
 
 use std::ops::Deref;
@@ -76,7 +76,8 @@ impl Deployment {
         self.trial.load().is_some()
     }
 
-    /// Answers the requests that are here with `shutting_down`, and any that would have to wait for something.
+    /// Answers the requests that are here with `shutting_down`, and any that would have to wait for
+    /// something.
     pub fn close(&self) {
         self.endpoint.close();
         self.sandbox.stop();

@@ -1,5 +1,5 @@
-//! Why another generation of an endpoint could not be made. For the operator: every text names the endpoint, and the file if
-//! there is one.
+//! Why another generation of an endpoint could not be made. For the operator: every text names the endpoint,
+//! and the file if there is one.
 
 use std::sync::Arc;
 

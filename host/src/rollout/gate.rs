@@ -1,19 +1,21 @@
 //! The gate: nothing is published that answers otherwise than what it replaces.
 //!
-//! Place in the flow: the step of a swap between smoke test and publishing, of a canary before its first answer, of a shadow when
-//! it is promoted; at the start, for answers that files expect; and in `host diff`.
+//! Place in the flow: the step of a swap between smoke test and publishing, of a canary before its first
+//! answer, of a shadow when it is promoted; at the start, for answers that files expect; and in `host diff`.
 //! In:   the last requests of the endpoint ([`samples`]), and files of the operator's ([`golden`]).
 //! Out:  a [`Report`], or [`DeployError::Gate`] with it.
 //!
-//! Each sample goes through the old handler, then the new one, and the answers are [compared](compare). The model runs
-//! once for both, as long as the new handler makes the same inputs of the sample. A sample with an expected answer goes through
-//! the new handler only, and is compared with that.
+//! Each sample goes through the old handler, then the new one, and the answers are [compared](compare). The
+//! model runs once for both, as long as the new handler makes the same inputs of the sample. A sample with an
+//! expected answer goes through the new handler only, and is compared with that.
 //!
-//! The gate is about handlers. Samples of a model that is replaced in the same swap are not compared: another model may say
-//! something else. Nor are those on which the old handler itself fails (a trap, a timeout): nothing worse can come of them.
+//! The gate is about handlers. Samples of a model that is replaced in the same swap are not compared: another
+//! model may say something else. Nor are those on which the old handler itself fails (a trap, a timeout):
+//! nothing worse can come of them.
 //!
-//! Invariants: samples run one at a time, [isolated](crate::pipeline::plan::RunPlan::isolated) from all requests, on instances that go with them. A
-//! handler that hangs or eats memory is stopped by its own limits, and all together by [`GateConfig::timeout`].
+//! Invariants: samples run one at a time, [isolated](crate::pipeline::plan::RunPlan::isolated) from all
+//! requests, on instances that go with them. A handler that hangs or eats memory is stopped by its own
+//! limits, and all together by [`GateConfig::timeout`].
 
 pub mod golden;
 mod run;
@@ -121,7 +123,8 @@ fn refusal(config: &EndpointConfig, gate: &GateConfig, report: Report) -> Option
 }
 
 impl Deployment {
-    /// Runs `cases` through the current handler and another one, which is not published. Takes as long as it takes.
+    /// Runs `cases` through the current handler and another one, which is not published. Takes as long as it
+    /// takes.
     ///
     /// # Errors
     /// [`DeployError::Load`].
@@ -148,7 +151,8 @@ struct GateRunner<'a> {
 }
 
 impl GateRunner<'_> {
-    /// All samples, in their order, as far as the time reaches. `old` is not needed for samples that expect an answer.
+    /// All samples, in their order, as far as the time reaches. `old` is not needed for samples that expect
+    /// an answer.
     async fn all(&self, cases: &[Golden], old: Option<&Pipeline>, new: &Pipeline) -> Report {
         let mut report = Report { samples: cases.len(), ..Report::default() };
         for (number, case) in cases.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! What a gate has found, and what it comes to.
 //!
-//! In:   a row for each sample. Out: a verdict in one line, for the caller of the swap; all of it as JSON, for the admin
-//! listener and `host diff --json`.
+//! In:   a row for each sample. Out: a verdict in one line, for the caller of the swap; all of it as JSON,
+//! for the admin listener and `host diff --json`.
 
 use std::fmt;
 use std::time::Instant;

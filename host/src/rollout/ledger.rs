@@ -1,11 +1,12 @@
 //! What was refused in a handler's file, and what served before, for the next start.
 //!
-//! Place in the flow: a swap that the file asked for says here what it came to; the start asks what is to be made of the file.
-//! In: digests, the components of good ones, reasons. Out: a page for each endpoint's file, in the folder of the compile cache, and the last good
-//! component beside it.
-//! Invariants: what the gate refused does not serve after a restart while the last good version is there, even if the start cannot
-//! know of the requests that it was refused for; the other steps are taken again, for what the handler is granted or given may have
-//! changed. Nothing here ends a start or a swap.
+//! Place in the flow: a swap that the file asked for says here what it came to; the start asks what is to be
+//! made of the file.
+//! In: digests, the components of good ones, reasons. Out: a page for each endpoint's file, in the folder of
+//! the compile cache, and the last good component beside it.
+//! Invariants: what the gate refused does not serve after a restart while the last good version is there,
+//! even if the start cannot know of the requests that it was refused for; the other steps are taken again,
+//! for what the handler is granted or given may have changed. Nothing here ends a start or a swap.
 
 use std::io;
 use std::path::Path;
@@ -89,7 +90,8 @@ impl Ledger {
         Some(Ledger { shelf, name, page: Mutex::new(page) })
     }
 
-    /// Makes the first generation: of what is in the file, or of the last good version if that was refused and the refusal holds.
+    /// Makes the first generation: of what is in the file, or of the last good version if that was refused
+    /// and the refusal holds.
     ///
     /// # Errors
     /// What `make` says of the last version that it was tried with.
@@ -230,7 +232,8 @@ fn component(digest: &str) -> String {
     format!("{digest}{}", Shelf::HANDLER)
 }
 
-/// The page of an endpoint's file. Links on the way to it are not followed: they change with every version where folders are switched.
+/// The page of an endpoint's file. Links on the way to it are not followed: they change with every version
+/// where folders are switched.
 fn name(endpoint: &str, handler: &Path) -> String {
     let handler = std::path::absolute(handler).unwrap_or_else(|_| handler.to_owned());
     let mut hasher = Sha256::new();

@@ -4,8 +4,8 @@
 //! find → load beside the old one → check against the handler → warm up → … → publish → the old one drains
 //! ```
 //! In:   names, from the configuration or from an [`DeployRequest`]. Out: models for the next generation.
-//! Invariants: a new model is ready before the old one gets its last request; a request never meets the models of two
-//! generations; an endpoint holds at most two generations' models in memory.
+//! Invariants: a new model is ready before the old one gets its last request; a request never meets the
+//! models of two generations; an endpoint holds at most two generations' models in memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,8 +19,8 @@ use crate::model::ModelConfig;
 use crate::pipeline::models::Models;
 
 impl Deployment {
-    /// Loads a model as its files are now, and publishes it; `version` picks one of a folder of versions, until another
-    /// order.
+    /// Loads a model as its files are now, and publishes it; `version` picks one of a folder of versions,
+    /// until another order.
     ///
     /// # Errors
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
@@ -34,8 +34,8 @@ impl Deployment {
         self.swap(GenerationChange { models, ..GenerationChange::default() }, order).await
     }
 
-    /// Takes a model out of service: requests for it are refused from now on, those in flight are answered, then its memory
-    /// goes back.
+    /// Takes a model out of service: requests for it are refused from now on, those in flight are answered,
+    /// then its memory goes back.
     ///
     /// # Errors
     /// [`DeployError::NoSuchModel`], or the current handler is not the one that the order is about.
@@ -89,7 +89,8 @@ impl Deployment {
         Ok(is_new.then_some(models))
     }
 
-    /// A handler was written for a signature, and stays with models of that one. Without a handler, any will do.
+    /// A handler was written for a signature, and stays with models of that one. Without a handler, any will
+    /// do.
     pub(super) fn fits(&self, old: &Generation, models: &Models) -> Result<(), DeployError> {
         if old.pipeline.plugin.is_none() {
             return Ok(());

@@ -1,9 +1,9 @@
 //! Writes a handler to its endpoint's file.
 //!
-//! Place in the flow: the last step before a swap is published, if the order wants it. In: a component that has passed every
-//! other step. Out: the file, and how to tell that it is still this one.
-//! Invariant: at every moment the file is the old handler or the new one, whole; it is the old one if this has failed. Where the file
-//! system can say so, a loss of power does not bring the old one back.
+//! Place in the flow: the last step before a swap is published, if the order wants it. In: a component that
+//! has passed every other step. Out: the file, and how to tell that it is still this one.
+//! Invariant: at every moment the file is the old handler or the new one, whole; it is the old one if this
+//! has failed. Where the file system can say so, a loss of power does not bring the old one back.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -43,7 +43,8 @@ fn replace(file: &Path, component: &[u8]) -> io::Result<FileStamp> {
     // Before it has its name: from then on others may write to it.
     let stamp = FileStamp::from(&beside.as_file().metadata()?);
     beside.persist(file)?;
-    // The name is on disk when its folder is. Not every folder can be asked for that, and the handler is in its place already.
+    // The name is on disk when its folder is. Not every folder can be asked for that, and the handler is in
+    // its place already.
     if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
         tracing::warn!(path = %file.display(), "a handler is written, but may be lost with the power: {error}");
     }

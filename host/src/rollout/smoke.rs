@@ -1,12 +1,15 @@
-//! The smoke test: the example of the input schema, sent through handler and model before a generation serves.
+//! The smoke test: the example of the input schema, sent through handler and model before a generation
+//! serves.
 //!
 //! Place in the flow: at the start, before a new handler or model is published, and in `host check`.
-//! In:   a pipeline that is not published yet. Out: how long the answers took, or the first one that was none.
+//! In:   a pipeline that is not published yet. Out: how long the answers took, or the first one that was
+//!       none.
 //!
-//! The example is sent as a JSON body, and as tensors too if the handler takes those. A response of status 400 and above is
-//! a failure. Without an example, and while the model that requests go to by themselves is not loaded, nothing is sent.
-//! Invariant: it counts as no client's request. It is an [isolated](RunPlan::isolated) run, on an instance that no request gets after,
-//! and no metric of requests counts it; in the log its id is [`ID`].
+//! The example is sent as a JSON body, and as tensors too if the handler takes those. A response of status
+//! 400 and above is a failure. Without an example, and while the model that requests go to by themselves is
+//! not loaded, nothing is sent.
+//! Invariant: it counts as no client's request. It is an [isolated](RunPlan::isolated) run, on an instance
+//! that no request gets after, and no metric of requests counts it; in the log its id is [`ID`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

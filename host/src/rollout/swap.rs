@@ -1,12 +1,14 @@
 //! Makes generations: the first at start, later ones when a handler, a model, or both together are replaced.
 //!
 //! ```text
-//! load → verify (contract, imports, types, signature) → init → smoke → gate → [persist] → publish → the old one drains → and is kept for a rollback
+//! load → verify (contract, imports, types, signature) → init → smoke → gate → [persist]
+//!      → publish → the old one drains → and is kept for a rollback
 //! ```
-//! In: a [`GenerationChange`] and who asked for it, an [`DeployRequest`]. Out: the next [`Generation`], or the step that refused it.
-//! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes it,
-//! a new generation serves no request and the old one serves all; handler and models change together or not at all;
-//! what an attempt came to stands in the [`History`](super::history::History).
+//! In: a [`GenerationChange`] and who asked for it, an [`DeployRequest`]. Out: the next [`Generation`], or
+//! the step that refused it.
+//! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes
+//! it, a new generation serves no request and the old one serves all; handler and models change together or
+//! not at all; what an attempt came to stands in the [`History`](super::history::History).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,7 +111,8 @@ impl Deployment {
         self.change(&turn, change, order, started).await
     }
 
-    /// Reads the handler's file and loads the models there are, all as the files are now, and makes one generation of them.
+    /// Reads the handler's file and loads the models there are, all as the files are now, and makes one
+    /// generation of them.
     ///
     /// # Errors
     /// [`DeployError`]: the current generation goes on as if nothing had been asked.
@@ -253,7 +256,8 @@ impl Deployment {
         gate::evaluate(&self.config, &order.gate, self.samples.as_ref(), &old.pipeline, new).await
     }
 
-    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that no other swap is under way.
+    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that no
+    /// other swap is under way.
     pub(super) fn publish(
         &self,
         _turn: &MutexGuard<'_, ()>,
@@ -279,8 +283,9 @@ impl Deployment {
         let serves = handles(&new).into_iter().zip(handles(&old)).all(|(new, old)| old || !new);
         self.previous.store((kept && serves).then_some(old));
         self.note(order, started, None, Ok(&new));
-        tracing::info!(endpoint = %self.config.name, generation = new.number, plugin.digest = new.digest.as_deref(),
-            origin = order.origin.name(), note = order.note.as_deref(), duration_ms = started.elapsed().as_millis(),
+        tracing::info!(endpoint = %self.config.name, generation = new.number,
+            plugin.digest = new.digest.as_deref(), origin = order.origin.name(), note = order.note.as_deref(),
+            duration_ms = started.elapsed().as_millis(),
             "new generation published");
         DeployOutcome::published(&new)
     }

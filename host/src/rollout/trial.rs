@@ -1,13 +1,16 @@
-//! A handler on trial beside the current generation: a **shadow** sees requests that others answer, a **canary** answers some.
+//! A handler on trial beside the current generation: a **shadow** sees requests that others answer, a
+//! **canary** answers some.
 //!
 //! ```text
-//! order → load → verify → init → smoke → [canary: gate] → on trial ─┬─ an order: [shadow: gate]; a canary that has passed → published
-//!                                                                 └─ a limit broken, an order, another generation → dropped
+//! order → load → verify → init → smoke → [canary: gate] → on trial
+//!   ├─ an order: [shadow: gate]; a canary that has passed → published
+//!   └─ a limit broken, an order, another generation → dropped
 //! ```
-//! Place in the flow: `candidate.rs` starts and ends trials; [`TrialObserver`] is a request's participation in one.
-//! Invariants: the candidate runs with the models of the generation that it stands beside, and only as long as that is
-//! current; a request is answered by one of the two from its first byte to its last; what a shadow says reaches no caller;
-//! requests share no counter, and without a trial pay one look at an atomic pointer.
+//! Place in the flow: `candidate.rs` starts and ends trials; [`TrialObserver`] is a request's participation
+//! in one.
+//! Invariants: the candidate runs with the models of the generation that it stands beside, and only as long
+//! as that is current; a request is answered by one of the two from its first byte to its last; what a shadow
+//! says reaches no caller; requests share no counter, and without a trial pay one look at an atomic pointer.
 
 mod canary;
 mod figures;
@@ -255,7 +258,8 @@ impl Trial {
 
     /// Brings the metrics up to date.
     pub(super) fn count(&self) {
-        // First of all: figures that are older than those that have been told would count for nothing, and then twice.
+        // First of all: figures that are older than those that have been told would count for nothing, and
+        // then twice.
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
         let candidate = self.figures.of(Side::Candidate);
         let compared = Compared::ALL.map(|what| (what.name(), self.figures.of_compared(what)));

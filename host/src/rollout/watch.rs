@@ -1,12 +1,14 @@
-//! Sees that a handler's file has changed, waits until it is complete, and swaps it in; reloads everything when told to.
+//! Sees that a handler's file has changed, waits until it is complete, and swaps it in; reloads everything
+//! when told to.
 //!
-//! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it to look.
-//! A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit. Both look the same
-//! from here: the file's stamp (time, size, identity) changes, and once it has held still for [`SETTLED`] the file is
-//! read; an empty one, which is never meant, after [`EMPTY`] only. Should a writer pause for longer than that, the
-//! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp again.
-//! What the system tells of files is no more than a reason to look, because looking works on every file system: network mounts,
-//! container volumes, and folders whose links are switched as a whole.
+//! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it
+//! to look. A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit.
+//! Both look the same from here: the file's stamp (time, size, identity) changes, and once it has held still
+//! for [`SETTLED`] the file is read; an empty one, which is never meant, after [`EMPTY`] only. Should a
+//! writer pause for longer than that, the half-written file fails to load, the old version stays, and the
+//! rest of the writing changes the stamp again. What the system tells of files is no more than a reason to
+//! look, because looking works on every file system: network mounts, container volumes, and folders whose
+//! links are switched as a whole.
 //! Invariant: a version is published only if the stamp was the same before and after reading it.
 
 mod changes;
@@ -29,12 +31,12 @@ use crate::text::on_one_line;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How long a file must have held still.
 const SETTLED: Duration = Duration::from_millis(150);
-/// The same for a file without content: a writer that overwrites it has emptied it, and is about to fill it (2 s were not enough of a
-/// busy disk once).
+/// The same for a file without content: a writer that overwrites it has emptied it, and is about to fill it
+/// (2 s were not enough of a busy disk once).
 const EMPTY: Duration = Duration::from_secs(5);
 
-/// Follows handler files until the tasks are aborted. With each comes the stamp of the version that is being served, taken
-/// before that version was read.
+/// Follows handler files until the tasks are aborted. With each comes the stamp of the version that is being
+/// served, taken before that version was read.
 pub fn follow(files: Vec<(Arc<Deployment>, PathBuf, FileStamp)>) -> Vec<JoinHandle<()>> {
     let (files, followers) = files
         .into_iter()
@@ -62,7 +64,8 @@ async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileSt
         }
         let written = endpoint.written.load();
         if written.as_deref() == Some(&now) {
-            // An order has put this there, and it was published then; what serves now may be another one, on purpose.
+            // An order has put this there, and it was published then; what serves now may be another one, on
+            // purpose.
             (served, changed) = (now, None);
             continue;
         }

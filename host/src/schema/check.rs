@@ -3,13 +3,13 @@
 //! Flow: `admit → [check] → pre_inference`, beside it the check of a schema's own example.
 //! In:   a JSON body, or tensors. Out: nothing, the tensors that the body stands for, or its violations.
 //!
-//! In JSON the body is an object keyed by input, or the bare value if there is only one. Keys that are not declared are
-//! ignored, `null` is an input that is not there. A scalar may be a list of one. A number where text belongs is a violation, as
-//! is text where a number belongs; whole numbers may be written `3.0`.
-//! A tensor has to have the name, the datatype and the shape that are declared.
+//! In JSON the body is an object keyed by input, or the bare value if there is only one. Keys that are not
+//! declared are ignored, `null` is an input that is not there. A scalar may be a list of one. A number where
+//! text belongs is a violation, as is text where a number belongs; whole numbers may be written `3.0`. A
+//! tensor has to have the name, the datatype and the shape that are declared.
 //!
-//! Invariants: of a body nothing is copied and no tree is built: its values are read where they stand. At most
-//! [`MAX_VIOLATIONS`] violations are collected, and what they repeat of a request is short.
+//! Invariants: of a body nothing is copied and no tree is built: its values are read where they stand. At
+//! most [`MAX_VIOLATIONS`] violations are collected, and what they repeat of a request is short.
 
 use std::sync::Arc;
 

@@ -148,7 +148,8 @@ async fn run<P: Protocol>(
     let received = admitted.arrive(head.origin(), head.receive(body, bounds)).await;
     let input = match received.flatten() {
         Ok(Some(message)) => protocol.decode(&head, message, limits.body),
-        // Its client is gone and will read no answer. `admitted`, dropped here, counts the request as cancelled.
+        // Its client is gone and will read no answer. `admitted`, dropped here, counts the request as
+        // cancelled.
         Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
         Err(error) => Err(error),
     };

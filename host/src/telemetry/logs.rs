@@ -2,10 +2,11 @@
 //!
 //! Place in the flow: `main.rs` calls [`init`] once, before anything that may log; every other module logs
 //! with `tracing` and knows nothing of this one.
-//! In:   events whose message can be read alone, with fields such as `request.id`, `endpoint`, `stage`. Out: one
-//!       line on stderr each; stdout belongs to what a command prints.
-//! Invariants: an event that the filter leaves out costs one comparison and no allocation; a stderr that
-//! is not read stops no request: a thread of its own writes, and what it cannot keep up with is lost and counted.
+//! In:   events whose message can be read alone, with fields such as `request.id`, `endpoint`, `stage`. Out:
+//!       one line on stderr each; stdout belongs to what a command prints.
+//! Invariants: an event that the filter leaves out costs one comparison and no allocation; a stderr that is
+//! not read stops no request: a thread of its own writes, and what it cannot keep up with is lost and
+//! counted.
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -172,8 +173,8 @@ fn write(messages: &Receiver<Message>, count: &Count, mut to: impl Write) {
     }
 }
 
-/// Whether `filter` can be read: parts separated by `,`, each `LEVEL` or `MODULE=LEVEL`, the most specific one
-/// counts. What no part names is logged from `info` up.
+/// Whether `filter` can be read: parts separated by `,`, each `LEVEL` or `MODULE=LEVEL`, the most specific
+/// one counts. What no part names is logged from `info` up.
 ///
 /// # Errors
 /// Names the part that cannot be read.

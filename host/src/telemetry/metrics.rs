@@ -1,10 +1,11 @@
 //! Every metric: names and help texts in one list, and the handles that count.
 //!
-//! Place in the flow: counted by `endpoint` and `rollout` when a request or a swap ends, rendered by `server` for `GET /metrics` in
-//! Prometheus' text format.
-//! What every request touches is in `requests`, sharded by thread; the rest changes rarely and is `prometheus`' own.
-//! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; the label sets are
-//! fixed at start, so no caller can grow them. docs/reference.md lists the names, and a test compares.
+//! Place in the flow: counted by `endpoint` and `rollout` when a request or a swap ends, rendered by `server`
+//! for `GET /metrics` in Prometheus' text format. What every request touches is in `requests`, sharded by
+//! thread; the rest changes rarely and is `prometheus`' own.
+//! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; the label
+//! sets are fixed at start, so no caller can grow them. docs/reference.md lists the names, and a test
+//! compares.
 
 mod requests;
 mod trials;
@@ -243,7 +244,8 @@ impl EndpointMetrics {
         }
     }
 
-    /// How many requests have come through the pipeline so far, answered or failed. Adds all shards up: not for every request.
+    /// How many requests have come through the pipeline so far, answered or failed. Adds all shards up: not
+    /// for every request.
     pub fn served(&self) -> u64 {
         self.requests.served()
     }

@@ -1,10 +1,11 @@
 //! What a C library writes to stderr by itself, taken before it gets there.
 //!
-//! Place in the flow: an engine's loader calls [`capture`] before it opens its library; [`logs`](super::logs) calls [`release`]
-//! when the log ends.
+//! Place in the flow: an engine's loader calls [`capture`] before it opens its library; [`logs`](super::logs)
+//! calls [`release`] when the log ends.
 //! In:   what is written to descriptor 2. Out: its lines, one by one, to a function that logs them.
-//! Invariants: the log itself writes to a descriptor of its own ([`own`]), so no line comes twice; writing to stderr waits for
-//! no thread but the one that reads; after [`release`] stderr is what it was, and every line before has been handed on.
+//! Invariants: the log itself writes to a descriptor of its own ([`own`]), so no line comes twice; writing to
+//! stderr waits for no thread but the one that reads; after [`release`] stderr is what it was, and every line
+//! before has been handed on.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, PipeReader, Read as _};
@@ -40,7 +41,8 @@ pub(super) fn own() -> io::Result<File> {
     Ok(io::stderr().as_fd().try_clone_to_owned()?.into())
 }
 
-/// From now on every line that is written to stderr goes to `log`, on a thread of its own. Later calls change nothing.
+/// From now on every line that is written to stderr goes to `log`, on a thread of its own. Later calls change
+/// nothing.
 ///
 /// # Errors
 /// There is no descriptor or no thread left: stderr stays as it is.

@@ -1,10 +1,11 @@
 //! Two JSON documents side by side.
 //!
-//! The order of an object's keys makes no difference; a key that comes twice is compared as often. Lists are compared
-//! element by element. Numbers are the same if they are close enough ([`Bounds::tolerance`]); whole numbers, of any length, if
-//! they are equal.
+//! The order of an object's keys makes no difference; a key that comes twice is compared as often. Lists are
+//! compared element by element. Numbers are the same if they are close enough ([`Bounds::tolerance`]); whole
+//! numbers, of any length, if they are equal.
 //!
-//! Both documents are read at the same pace. Only where keys come in another order the rest of that object is looked up.
+//! Both documents are read at the same pace. Only where keys come in another order the rest of that object is
+//! looked up.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -1,7 +1,7 @@
 //! Two lists of tensors, name by name.
 //!
-//! Values of floating-point datatypes are the same if they are close enough, NaN and NaN included; of any other datatype if
-//! they are equal. The place of a value is `/NAME/INDEX`, its index in row-major order.
+//! Values of floating-point datatypes are the same if they are close enough, NaN and NaN included; of any
+//! other datatype if they are equal. The place of a value is `/NAME/INDEX`, its index in row-major order.
 
 use std::borrow::Cow;
 

@@ -1,11 +1,10 @@
 //! A recording as a file: JSON that a person can read.
 //!
-//! Place in the flow: `writer.rs` makes one of what crossed the sandbox's boundary; `replay.rs` reads it. What the
-//! members mean to a reader is in docs/reference.md.
-//! In, when reading: an untrusted file. Out: values whose sizes fit each other, or one line that says what is
-//! wrong with it.
-//! Invariants: a format that was released is never changed, it gets another number; bytes that are text are written as text,
-//! any others as base64; no path stands in a recording.
+//! Place in the flow: `writer.rs` makes one of what crossed the sandbox's boundary; `replay.rs` reads it.
+//! What the members mean to a reader is in docs/reference.md. In, when reading: an untrusted file. Out:
+//! values whose sizes fit each other, or one line that says what is wrong with it.
+//! Invariants: a format that was released is never changed, it gets another number; bytes that are text are
+//! written as text, any others as base64; no path stands in a recording.
 
 use std::sync::Arc;
 

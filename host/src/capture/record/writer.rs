@@ -1,11 +1,11 @@
 //! Makes files of recordings, one after the other, on a thread of its own.
 //!
 //! Place in the flow: behind the queue of [`super::Archive`]. In: finished requests. Out:
-//! `FOLDER/ENDPOINT/MILLISECONDS-REQUEST_ID.json`, 0600 in folders of 0700.
-//! A file appears under its name when it is complete: a reader of the folder never sees half of one. Once another file would
-//! make the folder larger than it may be, writing ends for good, with one warning.
-//! Invariants: nothing in a name is the caller's but letters, digits, `-` and `_`; no file is ever overwritten; a disk that
-//! fails costs recordings and nothing else.
+//! `FOLDER/ENDPOINT/MILLISECONDS-REQUEST_ID.json`, 0600 in folders of 0700. A file appears under its name
+//! when it is complete: a reader of the folder never sees half of one. Once another file would make the
+//! folder larger than it may be, writing ends for good, with one warning.
+//! Invariants: nothing in a name is the caller's but letters, digits, `-` and `_`; no file is ever
+//! overwritten; a disk that fails costs recordings and nothing else.
 
 use std::cell::Cell;
 use std::fs::{self, DirBuilder};

@@ -29,7 +29,8 @@ impl Observer for BreakerObserver {
             metrics.bypassed.inc();
             if let Some(fault) = why.plugin_fault() {
                 tracing::error!(request.id = %request.id, endpoint = %name, code = why.code.name(),
-                    stage = why.stage.name(), fault = fault.name(), plugin.digest = digest, detail = why.detail,
+                    stage = why.stage.name(), fault = fault.name(), plugin.digest = digest,
+                    detail = why.detail,
                     "request answered without the handler: {why}");
             }
         }

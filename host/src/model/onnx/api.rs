@@ -3,12 +3,13 @@
 //! Flow: `session → value → [api] → ONNX Runtime`.
 //! In:   bytes, extents, element types. Out: values that own what they show; errors in the engine's words.
 //!
-//! Models are loaded through `ort`, and run through it on a GPU. Its way to run one asks of every value also who allocated
-//! it and what its extents are called, and copies every name; docs/decisions says what that costs.
+//! Models are loaded through `ort`, and run through it on a GPU. Its way to run one asks of every value also
+//! who allocated it and what its extents are called, and copies every name; docs/decisions says what that
+//! costs.
 //!
-//! Invariants: a value is released once, when its owner goes; bytes are shown only as many as extents and element type say
-//! and only while their owner lives; nothing with extents whose product overflows reaches the engine, which multiplies them
-//! without looking.
+//! Invariants: a value is released once, when its owner goes; bytes are shown only as many as extents and
+//! element type say and only while their owner lives; nothing with extents whose product overflows reaches
+//! the engine, which multiplies them without looking.
 
 #![allow(unsafe_code, reason = "calls into a C library; each call says why it is sound")]
 
@@ -35,7 +36,8 @@ pub struct Value<'a> {
     bytes: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: a value belongs to no thread, its owners are counted atomically, and nothing here writes one that is shared.
+// SAFETY: a value belongs to no thread, its owners are counted atomically, and nothing here writes one that
+// is shared.
 unsafe impl Send for Value<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for Value<'_> {}
@@ -51,7 +53,8 @@ impl<'a> Value<'a> {
     /// A tensor of numbers over `data`, where it lies; over a copy if that is not aligned for its elements.
     ///
     /// # Errors
-    /// `data` is not as long as `shape` says, has other booleans than 0 and 1, or `element` is not a type of numbers.
+    /// `data` is not as long as `shape` says, has other booleans than 0 and 1, or `element` is not a type of
+    /// numbers.
     pub fn numbers(data: &'a [u8], shape: &[u64], element: TensorElementType) -> Result<Value<'a>, Error> {
         /// The CPU's memory, for the engine.
         static CPU: LazyLock<MemoryInfo<'static>> = LazyLock::new(MemoryInfo::default);
@@ -68,8 +71,9 @@ impl<'a> Value<'a> {
         }
         let extents = extents(shape);
         let mut made = ptr::null_mut();
-        // SAFETY: `data` is valid for reads for `'a`, aligned, as long as extents and type say, and holds only what its type can
-        // (all checked above); the engine does not write to the inputs of a run. The other pointers are valid for the call.
+        // SAFETY: `data` is valid for reads for `'a`, aligned, as long as extents and type say, and holds
+        // only what its type can (all checked above); the engine does not write to the inputs of a run. The
+        // other pointers are valid for the call.
         done(unsafe {
             (api().CreateTensorWithDataAsOrtValue)(
                 CPU.ptr(),
@@ -114,8 +118,8 @@ impl<'a> Value<'a> {
     fn copied(data: &[u8], shape: &[u64], element: TensorElementType) -> Result<Value<'static>, Error> {
         let value = Value::empty(shape, element)?;
         let target = value.data()?;
-        // SAFETY: the buffer belongs to a value that no other code knows yet, and is as long as `data`: both have the size
-        // that follows from `shape` and `element`.
+        // SAFETY: the buffer belongs to a value that no other code knows yet, and is as long as `data`: both
+        // have the size that follows from `shape` and `element`.
         unsafe { copy(data, target) }?;
         Ok(value)
     }
@@ -229,9 +233,10 @@ impl Names {
         let names =
             (named.ok_or_else(|| Error::new("an input that the model has not"))?, &self.outputs.pointers);
         let mut outputs: Vec<Option<Value<'static>>> = names.1.iter().map(|_| None).collect();
-        // SAFETY: names, inputs and outputs are as many as said. A value is a pointer that is not null, `None` null: the
-        // engine makes the outputs that it finds null. A session may be run from several threads at once: the
-        // engine's promise for this call, which does not write to what the pointer shows.
+        // SAFETY: names, inputs and outputs are as many as said. A value is a pointer that is not null,
+        // `None` null: the engine makes the outputs that it finds null. A session may be run from several
+        // threads at once: the engine's promise for this call, which does not write to what the pointer
+        // shows.
         done(unsafe {
             (api().Run)(
                 engine.ptr().cast_mut(),
@@ -322,8 +327,8 @@ impl Output {
         if data.is_null() || size == 0 {
             return Ok(&[]);
         }
-        // SAFETY: the buffer of a value that lives as long as `self`, and that is not written after the run that made it;
-        // in the CPU's memory; its size follows from its extents and element type.
+        // SAFETY: the buffer of a value that lives as long as `self`, and that is not written after the run
+        // that made it; in the CPU's memory; its size follows from its extents and element type.
         Ok(unsafe { slice::from_raw_parts(data, size) })
     }
 

@@ -1,7 +1,9 @@
-//! Outputs that are more than a tensor: lists of tensors, and lists of maps as scikit-learn's models return them.
+//! Outputs that are more than a tensor: lists of tensors, and lists of maps as scikit-learn's models return
+//! them.
 //!
 //! Flow: `ONNX Runtime → api → [compound] → session`.
-//! In:   a sequence that the engine made. Out: two tensors, of which the second completes the first, see [`Role`].
+//! In:   a sequence that the engine made. Out: two tensors, of which the second completes the first, see
+//!       [`Role`].
 //!
 //! What is copied: everything; the parts lie apart in the engine's memory.
 //!

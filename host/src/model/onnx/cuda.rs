@@ -1,14 +1,15 @@
 //! CUDA devices: what it takes to put a session on one, and to say in one line why it cannot be had.
 //!
 //! Flow: `session → [cuda] → ONNX Runtime`, while a model is loaded; never on the request path.
-//! In:   a session's options, the device's number, the most memory it may take. Out: the session, on that device.
+//! In:   a session's options, the device's number, the most memory it may take. Out: the session, on that
+//!       device.
 //!
-//! ONNX Runtime has CUDA in a library of its own, beside the main one, which needs NVIDIA's libraries and the driver. pip
-//! puts NVIDIA's into folders of their own where the system's loader does not look, so they are opened here first; a
-//! library that is open is found by its name.
+//! ONNX Runtime has CUDA in a library of its own, beside the main one, which needs NVIDIA's libraries and the
+//! driver. pip puts NVIDIA's into folders of their own where the system's loader does not look, so they are
+//! opened here first; a library that is open is found by its name.
 //!
-//! Invariant: a session from here is on the device. Single operators that CUDA has no code for run on the CPU even so;
-//! that is the engine's to decide.
+//! Invariant: a session from here is on the device. Single operators that CUDA has no code for run on the CPU
+//! even so; that is the engine's to decide.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -83,7 +84,8 @@ pub fn commit(
     Ok(session)
 }
 
-/// The way through page-locked memory for a session on device `index`; without one, its values take the usual way.
+/// The way through page-locked memory for a session on device `index`; without one, its values take the usual
+/// way.
 pub fn pinned(session: &Session, index: u32) -> Option<Pinned> {
     // ONNX Runtime counted this memory to the CPU, with number 0, before 1.23.
     let found = [index, 0].into_iter().map(|index| {
@@ -110,7 +112,8 @@ fn provider(index: u32, memory: Option<u64>) -> Option<CUDA> {
         .with_device_id(i32::try_from(index).ok()?)
         // Doubling, the default, would take up to twice of what is needed, from other models too.
         .with_arena_extend_strategy(ArenaExtendStrategy::SameAsRequested)
-        // The default tries every algorithm for every new shape of input: seconds, for the request that brings it first.
+        // The default tries every algorithm for every new shape of input: seconds, for the request that
+        // brings it first.
         .with_conv_algorithm_search(ConvAlgorithmSearch::Heuristic)
         // On by default, and off by about 1e-3: an answer must not depend on the device.
         .with_tf32(false);
@@ -132,8 +135,8 @@ fn library() -> Option<PathBuf> {
         .map(Path::to_owned)
 }
 
-/// Opens NVIDIA's libraries that lie near ONNX Runtime's `library`, once for the process. What is not there the system's
-/// loader may still find.
+/// Opens NVIDIA's libraries that lie near ONNX Runtime's `library`, once for the process. What is not there
+/// the system's loader may still find.
 fn open_nvidia_libraries(library: &Path) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

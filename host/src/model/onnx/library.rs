@@ -1,8 +1,10 @@
 //! Loads ONNX Runtime's shared library, once for the process.
 //!
 //! Place in the flow: before the first ONNX model is loaded; never on the request path.
-//! In:   the configured path, the environment variables, the file system; [`crate::model::library`] has the order.
-//! Out:  the process's one [`Environment`], or an error that says where was looked and what brings the library.
+//! In:   the configured path, the environment variables, the file system; [`crate::model::library`] has the
+//!       order.
+//! Out:  the process's one [`Environment`], or an error that says where was looked and what brings the
+//!       library.
 //!
 //! Invariant: a file that is not the library, or too old a one, is an error and not a crash.
 
@@ -102,8 +104,8 @@ mod tests {
 
     use super::*;
 
-    /// Not a test by itself: [`real_files_that_do_not_do`] runs it in a process of its own, since a process can
-    /// load the library only once.
+    /// Not a test by itself: [`real_files_that_do_not_do`] runs it in a process of its own, since a process
+    /// can load the library only once.
     #[test]
     fn child_that_loads_what_it_is_told() {
         if let Some(path) = env::var_os("MODELHOST_TEST_LIBRARY") {
@@ -123,7 +125,8 @@ mod tests {
             "old",
             "static const char *version(void) { return \"1.10.0\"; }
              static const void *api(unsigned version) { return 0; }
-             static const struct { const void *(*api)(unsigned); const char *(*version)(void); } base = { api, version };
+             static const struct { const void *(*api)(unsigned); const char *(*version)(void); } base =
+                 { api, version };
              const void *OrtGetApiBase(void) { return &base; }",
         );
         let cases = [

@@ -3,17 +3,18 @@
 //! Flow: `session → [pinned] → ONNX Runtime → GPU`.
 //! In:   verified tensors in signature order. Out: tensors in signature order.
 //!
-//! The GPU reads and writes page-locked ("pinned") memory directly; any other memory the driver copies into some of its
-//! own first. So a run makes exactly these copies: an input once into pinned memory, from there to the GPU; an output
-//! from the GPU into pinned memory, where the [`Bytes`] of the tensor show it as it is.
+//! The GPU reads and writes page-locked ("pinned") memory directly; any other memory the driver copies into
+//! some of its own first. So a run makes exactly these copies: an input once into pinned memory, from there
+//! to the GPU; an output from the GPU into pinned memory, where the [`Bytes`] of the tensor show it as it is.
 //!
-//! All of it comes from the session's own arena of pinned memory: taking from it is a look at a free list, and what was
-//! taken goes back when the run, or the last one who holds an output, is done. The arena grows to what the requests in
-//! flight need together, which the limits on bodies, batches and queues bound, and is freed with the session. An output
-//! is not copied out of it: that would cost as much as the transfer itself, to free early what soon is free anyway.
+//! All of it comes from the session's own arena of pinned memory: taking from it is a look at a free list,
+//! and what was taken goes back when the run, or the last one who holds an output, is done. The arena grows
+//! to what the requests in flight need together, which the limits on bodies, batches and queues bound, and is
+//! freed with the session. An output is not copied out of it: that would cost as much as the transfer itself,
+//! to free early what soon is free anyway.
 //!
-//! Invariants: a binding is empty between two runs, so none writes where an earlier output still lies; nothing here names
-//! a device, so the tests run it on the CPU's memory.
+//! Invariants: a binding is empty between two runs, so none writes where an earlier output still lies;
+//! nothing here names a device, so the tests run it on the CPU's memory.
 
 #![allow(unsafe_code, reason = "the engine gives its special memory as pointers only")]
 
@@ -105,9 +106,9 @@ impl Pinned {
             if target.is_null() {
                 return Err(ModelError::Run("the engine gave no memory for an input".to_owned()));
             }
-            // SAFETY: the source is a slice of this length. The target is the buffer of a value that was made a line
-            // ago and is known to no other code, in memory that the CPU can write (see `new`), and as long: its size
-            // follows from element type and shape, and was compared above.
+            // SAFETY: the source is a slice of this length. The target is the buffer of a value that was made
+            // a line ago and is known to no other code, in memory that the CPU can write (see `new`), and as
+            // long: its size follows from element type and shape, and was compared above.
             unsafe { ptr::copy_nonoverlapping(tensor.data.as_ptr(), target, tensor.data.len()) };
         }
         Ok(copy)
@@ -124,7 +125,8 @@ impl Pinned {
     }
 }
 
-/// The engine's buffer as [`Bytes`], which own the value it belongs to, and the session, which owns the memory.
+/// The engine's buffer as [`Bytes`], which own the value it belongs to, and the session, which owns the
+/// memory.
 fn in_place(
     output: DynValue,
     spec: &TensorSpec,
@@ -143,9 +145,9 @@ fn in_place(
             if data.is_null() {
                 return &[];
             }
-            // SAFETY: the buffer of the value that `self` owns, which is not written after the run that made it: the
-            // binding was cleared. It is in memory that the CPU can read, and `size` long by its element type and
-            // shape; `in_place` has checked both.
+            // SAFETY: the buffer of the value that `self` owns, which is not written after the run that made
+            // it: the binding was cleared. It is in memory that the CPU can read, and `size` long by its
+            // element type and shape; `in_place` has checked both.
             unsafe { slice::from_raw_parts(data, self.size) }
         }
     }

@@ -3,15 +3,16 @@
 //! Flow: `sessions → [session] → ONNX Runtime`.
 //! In:   verified tensors in signature order. Out: tensors in signature order.
 //!
-//! On the CPU a run copies no numbers, see [`value`]; on a GPU they go through page-locked memory, see [`pinned`].
+//! On the CPU a run copies no numbers, see [`value`]; on a GPU they go through page-locked memory, see
+//! [`pinned`].
 //!
 //! Sessions on the CPU share the weights and the helper threads: ONNX Runtime's `Run` may be called from any
 //! number of threads, and keeps what belongs to a run apart. A GPU's sessions bind values, and each has its
 //! own memory there.
 //!
-//! Invariants: a failed run leaves the session as it was; an output never shows memory that the engine does not keep for
-//! it alone. An output that is an input of the model by name is therefore answered with that input: the engine would
-//! return a view of it that outlives what it views.
+//! Invariants: a failed run leaves the session as it was; an output never shows memory that the engine does
+//! not keep for it alone. An output that is an input of the model by name is therefore answered with that
+//! input: the engine would return a view of it that outlives what it views.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,13 +46,13 @@ struct Model {
 }
 
 impl Session {
-    /// Loads a model; its external weights, if it has any, lie beside it. `device` is a CUDA device or else the CPU,
-    /// `memory` the most that the model may take of it, `threads` how many its runs may use together on the
-    /// CPU.
+    /// Loads a model; its external weights, if it has any, lie beside it. `device` is a CUDA device or else
+    /// the CPU, `memory` the most that the model may take of it, `threads` how many its runs may use together
+    /// on the CPU.
     ///
     /// # Errors
-    /// Text for the operator: what keeps the device from being used, the engine's words, or the input or output that no
-    /// tensor can stand for. A second line, if there is one, is a hint.
+    /// Text for the operator: what keeps the device from being used, the engine's words, or the input or
+    /// output that no tensor can stand for. A second line, if there is one, is a hint.
     pub fn load(
         environment: &Environment,
         path: &Path,
@@ -65,8 +66,8 @@ impl Session {
         let engine = match device {
             Device::Cuda(index) => cuda::commit(builder, path, index, memory)?,
             Device::Auto | Device::Cpu => {
-                // The process's allocator serves a run faster than the arena that every session would have, and gives back
-                // what a large request took. See docs/decisions.
+                // The process's allocator serves a run faster than the arena that every session would have,
+                // and gives back what a large request took. See docs/decisions.
                 let cpu = ep::CPU::default().with_arena_allocator(false).build();
                 let mut builder =
                     builder.with_execution_providers([cpu]).map_err(|error| error.to_string())?;

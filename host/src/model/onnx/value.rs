@@ -3,9 +3,9 @@
 //! Flow: `session → [value] → api → ONNX Runtime`.
 //! In:   a verified tensor, or a value that the engine made. Out: the other of the two.
 //!
-//! Copies: none of numbers. The engine reads an input where it lies (it is copied once if it is not aligned for
-//! its type, which a buffer of its own always is), and an output is the engine's own buffer, kept alive by the
-//! [`Bytes`] that show it. Strings are copied, since the engine keeps them as C++ objects.
+//! Copies: none of numbers. The engine reads an input where it lies (it is copied once if it is not aligned
+//! for its type, which a buffer of its own always is), and an output is the engine's own buffer, kept alive
+//! by the [`Bytes`] that show it. Strings are copied, since the engine keeps them as C++ objects.
 
 use std::sync::Arc;
 
@@ -116,8 +116,8 @@ fn strings(tensor: &Tensor) -> Result<Vec<&[u8]>, String> {
     Ok(elements)
 }
 
-/// What a run on the CPU made as a tensor, and where it lies: its bytes own the value, and the session, since a constant
-/// of the model may be an output and lies in the session's memory. Strings are copied.
+/// What a run on the CPU made as a tensor, and where it lies: its bytes own the value, and the session, since
+/// a constant of the model may be an output and lies in the session's memory. Strings are copied.
 pub fn in_place(
     output: Value<'static>,
     spec: &TensorSpec,

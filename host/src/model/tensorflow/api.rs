@@ -1,13 +1,14 @@
 //! TensorFlow's C library made safe: this engine's only unsafe code.
 //!
 //! Place in the flow: below `session` and [`super::load`]; above is plain Rust.
-//! - this file: the functions, looked up by name when the library is opened, [`Status`], stderr's place and aborts;
+//! - this file: the functions, looked up by name when the library is opened, [`Status`], stderr's place and
+//!   aborts;
 //! - `array`: a tensor in the engine's memory;
 //! - `graph`: a loaded model and its runs.
 //!
-//! Invariants: the library is never unloaded, so a function once found can always be called; what the C side makes is owned
-//! by one Rust value, which deletes it once; nothing reaches the C side that makes it end the process (it does so for
-//! shapes whose extents are negative or whose product overflows).
+//! Invariants: the library is never unloaded, so a function once found can always be called; what the C side
+//! makes is owned by one Rust value, which deletes it once; nothing reaches the C side that makes it end the
+//! process (it does so for shapes whose extents are negative or whose product overflows).
 
 #![allow(unsafe_code, reason = "calls into a C library; each call says why it is sound")]
 
@@ -56,7 +57,8 @@ struct RawOutput {
     index: c_int,
 }
 
-/// Declares [`Api`] from a list of functions: our name, the library's, the type as in TensorFlow's header `c_api.h`.
+/// Declares [`Api`] from a list of functions: our name, the library's, the type as in TensorFlow's header
+/// `c_api.h`.
 macro_rules! api {
     ($($name:ident = $symbol:literal fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
         /// The library's functions.
@@ -119,8 +121,8 @@ api! {
     ) -> *mut RawSession;
     close_session = c"TF_CloseSession" fn(*mut RawSession, *mut RawStatus);
     delete_session = c"TF_DeleteSession" fn(*mut RawSession, *mut RawStatus);
-    // Session, run options (null); inputs, their values and number; the same of outputs; operations to run besides (null)
-    // and their number; metadata to fill (null), status.
+    // Session, run options (null); inputs, their values and number; the same of outputs; operations to run
+    // besides (null) and their number; metadata to fill (null), status.
     run_session = c"TF_SessionRun" fn(
         *mut RawSession, *const c_void, *const RawOutput, *const *mut RawTensor, c_int, *const RawOutput,
         *mut *mut RawTensor, c_int, *const *const RawOperation, c_int, *mut c_void, *mut RawStatus
@@ -133,8 +135,9 @@ impl Api {
     /// # Errors
     /// Why it cannot be used, in words that go on after its path.
     pub fn open(path: &Path) -> Result<&'static Api, String> {
-        // SAFETY: opening a library runs its initialisers. This one is where the operator or `make tensorflow` put it, and
-        // TensorFlow's may run on any thread; it is not unloaded if it is TensorFlow's, so no code runs at its end.
+        // SAFETY: opening a library runs its initialisers. This one is where the operator or
+        // `make tensorflow` put it, and TensorFlow's may run on any thread; it is not unloaded if it is
+        // TensorFlow's, so no code runs at its end.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) };
         // The error itself says only which call failed, its source what the loader had to say.
         let library =
@@ -167,8 +170,8 @@ pub fn redirect_stderr(to: BorrowedFd<'_>) -> io::Result<()> {
 /// How long the last lines may take from stderr to the log.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
-/// From now on an abort of the process waits for the log. The library aborts when it finds itself broken, and says why the moment before,
-/// on a stderr that is read by a thread of this process.
+/// From now on an abort of the process waits for the log. The library aborts when it finds itself broken, and
+/// says why the moment before, on a stderr that is read by a thread of this process.
 pub fn delay_aborts() {
     extern "C" fn delay(signal: c_int) {
         std::thread::sleep(LAST_LINES);
@@ -179,7 +182,8 @@ pub fn delay_aborts() {
         }
     }
     let delay: extern "C" fn(c_int) = delay;
-    // SAFETY: the handler calls only what a handler may: sleeping is a system call, and nothing is allocated or locked.
+    // SAFETY: the handler calls only what a handler may: sleeping is a system call, and nothing is allocated
+    // or locked.
     unsafe { libc::signal(libc::SIGABRT, delay as libc::sighandler_t) };
 }
 

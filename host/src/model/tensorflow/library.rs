@@ -1,11 +1,12 @@
 //! Loads TensorFlow's shared library, once for the process.
 //!
-//! Place in the flow: when the first SavedModel is to be loaded; never on the request path, and never without a SavedModel.
+//! Place in the flow: when the first SavedModel is to be loaded; never on the request path, and never without
+//! a SavedModel.
 //! In:   the configured folder, the environment, the file system; [`crate::model::library`] has the order.
 //! Out:  the process's one [`Api`], or an error that says where was looked and what brings the library.
 //!
-//! The folder holds two files that belong together: `libtensorflow_cc`, which is opened, and `libtensorflow_framework`,
-//! which it finds beside itself.
+//! The folder holds two files that belong together: `libtensorflow_cc`, which is opened, and
+//! `libtensorflow_framework`, which it finds beside itself.
 
 use std::env;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! TensorFlow's own log: the lines its library writes to stderr, as lines of ours.
 //!
-//! Place in the flow: on the thread that reads the captured stderr. In: a line. Out: an event with the target `tensorflow`.
+//! Place in the flow: on the thread that reads the captured stderr. In: a line. Out: an event with the target
+//! `tensorflow`.
 
 use tracing::Level;
 
@@ -18,7 +19,8 @@ pub fn logger() -> impl FnMut(&str) + Send + 'static {
     }
 }
 
-/// The level of a line that has one, and what it says without its head: neither its time nor its place in the source.
+/// The level of a line that has one, and what it says without its head: neither its time nor its place in the
+/// source.
 ///
 /// `I0000 00:00:1795484418.802696   10606 reader.cc:83] text` since 2.17 or so, before that
 /// `2026-11-24 01:40:18.802696: I tensorflow/cc/saved_model/reader.cc:83] text`.

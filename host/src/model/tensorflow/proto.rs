@@ -1,7 +1,8 @@
-//! The protobuf messages of TensorFlow that the host reads or writes, written down by hand: only the fields it uses.
+//! The protobuf messages of TensorFlow that the host reads or writes, written down by hand: only the fields
+//! it uses.
 //!
-//! Place in the flow: below `saved_model` (reads) and `api` (writes). Numbers and names are those of TensorFlow's own
-//! `.proto` files, which are never renumbered; a field that is not listed is skipped.
+//! Place in the flow: below `saved_model` (reads) and `api` (writes). Numbers and names are those of
+//! TensorFlow's own `.proto` files, which are never renumbered; a field that is not listed is skipped.
 
 use std::collections::BTreeMap;
 

@@ -4,8 +4,8 @@
 //! In:   a folder with `saved_model.pb`, and perhaps the key of the signature to serve.
 //! Out:  that signature in our vocabulary, and where in the graph its tensors are.
 //!
-//! Which signature: the one asked for; else the only one, `serving_default`, `predict`, in this order. Keys that begin with
-//! `__saved_model_` are TensorFlow's own and never count.
+//! Which signature: the one asked for; else the only one, `serving_default`, `predict`, in this order. Keys
+//! that begin with `__saved_model_` are TensorFlow's own and never count.
 //!
 //! Inputs and outputs are in the order of their names: the format keeps them in a map, so it knows no order.
 
@@ -76,7 +76,8 @@ pub struct Port {
     pub operation: CString,
     /// Which of the operation's outputs it is.
     pub index: u16,
-    /// Whether it is a scalar. A spec without extents does not tell: a tensor of unknown rank has none either.
+    /// Whether it is a scalar. A spec without extents does not tell: a tensor of unknown rank has none
+    /// either.
     pub scalar: bool,
 }
 
@@ -84,7 +85,8 @@ impl Servable {
     /// Reads the signature `key`, or the one that the rule above chooses.
     ///
     /// # Errors
-    /// Text for the operator: what is missing or damaged, the keys there are, or the tensor that cannot be served.
+    /// Text for the operator: what is missing or damaged, the keys there are, or the tensor that cannot be
+    /// served.
     pub fn read(folder: &Path, key: Option<&str>) -> Result<Servable, String> {
         let file = file::read(&folder.join("saved_model.pb"), LARGEST)
             .map_err(|error| format!("`saved_model.pb`: {error}"))?;
@@ -117,7 +119,8 @@ fn served_graph(model: &SavedModel) -> Result<&MetaGraphDef, String> {
     })
 }
 
-/// TensorFlow takes a model without the folder of its variables for one that has none, and fails at every run.
+/// TensorFlow takes a model without the folder of its variables for one that has none, and fails at every
+/// run.
 fn check_variables(folder: &Path, graph: &MetaGraphDef) -> Result<(), String> {
     const INDEX: &str = "variables/variables.index";
     let nodes = graph.graph_def.iter().flat_map(|graph| &graph.node);

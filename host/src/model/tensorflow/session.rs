@@ -3,10 +3,10 @@
 //! Flow: `sessions → [session] → api → TensorFlow`.
 //! In:   verified tensors in signature order. Out: tensors in signature order.
 //!
-//! Copies: one of each input. TensorFlow reads a foreign buffer in place only if it starts at a multiple of 64 bytes, which a
-//! part of a request body or of a guest's memory rarely does, and would copy any other one itself. No copy of an output:
-//! it is the engine's own buffer, kept alive by the [`Bytes`] that show it. Strings are copied once each way, since the
-//! engine keeps each of them as an object.
+//! Copies: one of each input. TensorFlow reads a foreign buffer in place only if it starts at a multiple of
+//! 64 bytes, which a part of a request body or of a guest's memory rarely does, and would copy any other one
+//! itself. No copy of an output: it is the engine's own buffer, kept alive by the [`Bytes`] that show it.
+//! Strings are copied once each way, since the engine keeps each of them as an object.
 //!
 //! Invariant: a session holds no state, so a failed run leaves it as it was.
 

@@ -1,8 +1,8 @@
-//! The engine through our own types: every datatype bit for bit, strings of any bytes, real numbers against an independent
-//! calculation, many threads, and what must be refused.
+//! The engine through our own types: every datatype bit for bit, strings of any bytes, real numbers against
+//! an independent calculation, many threads, and what must be refused.
 //!
-//! These tests need TensorFlow where production finds it (`make tensorflow`, or a folder in `MODELHOST_TENSORFLOW_LIB`) and
-//! fail without.
+//! These tests need TensorFlow where production finds it (`make tensorflow`, or a folder in
+//! `MODELHOST_TENSORFLOW_LIB`) and fail without.
 
 use std::path::PathBuf;
 use std::{env, fs, thread};

@@ -1,8 +1,10 @@
 //! What an entry of the cache is of.
 //!
-//! Place in the flow: who wants compiled code says here what it is made of; the cache adds the engine it is made for. In: a component,
-//! and for code that begins where `init` ended everything that `init` was given. Out: the entry's name, and the lock if it needs one.
-//! Invariants: entries of the same name hold code that behaves the same; no name and no lock tells what it was made of.
+//! Place in the flow: who wants compiled code says here what it is made of; the cache adds the engine it is
+//! made for. In: a component, and for code that begins where `init` ended everything that `init` was given.
+//! Out: the entry's name, and the lock if it needs one.
+//! Invariants: entries of the same name hold code that behaves the same; no name and no lock tells what it
+//! was made of.
 
 use super::lock::Lock;
 use crate::plugin::{Binary, HandlerConfig};

@@ -1,9 +1,11 @@
 //! Entries that only those can read who know what the code was made of.
 //!
-//! Place in the flow: the compile cache locks what it writes and unlocks what it reads of an endpoint with variables. In and out: an
-//! entry's contents, a salt and after it the code, encrypted (AES-256-GCM, which is also the seal).
-//! Invariants: the key is made of the variables' values, the folder's key and the salt, which is new for each entry; so nothing is ever
-//! encrypted twice under one key. Who can read the folder can try values, all of an endpoint's at a time, and learns nothing else.
+//! Place in the flow: the compile cache locks what it writes and unlocks what it reads of an endpoint with
+//! variables. In and out: an entry's contents, a salt and after it the code, encrypted (AES-256-GCM, which is
+//! also the seal).
+//! Invariants: the key is made of the variables' values, the folder's key and the salt, which is new for each
+//! entry; so nothing is ever encrypted twice under one key. Who can read the folder can try values, all of an
+//! endpoint's at a time, and learns nothing else.
 
 use std::io;
 

@@ -1,12 +1,12 @@
 //! Files that stay as they are while they are mapped.
 //!
-//! Place in the flow: the compile cache → here → wasmtime, which maps what it gets. In: an open entry of the cache. Out: whether the
-//! entry itself can be mapped, as any shared library is; a copy in memory where it cannot. To copy an entry takes longer than to read
-//! and hash it.
-//! Invariants: a copy cannot be written to. An entry that is mapped itself belongs to this user or to root, is
-//! read-only even to them, and lies on a disk of this machine: another one may change what is on a network's
-//! disk at any time. Root could write to it all the same, and a disk may fail; then a process that runs it
-//! ends, or does what was written, as with the host's own file.
+//! Place in the flow: the compile cache → here → wasmtime, which maps what it gets. In: an open entry of the
+//! cache. Out: whether the entry itself can be mapped, as any shared library is; a copy in memory where it
+//! cannot. To copy an entry takes longer than to read and hash it.
+//! Invariants: a copy cannot be written to. An entry that is mapped itself belongs to this user or to root,
+//! is read-only even to them, and lies on a disk of this machine: another one may change what is on a
+//! network's disk at any time. Root could write to it all the same, and a disk may fail; then a process that
+//! runs it ends, or does what was written, as with the host's own file.
 
 use std::fs::File;
 use std::io::{self, Seek as _};
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 /// The mode of entries that are complete.
 pub(super) const READ_ONLY: u32 = 0o400;
 
-/// Whether an entry can be mapped for as long as a process lives. Only Linux says what is needed to know that.
+/// Whether an entry can be mapped for as long as a process lives. Only Linux says what is needed to know
+/// that.
 pub(super) fn is_mappable(entry: &File) -> io::Result<bool> {
     #[cfg(target_os = "linux")]
     {
@@ -38,8 +39,8 @@ pub(super) fn is_mappable(entry: &File) -> io::Result<bool> {
     }
 }
 
-/// Whether a file is on a file system that only this machine writes to: ext4, XFS, Btrfs, ZFS, F2FS, tmpfs and overlayfs, by the numbers
-/// they go by in statfs(2). What is not listed is copied.
+/// Whether a file is on a file system that only this machine writes to: ext4, XFS, Btrfs, ZFS, F2FS, tmpfs
+/// and overlayfs, by the numbers they go by in statfs(2). What is not listed is copied.
 #[cfg(target_os = "linux")]
 pub(super) fn is_local(file: &File) -> io::Result<bool> {
     const LOCAL: [u32; 7] =
@@ -81,7 +82,8 @@ fn memory_file() -> io::Result<File> {
     tempfile::tempfile()
 }
 
-/// Prevents all later writes to a [`memory_file`] : by this process, and by one that finds it among its open files.
+/// Prevents all later writes to a [`memory_file`] : by this process, and by one that finds it among its open
+/// files.
 fn make_final(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

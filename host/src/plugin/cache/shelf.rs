@@ -1,8 +1,9 @@
 //! Files that are kept beside compiled components: for later starts as they are, and bounded together.
 //!
-//! Place in the flow: `rollout` keeps here what a start must know of the time before. In and out: bytes by a name.
-//! Invariants: a file appears whole or not at all. It is no code, and sealed with nothing: only this user can write to the folder,
-//! and who reads a file looks at what it says.
+//! Place in the flow: `rollout` keeps here what a start must know of the time before. In and out: bytes by a
+//! name.
+//! Invariants: a file appears whole or not at all. It is no code, and sealed with nothing: only this user can
+//! write to the folder, and who reads a file looks at what it says.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -18,7 +19,8 @@ use crate::file;
 pub struct Shelf(Arc<Cache>);
 
 impl Shelf {
-    /// What the name of a handler ends with: these are counted with the compiled ones, and removed as they are.
+    /// What the name of a handler ends with: these are counted with the compiled ones, and removed as they
+    /// are.
     pub const HANDLER: &str = ".wasm";
 
     pub(in crate::plugin) fn new(cache: Arc<Cache>) -> Shelf {

@@ -77,8 +77,8 @@ fn replace(path: &Path, contents: &[u8], mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Everything that can become of an entry, by accident or on purpose, costs a compilation: whether it would be mapped itself, or a
-/// copy of it.
+/// Everything that can become of an entry, by accident or on purpose, costs a compilation: whether it would
+/// be mapped itself, or a copy of it.
 #[test]
 fn a_changed_entry_is_never_run_and_is_made_anew() {
     let (folder, foreign) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -3,8 +3,8 @@
 //! Place in the flow: looked at when the configuration is read, read anew for every gate and by `host diff`.
 //!
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
-//! `NAME.expected.json` beside it is what has to be answered, with status 200. Names that begin with a dot and folders are left
-//! out.
+//! `NAME.expected.json` beside it is what has to be answered, with status 200. Names that begin with a dot
+//! and folders are left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ pub(super) fn response(body: &Bytes) -> Output {
     Output::Response(respond::json(body.to_vec()))
 }
 
-/// The files of the samples in a folder, or the one file that is a sample itself; with each the file of its answer. In the
-/// order of their names.
+/// The files of the samples in a folder, or the one file that is a sample itself; with each the file of its
+/// answer. In the order of their names.
 ///
 /// # Errors
 /// It cannot be read, holds no sample, too many, or an answer without one. The text is for the operator.

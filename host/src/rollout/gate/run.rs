@@ -53,8 +53,8 @@ impl Runner<'_> {
 }
 
 impl Run {
-    /// Why it came to nothing, if the host had no place for it or failed: what the handler would have said is unknown, so it
-    /// must not pass for examined.
+    /// Why it came to nothing, if the host had no place for it or failed: what the handler would have said is
+    /// unknown, so it must not pass for examined.
     pub(super) fn untried(&self) -> Option<Code> {
         let code = self.outcome.as_ref().err()?.code;
         matches!(code, Code::Overloaded | Code::Internal).then_some(code)

@@ -3,8 +3,8 @@
 //! Place in the flow: `trial` asks a few times a second, and at once after a fault.
 //! In:   what both sides have done, as plain numbers. Out: a [`Verdict`]. Pure: no clock, no state.
 //!
-//! Times are compared by the median and the 99th percentile, not by the mean: one hiccup of the machine moves the mean of fifty
-//! requests as far as a handler that is slower altogether.
+//! Times are compared by the median and the 99th percentile, not by the mean: one hiccup of the machine moves
+//! the mean of fifty requests as far as a handler that is slower altogether.
 
 use std::time::Duration;
 
@@ -21,7 +21,8 @@ const P99_SLACK: Duration = Duration::from_millis(5);
 /// What a canary is held to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Answers of the candidate, in each step, before they say anything. Faults and mismatches count from the first.
+    /// Answers of the candidate, in each step, before they say anything. Faults and mismatches count from the
+    /// first.
     pub min_requests: u64,
     /// By how much its share of failures may be above the current handler's.
     pub max_errors: Ratio,
@@ -60,7 +61,8 @@ pub struct View<'a> {
     pub candidate: &'a Counted,
     /// What the current handler did in this step.
     pub current: &'a Counted,
-    /// What the current handler did in the whole trial: where the candidate has every request, there is nothing else.
+    /// What the current handler did in the whole trial: where the candidate has every request, there is
+    /// nothing else.
     pub before: &'a Counted,
     /// Faults of the candidate in the whole trial.
     pub faults: u64,
@@ -140,7 +142,8 @@ fn broken(view: &View<'_>, limits: &Limits) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// So many requests, of which some failed, that took so many milliseconds each; of every hundredth, ten times as long.
+    /// So many requests, of which some failed, that took so many milliseconds each; of every hundredth, ten
+    /// times as long.
     fn counted(requests: u64, errors: u64, milliseconds: f64) -> Counted {
         let time = Duration::from_secs_f64(milliseconds / 1e3);
         Counted::of((0..requests).map(|n| (n < errors, if n % 50 == 49 { time * 10 } else { time })))

@@ -1,8 +1,8 @@
 //! What both sides of a trial have done, counted by thread.
 //!
 //! In:   one call a request that belongs to a trial. Out: [`Counted`], added up when asked for.
-//! Invariants: a thread writes to its own shard; counts only ever grow; times are kept in buckets of at most an eighth of
-//! themselves.
+//! Invariants: a thread writes to its own shard; counts only ever grow; times are kept in buckets of at most
+//! an eighth of themselves.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

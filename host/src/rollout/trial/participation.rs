@@ -1,7 +1,8 @@
 //! The participation of a request in a trial: an observer of its run.
 //!
 //! Place in the flow: determined before a request runs, told when it has been answered.
-//! In:   the request and the trial there is. Out: who answers it, what is counted of that, and perhaps a [`Sample`].
+//! In:   the request and the trial there is. Out: who answers it, what is counted of that, and perhaps a
+//!       [`Sample`].
 //! Invariant: nothing here waits, locks, or touches what other threads write, but for the places of samples.
 
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use crate::request::{Output, Request};
 const NEUTRAL_CODES: [Code; 5] =
     [Code::Overloaded, Code::ShuttingDown, Code::NotReady, Code::ModelUnloaded, Code::PluginUnavailable];
 
-/// The participation of a request in a trial, from the moment it begins. Dropped before its end, it counts with the time it took:
-/// a candidate that everybody hangs up on is slow.
+/// The participation of a request in a trial, from the moment it begins. Dropped before its end, it counts
+/// with the time it took: a candidate that everybody hangs up on is slow.
 struct TrialParticipation {
     trial: Guard<Option<Arc<Trial>>>,
     /// Who answers.

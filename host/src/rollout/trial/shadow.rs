@@ -1,12 +1,15 @@
 //! Runs requests that have been answered through the other handler too, and compares.
 //!
 //! ```text
-//! answered → [a place is free?] → thread of lowest priority: pre → (same inputs: the model's known answer) → post → compare
+//! answered → [a place is free?] → thread of lowest priority:
+//!   pre → (same inputs: the model's known answer) → post → compare
 //! ```
-//! Place in the flow: beside it, on a thread of its own for each trial. In: a [`Sample`]. Out: one count, and the differences.
-//! Invariants: a sample takes nothing from requests: it takes no place of theirs, handlers run on this thread, which the kernel
-//! gives only what no other thread wants, and at most `concurrency` samples are held in memory. The model, if it has to be asked
-//! again, is asked by the workers of the requests: this thread, which may rest at any moment, never holds a session.
+//! Place in the flow: beside it, on a thread of its own for each trial. In: a [`Sample`]. Out: one count, and
+//! the differences.
+//! Invariants: a sample takes nothing from requests: it takes no place of theirs, handlers run on this
+//! thread, which the kernel gives only what no other thread wants, and at most `concurrency` samples are held
+//! in memory. The model, if it has to be asked again, is asked by the workers of the requests: this thread,
+//! which may rest at any moment, never holds a session.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -146,8 +149,8 @@ pub(super) fn handler_time(report: &RunReport) -> Duration {
     report.elapsed().saturating_sub(of_others.sum())
 }
 
-/// Whether this thread has had a processor for less than half of the time: then a handler that ran out of time may be as fast as
-/// any other.
+/// Whether this thread has had a processor for less than half of the time: then a handler that ran out of
+/// time may be as fast as any other.
 fn was_starved((since, used): (Instant, Option<Duration>)) -> bool {
     let used = cpu_time().zip(used).map(|(now, then)| now.saturating_sub(then));
     used.is_some_and(|used| used * 2 < since.elapsed())

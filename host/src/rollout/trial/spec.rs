@@ -48,7 +48,8 @@ pub struct TrialSpec {
     pub mode: Mode,
     /// Its share of the requests, more than 0 and at most 1; several, ever larger, one after the other.
     pub steps: Vec<Ratio>,
-    /// How long each step is held before the next, and the last before the candidate is published; `None`: until an order.
+    /// How long each step is held before the next, and the last before the candidate is published; `None`:
+    /// until an order.
     pub step_time: Option<Duration>,
     /// By what requests are drawn; `None`: by chance.
     pub sticky: Option<Sticky>,
@@ -69,7 +70,8 @@ const EXPECTED: &str = "there are `mode=shadow|canary`, `share=SHARE`, `sticky=h
      `max_errors=SHARE`, `max_faults=N`, `max_slowdown=FACTOR` and `max_mismatches=N`";
 
 impl TrialSpec {
-    /// Reads parameters. Without any, a tenth of the requests is shadowed; a canary has three steps of a minute.
+    /// Reads parameters. Without any, a tenth of the requests is shadowed; a canary has three steps of a
+    /// minute.
     ///
     /// # Errors
     /// The first that is wrong.

@@ -1,11 +1,13 @@
 //! Looks at many files from one thread, and tells when one of them is not what it was.
 //!
-//! Place in the flow: beside the request path; [`follow`](super::follow) waits for what is told here, then looks at its file itself.
-//! In: paths and the stamps that their files had. Out: a notice for each file whose stamp is another one.
-//! The system tells when something happens in the folders (inotify), which is only a reason to look at once: it knows nothing of what
-//! other machines write, or of a link's target elsewhere, so the files are looked at every second anyway, and where the system tells
-//! nothing, twenty times as often.
-//! Invariant: looking takes half a percent of a core at the most, however many files there are: the pause grows with what a round took.
+//! Place in the flow: beside the request path; [`follow`](super::follow) waits for what is told here, then
+//! looks at its file itself.
+//! In: paths and the stamps that their files had. Out: a notice for each file whose stamp is another one. The
+//! system tells when something happens in the folders (inotify), which is only a reason to look at once: it
+//! knows nothing of what other machines write, or of a link's target elsewhere, so the files are looked at
+//! every second anyway, and where the system tells nothing, twenty times as often.
+//! Invariant: looking takes half a percent of a core at the most, however many files there are: the pause
+//! grows with what a round took.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};

@@ -119,8 +119,9 @@ pub(super) struct SwapParams {
 }
 
 impl SwapParams {
-    /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`; for the gate
-    /// `ignore=PATH|NAME`, any number of times, `tolerance=NUMBER`, `mismatches=SHARE`, `accept_differences=true`.
+    /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`;
+    /// for the gate `ignore=PATH|NAME`, any number of times, `tolerance=NUMBER`, `mismatches=SHARE`,
+    /// `accept_differences=true`.
     fn parse(pairs: Vec<(String, String)>) -> Result<SwapParams, String> {
         let mut params = SwapParams::default();
         for (name, value) in pairs {

@@ -138,7 +138,11 @@ impl Connection {
         tokio::select! {
             biased;
             _ = connection.as_mut() => return,
-            state = self.state_beyond(ConnectionState::Open) => if state == ConnectionState::Closed { return },
+            state = self.state_beyond(ConnectionState::Open) => {
+                if state == ConnectionState::Closed {
+                    return;
+                }
+            }
         }
         connection.as_mut().graceful_shutdown();
         tokio::select! {

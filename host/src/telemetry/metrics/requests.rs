@@ -1,11 +1,12 @@
 //! Counts and durations of requests, cheap enough for every request to record.
 //!
-//! Place in the flow: [`super::EndpointMetrics`] records into its endpoint's [`Tally`]; the registry reads all tallies
-//! through [`Requests`] when the metrics are asked for.
-//! In: outcomes and durations. Out: the first four of [`super::METRICS`], in `prometheus`' own types, and [`Statistics`].
-//! Invariants: a thread writes to its own shard only, so the atomics stay in its core's cache; they only ever grow.
-//! A scrape adds the shards up and stops no request: two metrics may differ by a request that ends meanwhile, but a
-//! histogram's count is always that of its own buckets.
+//! Place in the flow: [`super::EndpointMetrics`] records into its endpoint's [`Tally`]; the registry reads
+//! all tallies through [`Requests`] when the metrics are asked for.
+//! In: outcomes and durations. Out: the first four of [`super::METRICS`], in `prometheus`' own types, and
+//! [`Statistics`].
+//! Invariants: a thread writes to its own shard only, so the atomics stay in its core's cache; they only ever
+//! grow. A scrape adds the shards up and stops no request: two metrics may differ by a request that ends
+//! meanwhile, but a histogram's count is always that of its own buckets.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::once;
@@ -69,7 +70,8 @@ pub(super) struct Tally {
     since: Instant,
 }
 
-/// What became of an endpoint's requests since the start, in the terms of the Open Inference Protocol's statistics.
+/// What became of an endpoint's requests since the start, in the terms of the Open Inference Protocol's
+/// statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Requests that were answered.
@@ -82,9 +84,9 @@ pub struct Statistics {
     pub success: Timing,
     /// Requests that failed. Those that were refused at once have no duration.
     pub fail: Timing,
-    /// This and the ones below: counted are the requests that were answered, because clients take them to be as many of each,
-    /// also of requests that are just being counted. The time is that of all requests.
-    /// Until the request had arrived and had its turn, and in the model's line.
+    /// This and the ones below: counted are the requests that were answered, because clients take them to be
+    /// as many of each, also of requests that are just being counted. The time is that of all requests. Until
+    /// the request had arrived and had its turn, and in the model's line.
     pub queue: Timing,
     /// The stage `pre_inference`.
     pub compute_input: Timing,

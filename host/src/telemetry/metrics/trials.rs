@@ -1,7 +1,8 @@
 //! Which handlers an endpoint has, and what its trials came to.
 //!
 //! Place in the flow: brought up to date by `rollout` before the metrics are rendered, never by a request.
-//! Invariant: a digest is no set of labels that grows: an endpoint has one series for each role, replaced when the digest is.
+//! Invariant: a digest is no set of labels that grows: an endpoint has one series for each role, replaced
+//! when the digest is.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

@@ -1,7 +1,8 @@
 //! The engine through our own types: every datatype bit for bit, real numbers against an independent
 //! calculation, and what must be refused.
 //!
-//! These tests need ONNX Runtime where production finds it (`make setup`, or `ORT_DYLIB_PATH`) and fail without.
+//! These tests need ONNX Runtime where production finds it (`make setup`, or `ORT_DYLIB_PATH`) and fail
+//! without.
 
 use std::path::PathBuf;
 

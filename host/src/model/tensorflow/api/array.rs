@@ -18,8 +18,9 @@ pub struct Array {
     raw: Owned<RawTensor>,
 }
 
-// SAFETY: TensorFlow counts references to a tensor's memory atomically, so an array may be read and deleted on any thread;
-// its memory is not written any more. An operation that would write in place makes a copy while there is another reference.
+// SAFETY: TensorFlow counts references to a tensor's memory atomically, so an array may be read and deleted
+// on any thread; its memory is not written any more. An operation that would write in place makes a copy
+// while there is another reference.
 unsafe impl Send for Array {}
 // SAFETY: as above; every function that a shared array is given to takes it as `const`.
 unsafe impl Sync for Array {}
@@ -35,8 +36,8 @@ impl Array {
         Some(Array { api, raw: raw? })
     }
 
-    /// An array of numbers or booleans: a copy of `data`. `element_type` is TensorFlow's number of a type whose elements
-    /// have a fixed size.
+    /// An array of numbers or booleans: a copy of `data`. `element_type` is TensorFlow's number of a type
+    /// whose elements have a fixed size.
     ///
     /// # Errors
     /// Text for a caller: a shape that is too large, or data of another length than the engine expects.
@@ -65,8 +66,8 @@ impl Array {
         let length = elements.len() * size_of::<RawString>();
         let array = Array::allocate(api, saved_model::number(Datatype::Bytes), shape, length)?;
         let first: *mut RawString = array.data().cast();
-        // SAFETY: the memory has room for this many strings and is aligned for any type. Until they are all initialised,
-        // nothing happens that could delete the array.
+        // SAFETY: the memory has room for this many strings and is aligned for any type. Until they are all
+        // initialised, nothing happens that could delete the array.
         unsafe { (0..elements.len()).for_each(|index| (api.string_init)(first.add(index))) };
         for (index, element) in elements.iter().enumerate() {
             // SAFETY: an initialised string of this array, and memory of its own of the length given.
@@ -79,8 +80,8 @@ impl Array {
     fn allocate(api: &'static Api, element_type: i32, shape: &[u64], length: usize) -> Result<Array, String> {
         let extents = extents(shape).ok_or_else(|| format!("shape {shape:?} is too large"))?;
         let rank = c_int::try_from(extents.len()).map_err(|error| error.to_string())?;
-        // SAFETY: `extents` are as many as `rank` says; none is negative and their product does not overflow, which would
-        // end the process. A length that does not fit gives null. The new tensor has one owner.
+        // SAFETY: `extents` are as many as `rank` says; none is negative and their product does not overflow,
+        // which would end the process. A length that does not fit gives null. The new tensor has one owner.
         let array =
             unsafe { Array::own(api, (api.allocate_tensor)(element_type, extents.as_ptr(), rank, length)) };
         let array = array.ok_or_else(|| format!("shape {shape:?} does not take {length} bytes"))?;
@@ -118,8 +119,8 @@ impl Array {
         let count = count.ok_or("it is not an array of strings")?;
         let first: *const RawString = self.data().cast();
         let element = |index| {
-            // SAFETY: the tensor has this many strings, initialised by what made it; what they show lives and stays as it
-            // is until the array is deleted.
+            // SAFETY: the tensor has this many strings, initialised by what made it; what they show lives and
+            // stays as it is until the array is deleted.
             let (data, size) = unsafe {
                 let string = first.add(index);
                 ((self.api.string_data)(string), (self.api.string_size)(string))

@@ -4,10 +4,11 @@
 //! In:   arrays, one per input. Out: arrays, one per output.
 //!
 //! # Threads
-//! TensorFlow has one set of threads per process, and the first session settles how many. A run that uses them waits for
-//! them: 110 µs for the iris model, and three times that for eight callers. So every session is given one thread for
-//! the inside of an operation, which is then the caller's own, and none for operations beside each other: 6 µs, for any
-//! number of callers. A caller that wants more of the machine's cores makes more runs at the same time.
+//! TensorFlow has one set of threads per process, and the first session settles how many. A run that uses
+//! them waits for them: 110 µs for the iris model, and three times that for eight callers. So every session
+//! is given one thread for the inside of an operation, which is then the caller's own, and none for
+//! operations beside each other: 6 µs, for any number of callers. A caller that wants more of the machine's
+//! cores makes more runs at the same time.
 //!
 //! Invariant: a graph is not changed once it is loaded, so any number of threads may run it at the same time.
 
@@ -35,10 +36,11 @@ pub struct Graph {
     scalars: Vec<bool>,
 }
 
-// SAFETY: nothing of a session is bound to a thread, and its operations are only names for TensorFlow to look up.
+// SAFETY: nothing of a session is bound to a thread, and its operations are only names for TensorFlow to look
+// up.
 unsafe impl Send for Graph {}
-// SAFETY: TensorFlow promises that a session may be run by several threads at the same time; nothing else is done to a
-// shared graph.
+// SAFETY: TensorFlow promises that a session may be run by several threads at the same time; nothing else is
+// done to a shared graph.
 unsafe impl Sync for Graph {}
 
 impl Graph {
@@ -68,7 +70,8 @@ impl Graph {
         unsafe { (api.set_config)(options.as_ptr(), config.as_ptr().cast(), config.len(), status.as_ptr()) };
         status.result()?;
         let tags = [tag.as_ptr()];
-        // SAFETY: everything pointed at is alive during the call; there is one tag; run options and description may be null.
+        // SAFETY: everything pointed at is alive during the call; there is one tag; run options and
+        // description may be null.
         let session = unsafe {
             (api.load_session)(
                 options.as_ptr(),
@@ -119,8 +122,9 @@ impl Graph {
         let mut results = vec![ptr::null_mut(); self.outputs.len()];
         let status = Status::new(self.api)?;
         let (input_count, output_count) = (count(&self.inputs)?, count(&self.outputs)?);
-        // SAFETY: session, operations, arrays and status are alive during the call, and all lists as long as it is told; values
-        // are only read, results are filled in. Run options, further operations and metadata may be null.
+        // SAFETY: session, operations, arrays and status are alive during the call, and all lists as long as
+        // it is told; values are only read, results are filled in. Run options, further operations and
+        // metadata may be null.
         unsafe {
             (self.api.run_session)(
                 self.session.as_ptr(),
@@ -162,8 +166,8 @@ impl Graph {
 impl Drop for Graph {
     fn drop(&mut self) {
         let Ok(status) = Status::new(self.api) else { return };
-        // SAFETY: no run is going on, since each borrows the graph. The session is not used after this, with any status
-        // says.
+        // SAFETY: no run is going on, since each borrows the graph. The session is not used after this, with
+        // any status says.
         unsafe {
             (self.api.close_session)(self.session.as_ptr(), status.as_ptr());
             (self.api.delete_session)(self.session.as_ptr(), status.as_ptr());

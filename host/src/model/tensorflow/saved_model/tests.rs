@@ -1,4 +1,5 @@
-//! The signature rule, specs and refusals, on files that the tests write or TensorFlow wrote: no library is needed.
+//! The signature rule, specs and refusals, on files that the tests write or TensorFlow wrote: no library is
+//! needed.
 
 use super::super::proto::{Dim, MetaInfoDef, Unread};
 use super::*;

@@ -1,8 +1,9 @@
 //! An inference request: JSON, and behind it the tensors that it does not hold itself.
 //!
 //! ```text
-//! {"inputs": [{"name", "shape", "datatype", "data" | "parameters": {"binary_data_size"}}, …], …}binary data, in the inputs' order
+//! {"inputs": [{"name", "shape", "datatype", "data" | "parameters": {"binary_data_size"}}, …], …}
 //! └──────────────────────── Inference-Header-Content-Length ─────────────────────────────────┘
+//! binary data, in the order of the inputs
 //! ```
 //! In:   the body, whole. Out: tensors as long as their shapes say, the parameters, and what the caller wants
 //! back.

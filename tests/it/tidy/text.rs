@@ -1,0 +1,105 @@
+//! How the sources read: the words of the field, lines that fit a screen.
+
+use std::path::PathBuf;
+
+use super::{assert_none, files, root, rust_files, short};
+
+/// Most columns of a line.
+const WIDEST: usize = 110;
+
+/// Words that are not written, and what stands in their place. Names match as spelt; words of prose, in lower case here,
+/// match in either case.
+const WORDS: [(&str, &str); 37] = [
+    ("whoever", "the caller, the client or the code that is meant"),
+    ("whatever", "`any`, or the thing that is meant"),
+    ("nobody", "`no caller`, `no thread`, or the passive"),
+    ("somebody", "`a caller`, `another thread`, or the passive"),
+    ("door", "`admission`"),
+    ("knock", "`try_reserve`"),
+    ("lane", "`handle`"),
+    ("tape", "`log`"),
+    ("reel", "`calls`"),
+    ("flaw", "`error`"),
+    ("lend_taped", "`checkout_logged`"),
+    ("retreat", "`auto_rollback`"),
+    ("supersede", "`cancel_trial`"),
+    ("revive", "`reactivate`"),
+    ("Visit", "`AdmittedRequest`"),
+    ("NOBODYS", "`NEUTRAL_CODES`"),
+    ("Terms", "`TrialSpec`"),
+    ("Course", "`RolloutProgress`"),
+    ("Noted", "`Mismatch`"),
+    ("Crossing", "`ModelCall`"),
+    ("Facts", "`HandlerConfig`"),
+    ("LineId", "`ClientId`"),
+    ("Swapped", "`DeployOutcome`"),
+    ("Callee", "`Route`"),
+    ("Leaving", "`ResponseBody`"),
+    ("Arriving", "`RequestBody`"),
+    ("Untaken", "`StalledWrites`"),
+    ("Glance", "`ActivitySnapshot`"),
+    ("Presented", "`Credentials`"),
+    ("Complaint", "`Diagnostic`"),
+    ("Flaw", "`SchemaError`"),
+    ("Misfit", "`ValidationError`"),
+    ("Mistake", "`ValueError`"),
+    ("Fault", "`Violation`"),
+    ("FaultKind", "`ViolationKind`"),
+    ("outside.rs", "`nondeterminism.rs`"),
+    ("steady.rs", "`mmap_safety.rs`"),
+];
+
+#[test]
+fn the_fields_words_are_used() {
+    let is_document = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
+    let mut paths: Vec<PathBuf> = ["host/src", "guest-sdk/src"].map(rust_files).concat();
+    paths.extend(["docs", "guest-sdk", "wit"].map(files).concat().into_iter().filter(is_document));
+    paths.extend(["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"].map(|name| root().join(name)));
+    let mut wrong = Vec::new();
+    for path in paths {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            for (word, instead) in WORDS {
+                if has_word(line, word) {
+                    wrong.push(format!("{}:{}: `{word}`: write {instead}", short(&path), number + 1));
+                }
+            }
+        }
+    }
+    assert_none("the words are those of the field", wrong);
+}
+
+/// Whether `word` stands in `line`, as a whole, also at the start of a sentence.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_prose = word.chars().all(char::is_lowercase);
+    let line = if is_prose { line.to_lowercase() } else { line.to_owned() };
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let (before, after) = (&line[..at], &line[at + word.len()..]);
+        !before.ends_with(is_part) && !after.starts_with(is_part)
+    })
+}
+
+#[test]
+fn no_line_is_wide() {
+    let mut wrong = Vec::new();
+    for path in ["host/src", "guest-sdk/src"].map(rust_files).concat() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        for (number, line) in text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > WIDEST && !may_be_wide(line) {
+                wrong.push(format!("{}:{}: {columns} columns", short(&path), number + 1));
+            }
+        }
+    }
+    assert_none(&format!("a line has at most {WIDEST} columns"), wrong);
+}
+
+/// Whether it cannot be broken without loss: a row of a table, or what is quoted.
+fn may_be_wide(line: &str) -> bool {
+    let line = line.trim_start();
+    match line.strip_prefix("//") {
+        Some(comment) => comment.trim_start_matches(['/', '!', ' ']).starts_with('|'),
+        None => line.contains('"') || line.ends_with('\\'),
+    }
+}
