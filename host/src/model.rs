@@ -93,8 +93,8 @@ pub struct ModelConfig {
     /// Most memory of a GPU that this model may take, in bytes; `None` sets no limit.
     pub device_memory: Option<u64>,
     /// Sessions that may run at the same time; `None` chooses by the machine and the model's size.
-    pub instances: Option<usize>,
-    /// Threads one run may use; `None` chooses by the number of instances.
+    pub sessions: Option<usize>,
+    /// Threads one run may use; `None` chooses by the number of sessions.
     pub threads: Option<usize>,
 }
 
@@ -186,8 +186,8 @@ impl Model {
         let options = Options {
             device: model.device,
             device_memory: plan.device_memory,
-            sessions: plan.instances,
-            gpu_sessions: plan.gpu_instances,
+            sessions: plan.sessions,
+            gpu_sessions: plan.gpu_sessions,
             threads: plan.threads,
             signature_key: model.signature_key.as_deref(),
         };
@@ -231,12 +231,12 @@ impl Model {
     }
 
     /// Number of sessions.
-    pub fn instances(&self) -> usize {
+    pub fn sessions(&self) -> usize {
         self.sessions.count()
     }
 
     /// Sessions that no request is using at the moment.
-    pub fn idle_instances(&self) -> usize {
+    pub fn idle_sessions(&self) -> usize {
         self.sessions.idle()
     }
 

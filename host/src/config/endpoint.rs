@@ -131,7 +131,7 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
         signature_key: sources.get(&set::SIGNATURE_KEY, table),
         device: sources.get(&set::DEVICE, table),
         device_memory: sources.get(&set::DEVICE_MEMORY, table),
-        instances: sources.get(&set::INSTANCES, table),
+        sessions: sources.get(&set::INSTANCES, table),
         threads: sources.get(&set::THREADS, table),
     };
     if !sources.has(&set::MODEL, table) {

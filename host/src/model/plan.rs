@@ -26,9 +26,9 @@ const FEW: usize = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// Sessions on the CPU.
-    pub instances: usize,
+    pub sessions: usize,
     /// Sessions on a GPU.
-    pub gpu_instances: usize,
+    pub gpu_sessions: usize,
     /// Most memory of a GPU that each of its sessions may take, in bytes: they share what the model may take.
     pub device_memory: Option<u64>,
     /// Threads of one run.
@@ -45,11 +45,11 @@ impl Plan {
         } else {
             1
         };
-        let instances = model.instances.unwrap_or_else(|| cores.min(most).max(1));
-        let threads = model.threads.unwrap_or(cores / instances.max(1)).max(1);
-        let gpu_instances = model.instances.unwrap_or(1).max(1);
-        let device_memory = model.device_memory.map(|memory| memory / gpu_instances as u64);
-        Plan { instances, gpu_instances, device_memory, threads }
+        let sessions = model.sessions.unwrap_or_else(|| cores.min(most).max(1));
+        let threads = model.threads.unwrap_or(cores / sessions.max(1)).max(1);
+        let gpu_sessions = model.sessions.unwrap_or(1).max(1);
+        let device_memory = model.device_memory.map(|memory| memory / gpu_sessions as u64);
+        Plan { sessions, gpu_sessions, device_memory, threads }
     }
 }
 
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn instances_and_threads_share_the_cores() {
-        for (instances, threads, bytes, cores, expected) in [
+        for (sessions, threads, bytes, cores, expected) in [
             (None, None, 1000, 2, (2, 1)),
             (None, None, 1000, 16, (16, 1)),
             (None, None, TINY + 1, 16, (4, 4)),
@@ -70,23 +70,23 @@ mod tests {
             (Some(1), Some(3), 1000, 16, (1, 3)),
             (None, Some(2), 1000, 4, (4, 2)),
         ] {
-            let model = ModelConfig { instances, threads, ..ModelConfig::default() };
+            let model = ModelConfig { sessions, threads, ..ModelConfig::default() };
             let plan = Plan::new(&model, bytes, cores);
-            assert_eq!((plan.instances, plan.threads), expected, "{bytes} bytes on {cores} cores");
+            assert_eq!((plan.sessions, plan.threads), expected, "{bytes} bytes on {cores} cores");
         }
     }
 
     #[test]
     fn a_gpu_gets_one_session_unless_told_and_sessions_share_its_memory() {
-        for (instances, device_memory, expected) in [
+        for (sessions, device_memory, expected) in [
             (None, None, (1, None)),
             (None, Some(1000), (1, Some(1000))),
             (Some(4), Some(1000), (4, Some(250))),
             (Some(2), None, (2, None)),
         ] {
-            let model = ModelConfig { instances, device_memory, ..ModelConfig::default() };
+            let model = ModelConfig { sessions, device_memory, ..ModelConfig::default() };
             let plan = Plan::new(&model, 1000, 16);
-            assert_eq!((plan.gpu_instances, plan.device_memory), expected);
+            assert_eq!((plan.gpu_sessions, plan.device_memory), expected);
         }
     }
 }

@@ -386,7 +386,7 @@ mod tests {
             let queue = Arc::clone(&queue);
             move || [values(queue.runner().take()), values(queue.runner().take())]
         });
-        // It takes the first, for it asks before the one that was announced, and rests.
+        // It takes the first, for it asks before the one that was announced, and parks.
         while parked() == 0 {
             thread::yield_now();
         }

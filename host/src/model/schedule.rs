@@ -2,7 +2,7 @@
 //! batching.
 //!
 //! Flow: `queue` asks for a runner that has nothing to do.
-//! In:   the line of requests, oldest first; the limits; the time. Out: who runs now, or when to ask again.
+//! In:   the queue of requests, oldest first; the limits; the time. Out: who runs now, or when to ask again.
 //!
 //! # When a batch closes
 //! - It is **full**: `max_batch` rows, or the next request that fits would exceed them.
@@ -49,28 +49,28 @@ pub trait Waiting {
     fn fits(&self, other: &Self) -> bool;
 }
 
-/// What to do with a line.
+/// What to do with a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Run these together: places in the line, ascending.
+    /// Run these together: places in the queue, ascending.
     Run(Vec<usize>),
     /// Nothing yet; ask again at this time, or when something changes.
     At(Instant),
-    /// The line is empty.
+    /// The queue is empty.
     Nothing,
 }
 
-/// Looks at one line, for a session that is free.
-pub fn next<J: Waiting>(line: &VecDeque<J>, batching: &Batching, now: Instant) -> Next {
+/// Looks at one queue, for a session that is free.
+pub fn next<J: Waiting>(queue: &VecDeque<J>, batching: &Batching, now: Instant) -> Next {
     let mut due: Option<Instant> = None;
     // Groups of requests that fit each other, that of the oldest first. One that has to wait does not hold up
     // others.
     let mut seen: Vec<&J> = Vec::new();
-    for (place, job) in line.iter().enumerate() {
+    for (place, job) in queue.iter().enumerate() {
         if seen.iter().any(|oldest| oldest.rows().is_some() && job.rows().is_some() && job.fits(oldest)) {
             continue;
         }
-        match group(line, place, job, batching, now) {
+        match group(queue, place, job, batching, now) {
             Next::At(time) => due = Some(due.map_or(time, |due| due.min(time))),
             run => return run,
         }
@@ -81,7 +81,7 @@ pub fn next<J: Waiting>(line: &VecDeque<J>, batching: &Batching, now: Instant) -
 
 /// What to do with the request at `place`, the oldest of its group, and all that fit it.
 fn group<J: Waiting>(
-    line: &VecDeque<J>,
+    queue: &VecDeque<J>,
     place: usize,
     oldest: &J,
     batching: &Batching,
@@ -93,7 +93,7 @@ fn group<J: Waiting>(
         return Next::Run(members);
     };
     let mut full = false;
-    for (place, job) in line.iter().enumerate().skip(place + 1) {
+    for (place, job) in queue.iter().enumerate().skip(place + 1) {
         let Some(more) = job.rows().filter(|_| job.fits(oldest)) else { continue };
         match rows.checked_add(more).filter(|rows| *rows <= batching.max_batch) {
             Some(sum) => rows = sum,
@@ -130,16 +130,16 @@ mod tests {
         }
     }
 
-    /// What happens to `line` with `max_batch = 4` and `max_delay = 10 ms`: the places that run, or how many
+    /// What happens to `queue` with `max_batch = 4` and `max_delay = 10 ms`: the places that run, or how many
     /// milliseconds are left.
-    fn decide(line: &[(usize, char, u64)], wait: Wait) -> Result<Vec<usize>, u64> {
+    fn decide(queue: &[(usize, char, u64)], wait: Wait) -> Result<Vec<usize>, u64> {
         // The clock stands still: every age is measured from here.
         let now = Instant::now() + Duration::from_secs(1);
-        let line: VecDeque<Job> =
-            line.iter().map(|(rows, shape, age)| Job(*rows, *shape, *age, now)).collect();
+        let queue: VecDeque<Job> =
+            queue.iter().map(|(rows, shape, age)| Job(*rows, *shape, *age, now)).collect();
         let batching =
             Batching { max_batch: 4, max_delay: Duration::from_millis(10), wait, ..Batching::default() };
-        match next(&line, &batching, now) {
+        match next(&queue, &batching, now) {
             Next::Run(places) => Ok(places),
             Next::At(time) => Err(u64::try_from((time - now).as_millis()).unwrap()),
             Next::Nothing => Err(u64::MAX),
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_batch_closes_when_full_or_due_or_idle() {
         use Wait::{Always, Busy};
-        for (line, wait, expected) in [
+        for (queue, wait, expected) in [
             // No request is there.
             (vec![], Busy, Err(u64::MAX)),
             // A session is free: at once, with all who are there.
@@ -184,14 +184,14 @@ mod tests {
             (vec![(1, 'a', 0), (9, 'a', 0)], Always, Ok(vec![0])),
             (vec![(1, 'a', 0), (9, 'b', 0)], Always, Ok(vec![1])),
         ] {
-            assert_eq!(decide(&line, wait), expected, "{line:?}, {wait:?}");
+            assert_eq!(decide(&queue, wait), expected, "{queue:?}, {wait:?}");
         }
     }
 
     #[test]
     fn without_batching_requests_run_one_by_one_at_once() {
         let now = Instant::now();
-        let line = VecDeque::from([Job(1, 'a', 0, now), Job(1, 'a', 0, now)]);
-        assert_eq!(next(&line, &Batching::default(), now), Next::Run(vec![0]));
+        let queue = VecDeque::from([Job(1, 'a', 0, now), Job(1, 'a', 0, now)]);
+        assert_eq!(next(&queue, &Batching::default(), now), Next::Run(vec![0]));
     }
 }

@@ -205,7 +205,7 @@ impl Sessions {
 
     /// Runs jobs together: what each gets. Gives several jobs back if the run that they shared has failed.
     fn serve(&self, session: &mut dyn Session, mut jobs: Vec<Job>) -> Result<Vec<Answer>, Vec<Job>> {
-        // Some callers may have left since their jobs were taken from the line.
+        // Some callers may have left since their jobs were taken from the queue.
         jobs.retain(|job| !job.answer.is_closed());
         let started = Instant::now();
         if let [job] = jobs.as_slice() {

@@ -11,26 +11,26 @@ use tokio::time::timeout;
 use super::*;
 use crate::tensor::Datatype;
 
-fn config(name: &str, instances: usize) -> ModelConfig {
+fn config(name: &str, sessions: usize) -> ModelConfig {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name);
     ModelConfig {
         path,
         device: Device::Cpu,
-        instances: Some(instances),
+        sessions: Some(sessions),
         threads: Some(1),
         ..ModelConfig::default()
     }
 }
 
-fn try_load(name: &str, instances: usize) -> Result<Arc<Model>, ModelError> {
-    let config = config(name, instances);
+fn try_load(name: &str, sessions: usize) -> Result<Arc<Model>, ModelError> {
+    let config = config(name, sessions);
     let location = Location::find(&config.path, None)
         .map_err(|reason| ModelError::Load { path: config.path.clone(), reason })?;
     Model::load(&config, location, &Config::default()).map(Arc::new)
 }
 
-fn load(name: &str, instances: usize) -> ModelHandle {
-    let model = try_load(name, instances).unwrap_or_else(|error| panic!("{error}"));
+fn load(name: &str, sessions: usize) -> ModelHandle {
+    let model = try_load(name, sessions).unwrap_or_else(|error| panic!("{error}"));
     model.handle(Batching::default()).unwrap()
 }
 
@@ -40,7 +40,7 @@ fn x(value: f32) -> Vec<Tensor> {
 
 #[test]
 fn what_cannot_be_loaded_is_named() {
-    let error = |name: &str, instances| try_load(name, instances).unwrap_err().to_string();
+    let error = |name: &str, sessions| try_load(name, sessions).unwrap_err().to_string();
     assert!(error("missing.onnx", 1).ends_with("missing.onnx`: No such file or directory (os error 2)"));
     assert!(error("", 1).contains("it has several models, `add.onnx`, `batch_size.onnx`, "));
     assert!(error("make.py", 1).contains("make.py`: "));
@@ -78,7 +78,7 @@ fn fast_runs_are_made_in_place_and_slow_ones_are_not() {
 fn callers_who_hang_up_lose_no_session() {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let model = Arc::new(load("slow.onnx", 2));
-    assert_eq!((model.model().instances(), model.model().idle_instances()), (2, 2));
+    assert_eq!((model.model().sessions(), model.model().idle_sessions()), (2, 2));
     runtime.block_on(async {
         let mut callers = JoinSet::new();
         for caller in 0..100 {
@@ -91,7 +91,7 @@ fn callers_who_hang_up_lose_no_session() {
         }
         callers.join_all().await;
         // Runs whose callers have gone end on their own.
-        while model.model().idle_instances() < 2 {
+        while model.model().idle_sessions() < 2 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         assert!(model.infer(x(1.0)).await.is_ok());
@@ -109,7 +109,7 @@ fn an_error_frees_its_session() {
             let result = model.infer(vec![input]).await;
             assert_eq!(result.is_ok(), index < 3);
             // The runner answers, then gives the session back.
-            while model.model().idle_instances() < 1 {
+            while model.model().idle_sessions() < 1 {
                 tokio::task::yield_now().await;
             }
         }

@@ -259,7 +259,7 @@ impl Entry<'_> {
             },
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
-            instances: handle.map_or(1, |handle| handle.model().instances()),
+            instances: handle.map_or(1, |handle| handle.model().sessions()),
             gpu: handle.and_then(|handle| match handle.model().device() {
                 Device::Cuda(index) => Some(index),
                 Device::Auto | Device::Cpu => None,

@@ -29,7 +29,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("model-version", "3", "3", "version: Some( 3, ),"),
     ("signature-key", "predict", "\"predict\"", r#"signature_key: Some( "predict", ),"#),
     ("device-memory", "1GiB", "\"1GiB\"", "device_memory: Some( 1073741824, ),"),
-    ("instances", "2", "2", "instances: Some( 2, ),"),
+    ("instances", "2", "2", "sessions: Some( 2, ),"),
     ("threads", "3", "3", "threads: Some( 3, ),"),
     ("max-batch", "16", "16", "max_batch: 16,"),
     ("tensorflow-lib", "DIR/project", "\"project\"", r#"tensorflow: Some( "DIR/project", ),"#),

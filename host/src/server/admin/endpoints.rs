@@ -104,7 +104,7 @@ fn model(named: &Named) -> Value {
         "loaded": loaded.is_some(),
         "version": loaded.and_then(|model| model.location().version),
         "device": loaded.map(|model| model.device().to_string()),
-        "instances": loaded.map(|model| model.instances()),
+        "instances": loaded.map(|model| model.sessions()),
         "max_batch": named.handle.as_ref().map(|handle| handle.batching().max_batch),
     })
 }
