@@ -5,31 +5,36 @@
 //! Invariant: the sockets are opened first and answer requests with the state of the load; a port that is
 //! taken is found out before a model is loaded. The service takes over when the last endpoint is ready.
 
+mod registry;
+
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use tokio::net::TcpSocket;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use self::registry::{Changes, Registry, Resources};
 use crate::capture::record::Archive;
 use crate::endpoint::config::EndpointConfig;
-use crate::file::stamp::FileStamp;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
-use crate::rollout::{auto_rollback, watch};
+use crate::rollout::history::Origin;
 use crate::server::http::HttpService;
 use crate::server::listen::{ConnectionConfig, Drain};
+use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
 use crate::server::{self, Endpoints, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
+use crate::text::on_one_line;
 use crate::{capture, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
@@ -51,10 +56,21 @@ pub struct Config {
 
 /// A server that serves.
 pub struct App {
+    /// As it was at the start.
+    config: Config,
     served: Arc<Served>,
-    watched: Vec<(Arc<Deployment>, PathBuf, FileStamp)>,
+    registry: Registry,
     listeners: Listeners,
-    archive: Option<Arc<Archive>>,
+}
+
+impl Config {
+    /// Whether all is the same but for what is served.
+    fn is_same_process(&self, other: &Config) -> bool {
+        let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
+        let Config { server: _, endpoints: _, plugin, model, logs, record } = self;
+        (&self.server, plugin, model, logs, record)
+            == (&server, &other.plugin, &other.model, &other.logs, &other.record)
+    }
 }
 
 /// The listeners at work, and what stands at them.
@@ -90,43 +106,74 @@ impl App {
     /// is for the operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
-        let (drain, activity) = (Drain::default(), Arc::default());
-        let served = |endpoints| {
-            let (metrics, config, drain) = (metrics.clone(), config.server.clone(), drain.clone());
-            let runtime = tokio::runtime::Handle::current();
-            let (activity, endpoints) = (Arc::clone(&activity), Endpoints::from(endpoints));
-            Arc::new(Served { activity, endpoints, metrics, config, drain, runtime })
-        };
-        let listeners = Listeners::open(&served(Vec::new())).await?;
-        let sandbox = sandbox(&config.plugin, &config.endpoints)?;
-        let archive = config.record.as_ref().map(Archive::open).transpose()?;
-        let catalog = Arc::new(Catalog::new(config.model));
-        let turns = Arc::new(Semaphore::new(2 * thread::available_parallelism().map_or(1, usize::from)));
-        let mut endpoints = config.endpoints;
-        if let (Some(archive), Some(one)) = (&archive, endpoints.first()) {
-            // What one handler was sent is not for another to read.
-            let folder = archive.folder().to_owned();
-            let hidden: Arc<[PathBuf]> = one.hidden.iter().cloned().chain([folder]).collect();
-            endpoints.iter_mut().for_each(|endpoint| endpoint.hidden = hidden.clone());
-        }
-        let loading = endpoints.into_iter().map(|endpoint| {
-            let (catalog, sandbox, metrics) = (catalog.clone(), sandbox.clone(), metrics.clone());
-            let (archive, turns) = (archive.clone(), turns.clone());
-            tokio::spawn(async move {
-                let _turn = turns.acquire().await;
-                load(endpoint, &catalog, &sandbox, &metrics, archive.as_ref()).await
-            })
+        let served = Arc::new(Served {
+            activity: Arc::default(),
+            endpoints: Endpoints::default(),
+            metrics: metrics.clone(),
+            config: config.server.clone(),
+            drain: Drain::default(),
+            runtime: tokio::runtime::Handle::current(),
         });
-        let (mut endpoints, mut watched) = (Vec::new(), Vec::new());
-        // All begin, a few at a time; the first that fails, in their order, is what is said.
-        for loading in loading.collect::<Vec<_>>() {
-            let (endpoint, watch) = loading.await.context("an endpoint cannot be loaded")??;
-            watched.extend(watch.map(|(path, stamp)| (endpoint.clone(), path, stamp)));
-            endpoints.push(endpoint);
+        let listeners = Listeners::open(&served).await?;
+        let registry = Registry::new(Resources {
+            metrics,
+            sandbox: sandbox(&config.plugin, &config.endpoints)?,
+            archive: config.record.as_ref().map(Archive::open).transpose()?,
+            catalog: Arc::new(Catalog::new(config.model.clone())),
+        });
+        let endpoints = config.endpoints.clone();
+        let mut app = App { config, served, registry, listeners };
+        let splits = app.config.server.splits.clone();
+        app.serve(endpoints, splits).await?;
+        Ok(app)
+    }
+
+    /// Serves these endpoints, and no others.
+    ///
+    /// # Errors
+    /// One of them cannot be loaded: what there was goes on serving.
+    async fn serve(&mut self, endpoints: Vec<EndpointConfig>, splits: Vec<Split>) -> anyhow::Result<Changes> {
+        let App { served, registry, listeners, .. } = self;
+        registry
+            .change(endpoints, |deployments| {
+                let config = server::Config { splits, ..served.config.clone() };
+                let next = Served { endpoints: deployments.into(), config, ..Served::clone(served) };
+                *served = Arc::new(next);
+                listeners.take_over(served)
+            })
+            .await
+    }
+
+    /// Takes the configuration as it is now, as far as it says what is served; then every handler and model of the endpoints
+    /// that stay, as their files are now.
+    async fn reload(&mut self, config: Config) {
+        let stayed: Vec<Arc<Deployment>> = self.served.endpoints.to_vec();
+        if !self.config.is_same_process(&config) {
+            tracing::warn!(
+                "the configuration of the process has changed: listeners, sandbox, models' engine, logs or recordings; \
+                that takes a restart, endpoints are taken as they are"
+            );
         }
-        let served = served(endpoints);
-        listeners.take_over(&served)?;
-        Ok(App { served, watched, listeners, archive })
+        match self.serve(config.endpoints, config.server.splits).await {
+            Ok(Changes { added, replaced, removed }) if added.len() + replaced.len() + removed.len() > 0 => {
+                tracing::info!(?added, ?replaced, ?removed, "other endpoints are served");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                return tracing::error!(
+                    "not reloaded, what there was goes on serving: {}",
+                    on_one_line(&format!("{error:#}"))
+                );
+            }
+        }
+        for deployment in
+            stayed.iter().filter(|one| self.served.endpoints.iter().any(|now| Arc::ptr_eq(now, one)))
+        {
+            if let Err(error) = deployment.reload(&DeployRequest::by(Origin::Signal)).await {
+                let error = on_one_line(&error);
+                tracing::error!(endpoint = %deployment.config.name, "not reloaded, what there was goes on serving: {error}");
+            }
+        }
     }
 
     /// The addresses.
@@ -148,29 +195,48 @@ impl App {
         lines
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields,
-    /// every endpoint takes its handler and models as their files are then.
+    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields, the
+    /// configuration is `read` again.
     ///
     /// # Errors
     /// Requests were still unanswered when the drain's time was over, and were refused.
-    pub async fn run(self, stop: impl Future<Output = ()>, reload: mpsc::Receiver<()>) -> anyhow::Result<()> {
-        let App { served, watched, listeners, archive } = self;
-        let Listeners { tls, serving, admin_thread, stop_admin, .. } = listeners;
-        let mut watchers = watch::follow(watched);
-        watchers.push(tokio::spawn(watch::reload(served.endpoints.to_vec(), reload)));
-        let guarded = served.endpoints.iter().filter(|endpoint| endpoint.config.breaker.is_some());
-        watchers.extend(guarded.map(|endpoint| tokio::spawn(auto_rollback::follow(endpoint.clone()))));
-        watchers.extend(tls.map(|tls| tokio::spawn(async move { tls.follow().await })));
-
-        stop.await;
-        tracing::info!("stopping: requests in flight are answered first");
-        served.drain.begin();
-        // A new handler version has no request left to serve.
-        for watcher in watchers {
-            watcher.abort();
-            // It ended as it was told to; its hold on the endpoint is gone.
-            let _ = watcher.await;
+    pub async fn run(
+        mut self,
+        stop: impl Future<Output = ()>,
+        mut reload: mpsc::Receiver<()>,
+        read: impl Fn() -> Result<Config, String>,
+    ) -> anyhow::Result<()> {
+        let tls = self.listeners.tls.clone().map(|tls| tokio::spawn(async move { tls.follow().await }));
+        let mut stop = pin!(stop);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut stop => break,
+                asked = reload.recv() => match asked.map(|()| read()) {
+                    None => {
+                        stop.await;
+                        break;
+                    }
+                    Some(Err(error)) => tracing::error!("not reloaded, what there was goes on serving: {error}"),
+                    Some(Ok(config)) => {
+                        tracing::info!("reloading: configuration, handlers and models as their files are now");
+                        tokio::select! {
+                            biased;
+                            () = &mut stop => break,
+                            () = self.reload(config) => {}
+                        }
+                    }
+                },
+            }
         }
+        tracing::info!("stopping: requests in flight are answered first");
+        self.served.drain.begin();
+        let App { served, registry, listeners, .. } = self;
+        registry.stop_following().await;
+        if let Some(tls) = tls {
+            tls.abort();
+        }
+        let Listeners { serving, admin_thread, stop_admin, .. } = listeners;
         let timeout = served.config.drain_timeout;
         tokio::pin!(serving);
         let unanswered = || -> usize { served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum() };
@@ -182,7 +248,7 @@ impl App {
             served.endpoints.iter().for_each(|endpoint| endpoint.close());
             let _ = tokio::time::timeout(FAREWELL, &mut serving).await;
         }
-        if let Some(archive) = archive {
+        if let Some(archive) = registry.archive() {
             // What is recorded is written: as much as waits, and nothing that comes later.
             let closing = tokio::task::spawn_blocking(move || archive.close());
             // A disk that does not answer costs recordings and nothing else.
@@ -277,31 +343,8 @@ impl Listeners {
     }
 }
 
-/// Loads one endpoint; and its handler's file with the state it had before, if that is watched.
-///
-/// # Errors
-/// A model or a handler cannot be had.
-async fn load(
-    config: EndpointConfig,
-    catalog: &Arc<Catalog>,
-    sandbox: &Sandbox,
-    metrics: &Arc<Metrics>,
-    archive: Option<&Arc<Archive>>,
-) -> anyhow::Result<(Arc<Deployment>, Option<(PathBuf, FileStamp)>)> {
-    // Taken before the file is read: a version that lands in between is noticed.
-    let watch = match &config.plugin {
-        Some(path) if config.watch => Some((path.clone(), FileStamp::of(path).await)),
-        _ => None,
-    };
-    let mut endpoint = Deployment::first(config, catalog, sandbox, metrics).await?;
-    endpoint.recorder = archive.and_then(|archive| archive.recorder(&endpoint.config, &endpoint.metrics));
-    tracing::info!(endpoint = %endpoint.config.name, path = %endpoint.config.path,
-        plugin.digest = endpoint.current().digest.as_deref(), "endpoint is ready");
-    Ok((Arc::new(endpoint), watch))
-}
-
-/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not
-/// more than `MOST_INSTANCES` however many endpoints there are: they share.
+/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not more than `MOST_INSTANCES`
+/// however many endpoints there are: they share.
 ///
 /// # Errors
 /// The engine refuses its settings, or the compile cache cannot be used.

@@ -52,6 +52,7 @@ mod reach;
 mod record;
 mod reference;
 mod refusals;
+mod registry;
 mod replay;
 mod sandbox;
 mod schema;

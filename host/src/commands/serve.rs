@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides};
 use crate::telemetry::logs;
+use crate::text::on_one_line;
 
 /// Runs the command.
 ///
@@ -32,7 +33,8 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
         for line in app.announcement() {
             say(&line)?;
         }
-        app.run(stop, reload).await
+        let read = || config::serve(overrides, &environment).map_err(|problems| on_one_line(&problems));
+        app.run(stop, reload, read).await
     });
     // What is still running has had its time.
     runtime.shutdown_background();

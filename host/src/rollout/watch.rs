@@ -1,5 +1,4 @@
-//! Sees that a handler's file has changed, waits until it is complete, and swaps it in; reloads everything
-//! when told to.
+//! Sees that a handler's file has changed, waits until it is complete, and swaps it in.
 //!
 //! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it
 //! to look. A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit.
@@ -17,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 use super::deploy_request::{DeployRequest, GenerationChange};
@@ -35,8 +34,8 @@ const SETTLED: Duration = Duration::from_millis(150);
 /// (2 s were not enough of a busy disk once).
 const EMPTY: Duration = Duration::from_secs(5);
 
-/// Follows handler files until the tasks are aborted. With each comes the stamp of the version that is being
-/// served, taken before that version was read.
+/// Follows handler files until the tasks are aborted, one task a file, in their order. With each comes the stamp of the version
+/// that is being served, taken before that version was read.
 pub fn follow(files: Vec<(Arc<Deployment>, PathBuf, FileStamp)>) -> Vec<JoinHandle<()>> {
     let (files, followers) = files
         .into_iter()
@@ -103,19 +102,6 @@ async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileSt
         if let Err(error) = outcome {
             tracing::error!(endpoint = %endpoint.config.name, path = %path.display(),
                 "new handler refused, the old one goes on serving: {error}");
-        }
-    }
-}
-
-/// Whenever `asked` yields, reloads every endpoint, one after the other; drop the future to stop.
-pub async fn reload(endpoints: Vec<Arc<Deployment>>, mut asked: mpsc::Receiver<()>) {
-    while asked.recv().await.is_some() {
-        tracing::info!("reloading: handlers and models as their files are now");
-        for endpoint in &endpoints {
-            if let Err(error) = endpoint.reload(&DeployRequest::by(Origin::Signal)).await {
-                let error = on_one_line(&error);
-                tracing::error!(endpoint = %endpoint.config.name, "not reloaded, what there was goes on serving: {error}");
-            }
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::rollout::deployment::Deployment;
 
 /// All endpoints, in the order of the configuration.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Endpoints {
     list: Vec<Arc<Deployment>>,
     by_name: HashMap<String, usize>,

@@ -49,7 +49,8 @@ pub struct Config {
     pub splits: Vec<split::Split>,
 }
 
-/// What both listeners serve.
+/// What all listeners serve. Another one takes its place when endpoints come or go.
+#[derive(Clone)]
 pub struct Served {
     /// What requests there are and have been.
     pub activity: Arc<Activity>,

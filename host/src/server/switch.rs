@@ -1,13 +1,15 @@
-//! Which service answers a listener's requests: a few lines while everything is loading, then the whole one.
+//! Which service answers a listener's requests: a few lines while everything is loading, then the whole one, and another
+//! whenever endpoints come or go.
 //!
 //! Place in the flow: between a connection and a [`HttpService`].
-//! Invariants: the service takes over once and for all, by one atomic store; a request sees the one or the
+//! Invariants: a service takes over by one atomic store; a request sees the one or the
 //! other, never both; connections made before stay. No head beyond the limits is answered by anything but
 //! 431, and none that HTTP forbids reaches the service.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
+use arc_swap::ArcSwap;
 use axum::body::Body;
 use axum::response::Response;
 
@@ -19,19 +21,18 @@ use crate::error::Code;
 /// The services behind one listener, of which one answers.
 pub struct ServiceSwitch {
     served: Arc<Served>,
-    loading: HttpService,
-    loaded: OnceLock<HttpService>,
+    service: ArcSwap<HttpService>,
 }
 
 impl ServiceSwitch {
     /// A switch behind which everything is still loading. `served` has no endpoints yet.
     pub fn new(served: Arc<Served>, loading: HttpService) -> ServiceSwitch {
-        ServiceSwitch { served, loading, loaded: OnceLock::new() }
+        ServiceSwitch { served, service: ArcSwap::from_pointee(loading) }
     }
 
-    /// Lets the service answer from now on. The first one stays.
+    /// Lets another service answer from now on; requests that have begun end on theirs.
     pub fn switch_to(&self, service: HttpService) {
-        let _ = self.loaded.set(service);
+        self.service.store(Arc::new(service));
     }
 
     /// Answers one request, which came at `arrived`.
@@ -49,6 +50,6 @@ impl ServiceSwitch {
         if let Some((code, message)) = head.protocol_violation {
             return refuse(code, message.to_owned(), &self.served, headers);
         }
-        self.loaded.get().unwrap_or(&self.loading).answer(head, body, arrived).await
+        self.service.load().answer(head, body, arrived).await
     }
 }

@@ -41,7 +41,7 @@ static SERVER: LazyLock<SocketAddr> = LazyLock::new(|| {
             sender.send(app.addresses().main).expect("somebody waits");
             // Nobody asks for a reload.
             let (_ask, reload) = tokio::sync::mpsc::channel(1);
-            app.run(std::future::pending(), reload).await.expect("it serves");
+            app.run(std::future::pending(), reload, || Err(String::new())).await.expect("it serves");
         });
     });
     receiver.recv().expect("an address")

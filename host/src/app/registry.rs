@@ -1,0 +1,206 @@
+//! The endpoints that are served, which can change while they serve.
+//!
+//! Place in the flow: filled at the start, changed when the configuration is read again. In: the configurations of
+//! all endpoints there are to be. Out: one table of deployments, to which all listeners go over together.
+//! Invariants: a change is made as a whole or not at all: endpoints that are new or another are loaded before
+//! anything is published, and those that stay the same are not touched; a request ends on the endpoint it began on.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread;
+
+use anyhow::Context as _;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::task::JoinHandle;
+
+use crate::capture::record::Archive;
+use crate::endpoint::config::EndpointConfig;
+use crate::file::stamp::FileStamp;
+use crate::model::Catalog;
+use crate::plugin::Sandbox;
+use crate::rollout::deployment::Deployment;
+use crate::rollout::{auto_rollback, watch};
+use crate::telemetry::metrics::Metrics;
+
+/// What endpoints are loaded with; one of each in a process.
+pub(super) struct Resources {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) sandbox: Sandbox,
+    pub(super) archive: Option<Arc<Archive>>,
+}
+
+/// The endpoints that are served.
+pub(super) struct Registry {
+    resources: Arc<Resources>,
+    /// By name. Held while endpoints change.
+    entries: Mutex<HashMap<String, Entry>>,
+}
+
+/// An endpoint, and the tasks that follow it.
+struct Entry {
+    deployment: Arc<Deployment>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// A deployment that was just loaded; with its handler's file as that was before, if it is watched.
+type Loaded = (Arc<Deployment>, Option<FileStamp>);
+
+/// What became of the endpoints, by name.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Changes {
+    pub(super) added: Vec<String>,
+    pub(super) replaced: Vec<String>,
+    pub(super) removed: Vec<String>,
+}
+
+impl Registry {
+    /// A registry without endpoints.
+    pub(super) fn new(resources: Resources) -> Registry {
+        Registry { resources: Arc::new(resources), entries: Mutex::default() }
+    }
+
+    /// Serves these endpoints, in this order, and no others: gives all of them to `publish`.
+    ///
+    /// # Errors
+    /// The first endpoint, in their order, that cannot be loaded, or what `publish` says: nothing has changed.
+    pub(super) async fn change(
+        &self,
+        mut endpoints: Vec<EndpointConfig>,
+        publish: impl FnOnce(Vec<Arc<Deployment>>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Changes> {
+        let mut entries = self.entries.lock().await;
+        self.resources.hide_recordings(&mut endpoints);
+        let stays = |config: &&EndpointConfig| {
+            entries.get(&config.name).is_some_and(|entry| is_same(&entry.deployment.config, config))
+        };
+        let another = endpoints.iter().filter(|config| !stays(config)).cloned().collect();
+        let loaded = self.resources.load(another).await?;
+        let new: HashMap<&str, &Arc<Deployment>> =
+            loaded.iter().map(|(deployment, _)| (deployment.config.name.as_str(), deployment)).collect();
+        let deployment = |config: &EndpointConfig| {
+            let kept = || entries.get(&config.name).map(|entry| &entry.deployment);
+            new.get(config.name.as_str()).copied().or_else(kept).cloned()
+        };
+        publish(endpoints.iter().filter_map(deployment).collect())?;
+
+        let mut changes = Changes::default();
+        let is_left = |name: &str| endpoints.iter().any(|config| config.name == name);
+        changes.removed = entries.keys().filter(|name| !is_left(name)).cloned().collect();
+        for name in &changes.removed {
+            if let Some(entry) = entries.remove(name) {
+                entry.deployment.metrics.generation.set(0);
+                entry.end().await;
+            }
+        }
+        for (name, entry) in follow(loaded) {
+            match entries.insert(name.clone(), entry) {
+                None => changes.added.push(name),
+                Some(before) => {
+                    before.end().await;
+                    changes.replaced.push(name);
+                }
+            }
+        }
+        Ok(changes)
+    }
+
+    /// Where requests are recorded, if they are.
+    pub(super) fn archive(&self) -> Option<Arc<Archive>> {
+        self.resources.archive.clone()
+    }
+
+    /// Ends the tasks that follow endpoints: what they would publish has nothing left to serve.
+    pub(super) async fn stop_following(&self) {
+        for entry in self.entries.lock().await.values_mut() {
+            end_all(std::mem::take(&mut entry.tasks)).await;
+        }
+    }
+}
+
+impl Entry {
+    /// The endpoint is served no more. Requests that have begun end on it.
+    async fn end(self) {
+        end_all(self.tasks).await;
+        self.deployment.metrics.plugins.set([None, None, None]);
+    }
+}
+
+/// Ends tasks, and with them their hold on an endpoint.
+async fn end_all(tasks: Vec<JoinHandle<()>>) {
+    for task in tasks {
+        task.abort();
+        // It ended as it was told to.
+        let _ = task.await;
+    }
+}
+
+impl Resources {
+    /// What one handler was sent is not for another to read.
+    fn hide_recordings(&self, endpoints: &mut [EndpointConfig]) {
+        if let (Some(archive), Some(one)) = (&self.archive, endpoints.first()) {
+            let folder = archive.folder().to_owned();
+            let hidden: Arc<[_]> = one.hidden.iter().cloned().chain([folder]).collect();
+            endpoints.iter_mut().for_each(|endpoint| endpoint.hidden = hidden.clone());
+        }
+    }
+
+    /// Loads endpoints, a few at a time.
+    ///
+    /// # Errors
+    /// The first that fails, in their order.
+    async fn load(self: &Arc<Self>, endpoints: Vec<EndpointConfig>) -> anyhow::Result<Vec<Loaded>> {
+        let turns = Arc::new(Semaphore::new(2 * thread::available_parallelism().map_or(1, usize::from)));
+        let loading = endpoints.into_iter().map(|config| {
+            let (resources, turns) = (self.clone(), turns.clone());
+            tokio::spawn(async move {
+                let _turn = turns.acquire().await;
+                resources.load_one(config).await
+            })
+        });
+        let mut loaded = Vec::new();
+        // All begin before the first is waited for.
+        for loading in loading.collect::<Vec<_>>() {
+            loaded.push(loading.await.context("an endpoint cannot be loaded")??);
+        }
+        Ok(loaded)
+    }
+
+    async fn load_one(&self, config: EndpointConfig) -> anyhow::Result<Loaded> {
+        let Resources { metrics, catalog, sandbox, archive } = self;
+        // Taken before the file is read: a version that lands in between is noticed.
+        let stamp = match &config.plugin {
+            Some(path) if config.watch => Some(FileStamp::of(path).await),
+            _ => None,
+        };
+        let mut deployment = Deployment::first(config, catalog, sandbox, metrics).await?;
+        let recorder = |archive: &Arc<Archive>| archive.recorder(&deployment.config, &deployment.metrics);
+        deployment.recorder = archive.as_ref().and_then(recorder);
+        tracing::info!(endpoint = %deployment.config.name, path = %deployment.config.path,
+            plugin.digest = deployment.current().digest.as_deref(), "endpoint is ready");
+        Ok((Arc::new(deployment), stamp))
+    }
+}
+
+/// Starts the tasks that follow endpoints: their handlers' files, their breakers.
+fn follow(loaded: Vec<Loaded>) -> Vec<(String, Entry)> {
+    let file = |(deployment, stamp): &Loaded| {
+        Some((deployment.clone(), deployment.config.plugin.clone()?, (*stamp)?))
+    };
+    let mut watching = watch::follow(loaded.iter().filter_map(file).collect()).into_iter();
+    let entry = |(deployment, stamp): Loaded| {
+        let breaker = deployment.config.breaker.map(|_| auto_rollback::follow(deployment.clone()));
+        let mut tasks: Vec<JoinHandle<()>> = breaker.map(tokio::spawn).into_iter().collect();
+        tasks.extend(stamp.and_then(|_| watching.next()));
+        (deployment.config.name.clone(), Entry { deployment, tasks })
+    };
+    loaded.into_iter().map(entry).collect()
+}
+
+/// Whether an endpoint would be served as it is. What is to be hidden from handlers concerns only those that see files.
+fn is_same(now: &EndpointConfig, then: &EndpointConfig) -> bool {
+    match then.project {
+        Some(_) => now == then,
+        None => *now == EndpointConfig { hidden: now.hidden.clone(), ..then.clone() },
+    }
+}

@@ -1,0 +1,89 @@
+//! Endpoints that come, go and change while others serve: the configuration read again by SIGHUP, as a whole or not at all.
+
+use std::fs;
+use std::path::Path;
+
+use e2e::load::Pattern;
+use e2e::{Host, component, wait_until};
+
+/// An endpoint of the config file that signs with `letter`; `more` are further lines of its table.
+fn endpoint(name: &str, letter: &str, more: &str) -> String {
+    let plugin = component(&format!("tests/version_{letter}"));
+    format!("[[endpoint]]\nname = {name:?}\nplugin = {plugin:?}\n{more}\n")
+}
+
+fn read_again(host: &Host, file: &Path, config: &str) {
+    fs::write(file, config).unwrap();
+    host.signal("HUP");
+}
+
+fn names(host: &Host) -> Vec<String> {
+    let endpoints = host.endpoints();
+    let names = endpoints.as_array().unwrap().iter();
+    names.map(|endpoint| endpoint["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn signature(host: &Host, path: &str) -> Option<String> {
+    let reply = host.post(path, "{}");
+    (reply.status == 200).then(|| reply.json()["pre"].as_str().unwrap().to_owned())
+}
+
+#[test]
+fn endpoints_come_go_and_change_while_others_serve() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    let (stays, goes) = (endpoint("stays", "a", ""), endpoint("goes", "a", ""));
+    fs::write(&file, [&*stays, &goes].concat()).unwrap();
+    let host = Host::serve(&["--config", file.to_str().unwrap(), "--grpc-listen", "127.0.0.1:0"]);
+    let load = Pattern::new(&host.url, "/stays").start();
+    load.wait_for_more(20);
+    assert_eq!(signature(&host, "/goes").as_deref(), Some("a"));
+
+    read_again(&host, &file, &[&*endpoint("comes", "b", ""), &stays].concat());
+    wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
+    assert_eq!(names(&host), ["comes", "stays"]);
+    assert_eq!(host.post("/goes", "{}").status, 404);
+    assert_eq!(host.get("/v2/models/goes/ready").status, 404);
+    assert_eq!(host.get("/v2/models/comes/ready").status, 200);
+    assert!(!host.metrics().contains(r#"modelhost_plugin_info{endpoint="goes""#), "{}", host.metrics());
+
+    // One that is another is replaced: requests see one of the two.
+    read_again(&host, &file, &[&*endpoint("comes", "a", ""), &endpoint("stays", "b", "")].concat());
+    wait_until("the endpoint to be replaced", || signature(&host, "/stays").as_deref() == Some("b"));
+    assert_eq!(signature(&host, "/comes").as_deref(), Some("a"));
+    load.wait_for_more(20);
+    let answers = load.stop();
+    let letters = answers.iter().map(|answer| answer.ok().json()["pre"].as_str().unwrap().to_owned());
+    let letters: Vec<String> = letters.collect();
+    let replaced = letters.iter().position(|letter| letter == "b").unwrap();
+    assert!(replaced >= 40 || letters.len() > 40, "{}", letters.len());
+    assert!(letters.iter().all(|letter| letter == "a" || letter == "b"));
+}
+
+#[test]
+fn what_cannot_be_served_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    let broken = folder.path().join("broken.wasm");
+    fs::write(&broken, b"\0asm\r\0\x01\0broken").unwrap();
+    let stays = endpoint("stays", "a", "");
+    fs::write(&file, &stays).unwrap();
+    let host = Host::serve(&["--config", file.to_str().unwrap()]);
+    let unknown = endpoint("comes", "b", "pathh = '/x'");
+    let unloadable = format!("[[endpoint]]\nname = 'comes'\nplugin = {broken:?}\n");
+    for (more, reason) in [(&*unknown, "`endpoint.pathh`: unknown key"), (&unloadable, "cannot be compiled")]
+    {
+        read_again(&host, &file, &[&*endpoint("other", "b", ""), more, &stays].concat());
+        wait_until("the refusal", || {
+            host.log().lines().any(|line| line.contains("not reloaded") && line.contains(reason))
+        });
+        assert_eq!(names(&host), ["stays"]);
+        assert_eq!(signature(&host, "/stays").as_deref(), Some("a"));
+        assert_eq!(host.post("/other", "{}").status, 404);
+    }
+    // What concerns the process takes a restart, and is said.
+    read_again(&host, &file, &[&*stays, "[server]\ncors_allow_origin = 'https://example.org'\n"].concat());
+    wait_until("the warning", || host.log().contains("takes a restart"));
+    read_again(&host, &file, &[&*stays, &endpoint("comes", "b", "")].concat());
+    wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
+}
