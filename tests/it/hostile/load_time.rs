@@ -164,7 +164,7 @@ fn offers() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
                 "(func (param i32) (result i32) local.get 0 {})",
                 many("block (param i32) (result i32) local.get 0 br_if 0 end ", 30_000)
             )),
-            Some("60001 branches and 60001 values that calls and blocks take or leave"),
+            Some("60000 branches, and 60001 values that calls and blocks take or leave"),
         ),
         (
             "many values that many branches keep",
@@ -174,7 +174,7 @@ fn offers() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
                 many("call $many ", 20),
                 many("block i32.const 0 br_if 0 end ", 30_000)
             )),
-            Some("more than 3072: it has"),
+            Some("more than 3072: of 12 functions"),
         ),
         (
             "components of which each has two of the one before",
