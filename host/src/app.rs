@@ -144,14 +144,14 @@ impl App {
             .await
     }
 
-    /// Takes the configuration as it is now, as far as it says what is served; then every handler and model of the endpoints
-    /// that stay, as their files are now.
+    /// Takes the configuration as it is now, as far as it says what is served; then every handler and model
+    /// of the endpoints that stay, as their files are now.
     async fn reload(&mut self, config: Config) {
         let stayed: Vec<Arc<Deployment>> = self.served.endpoints.to_vec();
         if !self.config.is_same_process(&config) {
             tracing::warn!(
-                "the configuration of the process has changed: listeners, sandbox, models' engine, logs or recordings; \
-                that takes a restart, endpoints are taken as they are"
+                "what the configuration says of the process has changed (listeners, sandbox, engine, logs, recordings): \
+                 that takes a restart"
             );
         }
         match self.serve(config.endpoints, config.server.splits).await {
@@ -171,7 +171,8 @@ impl App {
         {
             if let Err(error) = deployment.reload(&DeployRequest::by(Origin::Signal)).await {
                 let error = on_one_line(&error);
-                tracing::error!(endpoint = %deployment.config.name, "not reloaded, what there was goes on serving: {error}");
+                tracing::error!(endpoint = %deployment.config.name,
+                    "not reloaded, what there was goes on serving: {error}");
             }
         }
     }
@@ -195,8 +196,8 @@ impl App {
         lines
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields, the
-    /// configuration is `read` again.
+    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields,
+    /// the configuration is `read` again.
     ///
     /// # Errors
     /// Requests were still unanswered when the drain's time was over, and were refused.
@@ -217,7 +218,9 @@ impl App {
                         stop.await;
                         break;
                     }
-                    Some(Err(error)) => tracing::error!("not reloaded, what there was goes on serving: {error}"),
+                    Some(Err(error)) => {
+                        tracing::error!("not reloaded, what there was goes on serving: {error}");
+                    }
                     Some(Ok(config)) => {
                         tracing::info!("reloading: configuration, handlers and models as their files are now");
                         tokio::select! {
@@ -343,8 +346,8 @@ impl Listeners {
     }
 }
 
-/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not more than `MOST_INSTANCES`
-/// however many endpoints there are: they share.
+/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not
+/// more than `MOST_INSTANCES` however many endpoints there are: they share.
 ///
 /// # Errors
 /// The engine refuses its settings, or the compile cache cannot be used.

@@ -1,9 +1,11 @@
 //! The endpoints that are served, which can change while they serve.
 //!
-//! Place in the flow: filled at the start, changed when the configuration is read again. In: the configurations of
-//! all endpoints there are to be. Out: one table of deployments, to which all listeners go over together.
+//! Place in the flow: filled at the start, changed when the configuration is read again. In: the
+//! configurations of all endpoints there are to be. Out: one table of deployments, to which all listeners go
+//! over together.
 //! Invariants: a change is made as a whole or not at all: endpoints that are new or another are loaded before
-//! anything is published, and those that stay the same are not touched; a request ends on the endpoint it began on.
+//! anything is published, and those that stay the same are not touched; a request ends on the endpoint it
+//! began on.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -62,8 +64,8 @@ impl Registry {
 
     /// Serves these endpoints, in this order, and no others: gives all of them to `publish`.
     ///
-    /// # Errors
-    /// The first endpoint, in their order, that cannot be loaded, or what `publish` says: nothing has changed.
+    /// # Errors The first endpoint, in their order, that cannot be loaded, or what `publish` says: nothing
+    /// has changed.
     pub(super) async fn change(
         &self,
         mut endpoints: Vec<EndpointConfig>,
@@ -197,7 +199,8 @@ fn follow(loaded: Vec<Loaded>) -> Vec<(String, Entry)> {
     loaded.into_iter().map(entry).collect()
 }
 
-/// Whether an endpoint would be served as it is. What is to be hidden from handlers concerns only those that see files.
+/// Whether an endpoint would be served as it is. What is to be hidden from handlers concerns only those that
+/// see files.
 fn is_same(now: &EndpointConfig, then: &EndpointConfig) -> bool {
     match then.project {
         Some(_) => now == then,

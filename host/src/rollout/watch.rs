@@ -34,8 +34,8 @@ const SETTLED: Duration = Duration::from_millis(150);
 /// (2 s were not enough of a busy disk once).
 const EMPTY: Duration = Duration::from_secs(5);
 
-/// Follows handler files until the tasks are aborted, one task a file, in their order. With each comes the stamp of the version
-/// that is being served, taken before that version was read.
+/// Follows handler files until the tasks are aborted, one task a file, in their order. With each comes the
+/// stamp of the version that is being served, taken before that version was read.
 pub fn follow(files: Vec<(Arc<Deployment>, PathBuf, FileStamp)>) -> Vec<JoinHandle<()>> {
     let (files, followers) = files
         .into_iter()

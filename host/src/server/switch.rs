@@ -1,5 +1,5 @@
-//! Which service answers a listener's requests: a few lines while everything is loading, then the whole one, and another
-//! whenever endpoints come or go.
+//! Which service answers a listener's requests: a few lines while everything is loading, then the whole one,
+//! and another whenever endpoints come or go.
 //!
 //! Place in the flow: between a connection and a [`HttpService`].
 //! Invariants: a service takes over by one atomic store; a request sees the one or the
