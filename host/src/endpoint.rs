@@ -74,6 +74,11 @@ impl Endpoint {
         self.current.load_full()
     }
 
+    /// What `read` takes from the generation that new requests begin on, without counting a reference.
+    pub fn read_current<T>(&self, read: impl FnOnce(&Generation) -> T) -> T {
+        read(&self.current.load())
+    }
+
     /// The one atomic store by which another generation takes over.
     pub fn publish(&self, generation: Arc<Generation>) {
         self.metrics.generation.set(i64::try_from(generation.number).unwrap_or(i64::MAX));

@@ -5,8 +5,15 @@ use serde_json::{Value, json};
 
 /// What `inferless.call` makes of the answer to `data`.
 fn call(host: &Host, data: &Value) -> Value {
+    call_batch(host, data, false)
+}
+
+/// The same with `is_batch`.
+fn call_batch(host: &Host, data: &Value, is_batch: bool) -> Value {
     let url = format!("{}/v2/models/it/infer", host.url);
-    serde_json::from_str(&clients::run("inferless_call", &[&url, &data.to_string()])).expect("a line of JSON")
+    let is_batch = if is_batch { "True" } else { "False" };
+    let line = clients::run("inferless_call", &[&url, &data.to_string(), is_batch]);
+    serde_json::from_str(&line).expect("a line of JSON")
 }
 
 /// Asserts that the call failed with a 400 that says all of this.
@@ -22,6 +29,11 @@ fn a_handler_alone_answers_with_typed_outputs() {
     let host = Host::with(Some(&component("tests/greet")), None, &["--name", "it"]);
     assert_eq!(
         call(&host, &json!({ "prompt": "hi" })),
+        json!({ "out": ["BYTES", [1], ["hi!"]], "once": ["BOOL", [1], [true]] })
+    );
+    // To a handler of bodies too: it gets `{"prompt": ["hi"]}`, not a list in a list.
+    assert_eq!(
+        call_batch(&host, &json!({ "prompt": "hi" }), true),
         json!({ "out": ["BYTES", [1], ["hi!"]], "once": ["BOOL", [1], [true]] })
     );
     assert_refused(&call(&host, &json!({})), &["input `prompt`: missing, expected BYTES [1]"]);
@@ -72,6 +84,8 @@ fn every_datatype_that_the_client_sends_fits_its_declaration() {
     data["rows"] = json!([[1.5, 2.5], [3.5, 4.5]]);
     expected["rows"] = json!(["FP64", [2, 2], [1.5, 2.5, 3.5, 4.5]]);
     assert_eq!(call(&host, &data), expected);
+    // A batch of one has an axis more, which no declared shape has.
+    assert_eq!(call_batch(&host, &data, true), expected);
     data["rows"] = json!([1.5]);
     assert_refused(&call(&host, &data), &["input `rows`: expected FP64 [-1, 2], got FP64 [1]"]);
 }

@@ -77,6 +77,22 @@ pub fn tensors(schema: &Schema, tensors: &[Tensor]) -> Result<(), Vec<Violation>
     if violations.is_empty() { Ok(()) } else { Err(violations) }
 }
 
+/// Takes the axis of a batch of one from tensors that fit an input only without it: declared shapes are those
+/// of one request, and Inferless's client with `is_batch=True` sends `[1, …]`, as Triton wants it of models
+/// that take batches.
+pub fn strip_batch_axis(schema: &Schema, tensors: &mut [Tensor]) {
+    for tensor in tensors {
+        let declared = schema.inputs.iter().find(|input| input.name == tensor.name);
+        if let Some(input) = declared
+            && let Some((1, rest)) = tensor.shape.split_first()
+            && !input.accepts(&tensor.shape)
+            && input.accepts(rest)
+        {
+            tensor.shape.remove(0);
+        }
+    }
+}
+
 /// Whether a JSON value fits an input.
 ///
 /// # Errors

@@ -21,10 +21,11 @@ use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
 use crate::rollout::deployment::Deployment;
 use crate::rollout::error::DeployError;
 use crate::rollout::history::Origin;
+use crate::schema::check;
 use crate::server::serve::Target;
 use crate::server::served::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
-use crate::tensor::{Datatype, Extent, Signature, TensorSpec};
+use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text::on_one_line;
 
 /// What is spoken beyond the Open Inference Protocol itself, by the names of its clients.
@@ -219,6 +220,15 @@ impl Entry<'_> {
         let execution_count =
             if self.model.is_some() { statistics.execution_count } else { statistics.inference_count };
         Statistics { execution_count, ..statistics }
+    }
+
+    /// Takes the axis of a batch of one from inputs whose declared shape has none.
+    pub fn strip_batch_axis(&self, inputs: &mut [Tensor]) {
+        self.endpoint.read_current(|current| {
+            if let Some(schema) = current.schema_of_tensors() {
+                check::strip_batch_axis(schema, inputs);
+            }
+        });
     }
 
     /// The name of the signature it is served by.

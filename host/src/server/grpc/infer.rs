@@ -39,7 +39,11 @@ impl Protocol for GrpcInference<'_> {
     ) -> Result<Input, RequestError> {
         self.id = std::mem::take(&mut message.id);
         self.outputs = std::mem::take(&mut message.outputs);
-        contents::input(message, &self.outputs, limit)
+        let mut input = contents::input(message, &self.outputs, limit)?;
+        if let Input::Tensors(input) = &mut input {
+            self.entry.strip_batch_axis(&mut input.tensors);
+        }
+        Ok(input)
     }
 
     fn encode(

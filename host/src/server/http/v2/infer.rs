@@ -34,7 +34,8 @@ impl Protocol for OpenInference<'_> {
     type Transport = Box<Head>;
 
     fn decode(&mut self, head: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
-        let (input, outputs) = request::read(head.headers(), &body, || self.entry.signature())?;
+        let (mut input, outputs) = request::read(head.headers(), &body, || self.entry.signature())?;
+        self.entry.strip_batch_axis(&mut input.tensors);
         self.outputs = outputs;
         Ok(Input::Tensors(input))
     }
