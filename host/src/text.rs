@@ -54,3 +54,95 @@ pub fn on_one_line(error: &impl ToString) -> String {
     }
     line
 }
+
+/// The text of an engine's error without places in the engine's own source: `/build/core/graph.cc:123`, and
+/// the C++ function that ONNX Runtime names behind one. They say nothing to who serves a model, and hold
+/// paths of the machine that built the engine.
+pub fn without_sources(text: &str) -> String {
+    let mut kept = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = split_at_source(rest) {
+        kept.push_str(before);
+        rest = after;
+    }
+    kept.push_str(rest);
+    kept
+}
+
+/// What is before and after the first place in a source file.
+fn split_at_source(text: &str) -> Option<(&str, &str)> {
+    const KINDS: [&str; 6] = [".cc:", ".cpp:", ".cu:", ".h:", ".hpp:", ".rs:"];
+    let found = KINDS.iter().flat_map(|kind| text.match_indices(kind));
+    let (at, kind) = found
+        .filter(|(at, kind)| {
+            text.get(at + kind.len()..).is_some_and(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+        })
+        .min()?;
+    let start =
+        text.get(..at)?.rfind(|c: char| c.is_whitespace() || "([\"':".contains(c)).map_or(0, |end| end + 1);
+    let line = text.get(at + kind.len()..)?;
+    let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let after = after.strip_prefix(']').unwrap_or(after).trim_start_matches([':', ' ']);
+    Some((text.get(..start)?, without_signature(after)))
+}
+
+/// The text behind the C++ signature that it begins with: `virtual Status ns::F<T>::Run(X*) const [with T =
+/// float] text`.
+fn without_signature(text: &str) -> &str {
+    let Some(open) = text.find('(') else { return text };
+    let is_signature = text.get(..open).is_some_and(|name| name.contains("::") && !name.contains(". "));
+    if !is_signature {
+        return text;
+    }
+    let mut depth = 0usize;
+    let close = text.char_indices().skip_while(|(at, _)| *at < open).find(|(_, c)| {
+        match c {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0
+    });
+    let behind = close.and_then(|(at, _)| text.get(at + 1..)).unwrap_or_default().trim_start();
+    let behind = behind.strip_prefix("const").unwrap_or(behind).trim_start();
+    match behind.strip_prefix("[with ").and_then(|with| with.split_once(']')) {
+        Some((_, behind)) => behind.trim_start(),
+        None => behind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_in_an_engines_source_are_left_out() {
+        for (text, expected) in [
+            ("Protobuf parsing failed.", "Protobuf parsing failed."),
+            (
+                "Status Message: /onnxruntime_src/onnxruntime/core/providers/cpu/math/element_wise_ops.h:560 void \
+                 onnxruntime::BroadcastIterator::Append(ptrdiff_t, ptrdiff_t) axis == 1 || axis == largest was \
+                 false. 2 by 3",
+                "Status Message: axis == 1 || axis == largest was false. 2 by 3",
+            ),
+            (
+                "Load model from m.onnx failed:/onnxruntime_src/onnxruntime/core/graph/model.cc:181 \
+                 onnxruntime::Model::Model(onnx::ModelProto&&, const PathString&, bool (*)(int)) Unsupported \
+                 model IR version: 99",
+                "Load model from m.onnx failed:Unsupported model IR version: 99",
+            ),
+            (
+                "a.cc:1 virtual onnxruntime::common::Status onnxruntime::Gather<T>::Compute(C*) const \
+                 [with T = float] x; b.cc:2] y",
+                "x; y",
+            ),
+            (
+                "provider_bridge_ort.cc:2400 TryGetProviderInfo_CUDA Failed to load library (no file)",
+                "TryGetProviderInfo_CUDA Failed to load library (no file)",
+            ),
+            ("a ratio .h:x, and 1.h: no line", "a ratio .h:x, and 1.h: no line"),
+        ] {
+            assert_eq!(without_sources(text), expected);
+        }
+    }
+}

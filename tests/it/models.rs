@@ -289,3 +289,22 @@ fn a_version_that_is_not_served_is_refused() {
     let text = host.post("/add?version=2", "{}").error(404, "not_found", "admit");
     assert_eq!(text, "model `add` is served in version 1, not `2`");
 }
+
+#[test]
+fn an_engines_errors_name_no_place_in_its_source() {
+    let host = Host::with(None, Some(&model("broadcast")), &["--name", "broadcast", "--debug"]);
+    let reply = host.post("/broadcast", r#"{"a":[1,2,3],"b":[1,2]}"#);
+    reply.error(500, "model_error", "infer");
+    let detail = reply.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("broadcast") && detail.contains("2 by 3"), "{detail}");
+    for text in [detail, host.log()] {
+        for place in [".h:", ".cc:", "onnxruntime_src", "::"] {
+            let lines = text.lines().filter(|line| line.contains("by 3"));
+            assert_eq!(
+                lines.filter(|line| line.split("detail=").last().unwrap().contains(place)).count(),
+                0,
+                "{text}"
+            );
+        }
+    }
+}

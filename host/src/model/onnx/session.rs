@@ -28,6 +28,7 @@ use super::value::{run_failed, text};
 use super::{compound, cuda, pinned, value};
 use crate::model::{Device, ModelError, engine};
 use crate::tensor::{Role, Signature, Tensor, TensorSpec};
+use crate::text::without_sources;
 
 /// A model that is ready to run, once at a time.
 #[derive(Debug)]
@@ -69,8 +70,9 @@ impl Session {
                 // The process's allocator serves a run faster than the arena that every session would have,
                 // and gives back what a large request took. See docs/decisions.
                 let cpu = ep::CPU::default().with_arena_allocator(false).build();
-                let mut builder =
-                    builder.with_execution_providers([cpu]).map_err(|error| error.to_string())?;
+                let mut builder = builder
+                    .with_execution_providers([cpu])
+                    .map_err(|error| without_sources(&error.to_string()))?;
                 builder.commit_from_file(path).map_err(text)?
             }
         };

@@ -16,6 +16,7 @@ use ort::value::{TensorElementType, ValueType};
 use super::api::{Output, Value};
 use crate::model::ModelError;
 use crate::tensor::{BytesElements, Datatype, Extent, Role, Tensor, TensorSpec, push_bytes_element};
+use crate::text::without_sources;
 
 // A tensor's bytes are little-endian and the engine's are the machine's.
 #[cfg(target_endian = "big")]
@@ -183,10 +184,10 @@ pub fn output_failed(spec: &TensorSpec, why: &str) -> ModelError {
 
 /// An error of a run, for the log.
 pub fn run_failed(error: ort::Error) -> ModelError {
-    ModelError::Run(error.to_string())
+    ModelError::Run(text(error))
 }
 
-/// An error's words.
+/// An error's words, without places in the engine's source.
 pub fn text(error: ort::Error) -> String {
-    error.to_string()
+    without_sources(&error.to_string())
 }

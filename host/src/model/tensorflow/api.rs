@@ -21,6 +21,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use crate::text::without_sources;
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
 mod array;
@@ -243,7 +244,7 @@ impl Status {
         match code {
             0 => Ok(()),
             code if message.is_empty() => Err(format!("TensorFlow's status {code}")),
-            _ => Err(message.to_string_lossy().into_owned()),
+            _ => Err(without_sources(&message.to_string_lossy())),
         }
     }
 }
