@@ -42,6 +42,7 @@ mod oip_binary;
 mod oip_clients;
 mod oip_models;
 mod openapi;
+mod openapi_client;
 mod optional;
 mod orders;
 mod overload;

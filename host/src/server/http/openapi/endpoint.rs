@@ -219,7 +219,7 @@ fn answered(current: &Generation) -> Value {
         _ if handler.post_tensors => {
             json!({ "type": "object", "description": "The handler's tensors by name." })
         }
-        [] => json!({ "type": "array", "description": "The handler's tensors." }),
+        [] => json!({ "type": "array", "items": {}, "description": "The handler's tensors." }),
         models => values::one_of(models.iter().map(|model| values::outputs(&model.signature))),
     };
     json_ok("The outputs.", &schema)

@@ -295,7 +295,7 @@ fn inferred(name: &str) -> Value {
             "name": text(),
             "datatype": { "enum": Datatype::ALL.map(Datatype::name) },
             "shape": list(&json!({ "type": "integer", "minimum": 0 })),
-            "data": { "type": "array" },
+            "data": { "type": "array", "items": {} },
             "parameters": { "type": "object" },
         },
         "required": ["name", "datatype", "shape"],

@@ -190,7 +190,7 @@ fn output(spec: &TensorSpec, second: Option<&TensorSpec>) -> Value {
         }
         Some(_) => {
             let description = format!("`{}`: a list of tensors", spec.name);
-            return json!({ "type": "array", "description": description });
+            return json!({ "type": "array", "items": {}, "description": description });
         }
         None => {}
     }
