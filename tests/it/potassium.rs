@@ -196,7 +196,9 @@ fn bananas_own_sdk_comes_back_to_a_full_server() {
         let mut holder = Wire::connect(&host.url).unwrap();
         while held.load(Ordering::SeqCst) {
             holder.send(&wire::post("/hello?slow", &[], "{}")).unwrap();
-            assert_eq!(holder.read().unwrap().status, 201);
+            // Refused while one of the calls below has the place.
+            let status = holder.read().unwrap().status;
+            assert!([201, 503].contains(&status), "{status}");
         }
     };
     let client = thread::scope(|scope| {
