@@ -16,7 +16,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist host examples guests demo test reference bench gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow clean
+.PHONY: help setup build dist wheel deb host examples guests demo test reference bench gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,12 @@ dist: examples ## target/dist/host, optimised as a whole and by a profile: what 
 	@scripts/clients.sh --python
 	@scripts/dist.sh host target/clients/bin/python scripts/exercise.py
 
+wheel: dist ## target/packages/modelhost-….whl: the host of `make dist` for pip, see docs/install.md
+	@scripts/package.py wheel target/dist/host target/packages --symbols target/packages/modelhost.debug
+
+deb: dist ## target/packages/modelhost_….deb: the same for Debian, with a service, see docs/install.md
+	@scripts/package.py deb target/dist/host target/packages --symbols target/packages/modelhost.debug
+
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
 	@scripts/tensorflow.sh
@@ -43,7 +49,7 @@ test: build ## set up, build, run every test
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace
 
-reference: ## write the tables of docs/reference.md that come from the code: settings, error codes
+reference: ## write the tables of docs/reference.md that come from the code: settings, error codes, a trial's parameters
 	UPDATE_REFERENCE=1 cargo test --release --workspace --lib -- reference
 
 bench: build dist ## measure the host against a native server without WebAssembly
@@ -84,6 +90,10 @@ supply-chain: ## licences of the dependencies, and advisories where cargo-deny i
 tensorflow: ## get TensorFlow's library (270 MB), which only SavedModels need
 	@scripts/tensorflow.sh
 
+man: host ## write the manual to target/man, a page for each command
+	@rm -rf target/man
+	@target/release/modelhost man target/man
+
 setup: ## get everything that the other targets need, ahead of time
 	@scripts/setup.sh
 
@@ -98,6 +108,8 @@ host:
 	@# `--workspace` although only the host is wanted: cargo then settles on the same features of the dependencies as
 	@# `cargo test --workspace` does, and does not compile wasmtime a second time.
 	cargo build --release --workspace --bin host
+	@# Under the name that it is installed by.
+	@ln -f target/release/host target/release/modelhost
 
 examples:
 	@scripts/build-guests.sh examples

@@ -1,19 +1,23 @@
-//! Makes Rust of `proto/`, without protoc.
+//! Makes Rust of `proto/`, without protoc, and finds out which commit is built.
 //!
 //! Out, in `OUT_DIR`: `inference.rs`, messages and the server's half of the service; `open_inference.bin`, the descriptors that
-//! reflection shows. Bytes are shared with the message they came in, not copied.
+//! reflection shows. Bytes are shared with the message they came in, not copied. And the variable `MODELHOST_COMMIT`, for
+//! `host --version`: as the environment says, else as git does, else `unknown`.
 
+use std::env::{self, VarError};
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use protox::prost::Message as _;
 
 const PROTO: &str = "proto/open_inference.proto";
+const COMMIT: &str = "MODELHOST_COMMIT";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTO}");
     let descriptors = protox::compile([PROTO], ["proto"])?;
-    let out = PathBuf::from(std::env::var("OUT_DIR")?);
+    let out = PathBuf::from(env::var("OUT_DIR")?);
     std::fs::write(out.join("open_inference.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_client(false)
@@ -22,5 +26,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         .btree_map(".")
         .codec_path("crate::server::grpc::codec::Bounded")
         .compile_fds(descriptors)?;
+
+    println!("cargo::rerun-if-env-changed={COMMIT}");
+    let commit = match env::var(COMMIT) {
+        Err(VarError::NotPresent) => git_commit().unwrap_or_else(|| "unknown".to_owned()),
+        given => given?,
+    };
+    println!("cargo::rustc-env={COMMIT}={commit}");
     Ok(())
+}
+
+/// The commit that is checked out; `None` without git, or outside of this project's repository.
+fn git_commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    // A copy of the sources may lie in a repository of something else.
+    let top = git(&["rev-parse", "--show-toplevel"])?;
+    if Path::new(env!("CARGO_MANIFEST_DIR")).parent() != Some(Path::new(&top)) {
+        return None;
+    }
+    // Every commit and checkout adds a line to this file.
+    println!("cargo::rerun-if-changed={}", git(&["rev-parse", "--git-path", "logs/HEAD"])?);
+    git(&["rev-parse", "--short=12", "HEAD"])
 }

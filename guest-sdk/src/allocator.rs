@@ -18,8 +18,8 @@ use std::ptr::{self, NonNull};
 
 /// Sizes differ by this much.
 const STEP: usize = 16;
-/// What the C library adds to a block before it rounds up to a multiple of [`STEP`]. So the sizes here are
-/// the ones that it has anyway, 12, 28, 44 and so on, and no block is larger than it would be.
+/// The bytes that the C library adds to a block before it rounds up to a multiple of [`STEP`]. So the sizes
+/// here are the ones that it has anyway, 12, 28, 44 and so on, and no block is larger than it would be.
 const HEADER: usize = 4;
 /// The largest small block, in bytes.
 const LARGEST: usize = SIZES * STEP - HEADER;
@@ -30,7 +30,7 @@ const SIZES: usize = 32;
 const KEPT: u32 = 16;
 /// Blocks from this size on want memory in one piece.
 const LARGE: usize = 64 << 10;
-/// What the C library promises of every block.
+/// The alignment that the C library promises of every block.
 const ALIGN: usize = 8;
 
 /// The free blocks of one size.

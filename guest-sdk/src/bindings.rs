@@ -74,5 +74,36 @@ pub mod init {
     });
 }
 
+/// `models`, which a handler imports.
+pub mod models {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "model-imports",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        generate_all,
+    });
+}
+
+/// `respond`, and `streaming`, which it is given.
+pub mod respond {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "respond-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        generate_all,
+        pub_export_macro: true,
+        export_macro_name: "__export_respond_handler",
+    });
+}
+
+/// `request`, which an application imports.
+pub mod request {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "request-imports",
+        generate_all,
+    });
+}
+
 pub use pre::modelhost::handler::types;
 pub use schema::exports::modelhost::handler::input_schema::Input;

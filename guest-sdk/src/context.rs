@@ -132,7 +132,7 @@ mod native {
     use super::Context;
     use crate::{Sample, Signature};
 
-    /// What the host would know; the methods have the names of the generated ones.
+    /// The host's part of a context; the methods have the names of the generated ones.
     #[derive(Debug, Clone)]
     pub(super) struct Source {
         request_id: String,
@@ -251,6 +251,11 @@ mod native {
         pub fn sample(mut self, sample: Sample) -> Self {
             self.0.sample = sample;
             self
+        }
+
+        /// Sets the body, and the header that names its type.
+        pub fn body(self, content_type: &str, body: impl Into<Vec<u8>>) -> Self {
+            self.header("content-type", content_type).sample(Sample::new(content_type, body))
         }
 
         /// Sets [`Context::signature`].

@@ -8,7 +8,7 @@ use std::fmt;
 
 use crate::{Response, TensorError, bindings::types};
 
-/// What a handler's functions return.
+/// The result of a handler's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a handler does not go on. To return one is normal; a panic is a defect, and costs the instance.

@@ -10,7 +10,7 @@
 /// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the
 /// model's input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors`
 /// and `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes,
-/// `init` prepares it.
+/// `init` prepares it. An application exports `respond` in place of all that serve requests.
 ///
 /// ```
 /// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
@@ -111,6 +111,23 @@ macro_rules! __export_function {
             Component with_types_in $crate::bindings::post_tensors
         );
     };
+    (respond) => {
+        impl $crate::bindings::respond::exports::modelhost::handler::respond::Guest for Component {
+            fn respond(
+                sample: $crate::Sample,
+                context: &$crate::bindings::types::Context,
+                output: $crate::bindings::respond::modelhost::handler::streaming::Output,
+            ) -> ::core::result::Result<
+                ::core::option::Option<$crate::Response>,
+                $crate::bindings::types::Error,
+            > {
+                HANDLER.with(|slot| $crate::export::respond(slot, sample, context, output))
+            }
+        }
+        $crate::bindings::respond::__export_respond_handler!(
+            Component with_types_in $crate::bindings::respond
+        );
+    };
     (init) => {
         impl $crate::bindings::init::exports::modelhost::handler::init::Guest for Component {
             fn init(
@@ -138,6 +155,8 @@ mod slot {
     use std::cell::RefCell;
     use std::mem::ManuallyDrop;
 
+    use crate::app::Request;
+    use crate::bindings::respond::modelhost::handler::streaming::Output;
     use crate::bindings::types;
     use crate::{Context, Handler, Input, Metadata, Response, Sample, Tensor};
 
@@ -195,6 +214,17 @@ mod slot {
         Ok(slot.with(|handler| handler.post_inference_tensors(prediction, Context::from_host(context)))?)
     }
 
+    /// The body of the export `respond`.
+    pub fn respond<H: Handler>(
+        slot: &Slot<H>,
+        sample: Sample,
+        context: &types::Context,
+        output: Output,
+    ) -> Result<Option<Response>, types::Error> {
+        let request = Request::new(sample, Context::from_host(context), output);
+        Ok(slot.with(|handler| handler.respond(request))?.into_response())
+    }
+
     /// The body of the export `init`.
     pub fn init<H: Handler>(slot: &Slot<H>, metadata: String) -> Result<(), String> {
         let outcome = slot.with(|handler| handler.init(&Metadata::new(metadata)));
@@ -211,4 +241,5 @@ mod slot {
 #[cfg(target_family = "wasm")]
 pub use slot::{
     Slot, init, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors,
+    respond,
 };

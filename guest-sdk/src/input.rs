@@ -49,7 +49,7 @@ impl Input {
         self
     }
 
-    /// What it is, for people.
+    /// Its description, for people.
     #[must_use]
     pub fn description(mut self, text: impl Into<String>) -> Input {
         self.description = text.into();

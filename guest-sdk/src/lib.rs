@@ -5,8 +5,9 @@
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
-//! `error.rs` what `?` does. `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what
-//! `init` leaves fit to be copied.
+//! `models.rs` has the models that it calls by itself, `app.rs` the requests and responses of an application
+//! and its routes (`app/`), `error.rs` what `?` does. `bindings.rs` is generated
+//! from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be copied.
 #![deny(missing_docs)]
 
 #[cfg(target_endian = "big")]
@@ -22,6 +23,7 @@ mod allocator;
 )]
 #[doc(hidden)]
 pub mod bindings;
+pub mod app;
 mod context;
 mod error;
 #[doc(hidden)]
@@ -31,6 +33,7 @@ mod input;
 mod libc;
 mod media_type;
 mod message;
+pub mod models;
 mod multipart;
 mod tensor;
 
@@ -122,7 +125,17 @@ pub trait Handler: 'static {
         Err(unwritten("post_inference_tensors"))
     }
 
-    /// What the handler takes, asked once when it is loaded: checked before the handler runs, and the
+    /// Serves a request by itself, of any method and path below the endpoint's: what an [application](app)
+    /// has in place of the functions around a model.
+    ///
+    /// # Errors
+    /// As for [`pre_inference`](Handler::pre_inference). A response that has begun breaks off.
+    fn respond(&mut self, request: app::Request<'_>) -> Result<app::Reply> {
+        let _ = request;
+        Err(unwritten("respond"))
+    }
+
+    /// The inputs of the handler, asked for once when it is loaded: checked before the handler runs, and the
     /// endpoint's documentation. An empty list says nothing.
     fn input_schema() -> Vec<Input> {
         Vec::new()

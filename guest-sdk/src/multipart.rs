@@ -26,7 +26,7 @@ pub struct Part<'a> {
     pub filename: Option<Cow<'a, str>>,
     /// Its content type, `text/plain` if it says none.
     pub content_type: &'a str,
-    /// What it holds.
+    /// Its contents.
     pub body: &'a [u8],
 }
 
@@ -58,8 +58,8 @@ pub(crate) fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Part<'a>>>
     }
 }
 
-/// What follows a boundary on its line: white space. The line end stays: without headers it is half of the
-/// empty line.
+/// The rest of a boundary's line: white space. The line end stays: without headers it is half of the empty
+/// line.
 fn end_of_line(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.iter().position(|byte| ![b' ', b'\t'].contains(byte))?;
     bytes.get(end..).filter(|line| line.starts_with(b"\r\n"))
@@ -94,7 +94,7 @@ fn read(part: &[u8]) -> Result<Part<'_>> {
     Ok(Part { name, filename, content_type, body })
 }
 
-/// What stands before `delimiter` and after it.
+/// The bytes before `delimiter` and after it.
 fn split<'a>(bytes: &'a [u8], delimiter: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let first = delimiter.first()?;
     let mut from = 0;

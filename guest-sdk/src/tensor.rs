@@ -51,16 +51,16 @@ pub enum TensorError {
     Datatype {
         /// The tensor's name.
         tensor: String,
-        /// What it holds.
+        /// The datatype of its elements.
         actual: Datatype,
-        /// What was asked for.
+        /// The datatype that was asked for.
         wanted: Datatype,
     },
     /// Its bytes are not what its datatype and shape promise.
     Data {
         /// The tensor's name.
         tensor: String,
-        /// What is wrong with them.
+        /// The reason.
         why: &'static str,
     },
     /// No tensor has this name.

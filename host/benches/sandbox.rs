@@ -6,7 +6,7 @@
 //!
 //! Everything goes through the crate's own [`Plugin`], so a figure is what a request pays in that stage, deadlines
 //! and checks included. Time is wall-clock on one thread; the median over many short batches leaves out what else
-//! the machine was doing. Nothing is compared with a limit: performance.md's floors were measured elsewhere.
+//! the machine was doing. Nothing is compared with a limit.
 #![expect(clippy::print_stdout, reason = "the table is this program's output")]
 
 use std::ffi::c_void;
@@ -229,6 +229,7 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         isolation,
         hides_credentials: false,
         response_headers: [].into(),
+        outbound: None,
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     })

@@ -42,7 +42,7 @@ use crate::{capture, model, plugin, telemetry};
 pub struct Config {
     /// Listeners.
     pub server: server::Config,
-    /// What to serve; never empty.
+    /// The endpoints to serve; never empty.
     pub endpoints: Vec<EndpointConfig>,
     /// The sandbox.
     pub plugin: plugin::Config,
@@ -182,7 +182,7 @@ impl App {
         self.listeners.addresses
     }
 
-    /// What a user is told, line by line: where the server is.
+    /// The lines that tell a user where the server is.
     pub fn announcement(&self) -> Vec<String> {
         let Addresses { main, admin, grpc } = self.addresses();
         let scheme = |tls| if tls { "https" } else { "http" };

@@ -29,16 +29,16 @@ impl Default for Origin {
     }
 }
 
-/// How fast a body has to come.
+/// The least rate of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
-    /// What a body of any length may take.
+pub struct BodyRate {
+    /// The time that a body of any length may take.
     pub timeout: Duration,
     /// Bytes a second that it has to come with beyond that.
     pub rate: u64,
 }
 
-impl Pace {
+impl BodyRate {
     /// When more has to have come of a body that began at `begun`, if `received` bytes are there.
     pub fn deadline(&self, begun: Instant, received: usize) -> Instant {
         begun
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn a_body_gains_time_as_it_comes() {
-        let pace = Pace { timeout: Duration::from_secs(5), rate: 1024 };
+        let body_rate = BodyRate { timeout: Duration::from_secs(5), rate: 1024 };
         let begun = Instant::now();
-        assert_eq!(pace.deadline(begun, 0), begun + Duration::from_secs(5));
-        assert_eq!(pace.deadline(begun, 10 << 10), begun + Duration::from_secs(15));
+        assert_eq!(body_rate.deadline(begun, 0), begun + Duration::from_secs(5));
+        assert_eq!(body_rate.deadline(begun, 10 << 10), begun + Duration::from_secs(15));
     }
 }

@@ -20,7 +20,7 @@ use crate::tensor::Tensor;
 pub const LARGE: usize = 256 << 10;
 /// Copies of this many bytes do.
 const LARGE_COPY: usize = 4 << 20;
-/// What handing a tensor over costs besides its bytes (three allocations, the checks), in bytes that are
+/// The cost of handing a tensor over besides its bytes (three allocations, the checks), in bytes that are
 /// copied.
 const EACH: usize = 1 << 10;
 /// How long a thread that gave its worker's place away waits at most for another thread to begin: on a busy
@@ -74,7 +74,7 @@ fn may_be_worker() -> bool {
     Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
-/// What it takes to hand tensors over, in bytes that are copied.
+/// The cost of handing tensors over, in bytes that are copied.
 pub fn weight(tensors: &[Tensor]) -> usize {
     weight_of(tensors.iter().map(|tensor| tensor.data.len()))
 }

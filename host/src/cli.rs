@@ -2,15 +2,16 @@
 //!
 //! Place in the flow: `main.rs` parses here, lets `config.rs` judge the settings and calls the command.
 //! In:   the process's arguments. Out: a [`Command`].
-//! Invariants: no I/O, no environment, no defaults: those are `config.rs`'s business. Flags that are settings
-//! come from the one list in `config/settings.rs`, so a setting cannot lack its flag. Only this file names
-//! `clap`. A usage error ends the process with exit code 2, `--help` and `--version` with 0.
+//! Invariants: no I/O but for `documents.rs`, no environment, no defaults: those are `config.rs`'s business.
+//! Flags that are settings come from the one list in `config/settings.rs`, so a setting cannot lack its flag.
+//! Only this file and its folder name `clap`. Help texts call the program what its caller calls it. A usage
+//! error ends the process with exit code 2, `--help` with 0.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue};
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
+use clap::{Arg, ArgAction, ArgMatches, Args, CommandFactory as _, FromArgMatches, Parser, Subcommand};
 
 use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
@@ -18,70 +19,39 @@ use crate::json::path::Pattern;
 use crate::text::is_token;
 use crate::values::{RawValue, Reader as _, number};
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done; `serve` has answered every request that it accepted
-  1  failed; for example, a handler or model cannot be loaded, or does not answer its example
-  2  bad usage or configuration";
+mod documents;
+mod project;
+mod texts;
 
-// One line a paragraph: clap wraps it to the terminal.
-const ENVIRONMENT: &str = "\
-Every flag has a twin in the environment: `--pre-timeout 2s` is `MODELHOST_PRE_TIMEOUT=2s`. Flags win over variables, \
-variables over the config file, the file over defaults. A switch is `true` or `false` there, a repeatable flag a list \
-with commas.
+pub use documents::{Shell, completions, write_manual};
+pub use project::{Build, Language, New, Test};
+use texts::{
+    BUILD_EXAMPLE, CHECK_EXAMPLE, COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DIFF_EXAMPLE, ENVIRONMENT, EXAMPLE,
+    EXIT_CODES, LIBRARY, NEW_EXAMPLE, REPLAY_EXAMPLE, RUN_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, sections,
+};
 
-Sizes are bytes, or have a unit (`64MiB`, `1GB`); durations always have one (`500ms`, `30s`, `1m`).";
-
-const LIBRARY: &str = "\
-ONNX Runtime's shared library is taken from the first of these places:
-  1. `--onnxruntime-lib`, its twin, or `onnxruntime.lib` in the config file
-  2. `ORT_DYLIB_PATH`
-  3. `${XDG_DATA_HOME:-~/.local/share}/modelhost/lib`, where `make` puts it
-  4. the `onnxruntime` package of the active Python environment
-  5. the system's library paths";
-
-const EXAMPLE: &str = "\
-Example:
-  host serve --plugin handler.wasm --model model.onnx
-  curl http://127.0.0.1:8000/ --json '{\"input\": [5.2, 3.6, 1.4, 0.3]}'";
-
-const CHECK_EXAMPLE: &str = "\
-Example:
-  host check --config modelhost.toml";
-
-const RUN_EXAMPLE: &str = "\
-Example:
-  echo '{\"input\": [5.2, 3.6, 1.4, 0.3]}' | host run --plugin handler.wasm --model model.onnx -";
-
-const SWAP_EXAMPLE: &str = "\
-Examples:
-  host swap iris --plugin handler.wasm
-  host swap digits --plugin handler.wasm --model digits:3
-  host swap iris --rollback
-  host swap iris --plugin handler.wasm --canary 0.05,0.25,1 --term step_time=10m --term sticky=header:x-user";
-
-const REPLAY_EXAMPLE: &str = "\
-Examples:
-  host serve --plugin handler.wasm --model model.onnx --record recordings
-  host replay recordings --plugin handler.wasm
-  host replay recordings/iris --plugin another.wasm --tolerance 1e-5";
-
-const DIFF_EXAMPLE: &str = "\
-Example:
-  host diff old.wasm new.wasm --model model.onnx --samples samples/";
+/// The name of the installed program.
+const NAME: &str = "modelhost";
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
 #[command(
-    name = "host", version, after_help = EXAMPLE,
+    name = NAME, disable_version_flag = true, arg_required_else_help = true,
+    args_conflicts_with_subcommands = true, after_help = EXAMPLE,
     after_long_help = sections(&[LIBRARY, EXIT_CODES, EXAMPLE])
 )]
 struct Cli {
+    /// Print the version.
+    #[arg(short = 'V', exclusive = true)]
+    short_version: bool,
+    /// Print the version, the commit it was built from, and the engines that this machine has for it.
+    #[arg(long, exclusive = true)]
+    version: bool,
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, PartialEq, Eq, Subcommand)]
 pub enum Command {
     /// Serve endpoints over HTTP until SIGTERM or Ctrl-C.
@@ -136,6 +106,45 @@ pub enum Command {
     /// altogether if the new one is refused. Prints what is served now.
     #[command(after_help = SWAP_EXAMPLE)]
     Swap(Swap),
+    /// Make a handler project: a folder that stands alone.
+    ///
+    /// It has a handler that works, its model, a sample, a golden case and a README of one page.
+    #[command(after_help = NEW_EXAMPLE)]
+    New(New),
+    /// Build a handler project to a component, `handler.wasm`.
+    ///
+    /// The language follows from the project's manifest: Cargo.toml, requirements.txt or package.json. Tools
+    /// that the manifest names are installed into the project. What tools print is shown if they fail.
+    #[command(after_help = BUILD_EXAMPLE, after_long_help = sections(&[EXIT_CODES, BUILD_EXAMPLE]))]
+    Build(Build),
+    /// Send the golden cases of a handler project through handler and model, without a server.
+    ///
+    /// `cases/NAME.json` is the body of a request, `NAME.expected.json` what has to be answered, as far as
+    /// the endpoint's `gate.tolerance` and `gate.ignore` say. Prints a line for each case, and what differs.
+    #[command(after_help = TEST_EXAMPLE, after_long_help = sections(&[EXIT_CODES, TEST_EXAMPLE]))]
+    Test(Test),
+    /// Serve the iris example that comes with this program, and say what to try next.
+    #[command(after_help = DEMO_EXAMPLE)]
+    Demo(Demo),
+    /// Print what makes a shell complete this program's commands and flags.
+    #[command(after_help = COMPLETIONS_EXAMPLE)]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Write the manual, a page for each command.
+    #[command(hide = true)]
+    Man {
+        /// The folder, which is made if it is not there.
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
+    /// Print the version; `long` also the commit and the engines.
+    #[command(skip)]
+    Version {
+        /// Whether `--version` was asked for, not `-V`.
+        long: bool,
+    },
 }
 
 /// Arguments of `host inspect`.
@@ -152,7 +161,7 @@ pub struct Inspect {
 /// Arguments of `host replay`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub struct Replay {
-    /// Recordings of `host serve --record`, or folders of them.
+    /// Recordings of `serve --record`, or folders of them.
     #[arg(value_name = "FILE|DIR", required = true)]
     pub recordings: Vec<PathBuf>,
     /// The handler: the one that was recorded, or another.
@@ -258,7 +267,7 @@ pub struct Swap {
     /// Write the handler to the endpoint's file too, so that it serves after a restart.
     #[arg(long, requires = "plugin", conflicts_with_all = ["rollback", "reload"])]
     pub persist: bool,
-    /// What may differ for the gate, this once: a path in a JSON answer or the name of a header; may be
+    /// A difference that the gate allows, this once: a path in a JSON answer or the name of a header; may be
     /// repeated.
     #[arg(
         long, value_name = "PATH|NAME", value_parser = Pattern::parse,
@@ -313,8 +322,8 @@ pub struct Diff {
     /// How far a decimal number of an answer may be from the old one, absolutely or relatively.
     #[arg(long, value_name = "NUMBER", default_value = "1e-6", value_parser = tolerance)]
     pub tolerance: Tolerance,
-    /// What may differ: a path in a JSON answer, `/predictions/*/took`, or the name of a header; may be
-    /// repeated.
+    /// A difference that is allowed: a path in a JSON answer, `/predictions/*/took`, or the name of a header;
+    /// may be repeated.
     #[arg(long, value_name = "PATH|NAME", value_parser = Pattern::parse)]
     pub ignore: Vec<Pattern>,
     /// Print JSON.
@@ -325,12 +334,30 @@ pub struct Diff {
     pub settings: Settings<false>,
 }
 
+/// Arguments of `host demo`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Demo {
+    /// Address to serve on; port 0 is any free port. [default: 127.0.0.1:8000]
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<String>,
+    /// The admin address. [default: 127.0.0.1:8001]
+    #[arg(long, value_name = "ADDRESS")]
+    pub admin_listen: Option<String>,
+}
+
 /// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of
 /// `host run`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settings<const SERVE: bool>(pub Overrides);
 
-/// Reads the process's arguments; ends the process on a usage error, `--help` and `--version`.
+/// The program's name as its caller knows it: `host` where it is built, `modelhost` where it is installed.
+pub fn program() -> String {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&called).file_name().and_then(OsStr::to_str);
+    name.unwrap_or(NAME).to_owned()
+}
+
+/// Reads the process's arguments; ends the process on a usage error and `--help`.
 pub fn parse() -> Command {
     parse_from(std::env::args_os()).unwrap_or_else(|end| end.exit())
 }
@@ -338,17 +365,40 @@ pub fn parse() -> Command {
 fn parse_from(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> clap::error::Result<Command> {
-    Cli::try_parse_from(arguments).map(|cli| cli.command).map_err(|mut error| {
-        let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
-        let flag = match Path::new(word).extension().and_then(OsStr::to_str) {
-            Some("onnx") => "--model",
-            Some("wasm") => "--plugin",
-            _ => return error,
-        };
-        let meant = format!("give the file with its flag: '{flag} {word}'").into();
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant]));
-        error
-    })
+    let mut command = command(&program());
+    let parsed = command.try_get_matches_from_mut(arguments).and_then(|mut matches| {
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    });
+    match parsed {
+        // Without arguments clap has shown the help.
+        Ok(Cli { command, version, .. }) => Ok(command.unwrap_or(Command::Version { long: version })),
+        Err(error) => Err(with_flag(error)),
+    }
+}
+
+/// A file without its flag is told the flag.
+fn with_flag(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
+    let flag = match Path::new(word).extension().and_then(OsStr::to_str) {
+        Some("onnx") => "--model",
+        Some("wasm") => "--plugin",
+        _ => return error,
+    };
+    let meant = format!("give the file with its flag: '{flag} {word}'").into();
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant]));
+    error
+}
+
+/// The definition of the command line of a program called `name`.
+fn command(name: &str) -> clap::Command {
+    fn named(command: clap::Command, name: &str) -> clap::Command {
+        let text = |text: &clap::builder::StyledStr| text.to_string().replace("{host}", name);
+        let (short, long) = (command.get_after_help().map(text), command.get_after_long_help().map(text));
+        let command = short.into_iter().fold(command, clap::Command::after_help);
+        let command = long.into_iter().fold(command, clap::Command::after_long_help);
+        command.mut_subcommands(|inner| named(inner, name))
+    }
+    named(Cli::command(), name).bin_name(name)
 }
 
 impl<const SERVE: bool> Settings<SERVE> {
@@ -436,11 +486,6 @@ fn header(typed: &str) -> Result<(String, String), String> {
 fn term(typed: &str) -> Result<(String, String), String> {
     let (name, value) = typed.split_once('=').ok_or("write `NAME=VALUE`")?;
     Ok((name.to_owned(), value.to_owned()))
-}
-
-/// `parts` with an empty line between them.
-fn sections(parts: &[&str]) -> String {
-    parts.join("\n\n")
 }
 
 #[cfg(test)]

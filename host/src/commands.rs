@@ -3,13 +3,20 @@
 //! Place in the flow: below `main.rs`. In: parsed arguments. Out: text on stdout, exit code 0, 1 or 2.
 //! Invariant: stdout holds data only (addresses, answers); everything else goes to stderr.
 
+pub mod build;
 pub mod check;
+pub mod demo;
 pub mod diff;
+pub mod documents;
 pub mod inspect;
+pub mod new;
 pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod swap;
+pub mod test;
+mod systemd;
+pub mod version;
 
 use std::io::Write as _;
 

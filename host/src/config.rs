@@ -41,7 +41,7 @@ use crate::telemetry::logs;
 use crate::values::{Diagnostic, Env, Origin, RawValue};
 use crate::{app, model, plugin, server};
 
-/// What the command line says: texts as typed, not judged yet.
+/// The command line: texts as typed, not judged yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides(BTreeMap<&'static str, Vec<String>>);
 
@@ -253,7 +253,7 @@ fn logs_config(sources: &mut Sources<'_>, table: &Table) -> logs::Config {
     logs::Config { format: sources.get(&set::LOG_FORMAT, table), filter: sources.get(&set::LOG_LEVEL, table) }
 }
 
-/// What flags and variables say, by the flag's name, each with its place.
+/// The values of flags and variables, by the flag's name, each with its place.
 type Typed = BTreeMap<&'static str, (Place, toml::Value)>;
 
 fn typed(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Typed {
@@ -294,7 +294,7 @@ impl<'a> Sources<'a> {
     fn new(typed: Typed, env: Env<'a>) -> Sources<'a> {
         Sources { typed, env, base: PathBuf::new(), problems: Vec::new(), secret: Vec::new() }
     }
-    /// What `row` is set to. Where it is set wrongly, that is recorded, and the default stands in.
+    /// The value of `row`. Where it is set wrongly, that is recorded, and the default stands in.
     fn get<T: Clone>(&mut self, row: &'static Row<T>, table: &Table) -> T {
         let (place, raw) = match (self.typed.get(row.flag), table.get(row.key)) {
             (Some((place, value)), _) => {

@@ -4,7 +4,7 @@
 //! recorder whether it is a request's turn.
 //! In:   a request's headers. Out: its place in [0, 1); a side has a part of that as long as its share.
 //! Invariants: no state is shared by threads; equal keys have equal places, today and after a restart, so a
-//! side that only grows keeps everybody it has.
+//! side that only grows keeps every caller it has.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
@@ -19,7 +19,7 @@ impl Sticky {
     /// Reads `header:NAME`.
     ///
     /// # Errors
-    /// What was expected.
+    /// The text that was expected.
     pub fn parse(text: &str) -> Result<Sticky, String> {
         match text.strip_prefix("header:") {
             Some(name) if is_token(name) => Ok(Sticky(name.to_ascii_lowercase().into())),

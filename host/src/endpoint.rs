@@ -50,9 +50,9 @@ pub struct AdmittedRequest<'a> {
     _reservation: Reservation<'a>,
 }
 
-/// What a run made of a request, and the generation it did it with.
+/// The outcome of a run, and the generation that it ran on.
 pub struct Answer {
-    /// What the caller gets.
+    /// The caller's answer.
     pub outcome: Result<Output, RequestError>,
     /// The generation that ran. Pinned rather than counted: every request of every thread would count at the
     /// same place.
@@ -74,7 +74,7 @@ impl Endpoint {
         self.current.load_full()
     }
 
-    /// What `read` takes from the generation that new requests begin on, without counting a reference.
+    /// The result of `read` on the generation that new requests begin on, without counting a reference.
     pub fn read_current<T>(&self, read: impl FnOnce(&Generation) -> T) -> T {
         read(&self.current.load())
     }
@@ -175,7 +175,8 @@ impl AdmittedRequest<'_> {
     /// Serves the request on the current generation, or on one that an observer has chosen, to its end.
     pub async fn serve(mut self, request: Arc<Request>, mut observers: impl Observer) -> Answer {
         let endpoint = self.endpoint;
-        let plan = RunPlan { bypass: endpoint.config.on_fault == OnFault::Bypass, ..RunPlan::default() };
+        let bypass = endpoint.config.on_fault == OnFault::Bypass;
+        let plan = RunPlan { bypass, calls_out: true, ..RunPlan::default() };
         let mut start = RunStart { request: &request, generation: endpoint.current.load(), plan };
         observers.begin(&mut start);
         let RunStart { generation, plan, .. } = start;
@@ -233,7 +234,7 @@ impl Drop for AdmittedRequest<'_> {
     }
 }
 
-/// What a request is told that the server does not wait for.
+/// The error of a request that the server does not wait for.
 fn cut_off(stage: Stage) -> RequestError {
     RequestError::new(Code::ShuttingDown, stage, "the server is shutting down")
 }

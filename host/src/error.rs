@@ -64,10 +64,10 @@ impl fmt::Display for Stage {
 #[error("{}", .0.message)]
 pub struct RequestError(Box<Failure>);
 
-/// What there is to say of a failed request.
+/// The error of a failed request.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// What kind of failure.
+    /// The kind of failure.
     pub code: Code,
     /// Where it happened.
     pub stage: Stage,
@@ -75,9 +75,9 @@ pub struct Failure {
     pub message: String,
     /// For the log: causes, backtraces, a handler's own words. Shown to the caller only under `--debug`.
     pub detail: Option<String>,
-    /// What is wrong with which input, if it is that and the endpoint has a schema; `message` says the same.
+    /// The inputs at fault, if it is that and the endpoint has a schema; `message` says the same.
     pub violations: Vec<Violation>,
-    /// What exactly the handler did, where the code does not say.
+    /// The handler's fault, where the code does not say it exactly.
     plugin_fault: Option<PluginFault>,
     /// The handler of the generation that failed the request: SHA-256 in hex.
     pub digest: Option<Arc<str>>,
@@ -126,7 +126,7 @@ impl RequestError {
         failure
     }
 
-    /// What callers are told of it, without what only the log may know.
+    /// The error as callers see it, without what only the log may know.
     pub fn told(&self) -> Self {
         RequestError::new(self.code, self.stage, self.message.clone())
     }

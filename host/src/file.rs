@@ -33,7 +33,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, format!("it is {}, not a regular file", name(kind))))
 }
 
-/// What is in a regular file of at most `limit` bytes.
+/// The contents of a regular file of at most `limit` bytes.
 ///
 /// # Errors
 /// As [`open`]; or it has more bytes, or cannot be read.

@@ -16,7 +16,7 @@ use crate::text;
 
 /// The headers that may carry a key, in lower case.
 pub const HEADERS: [&str; 2] = ["authorization", "x-banana-api-key"];
-/// What a key may follow in `authorization`: the standard's word (RFC 6750), and that of clients of Truss.
+/// The schemes of a key in `authorization`: the standard's (RFC 6750), and that of clients of Truss.
 const SCHEMES: [&str; 2] = ["bearer", "api-key"];
 /// Longest key in bytes; nothing longer that a caller shows is looked at.
 const LONGEST: usize = 1024;
@@ -26,7 +26,7 @@ pub fn is_credential(name: &str) -> bool {
     HEADERS.iter().any(|header| text::is_similar(header, name))
 }
 
-/// What the names of headers, parameters and cookies that hold a secret end in, word by word.
+/// The last words of names of headers, parameters and cookies that hold a secret.
 const SECRET_WORDS: [&str; 15] = [
     "auth",
     "authorization",
@@ -56,7 +56,7 @@ pub fn is_secret_name(name: &str) -> bool {
     })
 }
 
-/// What a request shows to be let in: the values of [`HEADERS`], or that it is the operator's.
+/// The credentials of a request: the values of [`HEADERS`], or that it is the operator's.
 #[derive(Clone, Copy, Default)]
 pub struct Credentials<'a> {
     authorization: Option<&'a str>,
@@ -65,7 +65,7 @@ pub struct Credentials<'a> {
 }
 
 impl<'a> Credentials<'a> {
-    /// What the first header of each name says; `header` gives its value.
+    /// The credentials in the first header of each name; `header` gives its value.
     pub fn of(header: impl Fn(&'static str) -> Option<&'a str>) -> Credentials<'a> {
         let [authorization, api_key] = HEADERS;
         Credentials { authorization: header(authorization), api_key: header(api_key), is_operator: false }
@@ -182,7 +182,7 @@ mod tests {
         ] {
             assert_eq!(admits(keys, headers), expected, "{headers:?}");
         }
-        assert!(admits("# none\n", &[]), "without keys everybody is let in");
+        assert!(admits("# none\n", &[]), "without keys every caller is let in");
         assert!(Keys::parse(keys).unwrap().admit(Credentials::operator));
         let longest = "k".repeat(LONGEST);
         assert!(admits(&longest, &[&format!("authorization: Bearer {longest}")]));

@@ -21,6 +21,7 @@ pub mod plugin;
 pub mod model;
 pub mod telemetry;
 pub mod model_access;
+pub mod outbound;
 pub mod request;
 pub mod schema;
 pub mod keys;

@@ -4,17 +4,19 @@ use std::ffi::c_void;
 use std::io::Write as _;
 
 use host::cli::{self, Command};
-use host::commands::{self, check, diff, inspect, replay, run, serve, swap};
+use host::commands::{
+    self, build, check, demo, diff, documents, inspect, new, replay, run, serve, swap, test, version,
+};
 
 /// Requests make and drop many small objects on many threads; this allocator does that at half the C
-/// library's cost. It takes the place of `malloc` for everybody in the process, the engines included; this
+/// library's cost. It takes the place of `malloc` for all of the process, the engines included; this
 /// makes sure that it is linked. It is not named as Rust's own allocator: every request for memory would say
 /// an alignment, which it serves more slowly if the size is no power of two.
 #[used]
 static MALLOC: unsafe extern "C" fn(usize) -> *mut c_void = libmimalloc_sys::mi_malloc;
 
 fn main() {
-    quiet_tensorflow();
+    set_up_engines();
     let outcome = match cli::parse() {
         Command::Serve(arguments) => serve::serve(&arguments.0),
         Command::Check(arguments) => check::check(&arguments.0),
@@ -23,6 +25,13 @@ fn main() {
         Command::Run(arguments) => run::run(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Swap(arguments) => swap::swap(&arguments),
+        Command::New(arguments) => new::new(&arguments),
+        Command::Build(arguments) => build::build(&arguments),
+        Command::Test(arguments) => test::test(&arguments),
+        Command::Demo(arguments) => demo::demo(&arguments),
+        Command::Completions { shell } => documents::completions(shell),
+        Command::Man { folder } => documents::man(&folder),
+        Command::Version { long } => version::version(long),
     };
     end(commands::exit(outcome))
 }
@@ -47,18 +56,26 @@ fn end(code: i32) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as errors
-/// and is logged. It reads the variable when its library is loaded, long after this.
+/// Sets what the engines read from the environment when their libraries are loaded, long after this; what the
+/// operator has set stays.
 #[allow(
     unsafe_code,
     clippy::disallowed_methods,
     reason = "the process has one thread yet, so no other reads the environment meanwhile"
 )]
-fn quiet_tensorflow() {
-    const LEVEL: &str = "TF_CPP_MIN_LOG_LEVEL";
-    if std::env::var_os(LEVEL).is_none() {
-        // SAFETY: called first of all, before any other thread exists.
-        unsafe { std::env::set_var(LEVEL, "2") }
+fn set_up_engines() {
+    for (name, value) in [
+        // TensorFlow writes to stderr by itself, requests' values among it; what matters of it comes back as
+        // errors and is logged.
+        ("TF_CPP_MIN_LOG_LEVEL", "2"),
+        // Since 1.31 ONNX Runtime reports its use to its makers, and keeps a database for that in the user's
+        // folder. What its API switches off is the reports only, and after the first.
+        ("ORT_DISABLE_TELEMETRY", "1"),
+    ] {
+        if std::env::var_os(name).is_none() {
+            // SAFETY: called first of all, before any other thread exists.
+            unsafe { std::env::set_var(name, value) }
+        }
     }
 }
 

@@ -54,7 +54,7 @@ use plan::Plan;
 pub use schedule::{Batching, Wait};
 use sessions::Sessions;
 
-/// What the signature of a model is called that has but one and no name for it.
+/// The key of a model's only signature if the model has no name for it.
 pub const DEFAULT_SIGNATURE_KEY: &str = "serving_default";
 
 /// Where a model runs.
@@ -105,7 +105,7 @@ impl ModelConfig {
     }
 }
 
-/// What all models of a process share.
+/// The settings that all models of a process share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Config {
     /// ONNX Runtime's shared library; `None` searches for it, see [`library`].
@@ -140,7 +140,7 @@ pub enum ModelError {
     Run(String),
 }
 
-/// What a model says to one request.
+/// The model's answer to one request.
 #[derive(Debug)]
 pub struct Prediction {
     /// One tensor per output, in signature order.
@@ -210,7 +210,7 @@ impl Model {
         Ok(Model { location, device: loaded.device, signature_key: loaded.signature_key, sessions })
     }
 
-    /// What the model takes and returns.
+    /// The inputs and outputs of the model.
     pub fn signature(&self) -> &Arc<Signature> {
         &self.sessions.signature
     }

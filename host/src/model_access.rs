@@ -3,15 +3,16 @@
 //! Place in the flow: vocabulary between the program of a run (`pipeline`), which calls [`ModelAccess`], and
 //! what implements it above the sandbox and the models, which do not know each other.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::error::RequestError;
 use crate::tensor::{Signature, Tensor};
 
-/// What a run knows of its model.
+/// The description of a run's model.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelSpec<'a> {
-    /// What the model takes and returns.
+    /// The inputs and outputs of the model.
     pub signature: &'a Arc<Signature>,
     /// The name by which TensorFlow Serving's form knows that signature.
     pub signature_key: &'a str,
@@ -40,4 +41,37 @@ pub struct ModelCall {
     pub inputs: Vec<Tensor>,
     /// As `post-inference` got them; `None` if the model failed.
     pub outputs: Option<Vec<Tensor>>,
+}
+
+/// The models of an endpoint, as a handler calls them by itself.
+pub trait HandlerModels: Send + Sync {
+    /// Their names, in the order of the configuration.
+    fn names(&self) -> Vec<Arc<str>>;
+
+    /// The inputs and outputs of a model; an empty name is the first one's.
+    ///
+    /// # Errors
+    /// [`ModelCallError::NoSuchModel`].
+    fn signature(&self, model: &str) -> Result<Arc<Signature>, ModelCallError>;
+
+    /// Runs a model: one tensor for each of its outputs, in its order. The future stands for itself.
+    fn infer(&self, model: &str, inputs: Vec<Tensor>) -> ModelRun;
+}
+
+/// A run of a model that a handler has called.
+pub type ModelRun = Pin<Box<dyn Future<Output = Result<Vec<Tensor>, ModelCallError>> + Send>>;
+
+/// Why a handler's call of a model has no outputs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ModelCallError {
+    /// No model of the endpoint has this name.
+    NoSuchModel(String),
+    /// The inputs do not fit it.
+    InvalidInput(String),
+    /// It is not loaded.
+    Unloaded,
+    /// It was not done in time.
+    TimedOut,
+    /// It failed.
+    Failed(String),
 }

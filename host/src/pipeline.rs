@@ -11,8 +11,10 @@
 //! handler function is called at most once; dropping the future at any point gives back the session and
 //! drops the instance.
 
+mod application;
 pub mod bypass;
 pub mod debug;
+mod handler_models;
 mod infer;
 pub mod models;
 pub mod plan;
@@ -25,32 +27,33 @@ pub mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::handler_models::RequestModels;
 use self::infer::RunModel;
 use self::models::Models;
 use self::plan::RunPlan;
 use self::report::RunReport;
-use crate::arrivals::Pace;
+use crate::arrivals::BodyRate;
 use crate::error::{Code, RequestError, Stage};
 use crate::model_access::{ModelAccess as _, ModelSpec};
-use crate::plugin::{self, Lease, Outcome, Plugin, Stages};
+use crate::plugin::{self, Application, Lease, Outcome, Plugin, Stages};
 use crate::request::{Output, Request};
 use crate::schema::Schema;
 use crate::tensor::Tensor;
 
-/// What one endpoint allows. The defaults are in `config/settings/rows.rs`.
+/// The limits of one endpoint. The defaults are in `config/settings/rows.rs`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request body, in bytes.
     pub body: usize,
     /// How fast it has to come.
-    pub pace: Pace,
+    pub body_rate: BodyRate,
     /// Requests in flight; beyond it they queue.
     pub concurrency: usize,
     /// Requests that may queue; beyond it they are refused with 503.
     pub queue: usize,
     /// From the arrival of a request's head to its answer.
     pub request_timeout: Duration,
-    /// What its handler may use.
+    /// The limits of its handler.
     pub plugin: plugin::Limits,
 }
 
@@ -61,7 +64,7 @@ pub struct Pipeline {
     pub plugin: Option<Arc<Plugin>>,
     /// The models; without one, a handler's tensors go straight to its `post-inference`.
     pub models: Models,
-    /// What the endpoint takes, if the configuration or the handler says so.
+    /// The inputs that the endpoint takes, if the configuration or the handler says so.
     pub schema: Option<Arc<Schema>>,
     /// Whether tensors that a request brings go past a handler that takes bodies only, straight to the model.
     pub bare_tensors: bool,
@@ -71,13 +74,16 @@ impl Pipeline {
     /// Runs one request. This is the whole flow; every stage is one line and one file.
     ///
     /// # Errors
-    /// What the failing stage says. The caller logs and counts it.
+    /// Those of the failing stage. The caller logs and counts them.
     pub async fn run(
         &self,
         request: &Arc<Request>,
         plan: &RunPlan,
         report: &mut RunReport,
     ) -> Result<Output, RequestError> {
+        if request.is_exchange() || self.is_application() {
+            return Box::pin(application::run(self, request, plan, report)).await;
+        }
         let mut model = RunModel::new(self.models.of(request)?, request, plan, report);
         let checked = self.check(request, model.spec(), report)?;
         let (mut lease, made) = self.prepare(request, model.spec(), checked, plan, report).await?;
@@ -114,7 +120,17 @@ impl Pipeline {
         output
     }
 
-    /// What tensors have to fit: `None` if there is no schema, or if they go past the handler to the model.
+    /// Whether its handler serves whole requests by itself.
+    pub fn is_application(&self) -> bool {
+        self.stages().application.is_some()
+    }
+
+    /// Whether its handler is an application that is given bodies whole.
+    pub fn reads_whole_bodies(&self) -> bool {
+        self.stages().application == Some(Application::Respond)
+    }
+
+    /// The schema of tensors: `None` if there is no schema, or if they go past the handler to the model.
     pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
         let bare = self.bare_tensors && !self.models.0.is_empty();
         self.schema.as_ref().filter(|_| !pre_inference::passes_by(self.stages(), bare))
@@ -189,12 +205,17 @@ impl Pipeline {
     ) -> Result<Option<Lease<'_>>, RequestError> {
         let Some(plugin) = &self.plugin else { return Ok(None) };
         let signature = model.map(|model| model.signature);
-        match report.log().filter(|log| log.is_of_instance()) {
+        let mut lease = match report.log().filter(|log| log.is_of_instance()) {
             // Boxed, as what follows from a failure is: they are rare, and every request's future would be as
             // large.
-            Some(log) => Box::pin(plugin.checkout_logged(request, signature, log)).await.map(Some),
-            None => plugin.checkout(request, signature, plan.instance).await.map(Some),
+            Some(log) => Box::pin(plugin.checkout_logged(request, signature, log)).await?,
+            None => plugin.checkout(request, signature, plan.instance).await?,
+        };
+        lease.allow_outbound(plan.calls_out);
+        if plugin.calls_models() {
+            lease.give(RequestModels::new(&self.models, request, plan.model_runtime.clone()));
         }
+        Ok(Some(lease))
     }
 }
 

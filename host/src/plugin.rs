@@ -18,12 +18,15 @@ mod exports;
 mod fault;
 mod grants;
 pub mod headers;
+mod wasi_config;
+mod wasi_http;
 mod idle;
 mod init;
 mod inspect;
 mod instance;
 mod lease;
 mod loaded;
+mod models;
 mod output;
 mod nondeterminism;
 mod pool;
@@ -31,6 +34,8 @@ mod project;
 mod snapshot;
 mod source;
 mod state;
+mod exchange;
+mod streaming;
 pub mod host_call_log;
 mod turns;
 
@@ -51,6 +56,7 @@ use self::project::ProjectView;
 use self::source::{Source, blocking};
 use self::state::State;
 use crate::error::RequestError;
+use crate::outbound::Outbound;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Instances;
@@ -59,7 +65,7 @@ use crate::tensor::Signature;
 pub use self::binary::Binary;
 pub use self::cache::Shelf;
 pub use self::engine::{Sandbox, SandboxError};
-pub use self::exports::Stages;
+pub use self::exports::{Application, Stages};
 pub use self::inspect::{Inspection, inspect};
 pub use self::lease::Lease;
 pub use self::project::ProjectError;
@@ -68,8 +74,14 @@ pub use self::project::ProjectError;
 /// need more than a call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Most handles of an application's instance. Languages with a collector give theirs back late.
+const APPLICATION_HANDLES: usize = 4096;
+
 /// The version of the handler contract that this host speaks.
 pub const CONTRACT: &str = bindings::VERSION;
+
+/// The version of wasmtime that runs handlers.
+pub const WASMTIME: &str = wasmtime_environ::VERSION;
 
 /// How long an instance lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,7 +113,7 @@ pub enum InstanceSource {
     Fresh,
 }
 
-/// What a handler sees of the network. Nothing, in either case.
+/// The network that a handler sees. None, in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
     /// A component that imports sockets is refused.
@@ -122,7 +134,7 @@ impl Network {
     }
 }
 
-/// What one instance may use.
+/// The limits of one instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Linear memory of one instance, in bytes.
@@ -139,6 +151,16 @@ pub struct Limits {
     pub wall_timeout: Option<Duration>,
     /// Most bytes of project files an endpoint may mount.
     pub project: u64,
+    /// Of an application: how long nothing of its response may be taken by the client.
+    pub stream_timeout: Duration,
+    /// Of an application: how long it may work after its response.
+    pub background_timeout: Duration,
+    /// Tensors that the host may hold for one request.
+    pub tensors: usize,
+    /// Bytes of them together.
+    pub tensor_memory: usize,
+    /// How often one request may run models.
+    pub model_runs: u32,
 }
 
 impl Limits {
@@ -148,7 +170,7 @@ impl Limits {
     }
 }
 
-/// What all handlers of a process share.
+/// The settings that all handlers of a process share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where compiled components are kept; `None` switches the cache off.
@@ -161,13 +183,13 @@ pub struct Config {
 }
 
 /// The settings of one handler: what it may know of its endpoint, and what it may use.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HandlerConfig {
     /// The endpoint's name, for logs.
     pub endpoint: Arc<str>,
     /// JSON text.
     pub metadata: Arc<str>,
-    /// What it sees of the network.
+    /// The network that it sees.
     pub network: Network,
     /// Environment variables.
     pub env: Vec<(String, String)>,
@@ -175,7 +197,7 @@ pub struct HandlerConfig {
     pub project: Option<PathBuf>,
     /// Canonical paths the mount leaves out: models and the config file.
     pub hidden: Arc<[PathBuf]>,
-    /// What an instance may use.
+    /// The limits of an instance.
     pub limits: Limits,
     /// How long an instance lives.
     pub isolation: Isolation,
@@ -183,7 +205,9 @@ pub struct HandlerConfig {
     pub hides_credentials: bool,
     /// Headers of its responses that need a [grant](headers) and have it, in lower case.
     pub response_headers: Arc<[String]>,
-    /// What the endpoint takes, as configured; without it the handler is asked.
+    /// How it reaches others, if it may.
+    pub outbound: Option<Arc<Outbound>>,
+    /// The inputs that the endpoint takes, as configured; without them the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.
     pub instances: Instances,
@@ -218,7 +242,7 @@ pub enum LoadError {
     #[error("its imports do not fit: {0:#}")]
     Link(wasmtime::Error),
     #[error(
-        "exports neither `{}` nor `{}`, nor the forms of them for tensors\n  hint: export at least one of the contract's interfaces; `host inspect` shows what it has",
+        "exports neither `{}` nor `{}`, nor the forms of them for tensors\n  hint: export at least one of the contract's interfaces; `modelhost inspect` shows what it has",
         bindings::PRE_INFERENCE,
         bindings::POST_INFERENCE
     )]
@@ -266,7 +290,7 @@ fn quoted(names: &[String]) -> String {
 /// Everything the instances of one loaded component have in common.
 struct LoadedComponent {
     pre: InstancePre<State>,
-    /// What `pre` is of: held, so that another load of the same file finds it.
+    /// The component of `pre`: held, so that another load of the same file finds it.
     _component: Arc<Component>,
     exports: Indices,
     config: HandlerConfig,
@@ -275,11 +299,25 @@ struct LoadedComponent {
     scheduler: Scheduler,
     /// Most handles (files, streams, clocks) an instance may hold.
     handles: usize,
-    /// What they hold of the process's places.
+    /// The places of the process that they hold.
     holding: Arc<Holding>,
     /// An instance is not ready before it has run `init`: what instances are made from does not begin with
     /// what `init` leaves.
     init_in_each: bool,
+    /// Whether it calls models by itself.
+    calls_models: bool,
+}
+
+impl LoadedComponent {
+    /// Most handles an instance may hold. Those of an application are for the most part none of the operating
+    /// system's: headers, bodies, clocks; without a project it has no files.
+    fn handles(&self) -> usize {
+        match (self.exports.stages().application.is_some(), &self.project) {
+            (false, _) => self.handles,
+            (true, None) => APPLICATION_HANDLES,
+            (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),
+        }
+    }
 }
 
 /// One loaded version of a handler.
@@ -292,7 +330,7 @@ pub struct Plugin {
     schema: Option<Arc<Schema>>,
 }
 
-/// What a stage leads to.
+/// The outcome of a stage.
 #[derive(Debug)]
 pub enum Outcome<T> {
     /// Go on with this.
@@ -337,12 +375,17 @@ impl Plugin {
         &self.digest
     }
 
+    /// Whether it calls models by itself.
+    pub fn calls_models(&self) -> bool {
+        self.loaded.calls_models
+    }
+
     /// Which stages the handler takes part in.
     pub fn stages(&self) -> Stages {
         self.loaded.exports.stages()
     }
 
-    /// What it takes: as configured, else as the handler says.
+    /// The inputs that it takes: as configured, else as the handler says.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.schema.as_ref()
     }
@@ -394,7 +437,7 @@ impl Plugin {
         Ok(Lease::new(self, instance, false, Some(log.clone())))
     }
 
-    /// What it was loaded with.
+    /// The configuration that it was loaded with.
     pub fn config(&self) -> &HandlerConfig {
         &self.loaded.config
     }

@@ -5,6 +5,8 @@
 //! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only
 //! if it arrived in pieces.
 
+pub mod exchange;
+
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
@@ -12,6 +14,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
+use self::exchange::Exchange;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
@@ -19,7 +22,7 @@ use crate::json::write;
 use crate::tensor::Tensor;
 use crate::text;
 
-/// What a client speaks.
+/// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// The endpoint's own path.
@@ -111,9 +114,9 @@ impl Head for PlainHead {
 pub struct Request {
     /// Stands in every log line and error of this request.
     pub id: Arc<str>,
-    /// What a handler may ask for.
+    /// The head that a handler may ask for.
     pub head: Box<dyn Head>,
-    /// What it brings for handler and model.
+    /// The input for handler and model.
     pub input: Input,
     /// Which of the endpoint's models it goes to, if its protocol says so; else the query may.
     pub model: Option<Arc<str>>,
@@ -127,12 +130,14 @@ pub struct Request {
     pub body_limit: usize,
 }
 
-/// What a request brings. At most `limits.body` bytes.
+/// The input of a request. At most `limits.body` bytes.
 pub enum Input {
     /// Bytes, for the handler, or for the built-in conversion from JSON in its place.
     Body(Bytes, Form),
     /// Tensors: the protocol already says what they are.
     Tensors(TensorInput),
+    /// A request to an application, which reads its body and sends its response by itself.
+    Exchange(Exchange),
 }
 
 /// How the built-in conversion reads a body and writes the answer, where the handler has no say in it.
@@ -171,6 +176,7 @@ impl Request {
         match &self.input {
             Input::Body(body, _) => body,
             Input::Tensors(input) => self.sample(input).map_or(&[], |sample| sample),
+            Input::Exchange(exchange) => exchange.body(),
         }
     }
 
@@ -178,7 +184,7 @@ impl Request {
     /// they are.
     pub fn body_fits(&self) -> bool {
         match &self.input {
-            Input::Body(..) => true,
+            Input::Body(..) | Input::Exchange(_) => true,
             Input::Tensors(input) => {
                 let bytes = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
                 blocking::if_large(bytes, || self.sample(input).is_some())
@@ -191,12 +197,23 @@ impl Request {
         input.sample.get_or_init(write).as_ref()
     }
 
-    /// What [`Request::body`] is: the `content-type` header, or JSON where there was no body.
+    /// The type of [`Request::body`]: the `content-type` header, or JSON where there was no body.
     pub fn sample_type(&self) -> &str {
         match &self.input {
-            Input::Body(..) => self.content_type(),
+            Input::Body(..) | Input::Exchange(_) => self.content_type(),
             Input::Tensors(_) => "application/json",
         }
+    }
+
+    /// Its body is longer than it may be.
+    pub fn too_large(&self) -> RequestError {
+        let message = format!("the body is longer than {} bytes", self.body_limit);
+        RequestError::new(Code::BodyTooLarge, Stage::Admit, message)
+    }
+
+    /// Whether it goes to an application, which reads its body by itself.
+    pub fn is_exchange(&self) -> bool {
+        matches!(self.input, Input::Exchange(_))
     }
 
     /// The protocol's parameters, the text of a JSON object: `{}` if it has none.
@@ -242,16 +259,17 @@ pub fn is_json_type(content_type: &str) -> bool {
         || essence.rsplit_once('+').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("json"))
 }
 
-/// What the pipeline makes of a request.
+/// The output of the pipeline for a request.
 #[derive(Debug, Clone)]
 pub enum Output {
-    /// A complete response: from the handler, or the outputs as JSON for a request that had a body.
+    /// A complete response: from the handler, or the outputs as JSON for a request that had a body. Of an
+    /// application that has sent it by itself, its status alone.
     Response(Response),
     /// Tensors, for a request that brought tensors.
     Tensors(Vec<Tensor>),
 }
 
-/// What the caller gets.
+/// The response to the caller.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// 200 to 599.

@@ -94,7 +94,7 @@ impl Schema {
     }
 }
 
-/// What is wrong with a declared input. The text is for the author of the schema.
+/// A defect of a declared input. The text is for the author of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SchemaError {
     /// There are more than [`MOST_INPUTS`].
@@ -115,14 +115,14 @@ impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SchemaError::Inputs(count) => write!(f, "{count} inputs, more than {MOST_INPUTS}"),
-            SchemaError::Twice(name) => write!(f, "input `{}`: declared twice", check::shown(name)),
-            SchemaError::Name(name) => write!(f, "`{}` cannot be an input's name", check::shown(name)),
+            SchemaError::Twice(name) => write!(f, "input `{}`: declared twice", check::printable(name)),
+            SchemaError::Name(name) => write!(f, "`{}` cannot be an input's name", check::printable(name)),
             SchemaError::Shape(name) => {
-                let name = check::shown(name);
+                let name = check::printable(name);
                 write!(f, "input `{name}`: a shape is at most {LARGEST_RANK} extents of 0 and more, or -1")
             }
             SchemaError::NoExample(name) => {
-                write!(f, "example not specified for input --> {}", check::shown(name))
+                write!(f, "example not specified for input --> {}", check::printable(name))
             }
             SchemaError::Example(violation) => write!(f, "the example does not fit: {violation}"),
         }

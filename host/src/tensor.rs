@@ -273,7 +273,7 @@ pub fn elements_length(datatype: Datatype, data: &[u8], count: usize) -> usize {
     }
 }
 
-/// What a model expects or returns under one name.
+/// The description of a model's input or output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TensorSpec {
     /// Name of the input or output.
@@ -282,11 +282,11 @@ pub struct TensorSpec {
     pub datatype: Datatype,
     /// Extents, outermost first.
     pub shape: Vec<Extent>,
-    /// What it is beside the others.
+    /// Its role beside the others.
     pub role: Role,
 }
 
-/// What a tensor is among a model's inputs or outputs.
+/// The role of a tensor among a model's inputs or outputs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// A value of its own.
@@ -366,9 +366,9 @@ impl fmt::Display for TensorSpec {
 /// A model's inputs and outputs, in the model's own order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Signature {
-    /// What the model takes; optional inputs come last.
+    /// The inputs; optional ones come last.
     pub inputs: Vec<TensorSpec>,
-    /// What it returns.
+    /// The outputs.
     pub outputs: Vec<TensorSpec>,
 }
 
@@ -379,7 +379,7 @@ impl Signature {
         self.inputs.get(..count).unwrap_or_default()
     }
 
-    /// What the model returns, each with the output that completes it, if it is more than a tensor.
+    /// The outputs, each with the one that completes it, if it is more than a tensor.
     pub fn values(&self) -> impl Iterator<Item = (&TensorSpec, Option<&TensorSpec>)> {
         let next = self.outputs.iter().skip(1).map(Some).chain([None]);
         let values = self.outputs.iter().zip(next).filter(|(spec, _)| !spec.role.completes());

@@ -69,7 +69,7 @@ pub fn without_sources(text: &str) -> String {
     kept
 }
 
-/// What is before and after the first place in a source file.
+/// The text before and after the first place in a source file.
 fn split_at_source(text: &str) -> Option<(&str, &str)> {
     const KINDS: [&str; 6] = [".cc:", ".cpp:", ".cu:", ".h:", ".hpp:", ".rs:"];
     let found = KINDS.iter().flat_map(|kind| text.match_indices(kind));

@@ -1,4 +1,4 @@
-//! Values as someone wrote them: the readers that the configuration and the orders of the operator share.
+//! Values as they are written: the readers that the configuration and the orders of the operator share.
 //!
 //! Place in the flow: `config` reads flags, variables and the file with them, `rollout` and `server` the
 //! parameters of an order.
@@ -78,16 +78,16 @@ impl fmt::Display for RawValue<'_> {
     }
 }
 
-/// What is wrong with a value, without its place.
+/// The defect of a value, without its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong.
+    /// The defect.
     pub message: String,
-    /// What to do instead.
+    /// The hint.
     pub hint: Hint,
 }
 
-/// What to do about a wrong value.
+/// The hint for a wrong value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Hint {
     /// Write this: `a whole number from 1 to 64`.
@@ -97,7 +97,7 @@ pub enum Hint {
 }
 
 impl Diagnostic {
-    /// What is wrong, and what to do about it.
+    /// A diagnostic of this message and hint.
     pub fn new(message: impl Into<String>, hint: impl Into<Hint>) -> Diagnostic {
         Diagnostic { message: message.into(), hint: hint.into() }
     }

@@ -1,4 +1,4 @@
-//! The commands that end by themselves: `host inspect`, `host run`, `--help`, and their exit codes.
+//! The commands that end by themselves: `host inspect`, `host run`, `--help`, `--version`, completions and manual, and their exit codes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -221,7 +221,6 @@ fn bad_usage_exits_with_2_and_help_with_0() {
         let output = ends_with(0, arguments);
         assert!(stderr(&output).is_empty() && !stdout(&output).is_empty(), "{arguments:?}");
     }
-    assert_eq!(stdout(&ends_with(0, &["--version"])), format!("host {}\n", env!("CARGO_PKG_VERSION")));
 }
 
 #[test]
@@ -229,13 +228,135 @@ fn help_tells_where_onnx_runtime_is_looked_for_in_this_order() {
     for command in ["serve", "run"] {
         let help = stdout(&ends_with(0, &[command, "--help"]));
         let mut rest = help.split_once("ONNX Runtime's shared library is taken from").expect(&help).1;
-        for place in
-            ["--onnxruntime-lib", "ORT_DYLIB_PATH", "modelhost/lib", "Python environment", "system's library"]
-        {
+        for place in [
+            "--onnxruntime-lib",
+            "ORT_DYLIB_PATH",
+            "installed in",
+            "modelhost/lib",
+            "active Python",
+            "system's library",
+        ] {
             rest = rest
                 .split_once(place)
                 .unwrap_or_else(|| panic!("{command}: `{place}` is out of order: {help}"))
                 .1;
         }
     }
+}
+
+/// The value of `name` among the rows of `--version`.
+fn row<'a>(text: &'a str, name: &str) -> &'a str {
+    let line = text.lines().find_map(|line| line.strip_prefix("  ")?.strip_prefix(name));
+    line.unwrap_or_else(|| panic!("no row `{name}` in\n{text}")).trim()
+}
+
+#[test]
+fn version_tells_the_commit_and_what_it_would_run_on() {
+    assert_eq!(stdout(&ends_with(0, &["-V"])), concat!("host ", env!("CARGO_PKG_VERSION"), "\n"));
+
+    let output = ends_with(0, &["--version"]);
+    let text = stdout(&output);
+    assert_eq!(text.lines().next(), Some(concat!("host ", env!("CARGO_PKG_VERSION"))));
+    assert_eq!(stderr(&output), "", "what the engines have to say is not for this");
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root()).args(arguments).output().ok()?;
+        output.status.success().then(|| stdout(&output).trim().to_owned())
+    };
+    match row(&text, "commit") {
+        "unknown" => assert_eq!(git(&["rev-parse", "HEAD"]), None, "there is a repository to ask"),
+        commit => {
+            assert_eq!(commit.len(), 12, "{commit}");
+            if git(&["rev-parse", "HEAD"]).is_some() {
+                assert_eq!(git(&["cat-file", "-t", commit]).as_deref(), Some("commit"), "{commit}");
+            }
+        }
+    }
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let wasmtime = row(&text, "wasmtime");
+    assert!(lock.contains(&format!("name = \"wasmtime\"\nversion = \"{wasmtime}\"\n")), "{wasmtime}");
+    for engine in ["ONNX Runtime", "TensorFlow"] {
+        let (version, path) = row(&text, engine).split_once(" (").expect(&text);
+        assert!(version.split('.').all(|part| part.parse::<u64>().is_ok()), "{version}");
+        assert!(Path::new(path.trim_end_matches(')')).is_file(), "{path}");
+    }
+}
+
+#[test]
+fn version_says_which_engine_is_missing() {
+    let mut command = Command::new(host_binary());
+    command.arg("--version").env("MODELHOST_ONNXRUNTIME_LIB", "no/such.so");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    let onnx = row(&text, "ONNX Runtime");
+    assert!(
+        onnx.starts_with("cannot use `") && onnx.contains("no/such.so` (from the configuration)"),
+        "{onnx}"
+    );
+}
+
+#[test]
+fn the_program_answers_to_the_name_it_was_called_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let modelhost = folder.path().join("modelhost");
+    std::os::unix::fs::symlink(host_binary(), &modelhost).unwrap();
+    let said = |arguments: &[&str]| stdout(&Command::new(&modelhost).args(arguments).output().unwrap());
+    assert_eq!(said(&["-V"]), concat!("modelhost ", env!("CARGO_PKG_VERSION"), "\n"));
+    for (arguments, expected) in [
+        (&["--help"][..], "\n  modelhost serve --plugin handler.wasm --model model.onnx\n"),
+        (&["swap", "--help"], "\n  modelhost swap iris --rollback\n"),
+        (&["swap", "--help"], "\nUsage: modelhost swap "),
+    ] {
+        let text = said(arguments);
+        assert!(text.contains(expected) && !text.contains("{host}"), "{expected} in\n{text}");
+    }
+}
+
+#[test]
+fn bash_completes_commands_and_flags() {
+    let script = stdout(&ends_with(0, &["completions", "bash"]));
+    // What bash does when somebody has typed these words and presses the tabulator.
+    let completed = |words: &str| {
+        let index = words.split(' ').count() - 1;
+        let ask = format!(
+            "{script}\nCOMP_WORDS=({words})\nCOMP_CWORD={index}\n_host host \"${{COMP_WORDS[{index}]}}\" \
+             \"${{COMP_WORDS[{index}-1]}}\"\nprintf '%s\\n' \"${{COMPREPLY[@]}}\"\n"
+        );
+        let output = Command::new("bash").args(["--norc", "-c", &ask]).output().expect("bash is there");
+        assert!(output.status.success(), "{}", stderr(&output));
+        stdout(&output).lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(completed("host sw"), ["swap"]);
+    assert_eq!(completed("host serve --onnx"), ["--onnxruntime-lib"]);
+    for (shell, expected) in [("zsh", "#compdef host"), ("fish", "complete -c host ")] {
+        let script = stdout(&ends_with(0, &["completions", shell]));
+        assert!(script.starts_with("#compdef host\n") || script.contains(expected), "{shell}:\n{script}");
+        assert!(script.contains("onnxruntime-lib"), "{shell}");
+    }
+    ends_with(2, &["completions", "cobol"]);
+}
+
+#[test]
+fn the_manual_has_every_flag_of_the_reference() {
+    let folder = tempfile::tempdir().unwrap();
+    let manual = folder.path().join("man");
+    ends_with(0, &["man", manual.to_str().unwrap()]);
+    let page = |name: &str| {
+        let text =
+            std::fs::read_to_string(manual.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        text.replace("\\-", "-")
+    };
+    let reference = std::fs::read_to_string(root().join("docs/reference.md")).unwrap();
+    let rows = reference.lines().filter_map(|line| line.strip_prefix("| `--"));
+    let flags: Vec<&str> = rows.map(|row| row.split([' ', '`']).next().unwrap()).collect();
+    assert!(flags.len() > 80, "{flags:?}");
+    let serve = page("modelhost-serve.1");
+    for flag in flags {
+        assert!(serve.contains(&format!("--{flag}")), "--{flag}");
+    }
+    assert!(page("modelhost.1").contains("modelhost-swap(1)"));
+    for name in ["check", "inspect", "replay", "run", "diff", "swap", "demo", "completions"] {
+        assert!(page(&format!("modelhost-{name}.1")).contains(".SH OPTIONS"), "{name}");
+    }
+    assert!(!manual.join("modelhost-man.1").exists(), "a page about a command that is not shown");
 }

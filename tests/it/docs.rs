@@ -57,7 +57,7 @@ fn an_endpoint_is_tried_in_a_browser() {
     let (status, body) = execute(&browser, "/any");
     assert_eq!((&*status, &body["class_label"]), ("200", &json!("iris-setosa")), "{body}");
 
-    // Nothing was asked of anybody else, and nothing of the page was refused.
+    // Nothing was asked of another server, and nothing of the page was refused.
     let requests = browser.requests();
     assert!(requests.contains(&format!("{}/iris", host.url)), "{requests:?}");
     let strangers: Vec<&String> = requests

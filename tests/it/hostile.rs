@@ -105,7 +105,7 @@ const HARMLESS: [(&str, &str, &str); 6] = [
     ("hostile", "post:forged digest", "post:forged digest"),
 ];
 
-/// Everybody's endpoint, and `/neighbour`.
+/// The common endpoint, and `/neighbour`.
 struct Stage {
     host: Host,
     folder: TempDir,
@@ -211,7 +211,7 @@ fn every_fault_is_told_counted_and_costs_the_neighbour_nothing() {
     neighbour.wait_for_more(50);
     assert_echoed(&neighbour.stop(), SOON);
 
-    // A handler that dies says why: under the request's id, on one line, without steering anybody's terminal.
+    // A handler that dies says why: under the request's id, on one line, without steering a terminal.
     let log = stage.host.log();
     let panicked = FAULTS.iter().position(|(_, body, ..)| *body == "panic").unwrap();
     let id = format!("request.id=fault-{panicked} ");

@@ -39,7 +39,7 @@ fn an_instance_survives_the_errors_it_returns() {
 }
 
 /// A hundred clients at once, each with bodies and ids of its own, through handlers that keep the body in the instance
-/// while the request waits for the model's only session. Nobody ever gets anything of anybody else's.
+/// while the request waits for the model's only session. No request ever gets a part of another's.
 #[test]
 fn a_hundred_clients_never_see_each_other() {
     const CLIENTS: usize = 100;

@@ -27,6 +27,73 @@ fn problems(document: &Value) -> String {
     if output.status.success() { String::new() } else { String::from_utf8_lossy(&output.stdout).into_owned() }
 }
 
+/// The linter's findings, by its recommended rules.
+fn findings(document: &Value) -> Vec<String> {
+    let tools = root().join("target/redocly/node_modules/.bin");
+    assert!(
+        tools.join("redocly").exists() && tools.join("node").exists(),
+        "`{}` has no `redocly` and `node`; hint: run `scripts/openapi.sh` first",
+        tools.display()
+    );
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("openapi.json"), document.to_string()).unwrap();
+    let output = Command::new(tools.join("redocly"))
+        .args(["lint", "openapi.json", "--extends=recommended", "--format=json", "--max-problems=1000"])
+        .env("PATH", format!("{}:{}", tools.display(), std::env::var("PATH").unwrap()))
+        // It asks no server for news.
+        .envs([("REDOCLY_TELEMETRY", "off"), ("REDOCLY_SUPPRESS_UPDATE_NOTICE", "true")])
+        .current_dir(folder.path())
+        .output()
+        .expect("redocly starts");
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let finding = |problem: &Value| {
+        let place = &problem["location"][0]["pointer"];
+        format!("{} {place}: {}", problem["ruleId"], problem["message"])
+    };
+    report["problems"].as_array().unwrap().iter().map(finding).collect()
+}
+
+#[test]
+fn redocly_finds_nothing() {
+    let endpoint = |name: &str, more: String| format!("[[endpoint]]\nname = '{name}'\n{more}\n");
+    let handler = |guest: &str| format!("plugin = {:?}", component(guest));
+    let of_model = |name: &str| format!("model = {:?}", model(name));
+    let folder = tempfile::tempdir().unwrap();
+    let keys = folder.path().join("keys");
+    std::fs::write(&keys, "s3cret\n").unwrap();
+    let with_key = |more: String| format!("{more}\nkeys = ['@{}']", keys.display());
+    let several = format!("models = {{ x = {:?}, y = {:?} }}", model("add"), model("iris_static"));
+    let scalars = endpoint("scalar", of_model("scalar")) + &endpoint("bool", of_model("identity_bool"));
+    let configurations = [
+        endpoint("add", of_model("add")),
+        endpoint("echo", handler("tests/echo")),
+        endpoint("locked", with_key(handler("tests/echo"))),
+        [
+            endpoint("locked", with_key(handler("tests/echo"))),
+            endpoint("raw", handler("tests/post_only") + "\n" + &of_model("iris_dyn")),
+            endpoint("tensors", handler("tests/tensors")),
+            endpoint("declared", handler("tests/greet")),
+            endpoint("iris", handler("iris-wasm") + "\n" + &of_model("iris_dyn")),
+            endpoint("add", of_model("add")),
+            endpoint("text", of_model("strid")),
+            scalars,
+            endpoint("several", several),
+            "[server]\nmodel_control = true\n[[split]]\npath = '/alike'\nendpoints = { add = 1, locked = 1 }\n".to_owned(),
+        ]
+        .concat(),
+    ];
+    for configuration in configurations {
+        let found = findings(&document(&Host::configured(&configuration)));
+        assert!(found.is_empty(), "{found:#?}\n{configuration}");
+    }
+    // The linter does see something.
+    let without_license =
+        json!({ "openapi": "3.1.0", "info": { "title": "t", "version": "1" }, "paths": {} });
+    let found = findings(&without_license);
+    assert!(found.iter().any(|finding| finding.contains("info-license")), "{found:#?}");
+}
+
 #[test]
 fn it_is_valid_and_complete() {
     let host = Host::with(Some(&component("iris-wasm")), Some(&model("iris_dyn")), &["--name", "iris"]);

@@ -315,7 +315,7 @@ fn debug_true_logs_what_every_stage_made() {
         let message = line["message"].as_str().unwrap();
         assert!(message.starts_with(stage) && message.contains(text), "{stage}`{text}` in `{message}`");
     }
-    // Nothing of it for anybody who did not ask.
+    // Nothing of it for a client that did not ask.
     assert_eq!(lines(plain.header("x-request-id").unwrap()), [] as [Value; 0]);
 
     // Long lists and texts are cut.

@@ -69,6 +69,17 @@ fn the_metrics_are_those_of_the_reference() {
 }
 
 #[test]
+fn the_commands_are_those_of_the_reference() {
+    let help = String::from_utf8(e2e::host(&["--help"]).stdout).unwrap();
+    let commands = help.split_once("\nCommands:\n").expect(&help).1.split("\n\n").next().unwrap();
+    // What goes on in the next line is further to the right.
+    let names = commands.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(' '));
+    let names: Vec<&str> = names.map(|(name, _)| name).filter(|name| !["", "help"].contains(name)).collect();
+    let written: Vec<String> = table("Commands", "command").iter().map(|row| plain(&row[0])).collect();
+    assert_eq!(written, names);
+}
+
+#[test]
 fn the_error_codes_are_those_of_the_reference() {
     let text = get(&iris(), "/metrics").text();
     let value = |line: &str, label: &str| {

@@ -1,12 +1,16 @@
 //! How `host serve` starts, and how it says that it cannot.
 
+use std::fs::File;
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use e2e::{
-    Host, assembled, assembled_with, component, costly, host, host_binary, model, serve_command, wait_until,
+    Host, PATIENCE, assembled, assembled_with, component, costly, host, host_binary, model, request,
+    serve_command, wait_until,
 };
 use serde_json::Value;
 
@@ -154,7 +158,16 @@ fn without_onnx_runtime_one_error_says_what_brings_it() {
     match Host::try_start(in_empty_surroundings(home.path(), &[])) {
         Err((status, log)) => {
             assert_eq!(status.code(), Some(1), "{log}");
-            assert_contains(&log, &["was not found", &place, "ORT_DYLIB_PATH", "hint: run `make setup`"]);
+            assert_contains(
+                &log,
+                &[
+                    "was not found",
+                    &place,
+                    "ORT_DYLIB_PATH",
+                    "hint: `pip install onnxruntime`",
+                    "`make setup`",
+                ],
+            );
             assert_eq!(log.matches("error: ").count(), 1, "{log}");
         }
         // This machine has one in its system's paths: then it is from there.
@@ -370,4 +383,66 @@ fn common_mistakes_are_told_with_what_was_meant() {
     let text = String::from_utf8(output.stderr).unwrap();
     let line = text.lines().find(|line| line.contains("cannot listen on")).unwrap();
     assert!(line.contains("Address already in use"), "the cause comes before the hint: {text}");
+}
+
+#[test]
+fn the_service_manager_hears_of_ready_when_everything_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let abstract_name = format!("modelhost-test-{}", std::process::id());
+    let by_name = SocketAddr::from_abstract_name(&abstract_name).unwrap();
+    let path = folder.path().join("notify");
+    for (variable, manager) in [
+        (path.display().to_string(), UnixDatagram::bind(&path)),
+        (format!("@{abstract_name}"), UnixDatagram::bind_addr(&by_name)),
+    ] {
+        let manager = manager.unwrap();
+        manager.set_read_timeout(Some(PATIENCE)).unwrap();
+        let output = folder.path().join("stdout");
+        let model = model("iris_dyn");
+        let mut command = serve_command(&["--name", "iris", "--model", model.to_str().unwrap()]);
+        command.env("NOTIFY_SOCKET", &variable).stdout(File::create(&output).unwrap()).stderr(Stdio::null());
+        let mut host = command.spawn().unwrap();
+        let mut buffer = [0; 100];
+        let length = manager.recv(&mut buffer).expect("the manager is told");
+        assert_eq!(&buffer[..length], b"READY=1");
+        // By then the addresses are printed, and what is served is.
+        let said = std::fs::read_to_string(&output).unwrap();
+        let url = said.lines().find_map(|line| line.strip_prefix("listening on ")).expect(&said);
+        let ready = request("GET", &format!("{url}/v2/models/iris/ready"), &[], b"");
+        host.kill().unwrap();
+        host.wait().unwrap();
+        assert_eq!(ready.status, 200, "{}", ready.text());
+    }
+}
+
+#[test]
+fn a_service_manager_that_is_gone_stops_nobody() {
+    let model = model("iris_dyn");
+    let mut command = serve_command(&["--model", model.to_str().unwrap()]);
+    command.env("NOTIFY_SOCKET", "/no/such/socket");
+    let host = Host::try_start(command).unwrap_or_else(|(status, log)| panic!("{status}:\n{log}"));
+    wait_until("the warning", || host.log().contains("cannot tell the service manager `READY=1`: "));
+    host.signal("TERM");
+    assert_eq!(host.wait().0.code(), Some(0));
+}
+
+#[test]
+fn no_engine_keeps_a_diary_in_the_users_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let model = model("iris_dyn");
+    let mut command = Command::new(host_binary());
+    command.args(["check", "--model", model.to_str().unwrap()]);
+    // ONNX Runtime stays where it is, everything else that a process writes for its user goes here.
+    let version = String::from_utf8(host(&["--version"]).stdout).unwrap();
+    let library =
+        version.lines().find_map(|line| line.split_once("ONNX Runtime")?.1.split_once('(')).expect(&version);
+    command.env("MODELHOST_ONNXRUNTIME_LIB", library.1.trim_end_matches(')'));
+    for name in ["HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
+        command.env(name, home.path());
+    }
+    let output = command.env_remove("ORT_DISABLE_TELEMETRY").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let entries = std::fs::read_dir(home.path()).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(names, ["modelhost"]);
 }

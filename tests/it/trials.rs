@@ -217,7 +217,7 @@ fn a_canary_answers_its_share_and_every_answer_is_whole() {
 }
 
 #[test]
-fn a_key_stays_where_it_is_and_a_larger_share_keeps_everybody() {
+fn a_key_stays_where_it_is_and_a_larger_share_keeps_all_callers() {
     let host = serve(&component("tests/version_a"), None, &[]);
     let a = digest(&host);
     let terms = "mode=canary&share=0.2&sticky=header:X-User&max_slowdown=1000";

@@ -24,7 +24,7 @@ use crate::rollout::deployment::Deployment;
 use crate::rollout::{auto_rollback, watch};
 use crate::telemetry::metrics::Metrics;
 
-/// What endpoints are loaded with; one of each in a process.
+/// The resources that endpoints are loaded with; one of each in a process.
 pub(super) struct Resources {
     pub(super) metrics: Arc<Metrics>,
     pub(super) catalog: Arc<Catalog>,
@@ -48,7 +48,7 @@ struct Entry {
 /// A deployment that was just loaded; with its handler's file as that was before, if it is watched.
 type Loaded = (Arc<Deployment>, Option<FileStamp>);
 
-/// What became of the endpoints, by name.
+/// The outcome of loading, by the endpoints' names.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub(super) added: Vec<String>,
@@ -138,7 +138,7 @@ async fn end_all(tasks: Vec<JoinHandle<()>>) {
 }
 
 impl Resources {
-    /// What one handler was sent is not for another to read.
+    /// Hides recordings from handlers: requests to one handler are not for another to read.
     fn hide_recordings(&self, endpoints: &mut [EndpointConfig]) {
         if let (Some(archive), Some(one)) = (&self.archive, endpoints.first()) {
             let folder = archive.folder().to_owned();

@@ -41,7 +41,7 @@ const VALUE: usize = 80;
 /// Most characters of a place that a difference shows.
 const PLACE: usize = 160;
 
-/// What a handler made of a request.
+/// The outcome of a request.
 pub type Outcome = Result<Output, RequestError>;
 
 impl Bounds {
@@ -61,7 +61,7 @@ impl Bounds {
 pub struct Difference {
     /// Where: `status`, `content-type`, `header NAME`, `body`, a JSON Pointer, or that of a tensor's element.
     pub place: String,
-    /// What became of it.
+    /// The kind of difference.
     pub change: String,
 }
 

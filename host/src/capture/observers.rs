@@ -14,7 +14,12 @@ pub struct SamplesObserver<'a>(pub Option<&'a Samples>);
 
 impl Observer for RecorderObserver<'_> {
     fn begin(&mut self, start: &mut RunStart<'_>) {
-        if self.0.is_some_and(Recorder::takes_next) {
+        // What its own calls came to would be missing from the recording.
+        let calls_others = || {
+            let plugin = start.generation.pipeline.plugin.as_ref();
+            plugin.is_some_and(|plugin| plugin.calls_models() || plugin.config().outbound.is_some())
+        };
+        if !start.request.is_exchange() && !calls_others() && self.0.is_some_and(Recorder::takes_next) {
             start.plan.calls.log();
         }
     }
@@ -33,7 +38,7 @@ impl Observer for SamplesObserver<'_> {
     fn begin(&mut self, _start: &mut RunStart<'_>) {}
 
     fn end(self, run: &EndedRun<'_>) {
-        if let Some(samples) = self.0 {
+        if let Some(samples) = self.0.filter(|_| !run.request.is_exchange()) {
             samples.offer(run.request, run.handled);
         }
     }

@@ -69,14 +69,14 @@ pub struct RecordError {
 
 /// The folder of a process's recordings, and the one thread that writes into it.
 pub struct Archive {
-    orders: SyncSender<Order>,
+    messages: SyncSender<WriterMessage>,
     state: Arc<State>,
     /// Canonical.
     folder: PathBuf,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What requests and the writer know of each other.
+/// The state that requests and the writer share.
 #[derive(Default)]
 struct State {
     /// The bytes of what waits to be written.
@@ -85,8 +85,8 @@ struct State {
     full: AtomicBool,
 }
 
-/// What the writer is told.
-enum Order {
+/// A message to the writer.
+enum WriterMessage {
     Write(Box<Finished>),
     End,
 }
@@ -104,7 +104,7 @@ struct Finished {
     counts: RecordingCounts,
 }
 
-/// What a recording keeps of a [`RequestError`]: nothing of its detail, which may name anything.
+/// The part of a [`RequestError`] that is recorded: nothing of its detail, which may name anything.
 struct Failure {
     code: Code,
     stage: Stage,
@@ -127,12 +127,12 @@ impl Archive {
     /// # Errors
     /// [`RecordError`]: the folder cannot be made or written to, or others can write to it.
     pub fn open(config: &Config) -> Result<Arc<Archive>, RecordError> {
-        let (orders, received) = sync_channel(QUEUE);
+        let (messages, received) = sync_channel(QUEUE);
         let state = Arc::<State>::default();
         let writer = Writer::open(config, state.clone())?;
         let folder = writer.folder().to_owned();
         let thread = thread::Builder::new().name("recordings".to_owned()).spawn(move || {
-            while let Ok(Order::Write(finished)) = received.recv() {
+            while let Ok(WriterMessage::Write(finished)) = received.recv() {
                 writer.write(&finished);
             }
         });
@@ -141,7 +141,7 @@ impl Archive {
             cause,
             hint: "let the process have one more thread",
         })?;
-        Ok(Arc::new(Archive { orders, state, folder, thread: Mutex::new(Some(thread)) }))
+        Ok(Arc::new(Archive { messages, state, folder, thread: Mutex::new(Some(thread)) }))
     }
 
     /// Its canonical path.
@@ -168,7 +168,7 @@ impl Archive {
     pub fn close(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread
-            && self.orders.send(Order::End).is_ok()
+            && self.messages.send(WriterMessage::End).is_ok()
         {
             // A writer that panicked has nothing more to write.
             let _ = thread.join();
@@ -180,7 +180,7 @@ impl Archive {
         let (waiting, weight) = (&self.state.waiting, finished.weight);
         let before = waiting.fetch_add(weight, Ordering::Relaxed);
         let fits = before == 0 || before.saturating_add(weight) <= WAITING;
-        let taken = fits && self.orders.try_send(Order::Write(Box::new(finished))).is_ok();
+        let taken = fits && self.messages.try_send(WriterMessage::Write(Box::new(finished))).is_ok();
         if !taken {
             waiting.fetch_sub(weight, Ordering::Relaxed);
         }
@@ -248,6 +248,7 @@ fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure
     let request = match &request.input {
         Input::Body(body, _) => body.len(),
         Input::Tensors(input) => bytes(&input.tensors),
+        Input::Exchange(_) => 0,
     };
     let outcome = match outcome {
         Ok(Output::Response(response)) => response.body.len(),
@@ -262,7 +263,7 @@ fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure
         + kept(log.answer())
 }
 
-/// What of it looks like a secret, by its name.
+/// The part of a recording that looks like a secret, by its name.
 fn secret(
     request: &Request,
     log: &HostCallLog,

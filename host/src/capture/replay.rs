@@ -51,14 +51,14 @@ pub struct Replayer {
     failed: Option<(HandlerConfig, FormatError)>,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct Replayed {
     /// The recorded endpoint.
     pub endpoint: String,
     /// Whether it went as recorded.
     pub verdict: Verdict,
-    /// What is not as it was then: the component, its project.
+    /// The conditions that have changed since then: the component, its project.
     pub notes: Vec<String>,
 }
 
@@ -212,10 +212,17 @@ impl Replayer {
                 init_timeout: PATIENCE,
                 wall_timeout: None,
                 project: PROJECT,
+                // No run of an application is recorded.
+                stream_timeout: PATIENCE,
+                background_timeout: PATIENCE,
+                tensors: 0,
+                tensor_memory: 0,
+                model_runs: 0,
             },
             isolation: Isolation::Request,
             hides_credentials: false,
             response_headers: handler.response_headers.clone().into(),
+            outbound: None,
             schema: None,
             instances: self.instances.clone(),
         })
@@ -265,7 +272,7 @@ fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<Strin
     notes
 }
 
-/// What a recorded run came to.
+/// The result of a recorded run.
 struct Run<'a> {
     /// The function that was called first.
     function: String,
@@ -275,7 +282,7 @@ struct Run<'a> {
     failed: bool,
     /// Whether the handler made the model's inputs.
     prepared: bool,
-    /// What the model got.
+    /// The inputs of the model.
     inputs: Option<Vec<Tensor>>,
     /// The tensors of its answer.
     answer: Option<Vec<Tensor>>,
@@ -285,7 +292,7 @@ struct Run<'a> {
 type Handled = Result<Output, RequestError>;
 
 impl Run<'_> {
-    /// What is not as `recorded`.
+    /// The differences from `recorded`.
     ///
     /// # Errors
     /// The handler wants something else of the model than was recorded.

@@ -38,28 +38,28 @@ use crate::tensor::{Datatype, Tensor, push_bytes_element};
 const WINDOW: Duration = Duration::from_millis(100);
 /// Requests that wait to be kept.
 const QUEUE: usize = 64;
-/// What stands in the place of a header or parameter that is redacted.
+/// The text in the place of a header or parameter that is redacted.
 const REDACTED: &str = "redacted";
 /// Bodies up to this length are copied: they may be a small part of what a connection has read, and would
 /// keep all of it.
 const COPIED: usize = blocking::LARGE;
-/// What a sample costs beside its input and head, roughly.
+/// The approximate size of a sample beside its input and head.
 const OVERHEAD: usize = 512;
 
 /// A request that can be made again, any number of times.
 #[derive(Debug)]
 pub struct Sample {
-    /// What a report calls it: `request 7`, or the name of a file.
+    /// The name in a report: `request 7`, or the name of a file.
     pub name: String,
     /// Its head, without what may hold a secret.
     pub head: PlainHead,
-    /// What it brings.
+    /// The input of the request.
     pub input: SampleInput,
     /// The model that its protocol named.
     pub model: Option<Arc<str>>,
 }
 
-/// What a request brought.
+/// The input of a request.
 #[derive(Debug)]
 pub enum SampleInput {
     /// A body.
@@ -96,7 +96,7 @@ impl Sample {
         }
     }
 
-    /// What is kept of `request` as number `number`; `None` if what is to be taken out of it cannot be found
+    /// The sample of `request` as number `number`; `None` if a value that is to be redacted cannot be found
     /// in it.
     fn of(request: &Request, redact: &[Pattern], number: u64) -> Option<Sample> {
         let finds = Pattern::deepest(redact).is_some();
@@ -119,6 +119,7 @@ impl Sample {
                 let tensors = input.tensors.iter().map(|tensor| kept(tensor, redact)).collect();
                 SampleInput::Tensors(tensors, parameters)
             }
+            Input::Exchange(_) => return None,
         };
         let is_named = |name: &str| redact.iter().any(|pattern| pattern.is_name(name));
         let head = &request.head;
@@ -228,7 +229,7 @@ impl Samples {
         }
     }
 
-    /// What is kept, the latest first.
+    /// The samples, the latest first.
     pub fn latest(&self) -> Vec<Arc<Sample>> {
         self.ring.lock().unwrap_or_else(PoisonError::into_inner).samples.iter().rev().cloned().collect()
     }
@@ -268,6 +269,7 @@ fn size_of(request: &Request) -> usize {
     match &request.input {
         Input::Body(body, _) => body.len() + OVERHEAD,
         Input::Tensors(input) => bytes_of(&input.tensors) + OVERHEAD,
+        Input::Exchange(_) => OVERHEAD,
     }
 }
 

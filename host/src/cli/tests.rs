@@ -58,6 +58,12 @@ fn flags_come_out_as_typed() {
 }
 
 #[test]
+fn the_version_is_short_or_long() {
+    assert_eq!(parsed("host -V"), Ok(Command::Version { long: false }));
+    assert_eq!(parsed("host --version"), Ok(Command::Version { long: true }));
+}
+
+#[test]
 fn inspect_and_run_take_their_own_arguments() {
     assert_eq!(
         parsed("host inspect h.wasm --json"),
@@ -127,7 +133,8 @@ fn what_makes_no_sense_is_refused() {
         ("host diff a b --samples s --tolerance=-1", ErrorKind::ValueValidation),
         ("host diff a b --samples s --tolerance nan", ErrorKind::ValueValidation),
         ("host diff a b --samples s --ignore /a~", ErrorKind::ValueValidation),
-        ("host --version", ErrorKind::DisplayVersion),
+        ("host --version serve", ErrorKind::ArgumentConflict),
+        ("host completions", ErrorKind::MissingRequiredArgument),
         ("host serve --help", ErrorKind::DisplayHelp),
     ] {
         assert_eq!(parsed(line), Err(kind), "{line}");

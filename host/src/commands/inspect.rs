@@ -37,9 +37,18 @@ fn readable(path: &str, it: &Inspection) -> String {
     let compiled = it.compiled_bytes.map_or(String::new(), |compiled| format!(", {compiled} compiled"));
     row("size", &format!("{} bytes{compiled}", it.bytes));
     row("contract", if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") }.as_str());
-    row("pre-inference", if it.pre_inference { "yes" } else { "no: the JSON body is the model's input" });
-    row("post-inference", if it.post_inference { "yes" } else { "no: the outputs are the JSON response" });
+    if it.application {
+        row("application", "yes: it answers every method and path below its endpoint's");
+    } else {
+        let (pre, post) = (it.pre_inference, it.post_inference);
+        row("pre-inference", if pre { "yes" } else { "no: the JSON body is the model's input" });
+        row("post-inference", if post { "yes" } else { "no: the outputs are the JSON response" });
+    }
+    if it.outbound {
+        row("outbound", "it can send requests, to where `allow_outbound` says");
+    }
     for (name, has) in [
+        ("models", it.models),
         ("pre-tensors", it.pre_inference_tensors),
         ("post-tensors", it.post_inference_tensors),
         ("input-schema", it.input_schema),

@@ -94,7 +94,7 @@ fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
             && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
     });
     if found.is_empty() {
-        bail!("no recording is in `{}`\n  hint: `host serve --record DIR` writes them", path.display());
+        bail!("no recording is in `{}`\n  hint: `modelhost serve --record DIR` writes them", path.display());
     }
     // By endpoint, then by time.
     found.sort();
@@ -104,7 +104,7 @@ fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
 /// Reads one file.
 ///
 /// # Errors
-/// What is wrong with it, on one line.
+/// The defect of the recording, on one line.
 fn read(path: &Path) -> Result<Recording, String> {
     let text = file::read(path, LONGEST as u64).map_err(|error| format!("cannot be read: {error}"))?;
     Recording::read(&text)

@@ -1,7 +1,7 @@
 //! `host serve`: serves endpoints until SIGTERM or Ctrl-C.
 //!
 //! Out: `listening on http://HOST:PORT` (`https` with TLS), the admin address and, if there is one, gRPC's on
-//! stdout, when everything is ready; logs on stderr.
+//! stdout, when everything is ready, which a service manager is told too; logs on stderr.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
 use crate::app::App;
-use crate::commands::{Failure, environment, runtime, say, start_logs};
+use crate::commands::{Failure, environment, runtime, say, start_logs, systemd};
 use crate::config::{self, Overrides};
 use crate::telemetry::logs;
 use crate::text::on_one_line;
@@ -19,6 +19,14 @@ use crate::text::on_one_line;
 /// # Errors
 /// A bad configuration, or a resource that cannot be had at start.
 pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
+    serve_then(overrides, |_| Ok(()))
+}
+
+/// The same; `ready` is called once, when everything is, after the addresses were printed, and gets them.
+pub(super) fn serve_then(
+    overrides: &Overrides,
+    ready: impl FnOnce(&[String]) -> anyhow::Result<()>,
+) -> Result<(), Failure> {
     let config = config::serve(overrides, &environment)?;
     let _logs = start_logs(&config.logs)?;
     let runtime = runtime()?;
@@ -30,9 +38,16 @@ pub fn serve(overrides: &Overrides) -> Result<(), Failure> {
             app = App::build(config) => app?,
             () = &mut stop => return Ok(()),
         };
-        for line in app.announcement() {
-            say(&line)?;
+        let announcement = app.announcement();
+        for line in &announcement {
+            say(line)?;
         }
+        systemd::notify("READY=1");
+        ready(&announcement)?;
+        let stop = async {
+            stop.await;
+            systemd::notify("STOPPING=1");
+        };
         let read = || config::serve(overrides, &environment).map_err(|problems| on_one_line(&problems));
         app.run(stop, reload, read).await
     });

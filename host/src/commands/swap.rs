@@ -53,7 +53,7 @@ pub fn swap(arguments: &cli::Swap) -> Result<(), Failure> {
     let request = request.body(body).context("cannot make the request")?;
     let admin = &arguments.admin;
     let response = agent.run(request).map_err(|error| {
-        anyhow!("cannot reach the admin address {admin}: {error}\n  hint: give it with `--admin`; `host serve` prints it")
+        anyhow!("cannot reach the admin address {admin}: {error}\n  hint: give it with `--admin`; `modelhost serve` prints it")
     })?;
     Ok(report(&arguments.endpoint, response)?)
 }

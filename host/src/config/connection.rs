@@ -47,7 +47,7 @@ pub(super) fn tls_admin(sources: &mut Sources<'_>, table: &Table) -> bool {
     wanted
 }
 
-/// What one connection may cost.
+/// The limits of one connection.
 pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> Limits {
     Limits {
         header_size: sources.get(&set::HEADER_SIZE, table),

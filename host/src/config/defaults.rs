@@ -10,7 +10,7 @@ use crate::endpoint::config::{Bounds, GateConfig};
 use crate::telemetry::logs;
 use crate::{model, pipeline, plugin, server};
 
-/// What `read` makes of no sources at all.
+/// The value that `read` gives without any sources.
 fn of_nothing<T>(read: impl FnOnce(&mut Sources<'_>, &Table) -> T) -> T {
     read(&mut Sources::new(Typed::new(), &|_| None), &Table::default())
 }

@@ -12,14 +12,14 @@ use super::file::Table;
 use super::read::{self, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
-use crate::arrivals::Pace;
+use crate::arrivals::BodyRate;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::EndpointConfig;
 use crate::model::{Batching, ModelConfig};
 use crate::values::Diagnostic;
 use crate::{pipeline, plugin};
 
-/// What the model of an endpoint with one model is called where a name is needed.
+/// The name of the model of an endpoint with one model, where a name is needed.
 const ONLY_MODEL: &str = "default";
 
 pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConfig {
@@ -71,7 +71,9 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
     EndpointConfig {
         metadata: metadata(sources, table),
         env: sources.get(&set::ENV, table),
+        paths: sources.get(&set::PATHS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
+        allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         isolation: sources.get(&set::ISOLATION, table),
         network: sources.get(&set::NETWORK, table),
         watch: sources.get(&set::WATCH, table),
@@ -181,11 +183,11 @@ fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
     faults.map(|faults| Policy { faults, window, min, pause })
 }
 
-/// What a request may use, and its handler.
+/// The limits of a request, and of its handler.
 pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limits {
     pipeline::Limits {
         body: sources.get(&set::BODY, table),
-        pace: Pace {
+        body_rate: BodyRate {
             timeout: sources.get(&set::BODY_TIMEOUT, table),
             rate: sources.get(&set::BODY_RATE, table),
         },
@@ -196,7 +198,7 @@ pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limi
     }
 }
 
-/// What a handler may use.
+/// The limits of a handler.
 pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin::Limits {
     plugin::Limits {
         memory: sources.get(&set::MEMORY, table),
@@ -204,6 +206,11 @@ pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin
         pre_timeout: sources.get(&set::PRE_TIMEOUT, table),
         post_timeout: sources.get(&set::POST_TIMEOUT, table),
         init_timeout: sources.get(&set::INIT_TIMEOUT, table),
+        stream_timeout: sources.get(&set::STREAM_TIMEOUT, table),
+        background_timeout: sources.get(&set::BACKGROUND_TIMEOUT, table),
+        tensors: sources.get(&set::TENSORS, table),
+        tensor_memory: sources.get(&set::TENSOR_MEMORY, table),
+        model_runs: sources.get(&set::MODEL_RUNS, table),
         wall_timeout: sources.get(&set::WALL_TIMEOUT, table),
         project: sources.get(&set::PROJECT_SIZE, table),
     }

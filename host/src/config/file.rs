@@ -26,18 +26,18 @@ pub(super) struct File {
     pub path: PathBuf,
     /// Whether all that is written there came out, rather than stopped at an error of syntax.
     pub complete: bool,
-    /// What concerns the process.
+    /// The settings of the process.
     pub process: Table,
-    /// What concerns each `[[endpoint]]`, in the file's order.
+    /// The settings of each `[[endpoint]]`, in the file's order.
     pub endpoints: Vec<Table>,
     /// Each `[[split]]`, in the file's order, with [`SPLIT_KEYS`].
     pub splits: Vec<Table>,
 }
 
-/// What may be said of an input; not settings, for they have neither flags nor defaults.
+/// The keys of an input; not settings, for they have neither flags nor defaults.
 pub(super) const INPUT_KEYS: [&str; 5] = ["datatype", "shape", "required", "example", "description"];
 
-/// What may be said of a split; not settings either.
+/// The keys of a split; not settings either.
 pub(super) const SPLIT_KEYS: [&str; 3] = ["path", "endpoints", "sticky"];
 
 /// Values by their key in `config/settings.rs`.
@@ -313,7 +313,7 @@ impl Walker<'_> {
     }
 }
 
-/// What other servers call what is meant.
+/// Other servers' names for a setting.
 const ALIASES: [(&str, &str); 5] = [
     ("handler", "endpoint.plugin"),
     ("component", "endpoint.plugin"),
@@ -322,7 +322,7 @@ const ALIASES: [(&str, &str); 5] = [
     ("workers", "endpoint.model.instances"),
 ];
 
-/// What to say about an unknown key.
+/// The diagnostic of an unknown key.
 fn unknown(table: Keys<'_>, name: &str) -> Diagnostic {
     let elsewhere = settings::ALL
         .iter()

@@ -12,7 +12,7 @@ use crate::endpoint::config::{Bounds, GateConfig, SamplesConfig};
 use crate::rollout::gate::golden;
 use crate::values::Diagnostic;
 
-/// What a new handler of the endpoint is held to.
+/// The gate that a new handler of the endpoint has to pass.
 pub(super) fn gate(sources: &mut Sources<'_>, table: &Table) -> GateConfig {
     let golden = sources.get(&set::GATE_GOLDEN, table);
     if let Some(folder) = &golden {

@@ -11,20 +11,21 @@ use toml::Value;
 
 use crate::json::path::Pattern;
 use crate::model::Device;
+use crate::outbound::{Rule, Rules};
 use crate::plugin::headers::{self, Owner};
 use crate::request::Protocol;
 use crate::telemetry::logs;
 use crate::text::{is_token, similar};
 use crate::values::{Diagnostic, Origin, ParseResult, RawValue, Reader, text};
 
-/// What a name is made of.
+/// The characters of a name.
 pub(super) const NAME_HINT: &str =
     "write at most 64 letters, digits, `-`, `_` and `.`, and begin with a letter or a digit";
 /// How to say where a key is.
 const SOURCES_HINT: &str =
     "write `@FILE` for a file with one key a line, or `env:NAME` for a variable; never the key itself";
 
-/// What `reader` reads, of a setting that need not be set.
+/// Reads with `reader` a setting that need not be set.
 pub(crate) fn some<T>(reader: impl Reader<T>) -> impl Reader<Option<T>> {
     move |raw: &RawValue<'_>| reader.read(raw).map(Some)
 }
@@ -64,15 +65,39 @@ pub(crate) fn url_path(raw: &RawValue<'_>) -> ParseResult<String> {
     if let Some(diagnostic) = reserved(&path) {
         return Err(diagnostic);
     }
-    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
-    let is_segment = |text: &str| !["", ".", ".."].contains(&text) && text.bytes().all(allowed);
-    if rest.is_empty() || rest.split('/').all(is_segment) {
+    if is_path(rest) {
         return Ok(path);
     }
     Err(Diagnostic::new(
         format!("`{path}` is not a path"),
         "between single `/`, write letters, digits and `-`, `_`, `.`, `~`, `:`, `@`; end without `/`",
     ))
+}
+
+/// Whether text is a path without its first `/`.
+fn is_path(rest: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:@".contains(&byte);
+    let is_segment = |text: &str| !["", ".", ".."].contains(&text) && text.bytes().all(allowed);
+    rest.is_empty() || rest.split('/').all(is_segment)
+}
+
+/// A list of paths, the server's own among them but for those that operators and proxies need.
+pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
+    const KEPT: [&str; 3] = ["metrics", "healthz", "admin"];
+    let hint = "write paths such as `/v1/chat/completions`";
+    let items = raw.items();
+    let path = |item: &Value| {
+        let text =
+            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+        let rest = text.strip_prefix('/').filter(|rest| is_path(rest) && !rest.is_empty());
+        let rest = rest.ok_or_else(|| Diagnostic::new(format!("`{text}` is not a path"), hint))?;
+        let first = rest.split('/').next().unwrap_or_default();
+        if KEPT.contains(&first) || rest.starts_with("v2/health") {
+            return Err(Diagnostic::new(format!("`{text}` stays the server's"), "leave it out"));
+        }
+        Ok(text.to_owned())
+    };
+    items.iter().map(path).collect()
 }
 
 /// Whether the server itself answers at `path` or below it.
@@ -112,6 +137,18 @@ pub(crate) fn patterns(raw: &RawValue<'_>) -> ParseResult<Vec<Pattern>> {
         None => Err(Diagnostic::new("holds something that is not a string", hint)),
     };
     items.iter().map(pattern).collect()
+}
+
+/// A list of places that a handler may reach.
+pub(crate) fn outbound(raw: &RawValue<'_>) -> ParseResult<Rules> {
+    let hint = "write scheme, host and port, such as `https://hooks.example.com`, or a network, `10.0.0.0/8`";
+    let items = raw.items();
+    let rule = |item: &Value| {
+        let text =
+            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+        Rule::parse(text).map_err(|why| Diagnostic::new(format!("`{text}` {why}"), hint))
+    };
+    items.iter().map(rule).collect::<ParseResult<_>>().map(Rules)
 }
 
 /// A list of response headers that need a grant, in lower case.
@@ -261,7 +298,7 @@ pub(crate) fn variables(raw: &RawValue<'_>) -> ParseResult<Vec<(String, String)>
     Ok(variables)
 }
 
-/// What is logged.
+/// The filter of the log.
 pub(crate) fn log_filter(raw: &RawValue<'_>) -> ParseResult<String> {
     let filter = text(raw)?;
     match logs::check(&filter) {
@@ -287,7 +324,7 @@ pub enum KeySource {
 pub(crate) fn key_sources(raw: &RawValue<'_>) -> ParseResult<Vec<KeySource>> {
     let items = raw.items();
     if items.is_empty() {
-        return Err(Diagnostic::new("names no key", "leave it out, and everybody is let in"));
+        return Err(Diagnostic::new("names no key", "leave it out, and every caller is let in"));
     }
     let source = |item: &Value| {
         let text = item.as_str().unwrap_or_default();

@@ -18,9 +18,9 @@ use crate::values::{ParseResult, RawValue};
 #[derive(Debug)]
 pub struct Row<T: 'static> {
     setting: Setting,
-    /// A value, as someone wrote it, to what it means.
+    /// Reads a value as it is written.
     pub(super) read: fn(&RawValue<'_>) -> ParseResult<T>,
-    /// What it is where it is not set, if `read` cannot tell from [`Setting::default`].
+    /// The value where it is not set, if `read` cannot tell from [`Setting::default`].
     unset: Option<fn() -> T>,
     /// The default, once it was needed.
     default: OnceLock<T>,
@@ -35,7 +35,7 @@ impl<T> Deref for Row<T> {
 }
 
 impl<T: Clone> Row<T> {
-    /// What it is where it is not set.
+    /// The value where it is not set.
     #[expect(clippy::expect_used, reason = "a test reads every default")]
     pub(super) fn default(&self) -> T {
         let read = || (self.read)(&RawValue::of(self.setting.default)).expect("a default can be read");
@@ -50,21 +50,21 @@ pub struct Setting {
     pub flag: &'static str,
     /// Its key in the config file, from the root, with `.` between tables; empty if it has none.
     pub key: &'static str,
-    /// What a value looks like.
+    /// The form of a value.
     pub kind: Kind,
     /// The default as a user would write it; empty if there is none.
     pub default: &'static str,
-    /// What the example of a config file in the reference says, written as in a flag.
+    /// The value in the reference's example of a config file, written as in a flag.
     pub example: &'static str,
     /// The range of values; empty if the kind says all.
     pub range: fn() -> String,
     /// Where it stands in `--help` and in the reference.
     pub group: Group,
-    /// What it does, in one or two sentences.
+    /// Its effect, in one or two sentences.
     pub help: &'static str,
 }
 
-/// What a value looks like on the command line.
+/// The form of a value on the command line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// One value, described by this placeholder.
@@ -88,25 +88,25 @@ pub enum Scope {
 /// Settings that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
-    /// What is served, and where.
+    /// Endpoints and their addresses.
     Endpoint,
-    /// What a new handler is held to.
+    /// The gate that a new handler has to pass.
     Gate,
     /// The handler and what it may see.
     Handler,
     /// The model and how it runs.
     Model,
-    /// What one handler may use.
+    /// The limits of one handler.
     HandlerLimits,
-    /// What a request may use, and how many there may be.
+    /// The limits of a request, and of their number.
     RequestLimits,
     /// Listeners and shutdown.
     Server,
     /// Who is let in, and how bytes travel.
     Security,
-    /// What a connection may cost.
+    /// The limits of a connection.
     ConnectionLimits,
-    /// What is kept of requests.
+    /// The record of requests.
     Recording,
     /// Logs and caches.
     Process,

@@ -222,8 +222,8 @@ mod tests {
         pause: Duration::from_secs(30),
     };
 
-    /// What happens in it: seconds, and `g` for a good request or `f` for a fault; then when the breaker
-    /// opens, if it does.
+    /// The events in it: seconds, and `g` for a good request or `f` for a fault; then when the breaker opens,
+    /// if it does.
     type Case = (&'static str, &'static [(u64, &'static str)], Option<u64>);
 
     const CASES: [Case; 8] = [

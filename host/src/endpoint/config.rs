@@ -10,6 +10,7 @@ use super::breaker::Policy;
 use crate::json::path::Pattern;
 use crate::keys::Keys;
 use crate::model::{Batching, ModelConfig};
+use crate::outbound::Rules;
 use crate::request::Protocol;
 use crate::schema::Schema;
 use crate::values::Ratio;
@@ -38,21 +39,25 @@ pub struct EndpointConfig {
     pub metadata: Arc<str>,
     /// Environment variables the handler sees.
     pub env: Vec<(String, String)>,
-    /// What the handler sees of the network.
+    /// The network that the handler sees.
     pub network: plugin::Network,
     /// Headers of a handler's responses that need a [grant](plugin::headers) and have it, in lower case.
     pub response_headers: Arc<[String]>,
+    /// Paths of the server that it answers in its place, if it is an application.
+    pub paths: Vec<String>,
+    /// Where its handler may send requests.
+    pub allow_outbound: Rules,
     /// How long a handler's instance lives.
     pub isolation: plugin::Isolation,
     /// Whether a changed handler file is swapped in.
     pub watch: bool,
     /// Whether the models of the generation before stay loaded for a rollback.
     pub keep_model: bool,
-    /// Who may call it; without keys, everybody.
+    /// The keys of its callers; without any, every caller is let in.
     pub keys: Keys,
     /// Which part of its requests is recorded, if any are.
     pub record_share: Ratio,
-    /// What it takes, if that was configured; it wins over what the handler says.
+    /// The inputs that it takes, if that was configured; they win over the handler's own.
     pub schema: Option<Arc<Schema>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
@@ -60,23 +65,23 @@ pub struct EndpointConfig {
     pub protocols: Arc<[Protocol]>,
     /// Whether tensors go past a handler that takes bodies only.
     pub bare_tensors: bool,
-    /// What a request gets whose handler fails.
+    /// The answer to a request whose handler fails.
     pub on_fault: OnFault,
     /// When a handler that keeps failing is no longer called; `None`: never.
     pub breaker: Option<Policy>,
-    /// What a new handler is held to before it serves.
+    /// The gate that a new handler has to pass before it serves.
     pub gate: GateConfig,
-    /// What a request may use.
+    /// The limits of a request.
     pub limits: pipeline::Limits,
 }
 
-/// What a request gets whose handler fails.
+/// The answer to a request whose handler fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFault {
     /// The failure.
     #[default]
     Error,
-    /// What an endpoint without the handler would answer, if its model can.
+    /// The answer of an endpoint without the handler, if its model can give one.
     Bypass,
 }
 
@@ -94,14 +99,14 @@ impl EndpointConfig {
     }
 }
 
-/// What a new handler is held to.
+/// The gate that a new handler has to pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GateConfig {
     /// Which requests are kept for it.
     pub samples: SamplesConfig,
     /// Folder with further samples.
     pub golden: Option<PathBuf>,
-    /// What may differ in an answer.
+    /// The differences that are allowed in an answer.
     pub bounds: Bounds,
     /// The part of the samples that may differ beyond that.
     pub mismatches: Ratio,
@@ -116,10 +121,10 @@ pub struct GateConfig {
 /// Its numbers are numbers: the configuration reads no other.
 impl Eq for GateConfig {}
 
-/// What one order holds a new handler to, where it says otherwise than the endpoint's [`GateConfig`].
+/// The gate of one order, where it says otherwise than the endpoint's [`GateConfig`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GateOverrides {
-    /// What may differ, beside what the endpoint ignores.
+    /// The differences that are allowed, beside those that the endpoint ignores.
     pub ignore: Vec<Pattern>,
     /// In place of the endpoint's tolerance.
     pub tolerance: Option<f64>,
@@ -138,7 +143,7 @@ impl GateOverrides {
     }
 }
 
-/// What may differ in an answer.
+/// The differences that are allowed in an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bounds {
     /// How far a decimal number may be from another: absolutely, or in relation to the larger one. Whole
@@ -158,7 +163,7 @@ pub struct SamplesConfig {
     pub samples: usize,
     /// Most bytes of them together.
     pub bytes: usize,
-    /// What is taken out of a request before it is kept: places in its JSON, tensors (`/NAME`), headers and
-    /// parameters of its query by name.
+    /// The values that are taken out of a request before it is kept: places in its JSON, tensors (`/NAME`),
+    /// headers and parameters of its query by name.
     pub redact: Vec<Pattern>,
 }

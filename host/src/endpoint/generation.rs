@@ -42,7 +42,7 @@ impl Generation {
     /// Runs one request.
     ///
     /// # Errors
-    /// What the failing stage says.
+    /// Those of the failing stage.
     pub async fn run(
         &self,
         request: &Arc<Request>,
@@ -67,12 +67,12 @@ impl Generation {
         self.pipeline.plugin.as_ref().map(|plugin| plugin.stages())
     }
 
-    /// What it takes, if the configuration or the handler says so.
+    /// The inputs that it takes, if the configuration or the handler says so.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.pipeline.schema.as_ref()
     }
 
-    /// What tensors have to fit, if that is not the model's signature alone.
+    /// The schema that tensors have to fit, if that is not the model's signature alone.
     pub fn schema_of_tensors(&self) -> Option<&Arc<Schema>> {
         self.pipeline.schema_of_tensors()
     }

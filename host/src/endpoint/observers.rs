@@ -27,7 +27,7 @@ pub struct RunStart<'a> {
     pub request: &'a Request,
     /// The generation that will answer it.
     pub generation: Guard<Arc<Generation>>,
-    /// What the run is to do.
+    /// The plan of the run.
     pub plan: RunPlan,
 }
 
@@ -41,11 +41,11 @@ pub struct EndedRun<'a> {
     pub generation: &'a Generation,
     /// The request.
     pub request: &'a Arc<Request>,
-    /// What the run did.
+    /// The report of the run.
     pub report: &'a RunReport,
-    /// What the caller gets.
+    /// The caller's answer.
     pub outcome: &'a Result<Output, RequestError>,
-    /// What the handler came to: another thing if the request was answered without it.
+    /// The handler's outcome: another if the request was answered without it.
     pub handled: &'a Result<Output, RequestError>,
 }
 

@@ -7,7 +7,7 @@
 
 use super::PluginFault;
 
-/// What is known of a code beside its name in Rust.
+/// The properties of a code beside its name in Rust.
 #[derive(Debug)]
 struct Row {
     name: &'static str,
@@ -187,12 +187,12 @@ impl Code {
         self.row().side
     }
 
-    /// What it means to a caller, in a line of the OpenAPI document.
+    /// Its meaning to a caller, in a line of the OpenAPI document.
     pub fn summary(self) -> &'static str {
         self.row().summary
     }
 
-    /// What it means to the operator, in Markdown.
+    /// Its meaning to the operator, in Markdown.
     pub fn meaning(self) -> &'static str {
         self.row().meaning
     }

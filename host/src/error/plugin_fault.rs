@@ -6,7 +6,7 @@
 
 use super::Code;
 
-/// What a handler did, or what was done to it, that cost a request its answer.
+/// The kinds of failure of a handler that cost a request its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PluginFault {
     /// `unreachable`, a panic, a bad memory access, a division by zero, a host call that it may not make that
@@ -18,7 +18,7 @@ pub enum PluginFault {
     OutOfMemory,
     /// It ran longer than it may.
     Deadline,
-    /// What it returned, or handed to the host, is nothing that the contract allows.
+    /// A value that it returned, or handed to the host, is not one that the contract allows.
     BadOutput,
     /// It returned or printed more than it may.
     OutputFlood,
@@ -63,8 +63,8 @@ impl PluginFault {
         }
     }
 
-    /// What a code says by itself; `None` of one that is not the handler's fault. A handler that returns
-    /// `internal` or `invalid-input` keeps its contract.
+    /// The fault that a code implies by itself; `None` of one that is not the handler's fault. A handler that
+    /// returns `internal` or `invalid-input` keeps its contract.
     pub(super) fn of(code: Code) -> Option<PluginFault> {
         match code {
             Code::PluginTrap => Some(PluginFault::Trap),

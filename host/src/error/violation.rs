@@ -17,16 +17,16 @@ pub const MAX_VIOLATIONS: usize = 16;
 pub struct Violation {
     /// Its name; of a tensor that is not declared, the caller's, cut.
     pub input: Arc<str>,
-    /// What is wrong with it.
+    /// The kind of violation.
     pub kind: ViolationKind,
 }
 
-/// What is wrong with an input.
+/// The kinds of violation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ViolationKind {
     /// It is required and not there.
     Missing {
-        /// What it would have to be.
+        /// The type that was expected.
         expected: Expected,
     },
     /// A tensor of a name that is not declared.
@@ -35,14 +35,14 @@ pub enum ViolationKind {
     Repeated,
     /// A JSON value that is no element of the datatype, or lists that make no tensor.
     Value {
-        /// What it would have to be.
+        /// The type that was expected.
         expected: Expected,
-        /// What it is.
+        /// The defect of the value.
         error: ValueError,
     },
     /// Its values are fine, their number is not; or it is a tensor of another datatype.
     Mismatch {
-        /// What it would have to be.
+        /// The type that was expected.
         expected: Expected,
         /// Of JSON, which has none, the expected one.
         datatype: Datatype,
@@ -51,7 +51,7 @@ pub enum ViolationKind {
     },
 }
 
-/// What an input is declared to be: `FP32 [-1, 4]`.
+/// The declared type of an input: `FP32 [-1, 4]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// Element type.

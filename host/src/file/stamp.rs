@@ -41,7 +41,7 @@ impl FileStamp {
     }
 }
 
-/// What changes when a file does.
+/// The properties of a file that change when it does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,

@@ -59,7 +59,7 @@ pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S:
 /// For `#[serde(with = "base64")]`.
 ///
 /// # Errors
-/// What is there is no text, or no base64.
+/// The value is no text, or no base64.
 pub fn deserialize<'de, D: Deserializer<'de>, B: From<Vec<u8>>>(deserializer: D) -> Result<B, D::Error> {
     let text = String::deserialize(deserializer)?;
     decode(&text).map(B::from).ok_or_else(|| D::Error::custom("the text is no base64"))

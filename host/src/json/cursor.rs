@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// `{…}`
@@ -49,7 +49,7 @@ impl<'a> Cursor<'a> {
         Cursor { rest: value.0 }
     }
 
-    /// What comes next.
+    /// The kind of the next value.
     pub fn kind(&mut self) -> Kind {
         self.rest = self.rest.trim_ascii_start();
         match self.rest.bytes().next() {
@@ -127,7 +127,7 @@ impl<'a> Raw<'a> {
         self.0
     }
 
-    /// What a string says; anything else, and a string that no text can express (half a surrogate pair), as
+    /// The text of a string; anything else, and a string that no text can express (half a surrogate pair), as
     /// it is written.
     pub fn string(self) -> Cow<'a, str> {
         let inner = self.0.strip_prefix('"').and_then(|text| text.strip_suffix('"'));

@@ -1,4 +1,4 @@
-//! MessagePack ↔ JSON, for clients that send and expect the one where everybody else uses the other.
+//! MessagePack ↔ JSON, for clients that send and expect the one where all others use the other.
 //!
 //! Flow: `server/http/v1 → [to_json] → handler or model → [from_json] → server/http/v1`.
 //! In:   one MessagePack document, hostile; or JSON that this host or its handler wrote.
@@ -53,7 +53,7 @@ pub fn to_json(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
     }
 }
 
-/// What is left to read.
+/// The bytes that are left to read.
 #[derive(Clone, Copy)]
 struct Input<'a>(&'a [u8]);
 

@@ -37,13 +37,13 @@ pub struct Value<'a> {
 }
 
 impl Value<'_> {
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.tensor.name
     }
 }
 
-/// What `tensors` stand for; those that `specs` say nothing of, for themselves.
+/// The values that `tensors` stand for; those that `specs` does not mention stand for themselves.
 pub fn values<'a>(tensors: &'a [Tensor], specs: &'a [TensorSpec]) -> impl Iterator<Item = Value<'a>> {
     let role = |place: usize| specs.get(place).map_or(Role::Plain, |spec| spec.role);
     let first = tensors.iter().enumerate().filter(move |(place, _)| !role(*place).completes());

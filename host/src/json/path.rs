@@ -94,7 +94,7 @@ impl Pattern {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// What is wrong with it, for the operator.
+    /// The defect of the pattern, for the operator.
     pub fn parse(text: &str) -> Result<Pattern, String> {
         let Some(place) = text.strip_prefix('/') else {
             return match text != "*" && is_token(text) {

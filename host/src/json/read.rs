@@ -138,7 +138,7 @@ pub fn tensor(text: &str, name: &Arc<str>, datatype: Datatype) -> Result<Tensor,
     reader.finish(name, None)
 }
 
-/// What is taken for an element, and what becomes of it.
+/// The elements that are taken, and their conversion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// BYTES may be numbers too; a tensor's data.

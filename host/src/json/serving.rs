@@ -297,7 +297,7 @@ struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// What is part of a list is not cut.
+    /// The rows of an output. A part of a list is not cut.
     fn of(output: &'a Tensor, is_list: bool, count: usize) -> Result<Rows<'a>, String> {
         let (split, shape) = match output.shape.as_slice() {
             [rows, shape @ ..] if *rows == count as u64 && !is_list => (true, shape),

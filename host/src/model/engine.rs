@@ -6,7 +6,8 @@
 //! Invariant: nothing above this file knows which engine runs. A third engine is a folder beside the two, a
 //! format in `location.rs`, and a line in [`load`].
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::library::LibraryError;
@@ -16,7 +17,7 @@ use crate::tensor::{Signature, Tensor};
 
 /// A model that is ready to run, once at a time.
 pub trait Session: Send + Debug {
-    /// What the model takes and returns. The same for all sessions of a model.
+    /// The inputs and outputs of the model. The same for all sessions of a model.
     fn signature(&self) -> &Arc<Signature>;
 
     /// Runs the model once; blocks until it is done. A failed run leaves the session as it was.
@@ -85,6 +86,31 @@ pub fn load(location: &Location, options: Options<'_>, config: &Config) -> Resul
         LoadError::Library(error) => ModelError::Library(error),
         LoadError::Model(reason) => ModelError::Load { path: location.path.clone(), reason },
     })
+}
+
+/// An engine's library on this machine.
+#[derive(Debug)]
+pub struct Installed {
+    /// The path that it was opened by, links resolved.
+    pub path: PathBuf,
+    /// `None` if it does not tell.
+    pub version: Option<String>,
+}
+
+impl fmt::Display for Installed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let version = self.version.as_deref().unwrap_or("of unknown version");
+        write!(f, "{version} ({})", self.path.display())
+    }
+}
+
+/// The engines by name, each with the library that models would be loaded with. Opens them, for good.
+pub fn installed(config: &Config) -> [(&'static str, Result<Installed, LibraryError>); 2] {
+    let (onnx, tensorflow) = (config.onnxruntime.as_deref(), config.tensorflow.as_deref());
+    [
+        (onnx::library::ENGINE, onnx::library::installed(onnx)),
+        (tensorflow::library::ENGINE, tensorflow::library::installed(tensorflow)),
+    ]
 }
 
 /// Why an engine could not load a model.

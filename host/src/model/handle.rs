@@ -29,7 +29,7 @@ impl ModelHandle {
         &self.model
     }
 
-    /// What the model takes and returns.
+    /// The inputs and outputs of the model.
     pub fn signature(&self) -> &Arc<Signature> {
         self.model.signature()
     }

@@ -8,8 +8,8 @@
 //! The order, first hit wins:
 //! 1. what was asked for by name: the configuration, then the engine's own environment variable if it has
 //!    one;
-//! 2. `$XDG_DATA_HOME/modelhost/lib` (`~/.local/share/modelhost/lib`) or the engine's folder in it;
-//! 3. the engine's package in the Python environment that the host itself is installed in, active or not;
+//! 2. the engine's package in the Python environment that the host itself is installed in, active or not;
+//! 3. `$XDG_DATA_HOME/modelhost/lib` (`~/.local/share/modelhost/lib`) or the engine's folder in it;
 //! 4. its package in the active Python environment: `$VIRTUAL_ENV`, `$CONDA_PREFIX`, the `python3` on `PATH`,
 //!    the user's own packages;
 //! 5. what the system's loader finds, then the usual folders.
@@ -26,12 +26,12 @@ use std::{env, fs};
 const SYSTEM_FOLDERS: [&str; 5] =
     ["usr/local/lib", "usr/lib", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "opt/homebrew/lib"];
 
-/// What an engine's library is called, and where its makers and ours put it.
+/// The names of an engine's library, and the places where its makers and ours put it.
 #[derive(Debug)]
 pub struct Library {
     /// The engine, for messages: `ONNX Runtime`.
     pub engine: &'static str,
-    /// What the file's name begins with, `libonnxruntime`; see [`file_name`] for the rest.
+    /// The beginning of the file's name, `libonnxruntime`; see [`file_name`] for the rest.
     pub stem: &'static str,
     /// The version in the name that the system's loader is asked for.
     pub major: &'static str,
@@ -41,9 +41,9 @@ pub struct Library {
     pub folder: &'static str,
     /// The folder in a Python environment's packages.
     pub package: &'static str,
-    /// What brings the library if there is none.
+    /// The command that brings the library if there is none.
     pub cure: String,
-    /// What to do about one that was asked for and does not do.
+    /// The hint for a library that was asked for and does not work.
     pub cure_unusable: String,
 }
 
@@ -91,6 +91,12 @@ enum Place {
 }
 
 impl Search {
+    /// Looks on this machine, for this process; `configured` is a file.
+    pub fn here(library: Library, configured: Option<PathBuf>) -> Search {
+        let executable = env::current_exe().ok();
+        Search::new(library, configured, executable.as_deref(), |name| env::var_os(name), Path::new("/"))
+    }
+
     /// `configured` is a file, `executable` this process's own; `variable` reads the environment; `root` is
     /// `/` outside tests.
     pub fn new(
@@ -109,9 +115,8 @@ impl Search {
         let data = path("XDG_DATA_HOME")
             .filter(|path| path.is_absolute())
             .or_else(|| home.as_ref().map(|home| home.join(".local/share")));
-        let mut folders: Vec<PathBuf> = data.map(|data| data.join(library.folder)).into_iter().collect();
-
-        folders.extend(executable.into_iter().flat_map(|file| own_folders(file, library.package)));
+        let own = executable.into_iter().flat_map(|file| own_folders(file, library.package));
+        let mut folders: Vec<PathBuf> = own.chain(data.map(|data| data.join(library.folder))).collect();
         let active = [path("VIRTUAL_ENV"), path("CONDA_PREFIX")].into_iter().flatten();
         let on_path = variable("PATH").as_deref().map(python_prefixes).unwrap_or_default();
         let shared =
@@ -232,6 +237,13 @@ fn version(name: &str, stem: &str) -> Option<Vec<u64>> {
         return None;
     }
     parts.map(|part| part.parse().ok()).collect()
+}
+
+/// The version in the name of a library's file: `1.31.1`.
+pub fn file_version(path: &Path, stem: &str) -> Option<String> {
+    let numbers = version(path.file_name()?.to_str()?, stem)?;
+    let numbers: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    (!numbers.is_empty()).then(|| numbers.join("."))
 }
 
 /// Names in `folder`; none if it cannot be read.

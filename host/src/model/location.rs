@@ -20,10 +20,10 @@ use std::time::SystemTime;
 /// The file that makes a folder a SavedModel.
 const SAVED_MODEL: &str = "saved_model.pb";
 
-/// What an ONNX model is usually called in a folder.
+/// The usual name of an ONNX model in a folder.
 const ONNX: &str = "model.onnx";
 
-/// What a model is stored as; each format has one engine.
+/// The format of a model; each has one engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// One file, and weights beside it if there are many.
@@ -37,7 +37,7 @@ pub enum Format {
 pub struct Location {
     /// The file of an ONNX model, the folder of a SavedModel.
     pub path: PathBuf,
-    /// What is there.
+    /// The format found there.
     pub format: Format,
     /// The version's number, if the path named a folder of versions.
     pub version: Option<u64>,

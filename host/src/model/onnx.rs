@@ -18,7 +18,7 @@ use crate::file;
 mod api;
 mod compound;
 mod cuda;
-mod library;
+pub mod library;
 mod pinned;
 mod session;
 mod value;

@@ -49,7 +49,7 @@ pub trait Waiting {
     fn fits(&self, other: &Self) -> bool;
 }
 
-/// What to do with a queue.
+/// The next step for a queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
     /// Run these together: places in the queue, ascending.
@@ -79,7 +79,7 @@ pub fn next<J: Waiting>(queue: &VecDeque<J>, batching: &Batching, now: Instant) 
     due.map_or(Next::Nothing, Next::At)
 }
 
-/// What to do with the request at `place`, the oldest of its group, and all that fit it.
+/// The step for the request at `place`, the oldest of its group, and all that fit it.
 fn group<J: Waiting>(
     queue: &VecDeque<J>,
     place: usize,
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// What happens to `queue` with `max_batch = 4` and `max_delay = 10 ms`: the places that run, or how many
+    /// The step for `queue` with `max_batch = 4` and `max_delay = 10 ms`: the places that run, or how many
     /// milliseconds are left.
     fn decide(queue: &[(usize, char, u64)], wait: Wait) -> Result<Vec<usize>, u64> {
         // The clock stands still: every age is measured from here.

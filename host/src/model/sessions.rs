@@ -48,13 +48,13 @@ const STALLED: Duration = Duration::from_millis(2);
 /// A model whose runs take this long is a slow one: its callers do not count milliseconds.
 const SLOW: Duration = Duration::from_millis(100);
 
-/// What a caller gets.
+/// A caller's answer, with the job that it is for.
 type Answer = (Job, Result<Prediction, ModelError>);
 
 /// All sessions of one model, and the requests that wait for them.
 #[derive(Debug)]
 pub struct Sessions {
-    /// What they take and return.
+    /// The inputs and outputs of the model.
     pub signature: Arc<Signature>,
     /// Requests that wait for a runner.
     pub queue: Arc<Queue>,

@@ -27,7 +27,7 @@ use super::engine::{self, LoadError, Loaded, Options};
 use super::{Config, Device};
 
 mod api;
-mod library;
+pub mod library;
 mod lines;
 mod proto;
 mod saved_model;

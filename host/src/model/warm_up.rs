@@ -23,11 +23,11 @@ const RUNS: usize = 10;
 /// Runs of each batch size that is tried; the fastest counts.
 const TRIALS: usize = 2;
 
-/// What a free extent other than that of the rows is taken for when batch sizes are tried: a short sentence,
-/// a small image.
+/// The extent that stands in for a free one other than that of the rows when batch sizes are tried: a short
+/// sentence, a small image.
 const TYPICAL: u64 = 32;
 
-/// What a row may cost in a larger batch, of what it costs in a smaller one, for the larger one to pay.
+/// The cost of a row in a larger batch, relative to a smaller one, from which on the larger one pays.
 const GAIN: f64 = 0.97;
 
 /// Inputs larger than this, in bytes, are not made up.

@@ -15,7 +15,8 @@ use crate::tensor::{BytesElements, Tensor};
 const ELEMENTS: usize = 10;
 const CHARACTERS: usize = 500;
 
-/// What the stages of a run saw and made, readable: `sample`, `pre_inference`, `inference`, `post_inference`,
+/// The values that the stages of a run saw and made: `sample`, `pre_inference`, `inference`,
+/// `post_inference`,
 /// as far as it came. The plan of the run has to want the [model's call
 /// logged](super::plan::HostCalls::log_model).
 pub fn objects(
@@ -26,6 +27,7 @@ pub fn objects(
     let sample = match &request.input {
         Input::Body(body, _) => text(body),
         Input::Tensors(input) => tensors(&input.tensors),
+        Input::Exchange(_) => "a stream".to_owned(),
     };
     let mut objects = vec![("sample", sample)];
     let Some(ModelCall { inputs, outputs }) = report.model_call() else { return objects };

@@ -25,9 +25,9 @@ pub struct Models(pub Vec<Named>);
 pub struct Named {
     /// Its name within the endpoint.
     pub name: Arc<str>,
-    /// What messages call it.
+    /// The name in messages.
     pub shown: Arc<str>,
-    /// What it took and returned when it was loaded last: what the handler knows.
+    /// The inputs and outputs when it was loaded last: those that the handler knows.
     pub signature: Arc<Signature>,
     /// The way to it; `None` while it is unloaded.
     pub handle: Option<Arc<ModelHandle>>,
@@ -81,7 +81,7 @@ impl Models {
     }
 }
 
-/// What a query says about the model: what follows `key`. Names and numbers need no escapes.
+/// The model that a query names after `key`. Names and numbers need no escapes.
 fn wanted<'a>(query: &'a str, key: &str) -> Option<&'a str> {
     query.split('&').find_map(|pair| pair.strip_prefix(key))
 }

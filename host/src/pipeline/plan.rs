@@ -14,12 +14,12 @@ use crate::model_access::ModelCall;
 use crate::plugin::InstanceSource;
 use crate::plugin::host_call_log::HostCallLog;
 
-/// What a run is to do. The default is a request of an endpoint that nothing looks at.
+/// The plan of a run. The default is a request of an endpoint that nothing looks at.
 #[derive(Debug, Clone, Default)]
 pub struct RunPlan {
     /// Where the handler's instance comes from. A run whose host calls are all logged gets a fresh one.
     pub instance: InstanceSource,
-    /// What becomes of the host calls.
+    /// The treatment of the host calls.
     pub calls: HostCalls,
     /// Whether the model may answer without the handler, should that fail.
     pub bypass: bool,
@@ -27,6 +27,8 @@ pub struct RunPlan {
     pub refusal: Option<RequestError>,
     /// The workers that run the model; `None`: those that run the handler.
     pub model_runtime: Option<Handle>,
+    /// Whether the handler's requests to others are sent; of any but a client's request they are denied.
+    pub calls_out: bool,
     /// Whether the report says what the handler used.
     pub measures: bool,
 }
@@ -38,7 +40,7 @@ impl RunPlan {
     }
 }
 
-/// What becomes of the host calls of a run.
+/// The treatment of the host calls of a run.
 #[derive(Debug, Clone, Default)]
 pub enum HostCalls {
     /// They are made, and forgotten.

@@ -32,7 +32,8 @@ const STAGE: Stage = Stage::PostInference;
 /// Runs the stage; `bare`: tensors may go past a handler that has no say in tensors.
 ///
 /// # Errors
-/// What the handler's call ended in, `plugin_bad_output` for a response that is not what it says.
+/// The outcome of the handler's call, `plugin_bad_output` for a response whose content is not of its declared
+/// type.
 pub(super) async fn post_inference(
     lease: Option<&mut Lease<'_>>,
     model: Option<ModelSpec<'_>>,

@@ -59,6 +59,7 @@ pub(super) fn check(
 ) -> Result<Option<Vec<Tensor>>, RequestError> {
     let violating = |violations| RequestError::violating(STAGE, violations);
     let (body, form) = match &request.input {
+        Input::Exchange(_) => return Ok(None),
         Input::Tensors(_) if passes_by(stages, bare) => return Ok(None),
         Input::Tensors(input) => {
             return check::tensors(schema, &input.tensors).map(|()| None).map_err(violating);
@@ -119,6 +120,7 @@ async fn made(
     let takes_body = match &request.input {
         Input::Body(..) => stages.pre,
         Input::Tensors(_) => stages.pre && !stages.pre_tensors && !passes_by(stages, bare),
+        Input::Exchange(_) => false,
     };
     let (signature, key) = of(model);
     let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);
@@ -145,6 +147,7 @@ async fn made(
 fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Result<Vec<Tensor>, RequestError> {
     let (body, form) = match &request.input {
         Input::Tensors(input) => return Ok(input.tensors.clone()),
+        Input::Exchange(_) => return Ok(Vec::new()),
         Input::Body(body, form) => (body, form),
     };
     let Some(signature) = signature else { return Ok(Vec::new()) };
@@ -156,7 +159,7 @@ fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Resul
     blocking::if_large(body.len(), read).map_err(|message| RequestError::invalid(STAGE, message))
 }
 
-/// What the model takes, and the name by which that is known.
+/// The inputs and outputs of the model, and the name by which the signature is known.
 fn of(model: Option<ModelSpec<'_>>) -> (Option<&Signature>, &str) {
     match model {
         Some(ModelSpec { signature, signature_key }) => (Some(signature), signature_key),

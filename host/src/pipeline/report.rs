@@ -12,7 +12,7 @@ use crate::model_access::ModelCall;
 use crate::plugin::Lease;
 use crate::plugin::host_call_log::HostCallLog;
 
-/// What a handler used for one request.
+/// The resources that a handler used for one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Time in its stages, without the making of an instance and without the model.
@@ -21,7 +21,7 @@ pub struct Usage {
     pub memory: usize,
 }
 
-/// What one run did.
+/// The report of one run.
 #[derive(Debug)]
 pub struct RunReport {
     started: Instant,
@@ -94,7 +94,7 @@ impl RunReport {
         self.bypassed.as_ref()
     }
 
-    /// What was logged of the host calls, if the plan wanted it.
+    /// The log of the host calls, if the plan wanted it.
     pub fn log(&self) -> Option<&Arc<HostCallLog>> {
         self.log.as_ref()
     }
@@ -104,7 +104,7 @@ impl RunReport {
         self.log.as_ref()?.model_call()
     }
 
-    /// What the handler used, if the plan wanted that measured.
+    /// The resources that the handler used, if the plan wanted them measured.
     pub fn usage(&self) -> Option<Usage> {
         let Measured { memory, checkout } = self.usage.as_ref()?;
         let stages = [Stage::PreInference, Stage::PostInference];

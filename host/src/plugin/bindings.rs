@@ -11,8 +11,22 @@ wasmtime::component::bindgen!({
     ownership: Borrowing { duplicate_if_necessary: true },
     // A guest may wait for WASI (a file, a clock), so every call into it is async.
     exports: { default: async },
+    imports: {
+        "modelhost:handler/models.infer": async | trappable,
+        "modelhost:handler/models.run": async | trappable,
+        "modelhost:handler/models.[method]pending.wait": async | trappable,
+        "modelhost:handler/models": trappable,
+        "modelhost:handler/request.on-disconnect": trappable,
+        "modelhost:handler/streaming.[method]output.write": async | trappable,
+        "modelhost:handler/streaming.[static]output.finish": async | trappable,
+        "modelhost:handler/streaming": trappable,
+    },
     with: {
         "modelhost:handler/types.context": super::context::Context,
+        "modelhost:handler/models.resident": super::models::Resident,
+        "modelhost:handler/models.pending": super::models::Pending,
+        "modelhost:handler/streaming.output": super::streaming::Output,
+        "wasi:io": wasmtime_wasi::p2::bindings::io,
     },
 });
 
@@ -33,6 +47,23 @@ pub(super) const INPUT_SCHEMA: &str = "modelhost:handler/input-schema@0.1.0";
 /// Full name of the export that prepares the handler.
 pub(super) const INIT: &str = "modelhost:handler/init@0.1.0";
 
-/// The interfaces that a handler may export.
-pub(super) const INTERFACES: [&str; 6] =
-    [PRE_INFERENCE, POST_INFERENCE, PRE_INFERENCE_TENSORS, POST_INFERENCE_TENSORS, INPUT_SCHEMA, INIT];
+/// Full name of the import by which a handler calls models.
+pub(super) const MODELS: &str = "modelhost:handler/models@0.1.0";
+/// Full name of the export of an application that was built with an SDK.
+pub(super) const RESPOND: &str = "modelhost:handler/respond@0.1.0";
+/// Full name of the export that any toolchain gives an application.
+pub(super) const INCOMING_HANDLER: &str = "wasi:http/incoming-handler@0.2.12";
+
+/// Full name of the import by which a handler sends requests.
+pub(super) const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
+
+/// The contract's interfaces that a handler may export.
+pub(super) const INTERFACES: [&str; 7] = [
+    PRE_INFERENCE,
+    POST_INFERENCE,
+    PRE_INFERENCE_TENSORS,
+    POST_INFERENCE_TENSORS,
+    RESPOND,
+    INPUT_SCHEMA,
+    INIT,
+];

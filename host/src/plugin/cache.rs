@@ -40,9 +40,9 @@ const FORMAT: &[u8; 8] = b"mhcode03";
 const SEAL: usize = blake3::OUT_LEN;
 /// The file that holds the key of the seals.
 const KEY: &str = "key";
-/// What the name of an entry ends with.
+/// The end of an entry's name.
 const ENTRY: &str = ".code";
-/// What the name of a file begins with that is still being written.
+/// The beginning of the name of a file that is still being written.
 const NEW: &str = "new-";
 /// A file that is being written for longer than this was left behind by a killed process.
 const ABANDONED: Duration = Duration::from_secs(600);
@@ -53,7 +53,7 @@ const TOUCH: Duration = Duration::from_secs(600);
 pub(super) struct Cache {
     folder: PathBuf,
     key: [u8; blake3::KEY_LEN],
-    /// What else than the component decides the machine code.
+    /// The hash of all that decides the machine code beside the component.
     engine: blake3::Hash,
     /// Most bytes that all entries may have together.
     limit: u64,
@@ -61,7 +61,7 @@ pub(super) struct Cache {
     access: Access,
 }
 
-/// What this process may do in a cache's folder.
+/// The access that this process has to a cache's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
     /// The folder is this user's.
@@ -71,7 +71,8 @@ enum Access {
 }
 
 impl Access {
-    /// What a folder of this owner and mode allows `user`, `can_write` saying what the system thinks of it.
+    /// The access that a folder of this owner and mode gives `user`; `can_write` is the system's answer for
+    /// it.
     fn of(owner: u32, mode: u32, user: u32, can_write: bool) -> Result<Access, &'static str> {
         match owner {
             _ if mode & 0o022 != 0 => Err("other users can write to it"),
@@ -161,7 +162,7 @@ impl Cache {
         load(engine, code)
     }
 
-    /// What names an entry's machine code.
+    /// The name of an entry's machine code.
     fn id(&self, entry: &Entry) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(FORMAT).update(self.engine.as_bytes()).update(entry.name.as_bytes()).finalize()
@@ -171,8 +172,8 @@ impl Cache {
         self.folder.join(format!("{}{ENTRY}", id.to_hex()))
     }
 
-    /// What only a holder of the key can write after `code`. The entry's name is sealed in, so that none
-    /// passes for another.
+    /// The seal that only a holder of the key can write after `code`. The entry's name is sealed in, so that
+    /// none passes for another.
     fn seal(&self, id: &blake3::Hash, code: &[u8]) -> blake3::Hash {
         self.hasher(id).update(code).finalize()
     }
@@ -306,7 +307,7 @@ impl Cache {
     }
 }
 
-/// What is wrong with an entry that was written without the key.
+/// The defect of an entry that was written without the key.
 const CHANGED: &str = "it is not as this host wrote it";
 
 /// Maps the machine code in a file, which is to be this cache's.
@@ -323,7 +324,7 @@ fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
     }
 }
 
-/// What runs code that was compiled just now, copied.
+/// The executable form of code that was compiled just now, copied.
 ///
 /// # Errors
 /// wasmtime's: the engine cannot have instances of it.
@@ -417,7 +418,7 @@ fn new_file(folder: &Path) -> io::Result<tempfile::NamedTempFile> {
     tempfile::Builder::new().prefix(NEW).tempfile_in(folder)
 }
 
-/// What wasmtime writes into a [`Hasher`], as a digest that tells more than 64 bits.
+/// The bytes that wasmtime writes into a [`Hasher`], as a digest that tells more than 64 bits.
 struct Blake3(blake3::Hasher);
 
 impl Hasher for Blake3 {

@@ -26,7 +26,7 @@ const MOST: u64 = 3 << 30;
 /// Functions that are compiled at the same time, in the whole process.
 const THREADS: usize = 8;
 
-/// What all compilations of the process take.
+/// The memory that all compilations of the process take.
 static TAKEN: Mutex<u64> = Mutex::new(0);
 static GIVEN_BACK: Condvar = Condvar::new();
 
@@ -54,7 +54,7 @@ impl Drop for Taken {
 /// Compiles for one engine.
 pub(super) struct Compiler {
     config: EngineConfig,
-    /// What all compilations at this time use.
+    /// The threads that all compilations at this time use.
     at_work: Mutex<Weak<AtWork>>,
 }
 

@@ -31,9 +31,9 @@ const LONGEST_NAME: usize = 256;
 /// Most bytes of text in a schema: it stays in the host's memory, its examples in several times their size.
 const LONGEST_SCHEMA: usize = 1 << 20;
 
-/// What a call returned.
+/// The value that a call returned.
 pub(super) trait Returned {
-    /// What it took to copy it out of the guest, in bytes.
+    /// The cost of copying it out of the guest, in bytes.
     fn weight(&self) -> usize;
 }
 
@@ -50,6 +50,12 @@ impl Returned for types::Response {
     fn weight(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
         blocking::weight_of(headers.chain([self.content_type.len() + self.body.len()]))
+    }
+}
+
+impl<T: Returned> Returned for Option<T> {
+    fn weight(&self) -> usize {
+        self.as_ref().map_or(0, Returned::weight)
     }
 }
 
@@ -100,6 +106,19 @@ pub(super) fn tensors_to_guest(tensors: &[Tensor]) -> Vec<types::TensorParam<'_>
             datatype: datatype_to_guest(tensor.datatype),
             shape: &tensor.shape,
             data: &tensor.data,
+        })
+        .collect()
+}
+
+/// The same with copies of their own, for what a host function returns.
+pub(super) fn owned_tensors_to_guest(tensors: &[Tensor]) -> Vec<types::TensorResult> {
+    tensors
+        .iter()
+        .map(|tensor| types::TensorResult {
+            name: tensor.name.to_string(),
+            datatype: datatype_to_guest(tensor.datatype),
+            shape: tensor.shape.clone(),
+            data: tensor.data.to_vec(),
         })
         .collect()
 }
@@ -222,7 +241,7 @@ fn is_header_value(value: &str) -> bool {
     value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte))
 }
 
-fn datatype_from_guest(datatype: types::Datatype) -> Datatype {
+pub(super) fn datatype_from_guest(datatype: types::Datatype) -> Datatype {
     match datatype {
         types::Datatype::Bool => Datatype::Bool,
         types::Datatype::Uint8 => Datatype::Uint8,
@@ -241,7 +260,7 @@ fn datatype_from_guest(datatype: types::Datatype) -> Datatype {
     }
 }
 
-fn datatype_to_guest(datatype: Datatype) -> types::Datatype {
+pub(super) fn datatype_to_guest(datatype: Datatype) -> types::Datatype {
     match datatype {
         Datatype::Bool => types::Datatype::Bool,
         Datatype::Uint8 => types::Datatype::Uint8,

@@ -62,7 +62,7 @@ pub(super) enum DeadlineExceeded {
     Wall,
 }
 
-/// What all calls of an engine are timed and scheduled by: the ticks since it was made, and turns. Cheap to
+/// The clock and the scheduler of all calls of an engine: the ticks since it was made, and turns. Cheap to
 /// clone.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scheduler(Arc<Shared>);
@@ -141,7 +141,7 @@ pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<Scheduler> {
     Ok(scheduler)
 }
 
-/// What a call may take.
+/// The time that a call may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed {
     /// CPU time of the guest, and of what the host computes for it.
@@ -161,6 +161,8 @@ pub(super) struct Call {
     passed: u64,
     /// Ticks after which it is asked again to leave the worker.
     leaves: u64,
+    /// Of a stream: how often it had gone on after a wait when that was last looked at.
+    resumed: u32,
     meter: Arc<Meter>,
 }
 
@@ -168,7 +170,8 @@ impl Call {
     /// Before the first call.
     pub(super) fn new(allowed: Allowed, scheduler: &Scheduler) -> Call {
         let first = scheduler.now();
-        Call { allowed, begun: Instant::now(), first, passed: 0, leaves: LONG, meter: Meter::new(scheduler) }
+        let meter = Meter::new(scheduler);
+        Call { allowed, begun: Instant::now(), first, passed: 0, leaves: LONG, resumed: 0, meter }
     }
 
     /// A call begins.
@@ -181,12 +184,34 @@ impl Call {
         self.meter.reset();
     }
 
-    /// What polls the call measures with this.
+    /// The call that has begun serves a stream: `allowed` holds anew whenever it goes on after a wait.
+    pub(super) fn begin_stream(&mut self, allowed: Allowed) {
+        self.allowed = allowed;
+        self.resumed = 0;
+        self.meter.is_stream.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a stream has gone on after a wait since this was last asked: then it is like a call that
+    /// begins.
+    pub(super) fn has_resumed(&mut self, scheduler: &Scheduler) -> bool {
+        let resumed = self.meter.resumed.load(Ordering::Relaxed);
+        if resumed == self.resumed {
+            return false;
+        }
+        self.resumed = resumed;
+        self.begun = Instant::now();
+        self.first = scheduler.now();
+        self.passed = 0;
+        self.leaves = LONG;
+        true
+    }
+
+    /// The meter of the code that polls the call.
     pub(super) fn meter(&self) -> Arc<Meter> {
         self.meter.clone()
     }
 
-    /// What it has taken so far, to the accuracy of some ticks: CPU time, and time that has passed.
+    /// The time that it has taken so far, to the accuracy of some ticks: CPU time, and time that has passed.
     pub(super) fn taken(&self) -> (Duration, Duration) {
         (self.meter.used(), self.begun.elapsed())
     }
@@ -256,12 +281,16 @@ pub(super) struct Meter {
     ended: AtomicU64,
     /// The thread's clock when the current poll began, in nanoseconds; 0 if nothing has asked yet.
     begun: AtomicU64,
+    /// Whether time is counted from the last wait on.
+    is_stream: AtomicBool,
+    /// How often a stream has gone on after a wait.
+    resumed: AtomicU32,
 }
 
 impl Meter {
     fn new(scheduler: &Scheduler) -> Arc<Meter> {
-        let (turn, ended, begun) = Default::default();
-        Arc::new(Meter { scheduler: scheduler.clone(), turn, ended, begun })
+        let (turn, ended, begun, is_stream, resumed) = Default::default();
+        Arc::new(Meter { scheduler: scheduler.clone(), turn, ended, begun, is_stream, resumed })
     }
 
     /// A long call wants to go on.
@@ -287,6 +316,8 @@ impl Meter {
     fn reset(&self) {
         self.ended.store(0, Ordering::Relaxed);
         self.begun.store(0, Ordering::Relaxed);
+        self.is_stream.store(false, Ordering::Relaxed);
+        self.resumed.store(0, Ordering::Relaxed);
     }
 
     /// Reads the clock for a first poll that has become long. It began up to two ticks ago, which are not
@@ -307,6 +338,10 @@ impl Meter {
 
     /// A poll that is not the first begins.
     fn resume(&self) {
+        if self.is_stream.load(Ordering::Relaxed) {
+            self.ended.store(0, Ordering::Relaxed);
+            self.resumed.fetch_add(1, Ordering::Relaxed);
+        }
         self.begun.store(thread_time(), Ordering::Relaxed);
     }
 

@@ -9,12 +9,16 @@ use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre};
 
 use super::LoadError;
-use super::bindings::exports::modelhost::handler as contract;
+use super::bindings::exports::modelhost::handler::{
+    init, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors, respond,
+};
 use super::bindings::{
-    INIT, INPUT_SCHEMA, POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS,
+    INCOMING_HANDLER, INIT, INPUT_SCHEMA, MODELS, OUTGOING_HANDLER, POST_INFERENCE, POST_INFERENCE_TENSORS,
+    PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND,
 };
 use super::instance::StartError;
 use super::state::State;
+use super::wasi_http::incoming_handler;
 
 /// Which stages a handler takes part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,16 +31,29 @@ pub struct Stages {
     pub pre_tensors: bool,
     /// `post-inference-tensors`.
     pub post_tensors: bool,
+    /// None of the above: it serves whole requests.
+    pub application: Option<Application>,
+}
+
+/// The export by which an application serves requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Application {
+    /// `respond`: it is given whole bodies.
+    Respond,
+    /// `wasi:http/incoming-handler`.
+    Http,
 }
 
 impl Stages {
-    /// The contract's functions of these stages.
+    /// The functions of these stages.
     pub fn functions(self) -> impl Iterator<Item = &'static str> {
         [
             ("pre-inference", self.pre),
             ("pre-inference-tensors", self.pre_tensors),
             ("post-inference", self.post),
             ("post-inference-tensors", self.post_tensors),
+            ("respond", self.application == Some(Application::Respond)),
+            ("handle", self.application == Some(Application::Http)),
         ]
         .into_iter()
         .filter_map(|(function, has)| has.then_some(function))
@@ -44,22 +61,45 @@ impl Stages {
 
     /// Whether a component with these exports is a handler at all.
     pub(super) fn any(self) -> bool {
-        self.pre || self.post || self.pre_tensors || self.post_tensors
+        self.pre || self.post || self.pre_tensors || self.post_tensors || self.application.is_some()
     }
 
-    /// What is among these names of exports.
+    /// The stages among these names of exports.
     fn among(exports: &[String]) -> Stages {
-        let has = |name| exports.iter().any(|export| export == name);
-        Stages {
+        let has = |name| exports.iter().any(|export| is_same(export, name));
+        let stages = Stages {
             pre: has(PRE_INFERENCE),
             post: has(POST_INFERENCE),
             pre_tensors: has(PRE_INFERENCE_TENSORS),
             post_tensors: has(POST_INFERENCE_TENSORS),
-        }
+            application: None,
+        };
+        stages.or_application(has(RESPOND), has(INCOMING_HANDLER))
+    }
+
+    /// Functions around a model win: a component that has them may have others for other hosts.
+    fn or_application(self, responds: bool, handles: bool) -> Stages {
+        let application = match (responds, handles) {
+            _ if self.any() => None,
+            (true, _) => Some(Application::Respond),
+            (false, true) => Some(Application::Http),
+            (false, false) => None,
+        };
+        Stages { application, ..self }
     }
 }
 
-/// What a component exports and imports, by name and in order, as far as it can be read: found without
+/// Whether two names of interfaces are of one interface, in versions that are compatible: `0.2.3` and
+/// `0.2.12`.
+pub(super) fn is_same(name: &str, other: &str) -> bool {
+    fn line(name: &str) -> (&str, &str) {
+        let (interface, version) = name.rsplit_once('@').unwrap_or((name, ""));
+        (interface, version.rsplit_once('.').map_or(version, |(line, _)| line))
+    }
+    line(name) == line(other)
+}
+
+/// The names that a component exports and imports, in order, as far as they can be read: found without
 /// compiling it.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
@@ -91,10 +131,20 @@ impl Outline {
 
     /// Whether it has `init`.
     pub(super) fn has_init(&self) -> bool {
-        self.exports.iter().any(|name| name == INIT)
+        self.exports.iter().any(|name| is_same(name, INIT))
     }
 
-    /// What it has of the contract's stages.
+    /// Whether it imports `models`.
+    pub(super) fn calls_models(&self) -> bool {
+        self.imports.iter().any(|name| is_same(name, MODELS))
+    }
+
+    /// Whether it imports what sends requests.
+    pub(super) fn calls_out(&self) -> bool {
+        self.imports.iter().any(|name| is_same(name, OUTGOING_HANDLER))
+    }
+
+    /// Its stages of the contract.
     pub(super) fn stages(&self) -> Stages {
         Stages::among(&self.exports)
     }
@@ -105,12 +155,12 @@ macro_rules! exports {
         /// Where a component has the functions it has.
         #[derive(Clone)]
         pub(super) struct Indices {
-            $($field: Option<contract::$interface::GuestIndices>,)+
+            $($field: Option<$interface::GuestIndices>,)+
         }
 
         /// The functions of one instance.
         pub(super) struct Exports {
-            $(pub(super) $field: Option<contract::$interface::Guest>,)+
+            $(pub(super) $field: Option<$interface::Guest>,)+
         }
 
         impl Indices {
@@ -125,7 +175,7 @@ macro_rules! exports {
                 Ok(Indices {
                     $($field: component
                         .get_export_index(None, $name)
-                        .map(|_| contract::$interface::GuestIndices::new(pre))
+                        .map(|_| $interface::GuestIndices::new(pre))
                         .transpose()
                         .map_err(|cause| LoadError::Export { export: $name, cause })?,)+
                 })
@@ -159,6 +209,8 @@ exports! {
     post_tensors: post_inference_tensors, POST_INFERENCE_TENSORS;
     schema: input_schema, INPUT_SCHEMA;
     init: init, INIT;
+    respond: respond, RESPOND;
+    http: incoming_handler, INCOMING_HANDLER;
 }
 
 impl Indices {
@@ -169,6 +221,8 @@ impl Indices {
             post: self.post.is_some(),
             pre_tensors: self.pre_tensors.is_some(),
             post_tensors: self.post_tensors.is_some(),
+            application: None,
         }
+        .or_application(self.respond.is_some(), self.http.is_some())
     }
 }

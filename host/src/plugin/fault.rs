@@ -35,7 +35,7 @@ pub(super) struct TooManyHostCalls(pub u32);
 #[error("more than {0} bytes on stdout and stderr")]
 pub(super) struct PrintsTooMuch(pub usize);
 
-/// What an instance may use, as far as errors name it.
+/// The limits of an instance, as far as errors name them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
     /// Bytes of linear memory.
@@ -50,7 +50,7 @@ pub(super) struct Bounds {
     pub wall: Duration,
 }
 
-/// What the engine's `error` means for the request. `out_of_memory`: growth was refused before.
+/// The request's error for the engine's `error`. `out_of_memory`: growth was refused before.
 pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: bool) -> RequestError {
     let Bounds { memory, output, handles, .. } = bounds;
     let is_flood = |root: &str| root.contains(TOO_MUCH_DATA);

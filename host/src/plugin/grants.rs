@@ -3,7 +3,9 @@
 //! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
 //! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
-//! nothing else. Under [`Network::Stub`] also sockets, every one of whose calls is denied. Not granted: HTTP,
+//! nothing else. Under [`Network::Stub`] also sockets, every one of whose calls is denied. To applications,
+//! which export `respond` or `wasi:http/incoming-handler`: their request and its response, sockets that are
+//! denied too, and `wasi:http`, by which requests go out only to where the operator says. Not granted:
 //! anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run; no
 //! guest ever reaches a network.
@@ -16,14 +18,16 @@ use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
-use super::bindings::{self, INTERFACES, PACKAGE, VERSION};
-use super::exports::Outline;
+use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERSION};
+use super::exports::{Outline, is_same};
 use super::state::State;
 use super::{LoadError, Network};
+use super::{wasi_config, wasi_http};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
-const GRANTED: [&str; 21] = [
+const GRANTED: [&str; 24] = [
+    "modelhost:handler/models",
     "modelhost:handler/types",
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -37,6 +41,8 @@ const GRANTED: [&str; 21] = [
     "wasi:cli/terminal-stdout",
     "wasi:clocks/monotonic-clock",
     "wasi:clocks/wall-clock",
+    wasi_config::INTERFACES[0],
+    wasi_config::INTERFACES[1],
     "wasi:filesystem/preopens",
     "wasi:filesystem/types",
     "wasi:io/error",
@@ -51,7 +57,10 @@ const GRANT_HINT: &str = "build the handler without it; wit/README.md lists what
 const STUB_HINT: &str = "handlers have no network; a language runtime that imports sockets without using them \
     (Python's does) loads with `--network stub`, which denies every call";
 
-/// What [`Network::Stub`] adds.
+const OUTBOUND_HINT: &str = "handlers send requests only to where the endpoint says: \
+    `allow_outbound = [\"https://hooks.example.com\"]`";
+
+/// The interfaces that [`Network::Stub`] adds.
 const SOCKETS: [&str; 7] = [
     "wasi:sockets/instance-network",
     "wasi:sockets/ip-name-lookup",
@@ -62,10 +71,18 @@ const SOCKETS: [&str; 7] = [
     "wasi:sockets/udp-create-socket",
 ];
 
-/// What guests may be linked with, for each [`Network`].
+/// Imports of applications, since those that any toolchain makes have all of it, used or not;
+/// and handlers that may send requests.
+const HTTP: [&str; 2] = ["wasi:http/outgoing-handler", "wasi:http/types"];
+
+/// Imports that make sense in applications only.
+const OF_APPLICATIONS: [&str; 2] = ["modelhost:handler/request", "modelhost:handler/streaming"];
+
+/// The linkers of guests, for each [`Network`], and for applications.
 pub(super) struct Linkers {
     none: Linker<State>,
     stub: Linker<State>,
+    application: Linker<State>,
 }
 
 impl Linkers {
@@ -73,14 +90,12 @@ impl Linkers {
         let none = linker(engine)?;
         let mut stub = none.clone();
         link_sockets(&mut stub)?;
-        Ok(Linkers { none, stub })
-    }
-
-    fn of(&self, network: Network) -> &Linker<State> {
-        match network {
-            Network::None => &self.none,
-            Network::Stub => &self.stub,
-        }
+        let mut application = stub.clone();
+        wasi_http::link(&mut application)?;
+        let l = &mut application;
+        bindings::modelhost::handler::request::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+        bindings::modelhost::handler::streaming::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+        Ok(Linkers { none, stub, application })
     }
 }
 
@@ -95,6 +110,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     let l = &mut linker;
     bindings::modelhost::handler::types::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    bindings::modelhost::handler::models::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
 
     wasi::io::error::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
     wasi::io::poll::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
@@ -119,6 +135,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         state.filesystem()
     })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
+    wasi_config::link(l)?;
     Ok(linker)
 }
 
@@ -146,15 +163,13 @@ struct Interface<'a> {
     package: &'a str,
     /// `modelhost:handler/types`
     unversioned: &'a str,
-    /// `0.1.0`, or empty.
-    version: &'a str,
 }
 
 impl<'a> Interface<'a> {
     fn parse(name: &'a str) -> Interface<'a> {
-        let (unversioned, version) = name.rsplit_once('@').unwrap_or((name, ""));
+        let (unversioned, _version) = name.rsplit_once('@').unwrap_or((name, ""));
         let package = unversioned.split_once('/').map_or(unversioned, |(package, _)| package);
-        Interface { package, unversioned, version }
+        Interface { package, unversioned }
     }
 }
 
@@ -163,35 +178,41 @@ impl<'a> Interface<'a> {
 /// # Errors
 /// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
 /// contract.
-pub(super) fn check(outline: &Outline, network: Network) -> Result<(), LoadError> {
+pub(super) fn check(outline: &Outline, network: Network, has_outbound: bool) -> Result<(), LoadError> {
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.
         return Ok(());
     }
     for name in outline.exports.iter().chain(&outline.imports) {
         let interface = Interface::parse(name);
-        if interface.package == PACKAGE && interface.version != VERSION {
+        if interface.package == PACKAGE && !is_same(name, &format!("{}@{VERSION}", interface.unversioned)) {
             return Err(LoadError::Version { found: name.clone() });
         }
     }
     // A misspelt one would never be called, and nothing would say so.
-    if let Some(found) = outline
-        .exports
-        .iter()
-        .find(|name| Interface::parse(name).package == PACKAGE && !INTERFACES.contains(&name.as_str()))
-    {
+    if let Some(found) = outline.exports.iter().find(|name| {
+        Interface::parse(name).package == PACKAGE && !INTERFACES.iter().any(|own| is_same(name, own))
+    }) {
         let hint = match similar(found, INTERFACES) {
             Some(meant) => format!("did you mean `{meant}`?"),
-            None => "`host inspect` shows what it exports".to_owned(),
+            None => "`modelhost inspect` shows what it exports".to_owned(),
         };
         return Err(LoadError::Unknown { found: found.clone(), hint });
     }
+    let is_application = outline.stages().application.is_some();
     let is_refused = |name: &&String| {
         let name = Interface::parse(name).unversioned;
-        !GRANTED.contains(&name) && (network == Network::None || !SOCKETS.contains(&name))
+        let is_granted = GRANTED.contains(&name)
+            || SOCKETS.contains(&name) && (network == Network::Stub || is_application)
+            || OF_APPLICATIONS.contains(&name) && is_application
+            || HTTP.contains(&name) && (is_application || has_outbound);
+        !is_granted
     };
     let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
     if !refused.is_empty() {
+        if refused.iter().all(|name| HTTP.contains(&Interface::parse(name).unversioned)) {
+            return Err(LoadError::Import { refused, hint: OUTBOUND_HINT });
+        }
         let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
         return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });
     }
@@ -206,6 +227,18 @@ pub(super) fn link(
     component: &Component,
     linkers: &Linkers,
     network: Network,
+    has_outbound: bool,
 ) -> Result<InstancePre<State>, LoadError> {
-    linkers.of(network).instantiate_pre(component).map_err(LoadError::Link)
+    let linker = match network {
+        _ if has_outbound => &linkers.application,
+        _ if [RESPOND, INCOMING_HANDLER]
+            .iter()
+            .any(|name| component.get_export_index(None, name).is_some()) =>
+        {
+            &linkers.application
+        }
+        Network::None => &linkers.none,
+        Network::Stub => &linkers.stub,
+    };
+    linker.instantiate_pre(component).map_err(LoadError::Link)
 }

@@ -29,7 +29,7 @@ use crate::tensor::{Signature, Tensor};
 
 /// Most bytes of draws and headers that one request's log holds; a longer one is spoilt.
 pub const LONGEST: usize = 4 << 20;
-/// What a draw counts for beside its bytes.
+/// The cost of a draw beside its bytes.
 const DRAW_COST: usize = 32;
 
 /// One thing that a guest got from outside. Its name is that of the WASI function.
@@ -63,7 +63,7 @@ pub enum HostCallResult {
 }
 
 impl HostCallResult {
-    /// What it is a value of.
+    /// Its kind.
     fn name(&self) -> &'static str {
         match self {
             HostCallResult::WallClock(..) => "the wall clock",
@@ -100,7 +100,7 @@ pub struct Call {
     pub draws: Vec<HostCallResult>,
 }
 
-/// What stands in a [`Call`] for an instance's start functions.
+/// The stage of a [`Call`] by an instance's start functions.
 pub const START: &str = "start";
 
 /// All that a guest drew for one request.
@@ -122,14 +122,14 @@ pub struct Divergence {
     pub what: String,
 }
 
-/// What a recording answers in place of the host, beside the [`RecordedCalls`].
+/// The answers of a recording in place of the host, beside the [`RecordedCalls`].
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Of the model that the request went to.
     pub signature: Option<Arc<Signature>>,
     /// The tensors that the host made of the request's body.
     pub sample: Option<Vec<Tensor>>,
-    /// What the model answered; `None` if it was not asked, or failed.
+    /// The model's outputs; `None` if it was not asked, or failed.
     pub outputs: Option<Vec<Tensor>>,
 }
 
@@ -210,12 +210,12 @@ impl HostCallLog {
         self.is_of_instance
     }
 
-    /// What answers in place of the host, in a replay.
+    /// The answers in place of the host, in a replay.
     pub fn answers(&self) -> Option<&Answers> {
         self.answers.as_ref()
     }
 
-    /// What was recorded; `None` if nothing ran, or if it was more than [`LONGEST`].
+    /// The recorded calls; `None` if nothing ran, or if they were more than [`LONGEST`].
     pub fn recorded_calls(&self) -> Option<RecordedCalls> {
         let inner = self.lock();
         (!inner.recorded.calls.is_empty() && inner.length <= LONGEST).then(|| inner.recorded.clone())

@@ -88,7 +88,7 @@ impl Instance {
 }
 
 impl StartError {
-    /// What it means for a handler that is being loaded.
+    /// The error of a handler that is being loaded.
     pub(super) fn at_load(self, config: &HandlerConfig) -> LoadError {
         let hint = match &self {
             StartError::InitTime(_) => "let it do less, or give it more time with `limits.init_timeout`",

@@ -35,6 +35,12 @@ pub struct Inspection {
     pub input_schema: bool,
     /// Whether it prepares itself before its first request: `init`.
     pub init: bool,
+    /// Whether it serves whole requests: `wasi:http/incoming-handler`.
+    pub application: bool,
+    /// Whether it calls models by itself: `models`.
+    pub models: bool,
+    /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`.
+    pub outbound: bool,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -61,11 +67,11 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
     contract.sort();
     contract.dedup();
     let stages = outline.stages();
-    let (refused, compiled_bytes) = match grants::check(&outline, Network::None) {
+    let (refused, compiled_bytes) = match grants::check(&outline, Network::None, false) {
         Ok(()) => {
             let component = compile(sandbox, binary)?;
             let image = component.image_range();
-            let linked = grants::link(&component, &sandbox.linkers, Network::None);
+            let linked = grants::link(&component, &sandbox.linkers, Network::None, false);
             let size = (image.end as usize).saturating_sub(image.start as usize);
             (linked.err().map(|error| error.to_string()), Some(size))
         }
@@ -82,6 +88,9 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         post_inference_tensors: stages.post_tensors,
         input_schema: outline.exports.iter().any(|name| name == INPUT_SCHEMA),
         init: outline.has_init(),
+        application: stages.application.is_some(),
+        models: outline.calls_models(),
+        outbound: outline.calls_out(),
         exports: outline.exports,
         imports: outline.imports,
         refused,

@@ -22,11 +22,13 @@ use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
 use super::fault;
 use super::host_call_log::{HostCallLog, START};
+use super::models::ModelUse;
 use super::pool::{Full, Place};
 use super::state::{self, State};
 use super::{Isolation, LoadedComponent, Outcome, START_TIMEOUT, convert};
 use crate::blocking;
 use crate::error::{Code, PluginFault, RequestError, Stage};
+use crate::model_access::HandlerModels;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
@@ -94,10 +96,18 @@ impl Instance {
         state.request = Some(request.clone());
     }
 
+    /// These models may be called for the request.
+    pub(super) fn give(&mut self, models: Arc<dyn HandlerModels>) {
+        self.store.data_mut().model_use = ModelUse::of(Some(models));
+    }
+
     /// The request is answered; what it printed without a line end is logged.
     pub(super) fn end(&mut self) {
         let state = self.store.data_mut();
         state.request = None;
+        if state.loaded.calls_models {
+            state.model_use = ModelUse::default();
+        }
         if let Some(wasi) = &state.wasi {
             wasi.1.flush();
         }
@@ -207,8 +217,8 @@ impl Instance {
         }
     }
 
-    /// What a call led to, once it has ended in any way; `None` is out of time.
-    fn settled<T: Returned, U>(
+    /// The outcome of a call, once it has ended in any way; `None` is out of time.
+    pub(super) fn settled<T: Returned, U>(
         &self,
         outcome: Option<wasmtime::Result<Result<T, types::Error>>>,
         stage: Stage,
@@ -237,7 +247,7 @@ impl Instance {
         }
     }
 
-    /// What a handler's own error means for the request.
+    /// The request's error for a handler's own.
     fn handler_error<T>(&self, error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
         match error {
             types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
@@ -251,7 +261,7 @@ impl Instance {
         }
     }
 
-    fn response(&self, response: types::Response) -> Result<Response, String> {
+    pub(super) fn response(&self, response: types::Response) -> Result<Response, String> {
         convert::response_from_guest(response, &self.store.data().loaded.config.response_headers)
     }
 
@@ -274,7 +284,7 @@ impl Instance {
     }
 }
 
-/// What the guest last said.
+/// The guest's last lines of output.
 fn last_lines(state: &State) -> String {
     state.wasi.as_ref().map_or_else(String::new, |wasi| wasi.1.last_lines())
 }
@@ -330,7 +340,7 @@ impl StartError {
         }
     }
 
-    /// What it means for a request with this deadline.
+    /// The error of a request with this deadline.
     pub(super) fn in_request(self, deadline: Instant) -> RequestError {
         const STAGE: Stage = Stage::PreInference;
         let code = match &self {

@@ -6,10 +6,13 @@
 
 use std::sync::Arc;
 
+use super::exports::Application;
 use super::host_call_log::HostCallLog;
 use super::instance::Instance;
 use super::{Outcome, Plugin, Stages};
 use crate::error::RequestError;
+use crate::model_access::HandlerModels;
+use crate::request::exchange::Exchange;
 use crate::request::{Request, Response};
 use crate::tensor::Tensor;
 
@@ -36,6 +39,20 @@ impl<'a> Lease<'a> {
     /// Which stages its handler takes part in.
     pub fn stages(&self) -> Stages {
         self.plugin.stages()
+    }
+
+    /// Gives the handler the models that it may call for this request.
+    pub fn give(&mut self, models: Arc<dyn HandlerModels>) {
+        if let Some(instance) = &mut self.instance {
+            instance.give(models);
+        }
+    }
+
+    /// Says whether the handler's requests to others are sent.
+    pub fn allow_outbound(&mut self, is_allowed: bool) {
+        if let Some(instance) = &mut self.instance {
+            instance.store.data_mut().calls_out = is_allowed;
+        }
     }
 
     /// Bytes of memory that the instance holds, the most it has held: it never gives any back.
@@ -99,6 +116,23 @@ impl<'a> Lease<'a> {
         outcome
     }
 
+    /// Has an application serve an exchange; `None` if the handler is none.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`]. If the response was under way, it is broken off.
+    pub async fn handle(
+        &mut self,
+        request: &Arc<Request>,
+        exchange: &Exchange,
+    ) -> Option<Result<(), RequestError>> {
+        let digest = self.plugin.digest().clone();
+        let instance = self.instance.as_mut()?;
+        match self.plugin.stages().application? {
+            Application::Respond => instance.respond(request, exchange, &digest).await,
+            Application::Http => instance.handle(request, exchange, &digest).await,
+        }
+    }
+
     /// Tells the log of a call, if the handler has the function.
     fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
         if let Some(log) = self.log.as_ref().filter(|_| has) {
@@ -110,7 +144,8 @@ impl<'a> Lease<'a> {
     pub fn finish(mut self) {
         if let Some(mut instance) = self.instance.take() {
             instance.end();
-            if self.kept {
+            // A response that the guest has kept stays with the instance.
+            if self.kept && !instance.store.data().streaming.is_held() {
                 self.plugin.checkin(instance);
             }
         }

@@ -21,7 +21,7 @@ use wasmtime_wasi::random::WasiRandomCtx;
 use super::host_call_log::HostCallResult;
 use super::state::State;
 
-/// What `$real` gives, which on a log is `$draw`.
+/// The value of `$real`, which on a log is `$draw`.
 macro_rules! tapped {
     ($state:ident, $name:literal, $real:expr, $value:pat => $draw:expr, $recorded:pat => $back:expr) => {{
         let Some(log) = $state.log.clone() else { return $real };

@@ -25,7 +25,7 @@ const LONGEST_LINE: usize = 4 << 10;
 
 /// Lines of stderr that are kept to be told with a failure, and most of their bytes.
 const LAST: (usize, usize) = (20, 8 << 10);
-/// What Rust's runtime says of itself; the backtrace is in the log anyway.
+/// The note of Rust's runtime about itself; the backtrace is in the log anyway.
 const NOTE: &str = "note: run with `RUST_BACKTRACE=";
 
 /// Which of the two streams.

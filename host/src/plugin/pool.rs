@@ -54,7 +54,7 @@ impl Pool {
         })
     }
 
-    /// What one handler holds: nothing yet.
+    /// The places that one handler holds: none yet.
     pub(super) fn holding(self: &Arc<Self>) -> Arc<Holding> {
         Arc::new(Holding { pool: self.clone(), held: AtomicUsize::new(0) })
     }
@@ -108,7 +108,7 @@ impl Pool {
     }
 }
 
-/// What one handler holds of the pool.
+/// The places of the pool that one handler holds.
 #[derive(Debug)]
 pub(super) struct Holding {
     pool: Arc<Pool>,

@@ -26,7 +26,7 @@ use tempfile::TempDir;
 const DEEPEST: usize = 32;
 /// Copies are named so that a later start can find what a killed process left behind.
 const PREFIX: &str = "modelhost-project-";
-/// What exporters append to a model's name for the weights that do not fit into it.
+/// The suffixes that exporters append to a model's name for the weights that do not fit into it.
 const WEIGHTS: [&str; 2] = [".data", "_data"];
 /// A copy younger than this is never taken for a leftover: its lock may be about to be taken.
 const SETTLED: Duration = Duration::from_secs(60);

@@ -25,8 +25,8 @@ use super::{Binary, LoadedComponent, START_TIMEOUT, Source};
 /// while memory is copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every
 /// other byte.
 const MOST_PIECES: usize = 4 << 20;
-/// What the added functions take of each memory, to answer in: a page for each of two answers. And one to
-/// spare.
+/// The pages that the added functions take of each memory, to answer in: one for each of two answers. And one
+/// to spare.
 const ANSWERS: usize = 3 * (64 << 10);
 /// Most memories that a component has.
 const MEMORIES: usize = 16;
@@ -55,7 +55,7 @@ pub(super) fn entry(source: &Source) -> Option<Entry> {
     Some(Entry::after_init(&source.binary, &source.config, project))
 }
 
-/// What `init` left when it was given the same before.
+/// The snapshot that `init` left when it was given the same before.
 pub(super) fn find(source: &Source, entry: &Entry) -> Option<LoadedComponent> {
     source.loaded(Arc::new(source.sandbox.find(entry)?)).ok()
 }
@@ -102,7 +102,7 @@ fn checked(source: &Source, component: Arc<Component>) -> Result<LoadedComponent
 /// Reads an instance through the functions that wizer added to its component.
 struct Reader<'a> {
     instance: &'a mut Instance,
-    /// What went wrong first. From then on nothing is asked any more and everything is zero.
+    /// The first error. From then on nothing is asked any more and everything is zero.
     error: Option<wasmtime::Error>,
 }
 

@@ -15,7 +15,7 @@ use super::exports::{Indices, Outline};
 use super::project::ProjectView;
 use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
 
-/// What a handler is loaded from.
+/// The source that a handler is loaded from.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) sandbox: Sandbox,
@@ -25,26 +25,33 @@ pub(super) struct Source {
     pub(super) project: Option<Arc<ProjectView>>,
     /// Whether the component has `init`.
     pub(super) has_init: bool,
+    /// Whether it imports `models`.
+    calls_models: bool,
 }
 
 impl Source {
     /// Checks what can be checked without compiling, and copies the project.
     pub(super) fn new(sandbox: Sandbox, binary: Binary, config: HandlerConfig) -> Result<Source, LoadError> {
         let outline = outline(&binary)?;
-        grants::check(&outline, config.network)?;
-        let has_init = outline.has_init();
+        grants::check(&outline, config.network, config.outbound.is_some())?;
+        let (has_init, calls_models) = (outline.has_init(), outline.calls_models());
         let project = config
             .project
             .as_deref()
             .map(|project| ProjectView::copy(project, &config.hidden, config.limits.project))
             .transpose()?
             .map(Arc::new);
-        Ok(Source { sandbox, binary, config, project, has_init })
+        Ok(Source { sandbox, binary, config, project, has_init, calls_models })
     }
 
-    /// What instances of `component` are made from: the binary as it is, or a form of it.
+    /// The form of `component` that instances are made from: the binary as it is, or another form of it.
     pub(super) fn loaded(&self, component: Arc<Component>) -> Result<LoadedComponent, LoadError> {
-        let pre = grants::link(&component, &self.sandbox.linkers, self.config.network)?;
+        let pre = grants::link(
+            &component,
+            &self.sandbox.linkers,
+            self.config.network,
+            self.config.outbound.is_some(),
+        )?;
         let exports = Indices::find(&component, &pre)?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
@@ -60,6 +67,7 @@ impl Source {
             holding: self.sandbox.pool.holding(),
             _component: component,
             init_in_each: false,
+            calls_models: self.calls_models,
         })
     }
 
@@ -77,7 +85,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     loaded.map_err(|error| LoadError::Start(error.to_string()))?
 }
 
-/// What a component exports and imports. Other kinds of file are told apart first: the compiler's own words
+/// The exports and imports of a component. Other kinds of file are told apart first: the compiler's own words
 /// for them are no help.
 pub(super) fn outline(binary: &Binary) -> Result<Outline, LoadError> {
     const MAGIC: &[u8] = b"\0asm";

@@ -18,22 +18,28 @@ use super::LoadedComponent;
 use super::deadline::{self, Allowed, Call, Meter};
 use super::fault::{Bounds, TooManyHostCalls};
 use super::host_call_log::HostCallLog;
+use super::models::ModelUse;
 use super::output::{Output, Stream};
+use super::streaming::Streaming;
+use super::wasi_http::{self, Http};
 use crate::error::Stage;
 use crate::request::Request;
+use crate::request::exchange::Progress;
 use crate::tensor::Signature;
 
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
 /// to read the largest project in pieces of a few kilobytes.
 const HOST_CALLS: u32 = 100_000;
-/// Most bytes that the guest may hand to one call of the host.
+/// Most bytes that the guest may hand to one call of the host, models aside.
 const ARGUMENTS: usize = 4 << 20;
 /// Most random bytes one host call may return.
 const RANDOM_BYTES: u64 = 1 << 20;
+/// Longer than any process runs, and no overflow of a clock.
+const FOREVER: Duration = Duration::from_secs(10 * 365 * 24 * 60 * 60);
 /// Most entries all tables of an instance may have together.
 const TABLE_ELEMENTS: usize = 1 << 20;
 
-/// What the store of one instance owns.
+/// The state in the store of one instance.
 pub(super) struct State {
     pub(super) loaded: Arc<LoadedComponent>,
     pub(super) request: Option<Arc<Request>>,
@@ -42,6 +48,16 @@ pub(super) struct State {
     pub(super) limiter: Limiter,
     /// Made when the guest first asks WASI for anything: a handler that only computes never pays for it.
     pub(super) wasi: Option<Box<(WasiCtx, Output)>>,
+    /// The same of `wasi:http`.
+    http: Option<Box<Http>>,
+    /// Whether requests to others are sent.
+    pub(super) calls_out: bool,
+    /// The models that the request may use, and has used.
+    pub(super) model_use: ModelUse,
+    /// Of an application: how far its response has come.
+    pub(super) response: Option<Arc<Progress>>,
+    /// The same, of an application that exports `respond`.
+    pub(super) streaming: Streaming,
     table: ResourceTable,
     /// The project's copy could not be opened: what the guest answers without it is not to be trusted.
     pub(super) broken: bool,
@@ -51,7 +67,7 @@ pub(super) struct State {
     in_host: bool,
     /// Most bytes one call may return.
     pub(super) output: usize,
-    /// What the start took that belongs to the time of `pre-inference`: CPU time, and time that passed.
+    /// The start's part of the time of `pre-inference`: CPU time, and time that passed.
     pub(super) start: (Duration, Duration),
     /// Of a request that is recorded or replayed.
     pub(super) log: Option<Arc<HostCallLog>>,
@@ -64,16 +80,23 @@ impl State {
         self.ctx()
     }
 
-    /// What faults of the current call are measured by.
+    /// The bounds by which faults of the current call are measured.
     pub(super) fn bounds(&self, stage: Stage) -> Bounds {
         let cpu = self.time(stage);
         Bounds {
             memory: self.limiter.memory_limit,
-            output: if self.in_host { ARGUMENTS } else { self.loaded.config.limits.output },
-            handles: self.loaded.handles,
+            output: if self.in_host { self.arguments() } else { self.loaded.config.limits.output },
+            handles: self.loaded.handles(),
             cpu,
             wall: self.loaded.config.limits.wall(cpu),
         }
+    }
+
+    /// Most bytes that the guest may hand to one call of the host: of tensors and of a response as many as it
+    /// may return.
+    fn arguments(&self) -> usize {
+        let are_large = self.loaded.calls_models || self.response.is_some();
+        if are_large { ARGUMENTS.max(self.output) } else { ARGUMENTS }
     }
 
     /// CPU time of a call of this stage.
@@ -82,8 +105,25 @@ impl State {
         if stage == Stage::PreInference { limits.pre_timeout } else { limits.post_timeout }
     }
 
+    pub(super) fn table(&mut self) -> &mut ResourceTable {
+        &mut self.table
+    }
+
+    /// The guest's state of `wasi:http`, and the table of its handles.
+    pub(super) fn http_and_table(&mut self) -> (&mut Http, &mut ResourceTable) {
+        let http = self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.outbound.clone())));
+        http.allow_outbound(self.calls_out);
+        (http, &mut self.table)
+    }
+
+    /// Whether the guest holds a body that it has not ended.
+    pub(super) fn has_unfinished_body(&mut self) -> bool {
+        self.table.iter_mut().any(|entry| wasi_http::is_unfinished_body(entry))
+    }
+
     /// Guest code has been running for a while.
     fn look(&mut self) -> wasmtime::Result<()> {
+        self.resume();
         self.count()?;
         Ok(self.call.look(&self.loaded.scheduler, &self.loaded.long_calls)?)
     }
@@ -91,12 +131,31 @@ impl State {
     /// The guest calls the host, in any way.
     fn enter_host(&mut self) -> wasmtime::Result<()> {
         self.in_host = true;
+        self.resume();
         self.count()?;
         Ok(self.call.glance(&self.loaded.scheduler, &self.loaded.long_calls)?)
     }
 
+    /// After a wait, a stream may use as much again.
+    fn resume(&mut self) {
+        if self.call.has_resumed(&self.loaded.scheduler) {
+            self.host_calls = 0;
+        }
+    }
+
     fn count(&self) -> Result<(), TooManyHostCalls> {
         if self.host_calls > HOST_CALLS { Err(TooManyHostCalls(HOST_CALLS)) } else { Ok(()) }
+    }
+}
+
+impl Drop for State {
+    /// A body whose end the guest has not reached must not look as if it had.
+    fn drop(&mut self) {
+        if let Some(response) = self.response.take()
+            && self.has_unfinished_body()
+        {
+            response.break_off();
+        }
     }
 }
 
@@ -110,7 +169,7 @@ impl WasiView for State {
 }
 
 impl State {
-    /// What the guest has of the host's in its hands; empty if nothing.
+    /// The host's resources that the guest holds; empty if none.
     pub(super) fn handles(&mut self) -> Vec<&'static str> {
         let kind = |entry: &mut (dyn Any + Send)| match () {
             _ if entry.is::<Descriptor>() => "a file or a folder",
@@ -157,13 +216,18 @@ pub(super) fn store(
 ) -> Store<State> {
     let limits = &loaded.config.limits;
     let mut table = ResourceTable::new();
-    table.set_max_capacity(loaded.handles);
+    table.set_max_capacity(loaded.handles());
     let state = State {
         loaded: loaded.clone(),
         request: None,
         signature: None,
         limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
         wasi: None,
+        http: None,
+        calls_out: false,
+        model_use: ModelUse::default(),
+        response: None,
+        streaming: Streaming::default(),
         table,
         broken: false,
         call: Call::new(allowed, &loaded.scheduler),
@@ -182,7 +246,8 @@ pub(super) fn store(
     });
     store.call_hook(|mut store, hook| match hook {
         CallHook::CallingHost => {
-            store.set_hostcall_fuel(ARGUMENTS);
+            let arguments = store.data().arguments();
+            store.set_hostcall_fuel(arguments);
             store.data_mut().enter_host()
         }
         CallHook::ReturningFromHost => {
@@ -239,6 +304,17 @@ pub(super) fn arm_until(
     state.loaded.long_calls.begin(given);
     let meter = state.call.meter();
     store.set_epoch_deadline(deadline::FIRST_TICKS);
+    (meter, until)
+}
+
+/// Sets the limits of a call that serves a stream: its CPU time, anew after every wait. How long it may take
+/// is for its own clocks to say.
+pub(super) fn arm_stream(store: &mut Store<State>, stage: Stage, given: usize) -> (Arc<Meter>, Instant) {
+    let cpu = store.data().time(stage);
+    let (meter, _) = arm_until(store, cpu, None, given);
+    let until = Instant::now() + FOREVER;
+    let state = store.data_mut();
+    state.call.begin_stream(Allowed { cpu, until });
     (meter, until)
 }
 

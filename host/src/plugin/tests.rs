@@ -16,6 +16,7 @@ pub(super) fn config() -> HandlerConfig {
         isolation: Isolation::Worker,
         hides_credentials: false,
         response_headers: Arc::new([]),
+        outbound: None,
         schema: None,
         instances: Metrics::new().unwrap().endpoint("it").instances.clone(),
     }

@@ -12,7 +12,7 @@ use crate::endpoint::config::GateOverrides;
 use crate::endpoint::generation::Generation;
 use crate::plugin::Binary;
 
-/// What is to be another than it is. Empty: nothing.
+/// The parts that are to be replaced. Empty: none.
 #[derive(Debug, Clone, Default)]
 pub struct GenerationChange {
     /// A handler component; `None` keeps the handler there is.
@@ -26,13 +26,13 @@ pub struct GenerationChange {
 /// Who wants it.
 #[derive(Debug, Clone)]
 pub struct DeployRequest {
-    /// What asked.
+    /// The source of the request.
     pub origin: Origin,
     /// Why, in the caller's words.
     pub note: Option<Arc<str>>,
     /// Only if this is the digest of the current handler.
     pub expected: Option<String>,
-    /// What the gate is to let pass this once.
+    /// The differences that the gate lets pass this once.
     pub gate: GateOverrides,
 }
 
@@ -43,7 +43,7 @@ impl DeployRequest {
     }
 }
 
-/// What became of an order that was not refused.
+/// The outcome of a request that was not refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DeployOutcome {
     /// `published`, or `unchanged` if this very handler and these very models are current already.

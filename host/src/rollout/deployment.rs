@@ -41,9 +41,9 @@ pub struct Deployment {
     pub(super) written: ArcSwapOption<FileStamp>,
     /// Told when a breaker opens.
     pub(super) breaker_opened: Arc<Notify>,
-    /// What was refused in the handler's file.
+    /// The versions that were refused in the handler's file.
     pub(super) ledger: Option<Ledger>,
-    /// What became of every attempt to publish another generation.
+    /// The outcome of every attempt to publish another generation.
     pub history: History,
     /// Records requests, if that was asked for.
     pub recorder: Option<Recorder>,

@@ -33,9 +33,14 @@ pub enum DeployError {
     NoSuchModel { endpoint: String, model: String },
     #[error(
         "endpoint `{endpoint}`: model `{model}` does not fit the handler: {mismatch}\n  hint: swap in the model together \
-         with a handler for it: `host swap {endpoint} --plugin FILE --model {model}`"
+         with a handler for it: `modelhost swap {endpoint} --plugin FILE --model {model}`"
     )]
     Mismatch { endpoint: String, model: String, mismatch: String },
+    #[error(
+        "endpoint `{endpoint}` is served by {old}, and the new handler is {new}\n  hint: its paths and methods would be others; \
+         change the configured handler, then reload with SIGHUP or restart"
+    )]
+    Kind { endpoint: String, old: &'static str, new: &'static str },
     #[error(
         "endpoint `{endpoint}`: the example of its input schema fails, {reason}\n  hint: mend handler or example; \
          `--no-smoke` serves without trying it"
@@ -55,7 +60,7 @@ pub enum DeployError {
     #[error("endpoint `{endpoint}`: the candidate is dropped ({mode}): {reason}")]
     Trial { endpoint: String, mode: &'static str, reason: String },
     #[error(
-        "endpoint `{endpoint}`: there is no candidate\n  hint: put one on trial first: `host swap {endpoint} --plugin FILE \
+        "endpoint `{endpoint}`: there is no candidate\n  hint: put one on trial first: `modelhost swap {endpoint} --plugin FILE \
          --shadow 0.1`"
     )]
     NoCandidate { endpoint: String },
@@ -66,7 +71,7 @@ pub enum DeployError {
 }
 
 impl DeployError {
-    /// What the gate has found, if it refused.
+    /// The gate's findings, if it refused.
     pub fn report(&self) -> Option<&Arc<Report>> {
         match self {
             DeployError::Gate { report, .. } => Some(report),
@@ -92,7 +97,7 @@ impl DeployError {
                 | LoadError::Export { .. } => "verify",
                 LoadError::Start(_) | LoadError::Init { .. } | LoadError::Schema(_) => "init",
             },
-            DeployError::Mismatch { .. } => "verify",
+            DeployError::Mismatch { .. } | DeployError::Kind { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",
             DeployError::Gate { .. } => "gate",
             DeployError::Persist { .. } => "persist",

@@ -32,8 +32,8 @@ use super::gate_report::{REPORTED, Report, Row};
 use super::history::Origin;
 use super::load::{load, pipeline};
 use crate::blocking;
-use crate::capture::compare;
-use crate::capture::samples::{self, Samples};
+use crate::capture::compare::{self, Outcome};
+use crate::capture::samples::{self, Sample, Samples};
 use crate::endpoint::config::{Bounds, EndpointConfig, GateConfig, GateOverrides};
 use crate::pipeline::Pipeline;
 use crate::plugin::Binary;
@@ -101,7 +101,7 @@ async fn read(config: &EndpointConfig) -> Result<Vec<Golden>, DeployError> {
     })
 }
 
-/// What a report comes to: the reason if the handler is refused.
+/// The verdict of a report: the reason if the handler is refused.
 fn refusal(config: &EndpointConfig, gate: &GateConfig, report: Report) -> Option<DeployError> {
     let endpoint = &config.name;
     if report.samples == 0 {
@@ -137,12 +137,19 @@ impl Deployment {
             GateRunner { config: &self.config, bounds: &self.config.gate.bounds, until, rounds: ROUNDS };
         Ok(runner.all(cases, Some(&current.pipeline), &new).await)
     }
+
+    /// Sends one sample through the current handler and models, isolated from all requests.
+    pub async fn outcome(&self, sample: &Sample) -> Outcome {
+        let until = Instant::now() + FOREVER;
+        let runner = run::Runner { config: &self.config, until, id: sample.name.clone() };
+        runner.run(&self.current().pipeline, sample, None).await.outcome
+    }
 }
 
 /// Sends samples through two handlers.
 struct GateRunner<'a> {
     config: &'a EndpointConfig,
-    /// What may differ in an answer.
+    /// The differences that are allowed in an answer.
     bounds: &'a Bounds,
     /// When there is no more time.
     until: Instant,

@@ -26,12 +26,12 @@ const LEAST_TIMED: usize = 5;
 const LEAST_SLOWER_US: f64 = 20.0;
 
 const DIFFERS: &str = "mend the handler, or say what may differ: `--gate-ignore`, `--gate-tolerance`, `--gate-mismatches`; \
-     for one order `host swap` takes `--ignore`, `--tolerance`, `--mismatches`, `--accept-differences`";
+     for one order `modelhost swap` takes `--ignore`, `--tolerance`, `--mismatches`, `--accept-differences`";
 const SLOWER: &str = "mend the handler, or allow it more: `--gate-slowdown`";
 const LARGER: &str = "mend the handler, or allow it more: `--gate-memory`";
 const NO_TIME: &str = "give it more time: `--gate-timeout`";
 
-/// What has been found.
+/// The findings of a gate.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Report {
     /// Samples there were.
@@ -54,7 +54,7 @@ pub struct Report {
     pub results: Vec<Row>,
 }
 
-/// What a handler took for a sample.
+/// The time and memory of a handler for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Taken {
     /// Microseconds in the handler's functions, and in checking what they make.
@@ -80,11 +80,11 @@ pub struct Row {
     /// Why it was not compared, if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
-    /// What is not the same; empty if nothing is.
+    /// The differences; empty if there are none.
     pub differences: Vec<Difference>,
-    /// What the old handler took, if it answered.
+    /// The old handler's cost, if it answered.
     pub old: Option<Taken>,
-    /// What the new one took, if it answered.
+    /// The new one's cost, if it answered.
     pub new: Option<Taken>,
 }
 

@@ -14,7 +14,7 @@ use super::gate_report::Report;
 /// Attempts that are remembered.
 const MOST: usize = 50;
 
-/// What asked for another generation.
+/// The source of a request for another generation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// The start of the process.
@@ -62,7 +62,7 @@ impl Serialize for Origin {
 pub struct Attempt {
     /// When it ended: Unix time in seconds.
     pub at: u64,
-    /// What asked for it.
+    /// The source of the request for it.
     pub origin: Origin,
     /// The caller's reason, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ pub struct Attempt {
     pub step: Option<&'static str>,
     /// Why it was refused.
     pub error: Option<String>,
-    /// What the gate has found, if it refused.
+    /// The gate's findings, if it refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate: Option<Arc<Report>>,
     /// How long it took, in milliseconds.

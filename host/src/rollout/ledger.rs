@@ -24,7 +24,7 @@ use crate::text;
 
 /// Refusals that are remembered, the latest.
 const MOST: usize = 16;
-/// What the name of a page ends with.
+/// The end of the name of a page.
 const PAGE: &str = ".refused";
 
 /// The memory of one endpoint's file.
@@ -34,7 +34,7 @@ pub struct Ledger {
     page: Mutex<Page>,
 }
 
-/// What is on the disk.
+/// A page as it is on the disk.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Page {
     /// For a person who looks at it.
@@ -94,7 +94,7 @@ impl Ledger {
     /// and the refusal holds.
     ///
     /// # Errors
-    /// What `make` says of the last version that it was tried with.
+    /// Those of `make` for the last version that it was tried with.
     pub(super) async fn first<F>(
         &self,
         found: Binary,
@@ -143,12 +143,12 @@ impl Ledger {
             refused = digest,
             step,
             "the handler in the file was refused and does not serve, the last good version does: {why}; \
-             hint: put another one there, or publish it with `host swap`"
+             hint: put another one there, or publish it with `modelhost swap`"
         );
         make(good).await
     }
 
-    /// What is in the file serves.
+    /// Notes that the version in the file serves.
     pub(super) async fn good(&self, handler: &Binary) {
         let (shelf, kept) = (self.shelf.clone(), handler.clone());
         let put = off_thread(move || {
@@ -173,7 +173,7 @@ impl Ledger {
         }
     }
 
-    /// What is in the file was refused.
+    /// Notes that the version in the file was refused.
     pub(super) async fn refused(&self, digest: &str, error: &DeployError) {
         if is_of_handler(error) {
             let (digest, step) = (digest.to_owned(), error.step().to_owned());

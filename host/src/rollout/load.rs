@@ -10,9 +10,10 @@ use super::error::DeployError;
 use super::history::Origin;
 use crate::endpoint::config::EndpointConfig;
 use crate::model::{Batching, Catalog, Model, ModelError, ModelHandle};
+use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
 use crate::pipeline::models::{Models, Named};
-use crate::plugin::{Binary, HandlerConfig, Plugin, Sandbox};
+use crate::plugin::{Binary, HandlerConfig, LoadError, Plugin, Sandbox};
 use crate::telemetry::metrics::EndpointMetrics;
 
 /// Handler and models of a generation.
@@ -40,6 +41,15 @@ pub(super) async fn load(
     binary: Binary,
     origin: Origin,
 ) -> Result<Arc<Plugin>, DeployError> {
+    let refused = |cause| config.refused_plugin(origin, cause);
+    let outbound = match config.allow_outbound.clone() {
+        rules if rules.0.is_empty() => None,
+        rules => Some(Arc::new(Outbound::new(rules).map_err(|cause| {
+            refused(LoadError::Start(format!(
+                "the certificates that this system trusts cannot be read: {cause}"
+            )))
+        })?)),
+    };
     let handler = HandlerConfig {
         endpoint: config.name.as_str().into(),
         metadata: config.metadata.clone(),
@@ -51,11 +61,12 @@ pub(super) async fn load(
         isolation: config.isolation,
         hides_credentials: !config.keys.is_empty(),
         response_headers: config.response_headers.clone(),
+        outbound,
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
     let loaded = Plugin::load(sandbox, binary, handler).await;
-    loaded.map(Arc::new).map_err(|cause| config.refused_plugin(origin, cause))
+    loaded.map(Arc::new).map_err(refused)
 }
 
 /// All models of an endpoint, at start.

@@ -31,7 +31,7 @@ pub const ID: &str = "smoke-test";
 /// An example that was answered.
 #[derive(Debug)]
 pub struct Passed {
-    /// What it was sent as: `body` or `tensors`.
+    /// The form in which it was sent: `body` or `tensors`.
     pub form: &'static str,
     /// From the sending to the answer.
     pub took: Duration,
@@ -53,7 +53,8 @@ impl Deployment {
 pub(super) async fn run(config: &EndpointConfig, pipeline: &Pipeline) -> Result<Vec<Passed>, DeployError> {
     let example = pipeline.schema.as_ref().and_then(|schema| Some((schema, schema.example()?)));
     let unloaded = pipeline.models.0.first().is_some_and(|named| named.handle.is_none());
-    let Some((schema, example)) = example.filter(|_| !unloaded) else { return Ok(Vec::new()) };
+    let is_sent = !unloaded && !pipeline.is_application();
+    let Some((schema, example)) = example.filter(|_| is_sent) else { return Ok(Vec::new()) };
     let body = bytes::Bytes::from(example.to_string());
     let mut inputs = vec![("body", Input::Body(body.clone(), Form::Plain))];
     // The example fits, or the schema would not serve.

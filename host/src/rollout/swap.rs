@@ -240,6 +240,14 @@ impl Deployment {
             }
         };
         let pipeline = pipeline(&self.config, plugin, models);
+        let kind = |pipeline: &Pipeline| match pipeline.is_application() {
+            true => "an application",
+            false => "functions around a model",
+        };
+        if old.pipeline.is_application() != pipeline.is_application() {
+            let (old, new) = (kind(&old.pipeline), kind(&pipeline));
+            return Err(DeployError::Kind { endpoint: self.config.name.clone(), old, new });
+        }
         if self.config.smoke {
             smoke::run(&self.config, &pipeline).await?;
         }

@@ -14,6 +14,7 @@
 
 mod canary;
 mod figures;
+mod parameters;
 mod participation;
 mod report;
 mod shadow;
@@ -31,9 +32,10 @@ use serde::Serialize;
 use tokio::sync::Notify;
 
 pub(super) use self::canary::Verdict;
+pub use self::parameters::read_share;
 pub use self::participation::TrialObserver;
 pub use self::report::Report;
-pub use self::spec::{Mode, TrialSpec, read_share};
+pub use self::spec::{Mode, TrialSpec};
 
 use self::canary::View;
 use self::figures::{Compared, Counted, Figures, Side};
@@ -69,7 +71,7 @@ pub struct Trial {
     share: AtomicU64,
     draw: Draw,
     figures: Figures,
-    /// What requests are run through after they have been answered; `None` if they are not.
+    /// The shadow that requests are run through after they have been answered; `None` without one.
     after: Option<Shadow>,
     shadows: Option<Shadows>,
     faults: AtomicU64,
@@ -82,7 +84,7 @@ pub struct Trial {
     differences: Mutex<VecDeque<Arc<Mismatch>>>,
     failures: Mutex<BTreeMap<&'static str, u64>>,
     counts: TrialCounts,
-    /// What the metrics have been told.
+    /// The counts that the metrics have been told.
     counted: Mutex<BTreeMap<&'static str, u64>>,
 }
 
@@ -105,7 +107,7 @@ pub struct Mismatch {
     pub request_id: Arc<str>,
     /// `differs` or `failed`.
     pub outcome: &'static str,
-    /// What differs, the current handler's first.
+    /// The differences, the current handler's value first.
     pub differences: Vec<Difference>,
 }
 

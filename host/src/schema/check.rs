@@ -56,7 +56,7 @@ pub fn tensors(schema: &Schema, tensors: &[Tensor]) -> Result<(), Vec<Violation>
         }
         let declared = schema.inputs.iter().zip(&mut given).find(|(input, _)| input.name == tensor.name);
         let violation = match declared {
-            None => Some(Violation { input: shown(&tensor.name), kind: ViolationKind::Unknown }),
+            None => Some(Violation { input: printable(&tensor.name), kind: ViolationKind::Unknown }),
             Some((input, given)) if *given => Some(input.violation(ViolationKind::Repeated)),
             Some((input, given)) => {
                 *given = true;
@@ -96,7 +96,7 @@ pub fn strip_batch_axis(schema: &Schema, tensors: &mut [Tensor]) {
 /// Whether a JSON value fits an input.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The first violation.
 pub fn value(input: &Input, json: &str) -> Result<(), Violation> {
     elements(input, json, Mode::Check).map(drop)
 }
@@ -170,13 +170,13 @@ impl Input {
 }
 
 /// A caller's or author's name, fit for a message: short, one line, nothing that steers a terminal.
-pub(super) fn shown(name: &str) -> Arc<str> {
+pub(super) fn printable(name: &str) -> Arc<str> {
     const LONGEST: usize = 64;
-    let mut shown: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    let mut printable: String = name.chars().take(LONGEST).flat_map(char::escape_debug).collect();
     if name.chars().nth(LONGEST).is_some() {
-        shown.push('…');
+        printable.push('…');
     }
-    shown.into()
+    printable.into()
 }
 
 #[cfg(test)]

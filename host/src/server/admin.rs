@@ -64,12 +64,12 @@ pub fn spawn(
     })
 }
 
-/// What it answers while everything is loading.
+/// The service while everything is loading.
 pub fn loading(served: &Arc<Served>) -> HttpService {
     guarded(loading::router(Router::new(), served, true), served)
 }
 
-/// What it answers from then on.
+/// The service from then on.
 pub fn service(served: &Arc<Served>) -> HttpService {
     guarded(router(served), served)
 }

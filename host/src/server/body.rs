@@ -12,7 +12,7 @@ use axum::body::{Body, HttpBody as _};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 
-use crate::arrivals::Pace;
+use crate::arrivals::BodyRate;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{soon, until};
 
@@ -25,7 +25,7 @@ pub(super) struct Bounds {
     /// Bytes.
     pub(super) longest: usize,
     /// How fast it has to come.
-    pub(super) pace: Pace,
+    pub(super) body_rate: BodyRate,
     /// When its request's head came.
     pub(super) arrived: Instant,
     /// When its request ends.
@@ -46,7 +46,7 @@ pub(super) async fn read_body(mut body: Body, bounds: Bounds) -> Result<Option<B
     // they are, and each keeps far more memory than its bytes.
     let (mut first, mut all) = (Bytes::new(), BytesMut::new());
     loop {
-        let due = bounds.pace.deadline(bounds.arrived, first.len() + all.len());
+        let due = bounds.body_rate.deadline(bounds.arrived, first.len() + all.len());
         let mut next = body.frame();
         let frame = match soon(&mut next).await {
             Some(frame) => Some(frame),
@@ -86,7 +86,7 @@ fn too_slow(bounds: &Bounds, due: Instant) -> RequestError {
         let message = "the body took longer than a request may";
         return RequestError::new(Code::RequestTimeout, Stage::Admit, message);
     }
-    let Pace { timeout, rate } = bounds.pace;
+    let BodyRate { timeout, rate } = bounds.body_rate;
     let message = format!("the body came too slowly, expected {rate} bytes a second after {timeout:?}");
     RequestError::new(Code::BodyTimeout, Stage::Admit, message)
 }

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 /// How long a kept-alive connection may stay silent once the process is stopping.
 pub const LINGER: Duration = Duration::from_secs(1);
 
-/// Tells everybody that the process is going away. Cheap to clone, cheap to ask.
+/// Tells every connection and task that the process is going away. Cheap to clone, cheap to ask.
 #[derive(Debug, Clone, Default)]
 pub struct Drain {
     begun: Arc<AtomicBool>,

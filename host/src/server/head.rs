@@ -43,7 +43,7 @@ pub(super) struct Head {
     pub(super) is_banana: bool,
     /// Whose it is.
     pub(super) origin: Origin,
-    /// What HTTP forbids, or the server does not do.
+    /// The part of it that HTTP forbids, or the server does not do.
     pub(super) protocol_violation: Option<(Code, &'static str)>,
 }
 
@@ -113,7 +113,7 @@ impl Head {
     }
 }
 
-/// What a handler may ask for.
+/// The head that a handler may ask for.
 impl request::Head for Head {
     fn method(&self) -> &str {
         self.parts.method.as_str()

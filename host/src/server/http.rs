@@ -2,6 +2,7 @@
 //!
 //! | method and path | answered by |
 //! |---|---|
+//! | everything on and below the path of an application | [`application`] |
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
 //! | the same on the path of a split | [`split`], then [`classic`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
@@ -14,6 +15,7 @@
 //!
 //! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
 
+mod application;
 mod classic;
 mod compression;
 mod cors;
@@ -41,6 +43,7 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
 use tower_service::Service as _;
 
+use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
 use self::route::EndpointRoute;
 use self::split::WeightedRoute;
@@ -73,6 +76,8 @@ impl Route {
 pub struct HttpService {
     /// Calls, by path. Not in the router: what every request pays for is one look into a map.
     calls: HashMap<String, Route>,
+    /// Everything on these paths and below them.
+    applications: HashMap<String, Arc<ApplicationRoute>>,
     /// Where inferences find their models, not by the router either; `None` if there are none.
     models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
@@ -87,6 +92,7 @@ impl HttpService {
     pub(super) fn of(router: Router) -> HttpService {
         HttpService {
             calls: HashMap::new(),
+            applications: HashMap::new(),
             models: None,
             router,
             headers: HeaderMap::new(),
@@ -101,7 +107,10 @@ impl HttpService {
             let target = || Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
             calls.entry(path.to_owned()).or_insert_with(|| Route::Endpoint(target()));
         };
-        let speaks = |endpoint: &&Arc<Deployment>| endpoint.config.speaks(Some(Protocol::Http));
+        let is_application = |endpoint: &Deployment| endpoint.read_current(|it| it.pipeline.is_application());
+        let speaks = |endpoint: &&Arc<Deployment>| {
+            endpoint.config.speaks(Some(Protocol::Http)) && !is_application(endpoint)
+        };
         for endpoint in served.endpoints.iter().filter(speaks) {
             add(&endpoint.config.path, endpoint);
         }
@@ -112,10 +121,32 @@ impl HttpService {
             add("/predict", only);
         }
         calls.extend(split::routes(served).map(|(path, route)| (path, Route::Weighted(Arc::new(route)))));
-        let router = router(served, &calls);
+        let mut applications = HashMap::new();
+        for endpoint in served.endpoints.iter().filter(|endpoint| is_application(endpoint)) {
+            let prefix = endpoint.config.path.trim_end_matches('/').to_owned();
+            let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
+            applications.insert(prefix.clone(), Arc::new(ApplicationRoute { route, prefix }));
+            for path in &endpoint.config.paths {
+                let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
+                let whole = ApplicationRoute { route, prefix: String::new() };
+                applications.entry(path.clone()).or_insert_with(|| Arc::new(whole));
+            }
+        }
+        // At the root it gets what nothing else answers.
+        let at_root = match &*served.endpoints {
+            [only] if is_application(only) => Some(only),
+            all => all.iter().find(|endpoint| endpoint.config.path == "/" && is_application(endpoint)),
+        };
+        let at_root = at_root.map(|endpoint| {
+            let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
+            Arc::new(ApplicationRoute { route, prefix: String::new() })
+        });
+        applications.remove("");
+        let router = router(served, &calls, at_root);
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
         HttpService {
             calls,
+            applications,
             models: Some(served.clone()),
             router,
             headers,
@@ -135,6 +166,12 @@ impl HttpService {
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let path = head.parts.uri.path();
         let is_post = head.parts.method == Method::POST;
+        if !self.applications.is_empty()
+            && let Some(route) = self.application(path)
+        {
+            let _guard = is_post.then(|| self.activity.begin(arrived));
+            return Box::pin(application::call(route.clone(), head, body, arrived)).await;
+        }
         let _guard = is_post.then(|| self.activity.begin(arrived));
         let is_banana = head.is_banana;
         let call = is_post.then(|| self.calls.get(path)).flatten();
@@ -164,7 +201,20 @@ impl HttpService {
     }
 }
 
-fn router(served: &Arc<Served>, calls: &HashMap<String, Route>) -> Router {
+impl HttpService {
+    /// The application whose path this is, or is below of.
+    fn application(&self, path: &str) -> Option<&Arc<ApplicationRoute>> {
+        let ends = path.match_indices('/').map(|(end, _)| end).skip(1).collect::<Vec<_>>();
+        let above = ends.into_iter().rev().filter_map(|end| path.get(..end));
+        std::iter::once(path).chain(above).find_map(|prefix| self.applications.get(prefix))
+    }
+}
+
+fn router(
+    served: &Arc<Served>,
+    calls: &HashMap<String, Route>,
+    at_root: Option<Arc<ApplicationRoute>>,
+) -> Router {
     let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
     for (path, route) in calls {
         let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
@@ -181,7 +231,9 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Route>) -> Router {
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
         paths.entry(path.to_owned()).or_insert(methods);
     }
-    paths.entry("/".to_owned()).or_insert_with(|| get(health::root));
+    if at_root.is_none() {
+        paths.entry("/".to_owned()).or_insert_with(|| get(health::root));
+    }
     paths.extend(potassium::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     paths.extend(v1::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     if served.config.docs {
@@ -202,5 +254,10 @@ fn router(served: &Arc<Served>, calls: &HashMap<String, Route>) -> Router {
         router = router.route(&path, methods.with_state(()));
     }
     let router = router.merge(v2::router(orders)).merge(v2::inference(served));
-    router.method_not_allowed_fallback(method_not_allowed).fallback(not_found).with_state(served.clone())
+    let router = router.method_not_allowed_fallback(method_not_allowed);
+    let router = match at_root {
+        Some(route) => router.fallback_service(axum::routing::any(application::routed).with_state(route)),
+        None => router.fallback(not_found),
+    };
+    router.with_state(served.clone())
 }

@@ -28,7 +28,7 @@ pub use crate::telemetry::metrics::{Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text::on_one_line;
 
-/// What is spoken beyond the Open Inference Protocol itself, by the names of its clients.
+/// The extensions of the Open Inference Protocol, by the names of its clients.
 pub const EXTENSIONS: [&str; 5] =
     ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"];
 
@@ -43,7 +43,7 @@ pub struct Entry<'a> {
     pub name: String,
 }
 
-/// What a model takes and returns.
+/// The inputs and outputs of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
     /// As it was asked for.
@@ -156,7 +156,7 @@ impl Served {
 }
 
 impl<'a> Entry<'a> {
-    /// What the models of an endpoint are called.
+    /// The names of an endpoint's models.
     pub(super) fn names(config: &EndpointConfig) -> impl Iterator<Item = String> + use<> {
         let several = if config.models.len() > 1 { config.models.as_slice() } else { &[] };
         let named = several.iter().map(|(model, _)| format!("{}.{model}", config.name));
@@ -186,8 +186,8 @@ impl<'a> Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// What it is now: how often a model is asked about does not matter, that the answer is of one generation
-    /// does.
+    /// The current generation: how often a model is asked about does not matter, that the answer is of one
+    /// generation does.
     fn named(&self, current: &Generation) -> Option<Named> {
         current.models().get(self.model.as_deref()?).cloned()
     }
@@ -208,12 +208,12 @@ impl Entry<'_> {
         version.unwrap_or(ONLY_VERSION).to_string()
     }
 
-    /// What the model takes and returns; nothing for a handler alone.
+    /// The inputs and outputs of the model; none for a handler alone.
     pub fn signature(&self) -> Arc<Signature> {
         self.named(&self.endpoint.current()).map(|named| named.signature).unwrap_or_default()
     }
 
-    /// What became of its requests. They are counted by endpoint, so models of one endpoint have the same
+    /// The outcomes of its requests. They are counted by endpoint, so models of one endpoint have the same
     /// figures.
     pub fn statistics(&self) -> Statistics {
         let statistics = self.endpoint.metrics.statistics();
@@ -242,7 +242,7 @@ impl Entry<'_> {
         self.model.is_none() || self.handle().is_some()
     }
 
-    /// What it takes and returns.
+    /// The description of its inputs and outputs.
     pub fn metadata(&self) -> Metadata {
         let current = self.endpoint.current();
         let named = self.named(&current);

@@ -22,7 +22,7 @@ use crate::rollout::deployment::Deployment;
 
 /// How messages come and answers go. Implemented by the head of a request.
 pub(super) trait Transport: Sized {
-    /// What the message is received from.
+    /// The source that the message is received from.
     type Body;
     type Message;
     type Answer;
@@ -53,7 +53,7 @@ pub(super) trait Transport: Sized {
 
 type AnswerOf<P> = <<P as Protocol>::Transport as Transport>::Answer;
 
-/// What messages mean, and how an output is written. One request's.
+/// The meaning of messages, and the form of an output. One request's.
 pub(super) trait Protocol: Sized {
     type Transport: Transport;
 
@@ -97,7 +97,7 @@ pub(super) struct Target<'a> {
     pub model: Option<Arc<str>>,
 }
 
-/// What an answer says of itself.
+/// The signature of an answer.
 pub(super) struct Signature<'a> {
     pub id: &'a str,
     /// SHA-256 of the handler.
@@ -143,7 +143,8 @@ async fn run<P: Protocol>(
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
     let deadline = call.deadline(limits.request_timeout);
-    let bounds = Bounds { longest: limits.body, pace: limits.pace, arrived: call.arrived, deadline };
+    let bounds =
+        Bounds { longest: limits.body, body_rate: limits.body_rate, arrived: call.arrived, deadline };
     let admitted = endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?;
     let received = admitted.arrive(head.origin(), head.receive(body, bounds)).await;
     let input = match received.flatten() {

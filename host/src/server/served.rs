@@ -14,7 +14,7 @@ use super::{limits, split, tls};
 use crate::keys::Keys;
 use crate::telemetry::metrics::Metrics;
 
-/// What the listeners need to know.
+/// The settings of the listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where endpoints are served.
@@ -43,16 +43,16 @@ pub struct Config {
     pub admin_keys: Keys,
     /// Names by which the admin address may be asked, beside those of the loopback and all addresses.
     pub admin_hosts: Vec<String>,
-    /// What a connection may cost.
+    /// The limits of a connection.
     pub connections: limits::Limits,
     /// Paths whose requests go to one of several endpoints.
     pub splits: Vec<split::Split>,
 }
 
-/// What all listeners serve. Another one takes its place when endpoints come or go.
+/// The endpoints that all listeners serve. Another value takes its place when endpoints come or go.
 #[derive(Clone)]
 pub struct Served {
-    /// What requests there are and have been.
+    /// The requests that there are and have been.
     pub activity: Arc<Activity>,
     /// Every endpoint, in the order of the configuration; none until all are loaded.
     pub endpoints: Endpoints,
@@ -62,7 +62,7 @@ pub struct Served {
     pub config: Config,
     /// Whether the process is going away.
     pub drain: Drain,
-    /// What requests run on, and the orders of the operator.
+    /// The runtime of requests, and of the operator's orders.
     pub runtime: tokio::runtime::Handle,
 }
 

@@ -24,7 +24,7 @@ use crate::text::on_one_line;
 
 /// How often the files are looked at. A change counts once it has held still for as long.
 const INTERVAL: Duration = Duration::from_millis(200);
-/// What clients may choose of, best first.
+/// The protocols that clients may choose of, best first.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// Where certificate and key are.
@@ -67,7 +67,7 @@ pub enum TlsError {
 /// A listener's certificate and key.
 pub struct Tls {
     files: Files,
-    /// What the files were when they were read last.
+    /// The stamps of the files when they were read last.
     stamps: [FileStamp; 2],
     current: ArcSwap<ServerConfig>,
 }

@@ -38,7 +38,7 @@ pub enum Format {
     Json,
 }
 
-/// What is logged, and how.
+/// The log's level, format and place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// How a line looks.
@@ -153,7 +153,7 @@ impl Write for Queue {
     }
 }
 
-/// What the log's thread does, for as long as anything may log.
+/// The loop of the log's thread, for as long as anything may log.
 fn write(messages: &Receiver<Message>, count: &Count, mut to: impl Write) {
     for message in messages {
         match message {
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// What `log` writes under this filter.
+    /// The lines that `log` writes under this filter.
     fn logged(format: Format, filter: &str, log: impl FnOnce()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();

@@ -117,7 +117,7 @@ pub struct EndpointMetrics {
     pub recordings: RecordingCounts,
     /// Which handlers there are; set when rendered.
     pub plugins: Plugins,
-    /// What became of its trials.
+    /// The outcomes of its trials.
     pub trial: TrialCounts,
 }
 
@@ -271,7 +271,7 @@ impl EndpointMetrics {
         self.requests.durations(arrived, total, ok, stages);
     }
 
-    /// What became of all requests so far.
+    /// The outcomes of all requests so far.
     pub fn statistics(&self) -> Statistics {
         self.requests.statistics()
     }

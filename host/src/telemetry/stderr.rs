@@ -27,7 +27,7 @@ static CAPTURED: Mutex<Option<Captured>> = Mutex::new(None);
 
 struct Captured {
     redirect: Redirect,
-    /// What stderr was.
+    /// The descriptor that stderr was.
     before: OwnedFd,
     /// Closes after the last line.
     end: Receiver<()>,

@@ -13,10 +13,10 @@ use crate::text::similar;
 
 /// Reads values.
 pub trait Reader<T> {
-    /// What a value means.
+    /// Reads a value.
     ///
     /// # Errors
-    /// What is wrong with it, and what to write instead.
+    /// The defect of the value, and what to write instead.
     fn read(&self, raw: &RawValue<'_>) -> ParseResult<T>;
 
     /// The range of values, as in `1 to 64`; empty if it says nothing.
@@ -53,7 +53,7 @@ pub fn text(raw: &RawValue<'_>) -> ParseResult<String> {
     text.ok_or_else(|| raw.mistyped("a string", "put the value in double quotes"))
 }
 
-/// What `reader` reads, or `word` for none of it.
+/// Reads with `reader`, or `word` for none of it.
 pub fn or<T>(word: &'static str, reader: impl Reader<T>) -> impl Reader<Option<T>> {
     let range = reader.range();
     let read = move |raw: &RawValue<'_>| match raw.value.as_str() == Some(word) {

@@ -9,11 +9,17 @@ const WIDEST: usize = 110;
 
 /// Words that are not written, and what stands in their place. Names match as spelt; words of prose, in lower case here,
 /// match in either case.
-const WORDS: [(&str, &str); 37] = [
+const WORDS: [(&str, &str); 43] = [
     ("whoever", "the caller, the client or the code that is meant"),
     ("whatever", "`any`, or the thing that is meant"),
     ("nobody", "`no caller`, `no thread`, or the passive"),
     ("somebody", "`a caller`, `another thread`, or the passive"),
+    ("everybody", "`every client`, `all threads`, or the thing that is meant"),
+    ("everyone", "`every client`, `all threads`, or the thing that is meant"),
+    ("someone", "`a caller`, `another thread`, or the passive"),
+    ("anybody", "`any client`, or the thing that is meant"),
+    ("anyone", "`any client`, or the thing that is meant"),
+    ("Pace", "`BodyRate`"),
     ("door", "`admission`"),
     ("knock", "`try_reserve`"),
     ("lane", "`handle`"),
@@ -67,6 +73,23 @@ fn the_fields_words_are_used() {
         }
     }
     assert_none("the words are those of the field", wrong);
+}
+
+#[test]
+fn docs_of_items_begin_with_a_noun_or_a_verb() {
+    let mut wrong = Vec::new();
+    for path in ["host/src", "guest-sdk/src"].map(rust_files).concat() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut before = "";
+        for (number, line) in text.lines().map(str::trim_start).enumerate() {
+            let begins = !before.starts_with("///") || before == "/// # Errors";
+            if begins && line.starts_with("/// What ") {
+                wrong.push(format!("{}:{}: {line}", short(&path), number + 1));
+            }
+            before = line;
+        }
+    }
+    assert_none("the docs of an item say what it is: `The inputs that …`, not `What it takes`", wrong);
 }
 
 /// Whether `word` stands in `line`, as a whole, also at the start of a sentence.

@@ -23,7 +23,7 @@ fn bounds(tolerance: f64, ignore: &[&str]) -> Bounds {
     Bounds { tolerance, ignore: ignore.iter().map(|text| Pattern::parse(text).unwrap()).collect() }
 }
 
-/// What is said of the two, line by line.
+/// The differences of the two, line by line.
 fn told(old: &Outcome, new: &Outcome, bounds: &Bounds) -> Vec<String> {
     compare(old, new, bounds).iter().map(ToString::to_string).collect()
 }

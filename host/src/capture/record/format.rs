@@ -42,14 +42,14 @@ pub struct Recording {
     pub request: Sent,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<Signature>,
-    /// What `pre-inference-tensors` got, unless the request brought it.
+    /// The tensors that `pre-inference-tensors` got, unless the request brought them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample: Option<Vec<Tensor>>,
     pub drawn: RecordedCalls,
     /// `None` if the request never came as far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Exchange>,
-    /// What `post-inference-tensors` made, where the host made the response of it.
+    /// The tensors that `post-inference-tensors` made, where the host made the response of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Vec<Tensor>>,
     pub outcome: Outcome,
@@ -88,7 +88,7 @@ pub struct Sent {
     pub input: SentInput,
 }
 
-/// What the request brought.
+/// The input of the request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "docs/reference.md says what each member is")]
@@ -120,7 +120,7 @@ pub struct Tensor {
     pub values: Option<Box<RawValue>>,
 }
 
-/// What a model takes and returns.
+/// The inputs and outputs of a model.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "as in `crate::tensor`")]
 pub struct Signature {
@@ -150,7 +150,8 @@ pub enum Extent {
     Free(()),
 }
 
-/// What the model got, and what it said, if it answered. Without a model both are what `pre-inference` made.
+/// The model's inputs, and its outputs if it answered. Without a model both are the tensors of
+/// `pre-inference`.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Exchange {
@@ -159,7 +160,7 @@ pub struct Exchange {
     pub outputs: Option<Vec<Tensor>>,
 }
 
-/// What became of the request.
+/// The outcome of the request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[expect(missing_docs, reason = "as in `crate::request` and `crate::error`")]
@@ -196,6 +197,8 @@ impl Sent {
     pub(super) fn of(request: &Request) -> Sent {
         let input = match &request.input {
             Input::Body(body, _) => SentInput::Body(Body::of(body)),
+            // No run of an application is recorded.
+            Input::Exchange(_) => SentInput::Body(Body::of(&Bytes::new())),
             Input::Tensors(input) => SentInput::Tensors {
                 tensors: tensors(&input.tensors),
                 parameters: input.parameters.as_deref().and_then(raw),

@@ -155,12 +155,12 @@ fn name(at: SystemTime, id: &str) -> String {
     format!("{milliseconds}-{id}")
 }
 
-/// What stands in the file; `None` if the log was too short for all that the handler drew.
+/// The recording in a file; `None` if the log was too short for all that the handler drew.
 fn recording(finished: &Finished) -> Option<Recording> {
     let Finished { at, endpoint, plugin, request, log, outcome, .. } = finished;
     let brought = match &request.input {
         Input::Tensors(input) => Some(&input.tensors),
-        Input::Body(..) => None,
+        Input::Body(..) | Input::Exchange(_) => None,
     };
     let is_tensors = matches!(outcome, Ok(Output::Tensors(_)));
     Some(Recording {

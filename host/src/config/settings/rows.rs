@@ -15,6 +15,7 @@ use crate::config::read::*;
 use crate::endpoint::config::OnFault;
 use crate::json::path::Pattern;
 use crate::model::{Device, Wait};
+use crate::outbound::Rules;
 use crate::plugin::{Isolation, Network};
 use crate::request::Protocol;
 use crate::telemetry::logs::Format;
@@ -40,6 +41,9 @@ settings! {
     PATH: Option<String> = ("/NAME", None, "/iris"), some(url_path),
         "path", "endpoint.path", Value("PATH"),
         "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
+    PATHS: Vec<String> = (none, "/v1/chat/completions"), server_paths,
+        "paths", "endpoint.paths", List("PATH"),
+        "Paths of the server that an application answers in its place, with everything below.";
     WATCH: bool = "true", switch,
         "watch", "endpoint.watch", Switch("no-watch"),
         "Swap in the handler's file when it changes.";
@@ -129,6 +133,10 @@ settings! {
         "response-header", "endpoint.response_headers", List("NAME"),
         "Header that the handler may set although it speaks for the whole server, such as `set-cookie` or \
          `content-encoding`.";
+    ALLOW_OUTBOUND: Rules = (none, "https://hooks.example.com"), outbound,
+        "allow-outbound", "endpoint.allow_outbound", List("ORIGIN|NETWORK"),
+        "Place that the handler may send requests to: scheme, host, port. `*.` stands for every name below. A \
+         network, `10.0.0.0/8`, allows private addresses for names that are listed.";
     ISOLATION: Isolation = "worker",
         choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
         "isolation", "endpoint.isolation", Value("worker|request"),
@@ -198,6 +206,21 @@ settings! {
     INIT_TIMEOUT: Duration = "10s", duration(MILLISECOND..=DAY),
         "init-timeout", "endpoint.limits.init_timeout", Value("DURATION"),
         "CPU time of `init`.";
+    STREAM_TIMEOUT: Duration = "60s", duration(MILLISECOND..=DAY),
+        "stream-timeout", "endpoint.limits.stream_timeout", Value("DURATION"),
+        "How long an application's response may make no progress between two pieces.";
+    TENSORS: usize = "1024", count(0..=1_000_000),
+        "tensors", "endpoint.limits.tensors", Value("N"),
+        "Tensors that the host holds for one request of a handler that calls models.";
+    TENSOR_MEMORY: usize = "256MiB", size(0..=1024 * GIB),
+        "tensor-memory", "endpoint.limits.tensor_memory", Value("SIZE"),
+        "Bytes of them together.";
+    MODEL_RUNS: u32 = "10000", count(0..=u64::from(u32::MAX)),
+        "model-runs", "endpoint.limits.model_runs", Value("N"),
+        "How often a handler may run models for one request.";
+    BACKGROUND_TIMEOUT: Duration = "30s", duration(MILLISECOND..=DAY),
+        "background-timeout", "endpoint.limits.background_timeout", Value("DURATION"),
+        "How long an application may work on after its response.";
     WALL_TIMEOUT: Option<Duration> = "auto", or("auto", duration(MILLISECOND..=DAY)),
         "wall-timeout", "endpoint.limits.wall_timeout", Value("DURATION|auto"),
         "How long each of these may take, waits included; `auto` is five times its CPU time.";
@@ -247,8 +270,8 @@ settings! {
         "Answer `GET /metrics` on the address of the endpoints too.";
     DOCS: bool = "true", switch,
         "docs", "server.docs", Switch("no-docs"),
-        "Answer `GET /openapi.json` and the page at `/docs`, which describe the endpoints to everybody who \
-         can reach them.";
+        "Answer `GET /openapi.json` and the page at `/docs`, which describe the endpoints to every client \
+         that can reach them.";
     CORS_ALLOW_ORIGIN: Option<String> = "*", origin,
         "cors-allow-origin", "server.cors_allow_origin", Value("ORIGIN|none"),
         "Origin whose pages may call the endpoints from a browser. `none` sends no CORS header.";
@@ -307,7 +330,7 @@ settings! {
     RECORD: Option<PathBuf> = (none, "recordings"), some(path),
         "record", "record.dir", Value("DIR"),
         "Folder that gets a file for each request to a handler, with all that crossed the sandbox's \
-         boundary, for `host replay`.";
+         boundary, for `modelhost replay`.";
     RECORD_SIZE: u64 = "256MiB", size(KIB..=1024 * 1024 * GIB),
         "record-size", "record.size", Value("SIZE"),
         "Most bytes that the folder may hold; when it is full, recording ends.";

@@ -72,8 +72,8 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         &[
             "modelhost.toml:2: `endpoint.plugn`: unknown key; hint: did you mean `plugin`?",
             "modelhost.toml:5: `endpoint.limits.memori`: unknown key; hint: did you mean `memory`?",
-            "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `body`, `body_rate`, `body_timeout`, `concurrency`, `init_timeout`, \
-             `memory`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue`, `request_timeout` and `wall_timeout`",
+            "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `background_timeout`, `body`, `body_rate`, `body_timeout`, `concurrency`, `init_timeout`, \
+             `memory`, `model_runs`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue`, `request_timeout`, `stream_timeout`, `tensor_memory`, `tensors` and `wall_timeout`",
             "modelhost.toml:7: `endpoint.batchin`: unknown key; hint: did you mean `batching`?",
             "modelhost.toml:9: `sever`: unknown key; hint: did you mean `server`?",
         ],
@@ -134,9 +134,9 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:4: `endpoint.project`: is a file; hint: give the folder that holds it",
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
-            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `bare_tensors`, `batching`, \
+            "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `allow_outbound`, `bare_tensors`, `batching`, \
              `breaker`, `env`, `gate`, `input`, `isolation`, `keep_model`, `keys`, `limits`, `metadata`, `model`, `models`, `name`, \
-             `network`, `on_fault`, `path`, `plugin`, `project`, `protocols`, `record_share`, `response_headers`, `smoke` and `watch`",
+             `network`, `on_fault`, `path`, `paths`, `plugin`, `project`, `protocols`, `record_share`, `response_headers`, `smoke` and `watch`",
         ],
     ),
     (

@@ -93,6 +93,9 @@ fn the_environment_of_the_host_itself_need_not_be_active() {
     let found = |variables: &[(&str, &str)]| search(&[&own, &venv], variables, "/").unwrap();
     assert_eq!(found(&[]), format!("/{own}"));
     assert_eq!(found(&[("VIRTUAL_ENV", "venv")]), format!("/{own}"));
+    // Nor is it beaten by what a build from the sources left in the user's folder.
+    let data = "data/modelhost/lib/libonnxruntime.so.1.31.1";
+    assert_eq!(search(&[&own, data], &[("XDG_DATA_HOME", "data")], "/").unwrap(), format!("/{own}"));
     // Packages bring executables among their own files, too.
     let folders =
         own_folders(Path::new("/v/lib/python3.11/site-packages/modelhost/host"), "onnxruntime/capi");

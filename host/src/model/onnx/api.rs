@@ -148,7 +148,7 @@ impl<'a> Value<'a> {
         Ok(Value { pointer, bytes: PhantomData })
     }
 
-    /// What a sequence holds, or a map: its keys, then its values. Copied.
+    /// The values of a sequence, or of a map: its keys, then its values. Copied.
     ///
     /// # Errors
     /// It is a tensor.
@@ -177,7 +177,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// What a session calls its inputs and outputs, as it takes them for each run.
+/// The names of a session's inputs and outputs, as it takes them for each run.
 #[derive(Debug)]
 pub struct Names {
     inputs: Pointers,
@@ -402,7 +402,7 @@ unsafe fn copy(data: &[u8], target: *mut u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the engine says about a call.
+/// The engine's verdict on a call.
 fn done(status: OrtStatusPtr) -> Result<(), Error> {
     // SAFETY: a status that a call has just given us, looked at once.
     unsafe { Error::result_from_status(status) }

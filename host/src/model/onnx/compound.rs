@@ -19,7 +19,7 @@ use super::api::{Output, Value};
 use super::value::{known, spec, text, text_elements};
 use crate::tensor::{Datatype, Extent, Role, Tensor, TensorSpec};
 
-/// What stands for one output of the engine: a tensor, or two.
+/// The tensors that stand for one output of the engine: one, or two.
 ///
 /// # Errors
 /// Text for the operator: the type that no tensor stands for.

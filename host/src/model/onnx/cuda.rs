@@ -25,7 +25,8 @@ use tracing::debug;
 use super::pinned::Pinned;
 use super::value::text;
 
-/// What the CUDA library needs or opens later, what others need first. Each followed by `.so.` and a number.
+/// The libraries that the CUDA library needs or opens later, dependencies first. Each followed by `.so.` and
+/// a number.
 const NVIDIA_LIBRARIES: [&str; 8] = [
     "libcudart",
     "libnvJitLink",
@@ -167,7 +168,7 @@ fn nvidia_libraries(library: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What is in `folder`, in order; nothing if it cannot be read.
+/// The entries of `folder`, in order; none if it cannot be read.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();

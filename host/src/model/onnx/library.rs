@@ -8,19 +8,20 @@
 //!
 //! Invariant: a file that is not the library, or too old a one, is an error and not a crash.
 
-use std::env;
 use std::error::Error;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ort::LoadDynamicError;
-use ort::environment::Environment;
+use ort::environment::{Environment, EnvironmentBuilder};
 use ort::logging::LogLevel;
 use tracing::{debug, info, trace, warn};
 
-use crate::model::library::{Library, LibraryError, Search, file_name};
+use crate::model::engine::Installed;
+use crate::model::library::{Library, LibraryError, Search, file_name, file_version};
 
-const ENGINE: &str = "ONNX Runtime";
+/// Its name.
+pub const ENGINE: &str = "ONNX Runtime";
 const STEM: &str = "libonnxruntime";
 
 /// The loaded library. It is never unloaded: sessions and tensors of it may live as long as the process.
@@ -36,11 +37,7 @@ pub fn load(configured: Option<&Path>) -> Result<Environment, LibraryError> {
     if let Some(environment) = &*environment {
         return Ok(environment.clone());
     }
-    let configured = configured.map(Path::to_owned);
-    let executable = env::current_exe().ok();
-    let search =
-        Search::new(library(), configured, executable.as_deref(), |name| env::var_os(name), Path::new("/"));
-    let (path, builder) = search.first_usable(|path| ort::init_from(path).map_err(|error| reason(&error)))?;
+    let (path, builder) = find(configured)?;
     let started = builder
         .with_name("modelhost")
         .with_telemetry(false)
@@ -53,6 +50,23 @@ pub fn load(configured: Option<&Path>) -> Result<Environment, LibraryError> {
     Ok(environment.insert(started).clone())
 }
 
+/// Says which library [`load`] would take, without starting it.
+///
+/// # Errors
+/// As [`load`].
+pub fn installed(configured: Option<&Path>) -> Result<Installed, LibraryError> {
+    let (path, _) = find(configured)?;
+    let path = path.canonicalize().unwrap_or(path);
+    let version = file_version(&path, STEM);
+    Ok(Installed { path, version })
+}
+
+fn find(configured: Option<&Path>) -> Result<(PathBuf, EnvironmentBuilder), LibraryError> {
+    let configured = configured.map(Path::to_owned);
+    let open = |path: &Path| ort::init_from(path).map_err(|error| reason(&error));
+    Search::here(library(), configured).first_usable(open)
+}
+
 fn library() -> Library {
     let file = file_name(STEM, "");
     Library {
@@ -62,11 +76,9 @@ fn library() -> Library {
         variable: Some("ORT_DYLIB_PATH"),
         folder: "modelhost/lib",
         package: "onnxruntime/capi",
-        cure: format!(
-            "run `make setup`, or `pip install onnxruntime` and set ORT_DYLIB_PATH to the package's \
-             onnxruntime/capi/{}",
-            file_name(STEM, "1.x")
-        ),
+        cure: "`pip install onnxruntime` into this program's Python environment or the active one, or run `make \
+               setup` in the sources"
+            .to_owned(),
         cure_unusable: format!(
             "run `make setup` and leave this unset, or point it at {file} of version 1.{} or newer",
             ort::MINOR_VERSION
@@ -98,9 +110,8 @@ fn reason(error: &LoadDynamicError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::PathBuf;
     use std::process::Command;
+    use std::{env, fs};
 
     use super::*;
 

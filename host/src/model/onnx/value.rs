@@ -22,7 +22,7 @@ use crate::text::without_sources;
 #[cfg(target_endian = "big")]
 compile_error!("tensors reach ONNX Runtime without conversion, which needs a little-endian machine");
 
-/// What the engine says about one input or output that is a tensor. `kind` is for the message.
+/// The engine's description of one input or output that is a tensor. `kind` is for the message.
 pub fn spec(kind: &str, name: &str, value: &ValueType) -> Result<TensorSpec, String> {
     let ValueType::Tensor { ty, shape, dimension_symbols } = value else {
         return Err(format!(
@@ -117,7 +117,7 @@ fn strings(tensor: &Tensor) -> Result<Vec<&[u8]>, String> {
     Ok(elements)
 }
 
-/// What a run on the CPU made as a tensor, and where it lies: its bytes own the value, and the session, since
+/// An output of a run on the CPU as a tensor, where it lies: its bytes own the value, and the session, since
 /// a constant of the model may be an output and lies in the session's memory. Strings are copied.
 pub fn in_place(
     output: Value<'static>,
@@ -177,7 +177,7 @@ pub fn tensor(
     Tensor::new(Arc::clone(&spec.name), datatype, shape, bytes).map_err(|error| failed(error.to_string()))
 }
 
-/// What is wrong with an output, for the log.
+/// The error for an output that cannot be taken, for the log.
 pub fn output_failed(spec: &TensorSpec, why: &str) -> ModelError {
     ModelError::Run(format!("output `{}`: {why}", spec.name))
 }

@@ -8,17 +8,19 @@
 //! The folder holds two files that belong together: `libtensorflow_cc`, which is opened, and
 //! `libtensorflow_framework`, which it finds beside itself.
 
-use std::env;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use tracing::{info, warn};
 
 use super::api::{self, Api};
 use super::lines;
+use crate::model::engine::Installed;
 use crate::model::library::{Library, LibraryError, Search, file_name};
 use crate::telemetry::{logs, stderr};
 
+/// Its name.
+pub const ENGINE: &str = "TensorFlow";
 const STEM: &str = "libtensorflow_cc";
 const MAJOR: &str = "2";
 
@@ -42,25 +44,37 @@ pub fn load(configured: Option<&Path>) -> Result<&'static Api, LibraryError> {
             Err(error) => warn!("TensorFlow's own lines go to stderr as they are: {error}"),
         }
     }
-    let configured = configured.map(|folder| folder.join(file_name(STEM, MAJOR)));
-    let executable = env::current_exe().ok();
-    let search =
-        Search::new(library(), configured, executable.as_deref(), |name| env::var_os(name), Path::new("/"));
-    let (path, opened) = search.first_usable(Api::open)?;
+    let (path, opened) = find(configured)?;
     info!(library.path = %path.display(), library.version = opened.version(), "TensorFlow loaded");
     Ok(loaded.insert(opened))
 }
 
+/// Says which library [`load`] would take. What the library writes to stderr when it is opened is dropped.
+///
+/// # Errors
+/// As [`load`].
+pub fn installed(configured: Option<&Path>) -> Result<Installed, LibraryError> {
+    // Where that cannot be had, its lines stand beside the answer.
+    let _ = stderr::capture(api::redirect_stderr, |_| ());
+    let (path, api) = find(configured)?;
+    Ok(Installed { path: path.canonicalize().unwrap_or(path), version: Some(api.version()) })
+}
+
+fn find(configured: Option<&Path>) -> Result<(PathBuf, &'static Api), LibraryError> {
+    let configured = configured.map(|folder| folder.join(file_name(STEM, MAJOR)));
+    Search::here(library(), configured).first_usable(Api::open)
+}
+
 fn library() -> Library {
     Library {
-        engine: "TensorFlow",
+        engine: ENGINE,
         stem: STEM,
         major: MAJOR,
         variable: None,
         folder: "modelhost/lib/tensorflow",
         package: "tensorflow",
-        cure: "run `make tensorflow`, or `pip install tensorflow-cpu` and set `--tensorflow-lib` to the package's \
-               folder `tensorflow`"
+        cure: "run `make tensorflow` in the sources, or `pip install tensorflow-cpu` into this program's Python \
+               environment or the active one"
             .to_owned(),
         cure_unusable: format!(
             "run `make tensorflow` and leave this unset, or point it at a folder with {} and {} of the same \

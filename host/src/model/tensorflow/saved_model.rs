@@ -24,7 +24,7 @@ const LARGEST: u64 = 2 << 30;
 /// The tag of the graph that is served.
 pub const TAG: &str = "serve";
 
-/// What the signatures' keys are taken from if there are several and none is asked for.
+/// The keys of signatures that are tried, in order, if there are several and none is asked for.
 const DEFAULT_KEYS: [&str; 2] = ["serving_default", "predict"];
 
 /// TensorFlow's number of each datatype; no other element type can be served.
@@ -61,7 +61,7 @@ pub fn number(datatype: Datatype) -> i32 {
 pub struct Servable {
     /// The signature's name.
     pub key: String,
-    /// What it takes and returns, each in the order of names.
+    /// The inputs and outputs, each in the order of names.
     pub signature: Signature,
     /// Where the inputs go, in signature order.
     pub inputs: Vec<Port>,

@@ -9,7 +9,7 @@
 use super::lock::Lock;
 use crate::plugin::{Binary, HandlerConfig};
 
-/// What is kept, without the engine it is compiled for.
+/// The key of an entry, without the engine that it is compiled for.
 pub(in crate::plugin) struct Entry {
     pub(super) name: blake3::Hash,
     /// For code with memory that may hold secrets.

@@ -19,8 +19,7 @@ use crate::file;
 pub struct Shelf(Arc<Cache>);
 
 impl Shelf {
-    /// What the name of a handler ends with: these are counted with the compiled ones, and removed as they
-    /// are.
+    /// The end of a handler's name: its files are counted with the compiled ones, and removed as they are.
     pub const HANDLER: &str = ".wasm";
 
     pub(in crate::plugin) fn new(cache: Arc<Cache>) -> Shelf {
@@ -49,7 +48,7 @@ impl Shelf {
         file.and_then(|file| touch(&file)).is_ok()
     }
 
-    /// What is in a file of at most `limit` bytes, if it is there.
+    /// The contents of a file of at most `limit` bytes, if it is there.
     ///
     /// # Errors
     /// As [`file::read`].

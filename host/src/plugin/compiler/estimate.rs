@@ -74,7 +74,7 @@ impl fmt::Display for TooCostly {
 
 impl std::error::Error for TooCostly {}
 
-/// What makes a function dear.
+/// The properties that make a function dear.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
     /// Bytes; first, because functions are ordered by it.
@@ -217,7 +217,7 @@ impl Work {
     }
 }
 
-/// What a function of a type takes, and what it leaves.
+/// The values that a function of a type takes, and leaves.
 fn values(r#type: Option<&SubType>) -> (u64, u64) {
     match r#type.map(|r#type| &r#type.composite_type.inner) {
         Some(CompositeInnerType::Func(r#type)) => {

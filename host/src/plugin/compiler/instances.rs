@@ -36,9 +36,9 @@ pub(super) struct Instances {
 /// A component that is being read.
 #[derive(Default)]
 struct Nested {
-    /// What an instance of each component that it knows takes.
+    /// The cost of an instance of each component that it knows.
     components: Vec<u64>,
-    /// What an instance of itself takes.
+    /// The cost of an instance of itself.
     bytes: u64,
 }
 
@@ -54,7 +54,7 @@ impl Nested {
 }
 
 impl Instances {
-    /// What they take in all.
+    /// The cost of all of them.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }

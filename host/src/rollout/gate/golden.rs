@@ -19,7 +19,7 @@ use crate::request::{Output, PlainHead};
 
 /// Most samples of a folder.
 const MOST: usize = 1000;
-/// What the name of an expected answer ends in.
+/// The end of the name of an expected answer.
 const EXPECTED: &str = ".expected.json";
 
 /// A sample, and what has to be answered to it.
@@ -38,9 +38,16 @@ impl Golden {
     }
 }
 
-/// What an expected answer is as a whole.
-pub(super) fn response(body: &Bytes) -> Output {
+/// The form of an expected answer as a whole.
+pub fn response(body: &Bytes) -> Output {
     Output::Response(respond::json(body.to_vec()))
+}
+
+/// Where the answer stands that the sample in a file expects.
+pub fn answer_file(sample: &Path) -> PathBuf {
+    let mut answer = sample.with_extension("").into_os_string();
+    answer.push(EXPECTED);
+    answer.into()
 }
 
 /// The files of the samples in a folder, or the one file that is a sample itself; with each the file of its
@@ -51,11 +58,7 @@ pub(super) fn response(body: &Bytes) -> Output {
 pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     let shown = folder.display();
     let cannot = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
-    let answer = |sample: &Path| {
-        let mut answer = sample.with_extension("").into_os_string();
-        answer.push(EXPECTED);
-        Some(PathBuf::from(answer)).filter(|answer| answer.is_file())
-    };
+    let answer = |sample: &Path| Some(answer_file(sample)).filter(|answer| answer.is_file());
     if fs::metadata(folder).map_err(cannot)?.is_file() {
         return Ok(vec![(folder.to_owned(), answer(folder))]);
     }
@@ -113,7 +116,7 @@ fn contents(path: &Path, limit: usize) -> Result<Bytes, String> {
     body.map(Bytes::from).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
 }
 
-/// What a file of this extension holds.
+/// The content type of a file of this extension.
 fn content_type(file: &Path) -> &'static str {
     let extension = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     match extension.as_str() {

@@ -15,7 +15,7 @@ use crate::pipeline::report::RunReport;
 use crate::request::Output;
 use crate::rollout::gate_report::Taken;
 
-/// What all runs of a sample have in common.
+/// The parts that all runs of a sample share.
 pub(super) struct Runner<'a> {
     pub(super) config: &'a EndpointConfig,
     /// When there is no more time.
@@ -24,10 +24,10 @@ pub(super) struct Runner<'a> {
     pub(super) id: String,
 }
 
-/// What came of it.
+/// The outcome of one run.
 pub(super) struct Run {
     pub(super) outcome: Outcome,
-    /// What the model was asked and answered, if the request got as far.
+    /// The model call, if the request got as far.
     pub(super) model_call: Option<Arc<ModelCall>>,
     pub(super) taken: Option<Taken>,
 }

@@ -18,7 +18,7 @@ const MEDIAN_SLACK: Duration = Duration::from_micros(100);
 /// The same for the 99th percentile, which the kernel's scheduler has a say in.
 const P99_SLACK: Duration = Duration::from_millis(5);
 
-/// What a canary is held to.
+/// The limits of a canary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     /// Answers of the candidate, in each step, before they say anything. Faults and mismatches count from the
@@ -57,11 +57,11 @@ pub struct View<'a> {
     pub step_time: Option<Duration>,
     /// How long this one has been.
     pub held: Duration,
-    /// What the candidate did in this step.
+    /// The candidate's counts in this step.
     pub candidate: &'a Counted,
-    /// What the current handler did in this step.
+    /// The current handler's counts in this step.
     pub current: &'a Counted,
-    /// What the current handler did in the whole trial: where the candidate has every request, there is
+    /// The current handler's counts in the whole trial: where the candidate has every request, there is
     /// nothing else.
     pub before: &'a Counted,
     /// Faults of the candidate in the whole trial.
@@ -70,7 +70,7 @@ pub struct View<'a> {
     pub mismatches: u64,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.

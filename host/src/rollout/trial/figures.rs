@@ -26,7 +26,7 @@ pub enum Side {
     Candidate,
 }
 
-/// What came of comparing the two sides on a request.
+/// The result of comparing the two sides on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compared {
     /// They say the same.
@@ -109,7 +109,7 @@ impl Figures {
         }
     }
 
-    /// What this side has done so far.
+    /// The counts of this side so far.
     pub fn of(&self, side: Side) -> Counted {
         let mut counted = Counted::default();
         for tally in self.0.iter().filter_map(|shard| shard.sides.get(side as usize)) {
@@ -136,7 +136,7 @@ impl Figures {
     }
 }
 
-/// What one side has done.
+/// The counts of one side.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counted {
     /// Requests that have ended.
@@ -156,7 +156,7 @@ impl Default for Counted {
 }
 
 impl Counted {
-    /// What has been done since it was `before`.
+    /// The counts since they were `before`.
     #[must_use]
     pub fn since(&self, before: &Counted) -> Counted {
         let times = self.times.iter().zip(&before.times).map(|(now, then)| now.saturating_sub(*then));

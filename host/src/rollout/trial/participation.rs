@@ -24,7 +24,7 @@ const NEUTRAL_CODES: [Code; 5] =
     [Code::Overloaded, Code::ShuttingDown, Code::NotReady, Code::ModelUnloaded, Code::PluginUnavailable];
 
 /// The participation of a request in a trial, from the moment it begins. Dropped before its end, it counts
-/// with the time it took: a candidate that everybody hangs up on is slow.
+/// with the time it took: a candidate that every caller hangs up on is slow.
 struct TrialParticipation {
     trial: Guard<Option<Arc<Trial>>>,
     /// Who answers.
@@ -49,9 +49,11 @@ impl TrialParticipation {
             return None;
         }
         let drawn = trial.draw.place(|name| request.head.header(name)) < trial.share();
-        let has_place = || trial.shadows.as_ref().is_some_and(Shadows::has_place);
+        // What an application reads and sends is there once only.
+        let is_kept = !request.is_exchange();
+        let has_place = || is_kept && trial.shadows.as_ref().is_some_and(Shadows::has_place);
         let (side, sampled) = match trial.spec.mode {
-            Mode::Shadow if !drawn => return None,
+            Mode::Shadow if !drawn || !is_kept => return None,
             Mode::Shadow if !has_place() => {
                 trial.figures.compared(Compared::Dropped);
                 return None;

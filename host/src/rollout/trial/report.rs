@@ -36,7 +36,7 @@ pub struct Report {
     pub differences: Vec<Arc<Mismatch>>,
 }
 
-/// What one side has done.
+/// The counts of one side.
 #[derive(Debug, Serialize)]
 pub struct Figures {
     pub digest: Option<Arc<str>>,

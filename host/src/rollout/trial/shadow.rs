@@ -32,7 +32,7 @@ use crate::request::Request;
 /// The handler that runs after the other one has answered.
 pub(super) struct Shadow {
     pub pipeline: Pipeline,
-    /// What its runs have in common.
+    /// The plan that all of its runs share.
     pub plan: RunPlan,
     pub side: Side,
 }
@@ -48,11 +48,11 @@ pub(super) struct Shadows {
 pub(super) struct Sample {
     pub trial: Arc<Trial>,
     pub request: Arc<Request>,
-    /// What the caller got.
+    /// The caller's answer.
     pub outcome: Outcome,
     /// How long the handler took for it.
     pub handler: Duration,
-    /// What the model was asked and answered, if it came to that.
+    /// The model call, if there was one.
     pub model_call: Option<Arc<ModelCall>>,
 }
 
@@ -142,7 +142,7 @@ impl Sample {
     }
 }
 
-/// What a request's time was but for waiting and the model.
+/// The time of a request without waiting and the model.
 pub(super) fn handler_time(report: &RunReport) -> Duration {
     let others = [Stage::Admit, Stage::Queue, Stage::Infer];
     let of_others = report.durations().filter(|(stage, _)| others.contains(stage)).map(|(_, time)| time);
@@ -156,7 +156,7 @@ fn was_starved((since, used): (Instant, Option<Duration>)) -> bool {
     used.is_some_and(|used| used * 2 < since.elapsed())
 }
 
-/// What this thread has had of a processor; `None` where the system does not tell.
+/// This thread's time on a processor; `None` where the system does not tell.
 fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)

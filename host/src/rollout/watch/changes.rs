@@ -64,7 +64,7 @@ fn rounds(mut files: Vec<File>) {
     }
 }
 
-/// What the system tells of the folders that the files are in.
+/// The system's notifications of the folders that the files are in.
 struct Folders {
     #[cfg(target_os = "linux")]
     told: std::os::fd::OwnedFd,

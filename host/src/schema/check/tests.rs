@@ -14,7 +14,7 @@ fn schema(inputs: &[Input]) -> Schema {
     Schema { inputs: inputs.to_vec() }
 }
 
-/// What the Inferless client sends for text, a whole number, a fraction, a truth; and a list.
+/// The inputs that the Inferless client sends for text, a whole number, a fraction, a truth; and a list.
 fn typical() -> Schema {
     schema(&[
         input("prompt", Datatype::Bytes, &[1], true),

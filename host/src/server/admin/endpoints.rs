@@ -24,7 +24,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::arrivals::Pace;
+use crate::arrivals::BodyRate;
 use crate::capture::samples::Samples;
 use crate::endpoint::config::GateOverrides;
 use crate::endpoint::generation::Generation;
@@ -109,7 +109,7 @@ fn model(named: &Named) -> Value {
     })
 }
 
-/// What an order may say beside its path.
+/// The parameters of an order beside its path.
 #[derive(Debug, Default)]
 pub(super) struct SwapParams {
     pub models: Vec<(String, Option<u64>)>,
@@ -168,7 +168,7 @@ pub(super) fn note(text: &str) -> Result<Arc<str>, String> {
     }
 }
 
-/// What the routes for swaps have in common: is it an order, whom is it for, what does it say?
+/// The common part of the routes for swaps: is it an order, whom is it for, what does it say?
 pub(super) struct AdminCommand {
     pub endpoint: Arc<Deployment>,
     pub params: SwapParams,
@@ -237,7 +237,7 @@ impl Uploads {
     /// How long one waits for its turn, and how long it may take.
     const WAIT: Duration = Duration::from_secs(60);
     const TIME: Duration = Duration::from_secs(600);
-    const PACE: Pace = Pace { timeout: Duration::from_secs(10), rate: 64 << 10 };
+    const BODY_RATE: BodyRate = BodyRate { timeout: Duration::from_secs(10), rate: 64 << 10 };
 
     pub(super) fn new() -> Uploads {
         Uploads { reading: Semaphore::new(Uploads::READ), places: Semaphore::new(Uploads::PLACES) }
@@ -254,7 +254,7 @@ impl Uploads {
         let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
         let arrived = Instant::now();
         let deadline = arrived + Uploads::TIME;
-        let bounds = Bounds { longest: Binary::LARGEST, pace: Uploads::PACE, arrived, deadline };
+        let bounds = Bounds { longest: Binary::LARGEST, body_rate: Uploads::BODY_RATE, arrived, deadline };
         match read_body(body, bounds).await {
             Ok(Some(component)) => Ok(component),
             Ok(None) => Err(invalid("the component broke off".to_owned())),
@@ -320,7 +320,7 @@ async fn rollback(
     carry_out(&served, async move { endpoint.rollback(&order).await }).await
 }
 
-/// What an order to load may say beside its path.
+/// The parameters of an order to load beside its path.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoadQuery {

@@ -38,7 +38,7 @@ const FINAL_RESPONSE: &str = "triton_enable_empty_final_response";
 /// The name of an output that has none.
 const ONLY: &str = "output";
 
-/// What a request brings. `limit`: most bytes of all its tensors together.
+/// The tensors of a request. `limit`: most bytes of all of them together.
 ///
 /// # Errors
 /// `invalid_input` that names the input, `body_too_large`.

@@ -89,7 +89,7 @@ fn data_type(datatype: Datatype) -> pb::DataType {
     }
 }
 
-/// What became of a model's requests.
+/// The outcomes of a model's requests.
 pub(super) fn statistics(entry: &Entry<'_>) -> pb::ModelStatistics {
     let statistics = entry.statistics();
     let timing = |timing: Timing| Some(pb::StatisticDuration { count: timing.count, ns: timing.ns });

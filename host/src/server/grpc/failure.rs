@@ -76,7 +76,7 @@ fn shortened(text: &str) -> &str {
     text.get(..text.floor_char_boundary(LONGEST)).unwrap_or(text)
 }
 
-/// What is left of a failure in the middle of a stream: all but the status.
+/// The text of a failure in the middle of a stream: all but the status.
 pub(super) fn message(status: &Status) -> String {
     match status.message() {
         // Empty would mean that there was no failure.

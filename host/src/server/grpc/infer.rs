@@ -18,7 +18,7 @@ use crate::server::serve::{Protocol, Transport, serve};
 use crate::server::served::Served;
 use crate::tensor::Tensor;
 
-/// What a handler sees as the path.
+/// The path that a handler sees.
 const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
 struct GrpcInference<'a> {

@@ -30,7 +30,7 @@ use tokio::time::Sleep;
 
 use super::call::{Arrived, GRPC};
 use super::failure;
-use crate::arrivals::{Arrival, Arrivals, Origin, Pace};
+use crate::arrivals::{Arrival, Arrivals, BodyRate, Origin};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Keys};
@@ -40,7 +40,7 @@ use crate::server::head::credentials;
 use crate::server::models::Entry;
 use crate::server::served::Served;
 
-/// What a message may have beside its tensors: names, shapes, parameters.
+/// The room of a message beside its tensors: names, shapes, parameters.
 const OVERHEAD: usize = 64 << 10;
 /// Methods that take any number of messages.
 const STREAMS: [&str; 3] = [
@@ -56,7 +56,7 @@ const PREFIX: usize = 5;
 pub(super) struct Intake {
     longest: usize,
     patience: Duration,
-    pace: Pace,
+    body_rate: BodyRate,
     drain: Drain,
     /// By the names of models.
     gates: HashMap<String, Arc<Gate>>,
@@ -83,7 +83,7 @@ impl Intake {
     pub(super) fn of(served: &Served) -> Intake {
         let limits = || served.endpoints.iter().map(|endpoint| &endpoint.config.limits);
         let places = |limits: &Limits| limits.concurrency.saturating_add(limits.queue);
-        let pace = limits().map(|limits| limits.pace).max_by_key(|pace| pace.timeout);
+        let body_rate = limits().map(|limits| limits.body_rate).max_by_key(|body_rate| body_rate.timeout);
         let speaking = served.endpoints.iter().filter(|endpoint| endpoint.config.speaks(GRPC));
         let gates = speaking.flat_map(|endpoint| {
             let gate = Gate::new(endpoint.config.keys.clone(), places(&endpoint.config.limits));
@@ -92,7 +92,7 @@ impl Intake {
         Intake {
             longest: limits().map(|limits| limits.body).max().unwrap_or_default() + OVERHEAD,
             patience: limits().map(|limits| limits.request_timeout).max().unwrap_or_default(),
-            pace: pace.unwrap_or(Limits::default().pace),
+            body_rate: body_rate.unwrap_or(Limits::default().body_rate),
             drain: served.drain.clone(),
             gates: gates.collect(),
             common: Gate::new(served.every_key(), limits().map(places).max().unwrap_or_default()),
@@ -174,7 +174,7 @@ struct Watched {
     /// Of the call's head, what lets it in.
     credentials: HeaderMap,
     origin: Origin,
-    /// What has come of the prefix of the next message.
+    /// The bytes received of the prefix of the next message.
     prefix: [u8; PREFIX],
     prefix_length: usize,
     /// Bytes of the message that are still to come, and that have come.
@@ -322,7 +322,7 @@ impl Watched {
             return Some(RequestError::new(Code::Overloaded, Stage::Admit, message));
         }
         let end = self.since + self.intake.patience;
-        let due = self.intake.pace.deadline(self.since, self.received).min(end);
+        let due = self.intake.body_rate.deadline(self.since, self.received).min(end);
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
         if timer.deadline() != due.into() {
             timer.as_mut().reset(due.into());

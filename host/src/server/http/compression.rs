@@ -18,7 +18,7 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 
-/// What is read and written between two looks at how far it has come.
+/// The bytes that are read and written between two looks at the progress.
 const PIECE: usize = 16 << 10;
 /// How much more may go into a decoder than has come out of it. The formats add a thousandth at most.
 const SLACK: usize = 256 << 10;
@@ -112,7 +112,7 @@ impl Coding {
         }
     }
 
-    /// What is unpacked, and how many bytes came after its end.
+    /// The unpacked bytes, and the number of bytes that came after their end.
     fn inflate(body: &[u8], limit: usize) -> io::Result<(Vec<u8>, usize)> {
         let made = Cell::new(0);
         let decoder = ZlibDecoder::new(Metered { rest: body, fed: 0, made: &made });
@@ -138,7 +138,7 @@ impl Coding {
     }
 }
 
-/// What a decoder reads from, a little at a time. Fails once far more went in than came out: that is not how
+/// The reader of a decoder, a little at a time. Fails once far more went in than came out: that is not how
 /// anything is packed, but a megabyte of blocks that hold nothing keeps a decoder busy for seconds.
 struct Metered<'a> {
     rest: &'a [u8],

@@ -23,7 +23,7 @@ const EXPOSED: HeaderValue =
 /// Seconds a browser may remember the answer.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
 
-/// What every response carries; nothing without an origin.
+/// The headers that every response carries; none without an origin.
 pub(super) fn headers(allow_origin: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     if let Some(origin) = allow_origin.and_then(|origin| HeaderValue::from_str(origin).ok()) {

@@ -40,7 +40,7 @@ const HEADERS: [(HeaderName, HeaderValue); 3] = [
     (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
-/// What the pages need: how Swagger UI is set up, and the process around it for errors.
+/// The state of the pages: the configuration of Swagger UI, and the process around it for errors.
 #[derive(Clone)]
 struct Page {
     config: Arc<Config<'static>>,

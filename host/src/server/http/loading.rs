@@ -25,7 +25,7 @@ use crate::error::Code;
 use crate::server::compat::truss;
 use crate::server::served::Served;
 
-/// What both listeners answer, and `router` besides.
+/// The routes that both listeners answer, and `router` besides.
 pub(in crate::server) fn router(
     mut router: Router<Arc<Served>>,
     served: &Arc<Served>,

@@ -26,7 +26,7 @@ use axum::extract::State;
 use axum::routing::{MethodRouter, get};
 use serde_json::{Value, json};
 
-use self::answers::{PROCESS_TAG, Paths};
+use self::answers::Paths;
 use crate::server::served::Served;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its
@@ -64,17 +64,19 @@ fn document(served: &Served) -> Value {
         paths.entry(path).or_insert(item);
     }
     let endpoints = served.endpoints.iter().map(|endpoint| endpoint::tag(endpoint));
-    let tags: Vec<Value> = endpoints.chain([json!({ "name": PROCESS_TAG })]).collect();
+    let tags: Vec<Value> = endpoints.chain([answers::process_tag()]).collect();
     json!({
         "openapi": "3.1.0",
         "info": {
             "title": "modelhost",
             "version": env!("CARGO_PKG_VERSION"),
+            "license": { "name": env!("CARGO_PKG_LICENSE"), "identifier": env!("CARGO_PKG_LICENSE") },
             "description": "Every answer has the request's id in `x-request-id`; every error is JSON that names it.",
         },
         "servers": [{ "url": "/" }],
+        "security": [],
         "tags": tags,
+        "components": answers::components(&json!(paths).to_string(), !locked.is_empty()),
         "paths": paths,
-        "components": answers::components(!locked.is_empty()),
     })
 }

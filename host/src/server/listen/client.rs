@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// In place of a time: the host has nothing to say, so there is nothing to take.
 pub(super) const RESTING: u64 = u64::MAX;
 
-/// What a connection's requests share.
+/// The properties that a connection's requests share.
 pub(super) struct Client {
     /// Responses that were made and writes that the client's side took: no change means that the client is
     /// silent.

@@ -32,7 +32,7 @@ use crate::server::limits::Limits;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
 
-/// What a connection has been told to do. It never goes back.
+/// The order that a connection has been given. It never goes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ConnectionState {
     /// Serves requests as they come.
@@ -53,13 +53,13 @@ impl ConnectionState {
     }
 }
 
-/// What hyper may read beyond the longest head before it gives up by itself: heads up to there get an answer
-/// that says what is wrong.
+/// The bytes that hyper may read beyond the longest head before it gives up by itself: heads up to there get
+/// an answer that says what is wrong.
 const BEYOND_THE_HEAD: usize = 64 << 10;
 /// Headers that hyper reads without an allocation.
 const HYPERS_HEADERS: usize = 100;
-/// What a client of HTTP/2 may begin and take back at once, or do wrong, before it is sent away (rapid
-/// reset).
+/// The number of streams that a client of HTTP/2 may begin and take back at once, or do wrong, before it is
+/// sent away (rapid reset).
 const RESETS: (usize, usize) = (20, 1024);
 
 /// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so: one
@@ -70,7 +70,7 @@ const PONG: Duration = Duration::from_secs(10);
 /// How a listener treats its connections.
 #[derive(Clone)]
 pub struct ConnectionConfig {
-    /// What each may cost.
+    /// The limits of each.
     pub limits: Arc<Limits>,
     /// Certificate and key; `None` for plain HTTP.
     pub tls: Option<Arc<Tls>>,

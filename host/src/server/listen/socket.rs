@@ -25,10 +25,11 @@ use super::client::Client;
 /// Shorter writes are no sign of life: pings and window updates, which a connection without requests may
 /// carry for ever. The head alone of a response is longer.
 const SHORTEST_SIGN: usize = 64;
-/// What an HTTP/2 client sends first begins with this (RFC 9113, section 3.4), and no request of HTTP/1 does.
+/// The first bytes of an HTTP/2 client (RFC 9113, section 3.4), with which no request of HTTP/1 begins.
 const PREFACE: &[u8] = b"PRI";
 
-/// What a client that has gone returns, and one that waits passes over (RFC 9110, section 15.2).
+/// The response that a client that has gone answers with a reset, and one that waits passes over (RFC 9110,
+/// section 15.2).
 const ARE_YOU_THERE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// Before asking whether a client is there, and before looking for the answer, at first and at most; doubled
 /// each time. Most have their answer before they are asked.

@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    /// What three tasks that are ready at the same time do, in the order in which they do it.
+    /// The steps of three tasks that are ready at the same time, in the order in which they take them.
     async fn order(arrived: Instant) -> String {
         let events = Arc::new(Mutex::new(String::new()));
         let tasks: Vec<_> = (0..3)

@@ -52,7 +52,7 @@ const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// Name and help text of a metric.
 type Named = (&'static str, &'static str);
 
-/// What is counted of every endpoint's requests, as the registry sees it.
+/// The counters of every endpoint's requests, as the registry sees them.
 #[derive(Clone)]
 pub(super) struct Requests(Arc<Endpoints>);
 
@@ -64,13 +64,13 @@ struct Endpoints {
     tallies: Mutex<BTreeMap<String, Arc<Tally>>>,
 }
 
-/// What is counted of one endpoint's requests.
+/// The counters of one endpoint's requests.
 pub(super) struct Tally {
     shards: Box<[Shard]>,
     since: Instant,
 }
 
-/// What became of an endpoint's requests since the start, in the terms of the Open Inference Protocol's
+/// The outcomes of an endpoint's requests since the start, in the terms of the Open Inference Protocol's
 /// statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Statistics {

@@ -6,18 +6,23 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value, json};
+
+use crate::error::{Code, Stage};
+use crate::server::status;
+
 /// Paths, each with its path item: the operations by method.
 pub(super) type Paths = Vec<(String, Value)>;
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
 pub(super) const PROCESS_TAG: &str = "the server";
 
-use serde_json::{Map, Value, json};
+/// That group, described.
+pub(super) fn process_tag() -> Value {
+    json!({ "name": PROCESS_TAG, "description": "Health, metrics and the list of models." })
+}
 
-use crate::error::{Code, Stage};
-use crate::server::status;
-
-/// What a handler may do wrong.
+/// The faults of a handler.
 pub(super) const HANDLER_CODES: [Code; 6] = [
     Code::PluginUnavailable,
     Code::PluginTrap,
@@ -115,8 +120,8 @@ fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
-/// What operations refer to; `locked`: keys are among it.
-pub(super) fn components(locked: bool) -> Value {
+/// The components that `paths`, the operations as text, refer to; `locked`: the way to present a key is one.
+pub(super) fn components(paths: &str, locked: bool) -> Value {
     let text = json!({ "type": "string" });
     let mut components = json!({
         "schemas": {
@@ -151,6 +156,9 @@ pub(super) fn components(locked: bool) -> Value {
             "www-authenticate": { "description": "How to present a key.", "required": true, "schema": text },
         },
     });
+    if let Some(Value::Object(headers)) = components.get_mut("headers") {
+        headers.retain(|name, _| paths.contains(&format!("\"#/components/headers/{name}\"")));
+    }
     if let (Value::Object(components), true) = (&mut components, locked) {
         let scheme =
             json!({ "type": "http", "scheme": "bearer", "description": "One of the endpoint's keys." });

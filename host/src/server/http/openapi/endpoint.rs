@@ -156,7 +156,7 @@ pub(super) fn operation(
     })
 }
 
-/// What `of` says of each of them, if it is the same.
+/// The value of `of` for each of them, if it is the same.
 fn same(generations: &[&Generation], of: fn(&Generation) -> Value) -> Option<Value> {
     let mut all = generations.iter().map(|generation| of(generation));
     let first = all.next()?;
@@ -168,7 +168,7 @@ fn reads_json(generation: &Generation) -> bool {
     !generation.stages().unwrap_or_default().pre && !generation.models().0.is_empty()
 }
 
-/// What the operation may end in, besides what the handler makes up.
+/// The errors in which the operation may end, besides those that the handler makes up.
 pub(super) fn codes(has_handler: bool, has_model: bool, has_choice: bool) -> Vec<Code> {
     let mut codes =
         vec![Code::InvalidInput, Code::MethodNotAllowed, Code::BodyTooLarge, Code::UnsupportedMediaType];

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::answers::{HANDLER_CODES, PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
-use super::values::{self, one_of};
+use super::values::{self, list, object, one_of, text};
 use crate::error::Code;
 use crate::request::Protocol;
 use crate::schema::{self, Input, Schema};
@@ -180,7 +180,7 @@ fn infer(entry: &Entry<'_>) -> Value {
     })
 }
 
-/// What says which tensors are wanted.
+/// The source of the tensors that are wanted.
 enum Takes<'a> {
     Declared(&'a Schema),
     Model(Arc<Signature>),
@@ -195,7 +195,7 @@ fn request(takes: &Takes<'_>) -> Value {
         Takes::Model(signature) => (signature.inputs.clone(), signature.required().len()),
         Takes::Anything => (Vec::new(), 0),
     };
-    let any = || tensor(&text(), &json!({ "enum": Datatype::ALL.map(Datatype::name) }), &json!({}));
+    let any = || tensor(&text(), &json!({ "enum": Datatype::ALL.map(Datatype::name) }), json!({}));
     let mut inputs = match specs.as_slice() {
         [] => list(&any()),
         // A tensor of any name binds to a model's only input.
@@ -239,21 +239,26 @@ fn request(takes: &Takes<'_>) -> Value {
 
 /// One input. Its shape is the one that is wanted, or for a model any of as many elements.
 fn input(spec: &TensorSpec, name: &Value) -> Value {
-    let mut schema = tensor(name, &json!({ "const": spec.datatype.name() }), &values::element(spec.datatype));
+    let element = values::element(spec.datatype);
+    let data = json!({ "anyOf": [element, list(&element), list(&list(&element))] });
+    let mut schema = tensor(name, &json!({ "const": spec.datatype.name() }), data);
     if let Value::Object(schema) = &mut schema {
         schema.insert("description".to_owned(), format!("`{}`: {spec}", spec.name).into());
     }
     schema
 }
 
-fn tensor(name: &Value, datatype: &Value, element: &Value) -> Value {
+fn tensor(name: &Value, datatype: &Value, mut data: Value) -> Value {
+    if let Value::Object(data) = &mut data {
+        data.insert("description".to_owned(), "Flat, or nested to any depth.".into());
+    }
     json!({
         "type": "object",
         "properties": {
             "name": name,
             "datatype": datatype,
             "shape": list(&schema::element(Datatype::Uint64)),
-            "data": { "anyOf": [element, list(element), list(&list(element))], "description": "Flat, or nested to any depth." },
+            "data": data,
             "parameters": { "type": "object" },
         },
         "required": ["name", "datatype", "shape", "data"],
@@ -315,22 +320,6 @@ fn inferred(name: &str) -> Value {
         "The outputs.",
         &json!({ "application/json": { "schema": schema }, "application/octet-stream": { "schema": binary } }),
     )
-}
-
-fn text() -> Value {
-    json!({ "type": "string" })
-}
-
-fn list(items: &Value) -> Value {
-    json!({ "type": "array", "items": items })
-}
-
-/// An object that has all of these.
-fn object(properties: &[(&str, Value)]) -> Value {
-    let names: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
-    let properties: Map<String, Value> =
-        properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
-    json!({ "type": "object", "properties": properties, "required": names })
 }
 
 #[cfg(test)]

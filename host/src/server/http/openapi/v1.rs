@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::answers::{PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
 use super::endpoint::codes;
-use super::values;
+use super::values::{self, list, object, text};
 use crate::error::Code;
 use crate::request::Protocol;
 use crate::server::models::Entry;
@@ -28,28 +28,55 @@ pub(super) fn paths(served: &Served) -> Paths {
 fn model(entry: &Entry<'_>) -> Paths {
     let (name, tag) = (&entry.name, &entry.endpoint.config.name);
     let base = format!("/v1/models/{name}");
-    let object = |properties: &[&str]| json!({ "type": "object", "required": properties });
     let told = |what: &str, ok: &str, schema: &Value, codes: &[Code]| {
         let summary = format!("{name}: {what} (TensorFlow Serving, Truss)");
         get(&format!("{name}.v1.{what}"), tag, &summary, json_ok(ok, schema), codes)
     };
-    let status = object(&["name", "ready", "model_version_status"]);
     let unloaded = [Code::ModelUnloaded];
+    let schema_path = format!("{base}/schema");
     let mut paths = vec![
         (format!("{base}:predict"), json!({ "post": predict(entry, "predict") })),
         (format!("{base}:predict_binary"), json!({ "post": predict(entry, "predict_binary") })),
-        (
-            format!("{base}/metadata"),
-            told("metadata", "Its signature.", &object(&["model_spec", "metadata"]), &unloaded),
-        ),
+        (format!("{base}/metadata"), told("metadata", "Its signature.", &metadata(), &unloaded)),
         (format!("{base}/loaded"), told("loaded", "It is.", &object(&[]), &unloaded)),
-        (base.clone(), told("status", "It serves.", &status, &[Code::ModelUnloaded, Code::ShuttingDown])),
+        (base, told("status", "It serves.", &status(), &[Code::ModelUnloaded, Code::ShuttingDown])),
     ];
     if entry.endpoint.current().schema().is_some() {
-        let schema = object(&["input_schema", "output_schema", "supports_streaming"]);
-        paths.push((format!("{base}/schema"), told("schema", "What it takes.", &schema, &[])));
+        paths.push((schema_path, told("schema", "What it takes.", &schema(), &[])));
     }
     paths
+}
+
+/// The status, as `tf_serving::ready` writes it.
+fn status() -> Value {
+    let error = object(&[("error_code", text()), ("error_message", text())]);
+    let version = object(&[("version", text()), ("state", text()), ("status", error)]);
+    object(&[
+        ("name", text()),
+        ("ready", json!({ "type": "boolean" })),
+        ("model_version_status", list(&version)),
+    ])
+}
+
+/// The metadata, as `tf_serving::metadata` writes it.
+fn metadata() -> Value {
+    let map = |of: &Value| json!({ "type": "object", "additionalProperties": of });
+    let extent = object(&[("size", text()), ("name", text())]);
+    let shape = object(&[("dim", list(&extent)), ("unknown_rank", json!({ "type": "boolean" }))]);
+    let tensors = map(&object(&[("name", text()), ("dtype", text()), ("tensor_shape", shape)]));
+    let signature = object(&[("inputs", tensors.clone()), ("outputs", tensors), ("method_name", text())]);
+    let model = object(&[("name", text()), ("signature_name", text()), ("version", text())]);
+    let signatures = object(&[("signature_def", map(&signature))]);
+    object(&[("model_spec", model), ("metadata", object(&[("signature_def", signatures)]))])
+}
+
+/// The declared schema, as Truss gives it.
+fn schema() -> Value {
+    object(&[
+        ("input_schema", json!({ "type": "object" })),
+        ("output_schema", json!({ "type": "null" })),
+        ("supports_streaming", json!({ "type": "boolean" })),
+    ])
 }
 
 /// `:predict`, in JSON, and `:predict_binary`, in MessagePack.

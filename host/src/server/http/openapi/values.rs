@@ -39,6 +39,24 @@ pub(super) fn declared(schema: &Schema, as_it_came: bool) -> Value {
     }
 }
 
+/// Any text.
+pub(super) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+/// A list of any length.
+pub(super) fn list(items: &Value) -> Value {
+    json!({ "type": "array", "items": items })
+}
+
+/// An object that has all of these.
+pub(super) fn object(properties: &[(&str, Value)]) -> Value {
+    let names: Vec<&str> = properties.iter().map(|(name, _)| *name).collect();
+    let properties: Map<String, Value> =
+        properties.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect();
+    json!({ "type": "object", "properties": properties, "required": names })
+}
+
 /// The inputs in any shape.
 pub(super) fn shapeless(signature: &Signature) -> Signature {
     let mut signature = signature.clone();

@@ -9,7 +9,7 @@ use crate::server::compat::truss;
 use crate::server::models::Entry;
 use crate::server::served::Served;
 
-/// What a path asks for.
+/// The operation that a path asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ModelPath<'a> {
     pub(super) model: &'a str,

@@ -32,7 +32,7 @@ pub(super) struct ModelRequest {
     id: Arc<str>,
     pub(super) arrived: Instant,
     named: Named,
-    /// What it shows to be let in: [`keys::HEADERS`], in their order.
+    /// The credentials that it shows: [`keys::HEADERS`], in their order.
     credentials: [Option<HeaderValue>; 2],
     is_operator: bool,
 }

@@ -14,27 +14,27 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::model_request::ModelRequest;
-use crate::arrivals::Pace;
+use crate::arrivals::BodyRate;
 use crate::error::{RequestError, Stage};
 use crate::server::body::{Bounds, read_body};
 use crate::server::browser::not_from_a_page;
 
-/// What a body may be long, and how long it may take: a line of JSON, if anything.
+/// The bounds of a body's length and time: a line of JSON, if anything.
 const LONGEST: usize = 64 << 10;
 const TIMEOUT: Duration = Duration::from_secs(10);
-const PACE: Pace = Pace { timeout: TIMEOUT, rate: 1 << 10 };
+const BODY_RATE: BodyRate = BodyRate { timeout: TIMEOUT, rate: 1 << 10 };
 
-/// What `POST /v2/repository/index` may ask for.
+/// The body of `POST /v2/repository/index`.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct IndexRequest {
     ready: bool,
 }
 
-/// What an order may say beside its path.
+/// The body of a load or an unload.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Order {
+struct ModelControlRequest {
     parameters: Map<String, Value>,
 }
 
@@ -59,8 +59,8 @@ pub(super) async fn load(request: ModelRequest, headers: HeaderMap, body: Body) 
     }
     let outcome = async {
         let entry = request.entry()?;
-        let order: Order = read(&request, body).await?;
-        if order.parameters.keys().any(|key| key == "config" || key.starts_with("file:")) {
+        let control: ModelControlRequest = read(&request, body).await?;
+        if control.parameters.keys().any(|key| key == "config" || key.starts_with("file:")) {
             let message =
                 "models and their configuration are files of the server; they are not taken from clients";
             return Err(RequestError::invalid(Stage::Admit, message));
@@ -77,7 +77,7 @@ pub(super) async fn unload(request: ModelRequest, headers: HeaderMap, body: Body
     }
     let outcome = async {
         let entry = request.entry()?;
-        read::<Order>(&request, body).await?;
+        read::<ModelControlRequest>(&request, body).await?;
         entry.unload(&request.served).await
     };
     request.answer(outcome.await.map(done))
@@ -97,7 +97,7 @@ fn done((): ()) -> Response {
 /// A body of JSON; without one, as if it said nothing.
 async fn read<T: Default + DeserializeOwned>(request: &ModelRequest, body: Body) -> Result<T, RequestError> {
     let arrived = request.arrived;
-    let bounds = Bounds { longest: LONGEST, pace: PACE, arrived, deadline: arrived + TIMEOUT };
+    let bounds = Bounds { longest: LONGEST, body_rate: BODY_RATE, arrived, deadline: arrived + TIMEOUT };
     let body = read_body(body, bounds).await?.unwrap_or_default();
     if body.is_empty() {
         return Ok(T::default());

@@ -33,7 +33,7 @@ use crate::tensor::{Datatype, Extent, LARGEST_RANK, Signature, Tensor, element_c
 /// How long the JSON is, where there is binary data behind it.
 pub(super) const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 
-/// What the caller wants back.
+/// The outputs that the caller wants.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RequestedOutputs {
     /// Comes back as it is.
@@ -153,7 +153,7 @@ pub(super) fn read(
     blocking::if_large(json.len(), || parse(&json, binary)).map_err(invalid)
 }
 
-/// What the header says, which is no more than there is.
+/// The length in the header, which is no more than there is.
 fn header_length(headers: &HeaderMap, body: &Bytes) -> Result<Option<usize>, String> {
     let Some(value) = headers.get(HEADER_LENGTH) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();

@@ -192,7 +192,7 @@ fn select<'a>(tensors: &'a [Tensor], wanted: &RequestedOutputs) -> Result<Vec<(&
     Ok(selected)
 }
 
-/// What goes out: one piece if it is little.
+/// The pieces that go out: one if it is little.
 fn pieces(mut json: Vec<u8>, binary: Vec<Bytes>) -> Vec<Bytes> {
     if binary.iter().map(Bytes::len).sum::<usize>() <= JOINED {
         binary.iter().for_each(|data| json.extend_from_slice(data));

@@ -1,0 +1,27 @@
+//! What other programs read of the command line: completions for shells, pages for `man`.
+//!
+//! In: the definition in `cli.rs`, whose flags are the settings' rows, as those of docs/reference.md are.
+//! Out: a script, or files in a folder.
+
+use std::io;
+use std::path::Path;
+
+pub use clap_complete::Shell;
+
+use super::{command, program};
+
+/// The script that makes `shell` complete the program, under the name it was called by.
+pub fn completions(shell: Shell) -> Vec<u8> {
+    let name = program();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command(&name), &name, &mut script);
+    script
+}
+
+/// Writes the manual of the installed program into `folder`: `modelhost.1`, `modelhost-serve.1`, …
+///
+/// # Errors
+/// A page cannot be written.
+pub fn write_manual(folder: &Path) -> io::Result<()> {
+    clap_mangen::generate_to(command(super::NAME).version(env!("CARGO_PKG_VERSION")), folder)
+}

@@ -1,0 +1,69 @@
+//! JavaScript, by jco, in the project's `node_modules`.
+
+use std::path::PathBuf;
+
+use anyhow::ensure;
+
+use super::{Project, announce, cause_first, finish};
+
+const MANIFEST: &str = "package.json";
+const SOURCE: &str = "handler.js";
+const WORLD: &str = "app";
+/// The first of Node's versions that jco runs on.
+const LEAST_NODE: u32 = 20;
+const NO_NODE: &str = "https://nodejs.org installs Node and npm; Debian: apt install nodejs npm";
+const NO_BUILDER: &str =
+    "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `dependencies`";
+
+/// See [`super::Builder`].
+pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
+    let version = finish(project.command("node").arg("--version"), NO_NODE, str::to_owned)?;
+    let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
+    let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok());
+    ensure!(
+        major.unwrap_or(0) >= LEAST_NODE,
+        "Node is {version}, older than {LEAST_NODE}\n  hint: {NO_NODE}"
+    );
+    let modules = project.folder.join("node_modules");
+    project.installed(MANIFEST, &modules, || {
+        let mut npm = project.command("npm");
+        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+        finish(&mut npm, NO_NODE, str::to_owned)?;
+        Ok(())
+    })?;
+    announce("building with jco");
+    // The builder only says that there is an error in it.
+    finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
+    let mut jco = project.command(modules.join(".bin/jco"));
+    jco.args(["componentize", SOURCE, "--wit", "wit", "--world-name", WORLD]);
+    // Without these the component imports no network.
+    jco.args(["--disable", "http", "fetch-event", "--out"]).arg(project.output());
+    finish(&mut jco, NO_BUILDER, cause)?;
+    Ok(project.output())
+}
+
+/// Without the frames of the builder's stack, the lowest error first.
+fn cause(printed: &str) -> String {
+    let lines: Vec<&str> = printed.lines().filter(|line| !line.starts_with("    at ")).collect();
+    let is_error = |line: &&&str| line.contains("Error: ") && !line.starts_with("(jco");
+    let cause = lines.iter().rfind(is_error).map(|line| line.trim_start_matches("Error: "));
+    cause_first(cause, lines.join("\n").trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_comes_before_what_the_builder_says() {
+        let missing = "\"handler.js\" does not export a \"init\" interface as expected by the world.";
+        let printed = format!(
+            "(jco componentize) Error: Unable to extract\nError: {missing}\n    at handle (a.js:1:1)"
+        );
+        let without_frames = format!("(jco componentize) Error: Unable to extract\nError: {missing}");
+        assert_eq!(cause(&printed), format!("{missing}\n\n{without_frames}"));
+        let thrown = "handler.js:72:1 ReferenceError: boom is not defined";
+        let printed = format!("(jco componentize) Error: Failed to initialize:\nException\n{thrown}\nStack:");
+        assert_eq!(cause(&printed), format!("{thrown}\n\n{printed}"));
+    }
+}

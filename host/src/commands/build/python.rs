@@ -1,0 +1,98 @@
+//! Python, by componentize-py, in a virtual environment of the project's.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{Project, announce, cause_first, finish};
+
+const MANIFEST: &str = "requirements.txt";
+/// The module with the handler.
+const MODULE: &str = "app";
+const NO_PYTHON: &str =
+    "https://www.python.org/downloads installs Python; Debian: apt install python3 python3-venv";
+const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `componentize-py==0.25.0`";
+
+/// See [`super::Builder`].
+pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
+    let environment = project.private().join("python");
+    let bin = environment.join("bin");
+    project.installed(MANIFEST, &environment, || {
+        // Packages that the manifest names no more are gone with the old one.
+        if environment.exists() {
+            fs::remove_dir_all(&environment)?;
+        }
+        let mut venv = project.command("python3");
+        finish(venv.args(["-m", "venv"]).arg(&environment), NO_PYTHON, str::to_owned)?;
+        let mut pip = project.command(bin.join("python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", MANIFEST]);
+        finish(&mut pip, NO_PYTHON, str::to_owned)?;
+        Ok(())
+    })?;
+    announce("building with componentize-py");
+    let mut builder = project.command(bin.join("componentize-py"));
+    // By this it finds the packages of the environment.
+    builder.env("VIRTUAL_ENV", &environment);
+    builder.args(["--quiet", "--wit-path", "wit", "--world", MODULE, "componentize", MODULE, "--output"]);
+    finish(builder.arg(project.output()), NO_BUILDER, cause)?;
+    Ok(project.output())
+}
+
+/// Its output has the handler's error, with the traceback, between its own traceback and its own stack.
+fn cause(printed: &str) -> String {
+    let Some((above, below)) = printed.split_once("Caused by:") else { return printed.to_owned() };
+    let cause = below.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let traceback = above.split_once("AssertionError: ").map_or(above, |(_, traceback)| traceback);
+    let traceback = traceback.trim_end().replace("\"/0/", "\"");
+    if let Some(missing) = missing(cause) {
+        return format!(
+            "{MODULE}.py has no {missing}
+  hint: write it, or remove what needs it from the world in wit/world.wit"
+        );
+    }
+    cause_first(Some(cause), &traceback)
+}
+
+/// The export of the world that the module does not have.
+fn missing(cause: &str) -> Option<String> {
+    let quoted = |after: &str| Some(cause.split_once(after)?.1.split('\'').next()?.to_owned());
+    let class = || quoted(&format!("module '{MODULE}' has no attribute '")).map(|it| format!("class `{it}`"));
+    let method = || {
+        let class = cause.split_once("abstract class ")?.1.split(' ').next()?;
+        quoted("abstract method '").map(|method| format!("method `{class}.{method}`"))
+    };
+    class().or_else(method)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STACK: &str =
+        "\n\nStack backtrace:\n   0: anyhow::error::msg\n             at Objects/methodobject.c:486:24";
+
+    #[test]
+    fn a_missing_export_is_one_line_and_a_hint() {
+        let class = "AttributeError: module 'app' has no attribute 'PostInference'";
+        let method = "TypeError: Can't instantiate abstract class Init without an implementation for abstract \
+                      method 'init'";
+        for (error, expected) in [(class, "class `PostInference`"), (method, "method `Init.init`")] {
+            let printed = format!(
+                "Traceback\n  File \"componentize-py\"\nAssertionError: {error}\n\n\nCaused by:\n    {error}{STACK}"
+            );
+            let hint = "hint: write it, or remove what needs it from the world in wit/world.wit";
+            assert_eq!(cause(&printed), format!("app.py has no {expected}\n  {hint}"));
+        }
+    }
+
+    #[test]
+    fn an_error_comes_with_its_traceback_and_without_the_builders() {
+        let error = "ModuleNotFoundError: No module named 'numpyy'";
+        let traceback = "Traceback (most recent call last):\n  File \"/0/app.py\", line 13, in <module>";
+        let printed = format!(
+            "Traceback\n  x\nAssertionError: {traceback}\n{error}\n\n\nCaused by:\n    {error}{STACK}"
+        );
+        let traceback = traceback.replace("/0/", "");
+        assert_eq!(cause(&printed), format!("{error}\n\n{traceback}\n{error}"));
+        assert_eq!(cause("no such option"), "no such option");
+    }
+}

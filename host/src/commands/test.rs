@@ -1,0 +1,199 @@
+//! `host test`: the golden cases of a handler project, without a server.
+//!
+//! Place in the flow: the samples of a gate (`rollout/gate/golden.rs`) through the pipeline that `host serve`
+//! runs, held against the answers that files expect.
+//! In:  the project's modelhost.toml; the cases of an endpoint are where `gate.golden` says, those of the
+//!      only endpoint else in `cases/`.
+//! Out: a line for each case and what differs; exit code 1 if a case fails.
+
+mod junit;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+
+use crate::app;
+use crate::capture::compare::{self, Outcome};
+use crate::cli;
+use crate::commands::{Failure, environment, runtime, say, start_logs};
+use crate::config::{self, Overrides, settings};
+use crate::endpoint::config::EndpointConfig;
+use crate::model::Catalog;
+use crate::request::{Output, is_json_type};
+use crate::rollout::deployment::Deployment;
+use crate::rollout::gate::golden::{self, Golden};
+use crate::telemetry::metrics::Metrics;
+
+const CONFIG: &str = "modelhost.toml";
+const CASES: &str = "cases";
+const NO_ANSWER: &str = "no file says what to answer; `--update` writes the answer that it got";
+
+/// One case, and what came of it.
+struct Row {
+    /// Of the file; with the endpoint in front if there are several.
+    name: String,
+    took: Duration,
+    result: CaseResult,
+}
+
+enum CaseResult {
+    Passed,
+    /// Its answer is what is expected from now on.
+    Updated,
+    /// One line for each thing that is wrong.
+    Failed(Vec<String>),
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// A bad configuration, a handler or model that cannot be loaded, cases that cannot be read, or one that
+/// fails.
+pub fn test(arguments: &cli::Test) -> Result<(), Failure> {
+    let mut overrides = Overrides::default();
+    let file = arguments.folder.join(CONFIG);
+    overrides.set(&settings::CONFIG, vec![file.display().to_string()]);
+    let mut config = config::serve(&overrides, &environment)?;
+    let _logs = start_logs(&config.logs)?;
+    let cases = cases(&mut config.endpoints, &arguments.folder)?;
+    let rows = runtime()?.block_on(tried(config, &cases, arguments.update))?;
+    table(&rows)?;
+    if let Some(file) = &arguments.junit {
+        let cannot = || format!("cannot write `{}`", file.display());
+        fs::write(file, junit::report(&rows)).with_context(cannot)?;
+    }
+    let failed = rows.iter().filter(|row| matches!(row.result, CaseResult::Failed(_))).count();
+    let cases = if rows.len() == 1 { "case" } else { "cases" };
+    match failed {
+        0 => Ok(say(&format!("{} {cases} passed", rows.len()))?),
+        _ => Err(anyhow!("{failed} of {} {cases} failed", rows.len()).into()),
+    }
+}
+
+/// The cases of one endpoint.
+struct Cases {
+    /// Where their files are.
+    folder: PathBuf,
+    cases: Vec<Golden>,
+}
+
+/// The cases of every endpoint, which are not tried while it is loaded.
+fn cases(endpoints: &mut [EndpointConfig], project: &Path) -> Result<Vec<Cases>, Failure> {
+    let is_only = endpoints.len() == 1;
+    let read = |endpoint: &mut EndpointConfig| {
+        endpoint.smoke = false;
+        let default = is_only.then(|| project.join(CASES));
+        let Some(folder) = endpoint.gate.golden.take().or(default) else {
+            return Ok(Cases { folder: PathBuf::new(), cases: Vec::new() });
+        };
+        let read = golden::read(&folder, &endpoint.path, endpoint.limits.body);
+        let cases = read.map_err(|error| Failure::Input(format!("{error}\n  hint: {}", hint(&folder))))?;
+        let folder = if folder.is_file() { folder.parent().unwrap_or(&folder).to_owned() } else { folder };
+        Ok(Cases { folder, cases })
+    };
+    let cases: Vec<Cases> = endpoints.iter_mut().map(read).collect::<Result<_, Failure>>()?;
+    if cases.iter().all(|cases| cases.cases.is_empty()) {
+        let text = "there is nothing to test\n  hint: name a folder of cases in `gate.golden` of an endpoint";
+        return Err(Failure::Input(text.to_owned()));
+    }
+    Ok(cases)
+}
+
+fn hint(folder: &Path) -> String {
+    format!(
+        "put the body of a request into `{}`; `--update` writes the answer beside it",
+        folder.join("NAME.json").display()
+    )
+}
+
+async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Result<Vec<Row>> {
+    let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
+    let catalog = Arc::new(Catalog::new(config.model));
+    let metrics = Metrics::new()?;
+    let is_only = config.endpoints.len() == 1;
+    let mut rows = Vec::new();
+    for (endpoint, Cases { folder, cases }) in config.endpoints.into_iter().zip(cases) {
+        if cases.is_empty() {
+            continue;
+        }
+        let endpoint = Deployment::first(endpoint, &catalog, &sandbox, &metrics).await?;
+        for case in cases {
+            let started = Instant::now();
+            let outcome = endpoint.outcome(&case.sample).await;
+            let took = started.elapsed();
+            let differences = differences(&endpoint.config, case, &outcome);
+            let result = match differences.is_empty() {
+                true => CaseResult::Passed,
+                false if update => updated(&folder.join(&case.sample.name), &outcome)?,
+                false => CaseResult::Failed(differences),
+            };
+            let case = &case.sample.name;
+            let name = if is_only { case.clone() } else { format!("{}/{case}", endpoint.config.name) };
+            rows.push(Row { name, took, result });
+        }
+    }
+    Ok(rows)
+}
+
+/// The differences from what the case expects.
+fn differences(config: &EndpointConfig, case: &Golden, outcome: &Outcome) -> Vec<String> {
+    let Some(expected) = &case.expected else { return vec![NO_ANSWER.to_owned()] };
+    let differences = compare::compare(&Ok(golden::response(expected)), outcome, &config.gate.bounds);
+    let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
+    // What an operator would find in the log.
+    lines.extend(outcome.as_ref().err().and_then(|error| error.detail.as_deref().map(str::to_owned)));
+    lines
+}
+
+/// Writes an answer as the one that `sample` expects.
+fn updated(sample: &Path, outcome: &Outcome) -> anyhow::Result<CaseResult> {
+    let response = match outcome {
+        Ok(Output::Response(response)) if response.status == 200 && is_json_type(&response.content_type) => {
+            response
+        }
+        Ok(Output::Response(response)) => {
+            let got = format!("status {}, `{}`", response.status, response.content_type);
+            return Ok(CaseResult::Failed(vec![format!(
+                "only JSON with status 200 can be expected, got {got}"
+            )]));
+        }
+        // A sample is a body, and so is the answer to it.
+        Ok(Output::Tensors(_)) => {
+            return Ok(CaseResult::Failed(vec!["it is answered by tensors".to_owned()]));
+        }
+        Err(error) => {
+            return Ok(CaseResult::Failed(vec![format!(
+                "{} in {}: {error}",
+                error.code.name(),
+                error.stage
+            )]));
+        }
+    };
+    let file = golden::answer_file(sample);
+    let mut body = response.body.to_vec();
+    if !body.ends_with(b"\n") {
+        body.push(b'\n');
+    }
+    fs::write(&file, body).with_context(|| format!("cannot write `{}`", file.display()))?;
+    Ok(CaseResult::Updated)
+}
+
+fn table(rows: &[Row]) -> anyhow::Result<()> {
+    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).max("case".len());
+    say(&format!("{:width$}  result   {:>10}", "case", "time"))?;
+    for Row { name, took, result } in rows {
+        let (word, lines) = match result {
+            CaseResult::Passed => ("passed", &[][..]),
+            CaseResult::Updated => ("updated", &[][..]),
+            CaseResult::Failed(lines) => ("failed", lines.as_slice()),
+        };
+        say(&format!("{name:width$}  {word:7}  {:>7.1} ms", took.as_secs_f64() * 1e3))?;
+        for line in lines {
+            say(&format!("    {line}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,191 @@
+//! Requests that handlers send: to the places that the operator has listed, and to no others.
+//!
+//! Place in the flow: a handler's `wasi:http/outgoing-handler`, see `plugin/wasi_http.rs`. One [`Outbound`]
+//! for each loaded handler, with a pool of connections.
+//! In: a request. Out: its response, as it comes, or why there is none.
+//! Invariants: scheme, host and port are on the list before a name is resolved; a connection goes to an
+//! address that was looked at after resolving, so no name server can lead it elsewhere; addresses of this
+//! machine, of private networks and of the cloud's metadata are refused unless they are listed themselves. No
+//! redirect is followed and no proxy is asked.
+
+mod rule;
+
+use std::error::Error as StdError;
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::dns::Name;
+use hyper_util::rt::TokioExecutor;
+use tokio::sync::Semaphore;
+use tower_service::Service;
+
+pub use self::rule::{Rule, Rules};
+
+/// Requests of one handler at the same time.
+const CONCURRENCY: usize = 64;
+/// How long a connection may take, and how long an answer may take to begin, unless the handler says less.
+const CONNECT: Duration = Duration::from_secs(10);
+const FIRST_BYTE: Duration = Duration::from_secs(60);
+
+/// A body in pieces, in either direction.
+pub type Body = UnsyncBoxBody<Bytes, Box<dyn StdError + Send + Sync>>;
+
+/// Why a request has no response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum OutboundError {
+    /// Scheme, host and port are not on the list.
+    #[error("the place is not on the list `allow_outbound`")]
+    Denied,
+    /// The address is not.
+    #[error("the address is of this machine or of a private network, and not on the list `allow_outbound`")]
+    Prohibited,
+    /// The name has no address.
+    #[error("the name cannot be resolved")]
+    Name,
+    /// As many requests as may be are under way.
+    #[error("too many requests are under way")]
+    TooMany,
+    /// Not in time.
+    #[error("it took too long")]
+    TimedOut,
+    /// The certificate is not one that this system trusts, or not of this host.
+    #[error("the certificate is refused")]
+    Certificate,
+    /// There is no connection.
+    #[error("there is no connection")]
+    Refused,
+    /// The connection was there and has failed.
+    #[error("the connection has failed")]
+    Broken,
+}
+
+/// How a handler reaches others.
+pub struct Outbound {
+    rules: Arc<Rules>,
+    client: Client<HttpsConnector<HttpConnector<Resolver>>, Body>,
+    places: Arc<Semaphore>,
+}
+
+impl Outbound {
+    /// To the places of these rules.
+    ///
+    /// # Errors
+    /// The system's certificates cannot be read.
+    pub fn new(rules: Rules) -> io::Result<Outbound> {
+        let rules = Arc::new(rules);
+        let mut connector = HttpConnector::new_with_resolver(Resolver(rules.clone()));
+        connector.enforce_http(false);
+        connector.set_nodelay(true);
+        connector.set_connect_timeout(Some(CONNECT));
+        let connector = hyper_rustls::HttpsConnectorBuilder::new()
+            .with_native_roots()?
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(connector);
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(30))
+            .pool_max_idle_per_host(8)
+            .build(connector);
+        Ok(Outbound { rules, client, places: Arc::new(Semaphore::new(CONCURRENCY)) })
+    }
+
+    /// Sends a request. Its response ends with its body; what is dropped of it is not waited for.
+    ///
+    /// # Errors
+    /// [`OutboundError`].
+    pub fn send(
+        &self,
+        request: Request<Body>,
+        first_byte: Option<Duration>,
+    ) -> impl Future<Output = Result<Response<Body>, OutboundError>> + Send + use<> {
+        let checked = self.check(request.uri());
+        let sent = checked.map(|()| (self.client.request(request), self.places.clone()));
+        async move {
+            let (response, places) = sent?;
+            let place = places.try_acquire_owned().map_err(|_| OutboundError::TooMany)?;
+            let time = first_byte.unwrap_or(FIRST_BYTE).min(FIRST_BYTE);
+            let response = tokio::time::timeout(time, response).await.map_err(|_| OutboundError::TimedOut)?;
+            let response = response.map_err(|error| reason(&error))?;
+            Ok(response.map(|body| {
+                // The place is held to the body's end.
+                let body = body.map_err(move |error| {
+                    let _place = &place;
+                    error.into()
+                });
+                body.boxed_unsync()
+            }))
+        }
+    }
+
+    /// Looks at a request's place: all but the addresses of its name.
+    fn check(&self, uri: &Uri) -> Result<(), OutboundError> {
+        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+        let scheme = uri.scheme_str().unwrap_or_default();
+        let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+        if !self.rules.allows(scheme, host, port) {
+            return Err(OutboundError::Denied);
+        }
+        match host.parse::<IpAddr>() {
+            Ok(address) if !self.rules.allows_address(host, address) => Err(OutboundError::Prohibited),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Resolves names to those of their addresses that may be connected to.
+#[derive(Clone)]
+struct Resolver(Arc<Rules>);
+
+impl Service<Name> for Resolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
+        let rules = self.0.clone();
+        Box::pin(async move {
+            let host = name.as_str().to_owned();
+            let found = tokio::task::spawn_blocking({
+                let host = host.clone();
+                move || (host.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>)
+            });
+            let name_error = |_| io::Error::other(OutboundError::Name);
+            let found = found.await.map_err(io::Error::other)?.map_err(name_error)?;
+            let allowed: Vec<SocketAddr> =
+                found.into_iter().filter(|address| rules.allows_address(&host, address.ip())).collect();
+            if allowed.is_empty() {
+                return Err(io::Error::other(OutboundError::Prohibited));
+            }
+            Ok(allowed.into_iter())
+        })
+    }
+}
+
+/// Finds in a client's error what a handler is told.
+fn reason(error: &hyper_util::client::legacy::Error) -> OutboundError {
+    let found = std::iter::successors(error.source(), |&cause| match cause.downcast_ref::<io::Error>() {
+        // Its source is that of the error within, which is passed over.
+        Some(outer) => outer.get_ref().map(|inner| inner as &dyn StdError),
+        None => cause.source(),
+    })
+    .find_map(|cause| match cause.downcast_ref::<OutboundError>() {
+        Some(own) => Some(*own),
+        None => cause.is::<rustls::Error>().then_some(OutboundError::Certificate),
+    });
+    found.unwrap_or(if error.is_connect() { OutboundError::Refused } else { OutboundError::Broken })
+}

@@ -1,0 +1,92 @@
+//! The program of a request to an application: the handler serves it by itself.
+//!
+//! Flow: `endpoint → [application] → plugin`, in place of all stages.
+//! In:   an exchange and the handler. Out: the status of the response, whose body leaves by the exchange; or
+//! why the handler did not come to its end.
+//!
+//! Invariants: nothing but an exchange reaches an application, so none of its models is reached past it; the
+//! instance of `wasi:http` serves one request.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Pipeline;
+use super::handler_models::RequestModels;
+use super::plan::RunPlan;
+use super::report::RunReport;
+use crate::error::{Code, RequestError, Stage};
+use crate::plugin::{Application, InstanceSource};
+use crate::request::exchange::{BrokenBody, Exchange};
+use crate::request::{Input, Output, Request, Response};
+
+/// Runs the application.
+///
+/// # Errors
+/// `not_found` for a request that came by another protocol, or to a handler that is no application; what the
+/// handler's call ended in.
+pub(super) async fn run(
+    pipeline: &Pipeline,
+    request: &Arc<Request>,
+    plan: &RunPlan,
+    report: &mut RunReport,
+) -> Result<Output, RequestError> {
+    let not_found = |message: &str| RequestError::new(Code::NotFound, Stage::Admit, message);
+    let Input::Exchange(exchange) = &request.input else {
+        return Err(not_found("the endpoint is an application: call it over HTTP, below its own path"));
+    };
+    if let Some(refusal) = &plan.refusal {
+        return Err(refusal.clone());
+    }
+    let plugin = pipeline.plugin.as_ref().ok_or_else(|| not_found("the endpoint is no application"))?;
+    let source = match plugin.stages().application {
+        Some(Application::Respond) => {
+            receive(request, exchange).await?;
+            plan.instance
+        }
+        Some(Application::Http) => InstanceSource::Fresh,
+        None => return Err(not_found("the endpoint is no application")),
+    };
+    let mut lease = plugin.checkout(request, None, source).await?;
+    lease.allow_outbound(plan.calls_out);
+    if plugin.calls_models() {
+        lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone()));
+    }
+    report.checked_out();
+    let ended = lease.handle(request, exchange).await;
+    report.called(Some(&lease));
+    report.end(Stage::PreInference);
+    // The rest of the body, if any, breaks off before the caller is told why.
+    if matches!(ended, Some(Ok(()))) {
+        lease.finish();
+    } else {
+        drop(lease);
+    }
+    exchange.progress().end();
+    match ended {
+        Some(Ok(())) => Ok(Output::Response(Response {
+            status: exchange.progress().status(),
+            content_type: String::new(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+        })),
+        // The handler has lost its client: whether it takes that well does not count.
+        Some(Err(_)) if exchange.progress().is_gone() => std::future::pending().await,
+        // Its handler has got an error for it, and few make more of that than an error of their own.
+        Some(Err(_)) if exchange.progress().was_too_long() => Err(request.too_large()),
+        Some(Err(error)) => Err(error),
+        None => Err(not_found("the endpoint is no application")),
+    }
+}
+
+/// Waits for the body, which is there already unless the endpoint has just got a handler of the other kind.
+async fn receive(request: &Request, exchange: &Exchange) -> Result<(), RequestError> {
+    match tokio::time::timeout_at(request.deadline.into(), exchange.receive()).await {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(BrokenBody::TooLong(_))) => Err(request.too_large()),
+        Ok(Err(BrokenBody::Incomplete)) => {
+            Err(RequestError::invalid(Stage::Admit, "the body broke off".to_owned()))
+        }
+        Err(_) => Err(RequestError::new(Code::RequestTimeout, Stage::Admit, "the body took too long")),
+    }
+}

@@ -1,0 +1,95 @@
+//! The endpoint's models as its handler calls them.
+//!
+//! Place in the flow: given to the handler's instance for one request, and called from there, through
+//! `plugin/models.rs`.
+//! In: tensors by the names of a model's inputs. Out: its outputs, checked. A call takes the way of every
+//! request's: through the model's queue, in batches, in the request's time.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+
+use super::models::{Models, Named};
+use super::verify;
+use crate::model::{ModelError, ModelHandle};
+use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
+use crate::request::{Request, until};
+use crate::tensor::{Signature, Tensor};
+
+/// The models of one request.
+pub(super) struct RequestModels {
+    models: Models,
+    /// When the request's time is up; of an exchange every call has as much as the whole request.
+    deadline: Deadline,
+    /// The workers that run them, if not those of the handler.
+    runtime: Option<Handle>,
+}
+
+#[derive(Clone, Copy)]
+enum Deadline {
+    At(Instant),
+    After(Duration),
+}
+
+impl RequestModels {
+    pub(super) fn new(models: &Models, request: &Request, runtime: Option<Handle>) -> Arc<RequestModels> {
+        let deadline = match request.is_exchange() {
+            true => Deadline::After(request.deadline.duration_since(request.arrived)),
+            false => Deadline::At(request.deadline),
+        };
+        Arc::new(RequestModels { models: models.clone(), deadline, runtime })
+    }
+
+    fn find(&self, model: &str) -> Result<&Named, ModelCallError> {
+        let found = if model.is_empty() { self.models.0.first() } else { self.models.get(model) };
+        found.ok_or_else(|| ModelCallError::NoSuchModel(model.to_owned()))
+    }
+}
+
+impl HandlerModels for RequestModels {
+    fn names(&self) -> Vec<Arc<str>> {
+        self.models.0.iter().map(|named| named.name.clone()).collect()
+    }
+
+    fn signature(&self, model: &str) -> Result<Arc<Signature>, ModelCallError> {
+        self.find(model).map(|named| named.signature.clone())
+    }
+
+    fn infer(&self, model: &str, inputs: Vec<Tensor>) -> ModelRun {
+        let handle = self.find(model).and_then(|named| named.handle.clone().ok_or(ModelCallError::Unloaded));
+        let deadline = match self.deadline {
+            Deadline::At(deadline) => deadline,
+            Deadline::After(time) => Instant::now() + time,
+        };
+        let runtime = self.runtime.clone();
+        Box::pin(async move {
+            let handle = handle?;
+            let run = std::pin::pin!(run(&handle, inputs, runtime.as_ref()));
+            until(deadline, run).await.unwrap_or(Err(ModelCallError::TimedOut))
+        })
+    }
+}
+
+async fn run(
+    handle: &ModelHandle,
+    inputs: Vec<Tensor>,
+    runtime: Option<&Handle>,
+) -> Result<Vec<Tensor>, ModelCallError> {
+    let signature = handle.signature();
+    let inputs = verify::inputs(inputs, signature).map_err(ModelCallError::InvalidInput)?;
+    let prediction = match runtime {
+        None => handle.infer(inputs).await,
+        Some(runtime) => handle.infer_on(runtime, inputs).await,
+    };
+    let outputs = prediction.map_err(failed)?.outputs;
+    verify::outputs(&outputs, signature).map_err(ModelCallError::Failed)?;
+    Ok(outputs)
+}
+
+fn failed(error: ModelError) -> ModelCallError {
+    match error {
+        ModelError::Input(text) => ModelCallError::InvalidInput(text),
+        error => ModelCallError::Failed(error.to_string()),
+    }
+}

@@ -1,0 +1,120 @@
+//! The clocks of a call that serves an exchange, and the words for an end that its contract does not allow.
+//!
+//! Place in the flow: both exports of applications, `respond` and `wasi:http`, are called by [`Clocks::run`].
+//! Invariants: three clocks run, one after the other: until the head of the response, between two pieces of
+//! its body, and after its end; computing is limited besides, anew after every wait.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use wasmtime::Store;
+
+use super::Limits;
+use super::deadline::{Meter, metered};
+use super::state::{self, State};
+use crate::error::{Code, RequestError, Stage};
+use crate::request::Request;
+use crate::request::exchange::{Exchange, Phase, Progress};
+
+/// Where a failure of an application is said to be.
+pub(super) const STAGE: Stage = Stage::PreInference;
+
+pub(super) const UNFINISHED: &str = "the handler ended without ending the body of its response";
+pub(super) const UNANSWERED: &str = "the handler ended without a response";
+
+/// The error of a call that ended in a way that its contract does not allow.
+pub(super) fn broken_contract(message: &str) -> RequestError {
+    RequestError::new(Code::PluginBadOutput, STAGE, message)
+}
+
+/// The clocks of one call.
+pub(super) struct Clocks {
+    meter: Arc<Meter>,
+    end: Instant,
+    progress: Arc<Progress>,
+    /// When the head has to be there.
+    head: Instant,
+    gap: Duration,
+    background: Duration,
+}
+
+/// Why a call is not waited for any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    Head,
+    Gap,
+    After,
+}
+
+impl Clocks {
+    /// Begins the call, which copies `given` bytes into the guest.
+    pub(super) fn begin(
+        store: &mut Store<State>,
+        request: &Request,
+        exchange: &Exchange,
+        given: usize,
+    ) -> Clocks {
+        let progress = exchange.progress().clone();
+        store.data_mut().response = Some(progress.clone());
+        let (meter, end) = state::arm_stream(store, STAGE, given);
+        let limits = &store.data().loaded.config.limits;
+        let (gap, background) = (limits.stream_timeout, limits.background_timeout);
+        Clocks { meter, end, progress, head: request.deadline, gap, background }
+    }
+
+    /// Waits for the call until one of the clocks has run out.
+    pub(super) async fn run<T>(
+        self,
+        call: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
+    ) -> Result<wasmtime::Result<T>, Over> {
+        let call = metered(self.meter.clone(), self.end, call);
+        tokio::select! {
+            biased;
+            ended = call => ended.ok_or(Over::Gap),
+            over = self.over() => Err(over),
+        }
+    }
+
+    async fn over(&self) -> Over {
+        let progress = &self.progress;
+        let wait = |until: Instant, phase| async move {
+            tokio::time::timeout_at(until.into(), progress.left(phase)).await.is_err()
+        };
+        if wait(self.head, Phase::Head).await {
+            return Over::Head;
+        }
+        loop {
+            let touched = progress.touched();
+            let is_late = wait(touched + self.gap, Phase::Body).await;
+            if !is_late {
+                break;
+            }
+            if progress.touched() == touched {
+                return Over::Gap;
+            }
+        }
+        tokio::time::sleep_until((progress.touched() + self.background).into()).await;
+        Over::After
+    }
+}
+
+impl Over {
+    /// The error of the call.
+    pub(super) fn error(self, limits: &Limits) -> RequestError {
+        let timed_out = |message: String| RequestError::new(Code::PluginTimeout, STAGE, message);
+        match self {
+            Over::Head => {
+                RequestError::new(Code::RequestTimeout, STAGE, "the request took longer than it may")
+            }
+            Over::Gap => timed_out(format!(
+                "nothing of the response was sent and taken for {:?}, `limits.stream_timeout`",
+                limits.stream_timeout
+            )),
+            Over::After => timed_out(format!(
+                "the handler worked longer than {:?} after its response, `limits.background_timeout`",
+                limits.background_timeout
+            )),
+        }
+    }
+}

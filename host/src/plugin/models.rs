@@ -1,0 +1,390 @@
+//! `models`: the endpoint's models, called by the guest.
+//!
+//! Place in the flow: called while any function of a handler runs, for the request that its instance serves.
+//! In: tensors by value, or handles of tensors that the host holds. Out: a model's outputs, likewise.
+//! Invariants: a request holds at most `limits.tensors` handles of at most `limits.tensor_memory` bytes
+//! together, and runs models at most `limits.model_runs` times; what it holds goes with it. Outside of a
+//! request there is no model.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use wasmtime::Result;
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
+
+use super::bindings::modelhost::handler::models::{self, Error};
+use super::bindings::modelhost::handler::types;
+use super::convert;
+use super::state::State;
+use crate::blocking;
+use crate::model_access::{HandlerModels, ModelCallError};
+use crate::tensor::{Tensor, element_count};
+
+/// A tensor that the host holds for a guest.
+pub struct Resident {
+    tensor: Tensor,
+}
+
+/// A run that the guest has started.
+pub struct Pending {
+    run: Run,
+    /// The outputs that are wanted; none means all.
+    wanted: Vec<String>,
+}
+
+enum Run {
+    Going(JoinHandle<Outputs>),
+    Ended(Outputs),
+    Taken,
+}
+
+type Outputs = Result<Vec<Tensor>, ModelCallError>;
+type Named = (String, Resource<Resident>);
+
+/// The models that the request of an instance may use, and its use of them.
+#[derive(Default)]
+pub(super) struct ModelUse {
+    models: Option<Arc<dyn HandlerModels>>,
+    tensors: usize,
+    bytes: usize,
+    runs: u32,
+}
+
+impl ModelUse {
+    /// Of a request that begins with these models.
+    pub(super) fn of(models: Option<Arc<dyn HandlerModels>>) -> ModelUse {
+        ModelUse { models, ..ModelUse::default() }
+    }
+}
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Pending {
+    async fn ready(&mut self) {
+        if let Run::Going(task) = &mut self.run {
+            let outputs = task.await.unwrap_or_else(|error| Err(ModelCallError::Failed(error.to_string())));
+            self.run = Run::Ended(outputs);
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if let Run::Going(task) = &self.run {
+            task.abort();
+        }
+    }
+}
+
+impl From<ModelCallError> for Error {
+    fn from(error: ModelCallError) -> Error {
+        match error {
+            ModelCallError::NoSuchModel(name) => Error::NoSuchModel(name),
+            ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
+            ModelCallError::Unloaded => Error::Overloaded,
+            ModelCallError::TimedOut => Error::TimedOut,
+            ModelCallError::Failed(text) => Error::Failed(text),
+        }
+    }
+}
+
+impl State {
+    fn models(&self) -> Result<&Arc<dyn HandlerModels>, Error> {
+        let none = || Error::Failed("there is no request, so there are no models".to_owned());
+        self.model_use.models.as_ref().ok_or_else(none)
+    }
+
+    /// Counts a run.
+    fn begin_run(&mut self) -> Result<(), Error> {
+        let most = self.loaded.config.limits.model_runs;
+        if self.model_use.runs >= most {
+            return Err(Error::Limit(format!("more than {most} runs, `limits.model_runs`")));
+        }
+        self.model_use.runs += 1;
+        Ok(())
+    }
+
+    /// Keeps a tensor for the guest.
+    fn keep(&mut self, tensor: Tensor) -> Result<Result<Resource<Resident>, Error>> {
+        let limits = &self.loaded.config.limits;
+        let (most, most_bytes) = (limits.tensors, limits.tensor_memory);
+        let bytes = self.model_use.bytes.saturating_add(tensor.data.len());
+        if self.model_use.tensors >= most {
+            return Ok(Err(Error::Limit(format!("more than {most} tensors, `limits.tensors`"))));
+        }
+        if bytes > most_bytes {
+            let text = format!("tensors of more than {most_bytes} bytes, `limits.tensor_memory`");
+            return Ok(Err(Error::Limit(text)));
+        }
+        self.model_use.tensors += 1;
+        self.model_use.bytes = bytes;
+        Ok(Ok(self.table().push(Resident { tensor })?))
+    }
+
+    fn keep_all(&mut self, outputs: Vec<Tensor>, wanted: &[String]) -> Result<Result<Vec<Named>, Error>> {
+        let mut kept = Vec::with_capacity(outputs.len());
+        let chosen: Vec<Tensor> = if wanted.is_empty() {
+            outputs
+        } else {
+            let mut chosen = Vec::with_capacity(wanted.len());
+            for name in wanted {
+                match outputs.iter().find(|output| *output.name == **name) {
+                    Some(output) => chosen.push(output.clone()),
+                    None => {
+                        return Ok(Err(Error::InvalidInput(format!("the model has no output `{name}`"))));
+                    }
+                }
+            }
+            chosen
+        };
+        for tensor in chosen {
+            let name = tensor.name.to_string();
+            match self.keep(tensor)? {
+                Ok(resident) => kept.push((name, resident)),
+                Err(error) => {
+                    for (_, resident) in kept {
+                        models::HostResident::drop(self, resident)?;
+                    }
+                    return Ok(Err(error));
+                }
+            }
+        }
+        Ok(Ok(kept))
+    }
+
+    fn tensor(&mut self, resident: &Resource<Resident>) -> Result<&Tensor> {
+        Ok(&self.table().get(resident)?.tensor)
+    }
+
+    fn inputs(&mut self, inputs: Vec<Named>) -> Result<Vec<Tensor>> {
+        let named = |(name, resident): Named| {
+            let tensor = self.tensor(&resident)?.clone();
+            Ok(Tensor { name: name.into(), ..tensor })
+        };
+        inputs.into_iter().map(named).collect()
+    }
+}
+
+impl models::Host for State {
+    fn names(&mut self) -> Result<Vec<String>> {
+        let names = self.models().map(|models| models.names()).unwrap_or_default();
+        Ok(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn describe(&mut self, model: String) -> Result<Result<types::Signature, Error>> {
+        let found = self.models().and_then(|models| Ok(models.signature(&model)?));
+        Ok(found.map(|signature| convert::signature(&signature)))
+    }
+
+    async fn infer(
+        &mut self,
+        model: String,
+        inputs: Vec<types::TensorResult>,
+    ) -> Result<Result<Vec<types::TensorResult>, Error>> {
+        let begun = self.begin_run().and_then(|()| self.models().cloned());
+        let inputs = convert::tensors_from_guest(inputs).map_err(Error::InvalidInput);
+        let (models, inputs) = match begun.and_then(|models| Ok((models, inputs?))) {
+            Ok(ready) => ready,
+            Err(error) => return Ok(Err(error)),
+        };
+        let outputs = models.infer(&model, inputs).await;
+        Ok(outputs.map(|outputs| convert::owned_tensors_to_guest(&outputs)).map_err(Error::from))
+    }
+
+    async fn run(
+        &mut self,
+        model: String,
+        inputs: Vec<Named>,
+        wanted: Vec<String>,
+    ) -> Result<Result<Vec<Named>, Error>> {
+        let inputs = self.inputs(inputs)?;
+        let models = match self.begin_run().and_then(|()| self.models().cloned()) {
+            Ok(models) => models,
+            Err(error) => return Ok(Err(error)),
+        };
+        match models.infer(&model, inputs).await {
+            Ok(outputs) => self.keep_all(outputs, &wanted),
+            Err(error) => Ok(Err(error.into())),
+        }
+    }
+
+    fn start(
+        &mut self,
+        model: String,
+        inputs: Vec<Named>,
+        wanted: Vec<String>,
+    ) -> Result<Result<Resource<Pending>, Error>> {
+        let inputs = self.inputs(inputs)?;
+        let models = match self.begin_run().and_then(|()| self.models().cloned()) {
+            Ok(models) => models,
+            Err(error) => return Ok(Err(error)),
+        };
+        let run = Run::Going(tokio::spawn(models.infer(&model, inputs)));
+        Ok(Ok(self.table().push(Pending { run, wanted })?))
+    }
+}
+
+impl models::HostResident for State {
+    fn make(
+        &mut self,
+        datatype: types::Datatype,
+        shape: Vec<u64>,
+        data: Vec<u8>,
+    ) -> Result<Result<Resource<Resident>, Error>> {
+        let datatype = convert::datatype_from_guest(datatype);
+        let made = blocking::if_much_copied(data.len(), || {
+            Tensor::new("".into(), datatype, shape, Bytes::from(data))
+        });
+        match made {
+            Ok(tensor) => self.keep(tensor),
+            Err(error) => Ok(Err(Error::InvalidInput(error.to_string()))),
+        }
+    }
+
+    fn datatype(&mut self, resident: Resource<Resident>) -> Result<types::Datatype> {
+        Ok(convert::datatype_to_guest(self.tensor(&resident)?.datatype))
+    }
+
+    fn shape(&mut self, resident: Resource<Resident>) -> Result<Vec<u64>> {
+        Ok(self.tensor(&resident)?.shape.clone())
+    }
+
+    fn size(&mut self, resident: Resource<Resident>) -> Result<u64> {
+        Ok(self.tensor(&resident)?.data.len() as u64)
+    }
+
+    fn read(&mut self, resident: Resource<Resident>) -> Result<Result<Vec<u8>, Error>> {
+        let data = self.tensor(&resident)?.data.clone();
+        Ok(Ok(blocking::if_much_copied(data.len(), || data.to_vec())))
+    }
+
+    fn read_range(
+        &mut self,
+        resident: Resource<Resident>,
+        offset: u64,
+        length: u64,
+    ) -> Result<Result<Vec<u8>, Error>> {
+        let data = self.tensor(&resident)?.data.clone();
+        let start = usize::try_from(offset).ok();
+        let end = usize::try_from(offset.saturating_add(length)).ok();
+        let range = start.zip(end).and_then(|(start, end)| data.get(start..end));
+        let outside = || Error::InvalidInput(format!("bytes {offset}+{length} of {}", data.len()));
+        Ok(range.map(|range| blocking::if_much_copied(range.len(), || range.to_vec())).ok_or_else(outside))
+    }
+
+    fn reshape(
+        &mut self,
+        resident: Resource<Resident>,
+        shape: Vec<u64>,
+    ) -> Result<Result<Resource<Resident>, Error>> {
+        let tensor = self.tensor(&resident)?;
+        if element_count(&shape) != Some(tensor.elements()) {
+            let text =
+                format!("{:?} has other than the {} elements of {shape:?}", tensor.shape, tensor.elements());
+            return Ok(Err(Error::InvalidInput(text)));
+        }
+        let tensor = Tensor { shape, ..tensor.clone() };
+        self.keep(tensor)
+    }
+
+    fn rows(
+        &mut self,
+        resident: Resource<Resident>,
+        start: u64,
+        count: u64,
+    ) -> Result<Result<Resource<Resident>, Error>> {
+        match rows(self.tensor(&resident)?, start, count) {
+            Some(tensor) => self.keep(tensor),
+            None => {
+                let shape = &self.tensor(&resident)?.shape;
+                Ok(Err(Error::InvalidInput(format!("rows {start}+{count} of a tensor of {shape:?}"))))
+            }
+        }
+    }
+
+    fn drop(&mut self, resident: Resource<Resident>) -> Result<()> {
+        let Resident { tensor } = self.table().delete(resident)?;
+        self.model_use.tensors = self.model_use.tensors.saturating_sub(1);
+        self.model_use.bytes = self.model_use.bytes.saturating_sub(tensor.data.len());
+        Ok(())
+    }
+}
+
+impl models::HostPending for State {
+    async fn wait(&mut self, pending: Resource<Pending>) -> Result<Result<Vec<Named>, Error>> {
+        let run = self.table().get_mut(&pending)?;
+        run.ready().await;
+        let wanted = run.wanted.clone();
+        match std::mem::replace(&mut run.run, Run::Taken) {
+            Run::Ended(Ok(outputs)) => self.keep_all(outputs, &wanted),
+            Run::Ended(Err(error)) => Ok(Err(error.into())),
+            Run::Going(_) | Run::Taken => Ok(Err(Error::Failed("its outputs were taken before".to_owned()))),
+        }
+    }
+
+    fn subscribe(&mut self, pending: Resource<Pending>) -> Result<Resource<DynPollable>> {
+        subscribe(self.table(), pending)
+    }
+
+    fn drop(&mut self, pending: Resource<Pending>) -> Result<()> {
+        self.table().delete(pending)?;
+        Ok(())
+    }
+}
+
+/// `count` rows from `start` along the first axis; `None` if the tensor does not have them.
+fn rows(tensor: &Tensor, start: u64, count: u64) -> Option<Tensor> {
+    let (all, row) = tensor.shape.split_first()?;
+    let end = start.checked_add(count).filter(|end| end <= all)?;
+    let elements = element_count(row)?;
+    let element = |row: u64| usize::try_from(row).ok()?.checked_mul(elements);
+    let (from, to) = match tensor.datatype.size() {
+        Some(size) => (element(start)?.checked_mul(size)?, element(end)?.checked_mul(size)?),
+        None => (text_offset(&tensor.data, element(start)?)?, text_offset(&tensor.data, element(end)?)?),
+    };
+    let mut shape = tensor.shape.clone();
+    *shape.first_mut()? = count;
+    tensor.data.get(from..to)?;
+    Some(Tensor { shape, data: tensor.data.slice(from..to), ..tensor.clone() })
+}
+
+/// Where the element of this number begins among strings with their lengths before them.
+fn text_offset(data: &[u8], number: usize) -> Option<usize> {
+    let mut offset = 0_usize;
+    for _ in 0..number {
+        let length = data.get(offset..)?.first_chunk().copied().map(u32::from_le_bytes)?;
+        offset = offset.checked_add(4)?.checked_add(usize::try_from(length).ok()?)?;
+    }
+    Some(offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tensor::Datatype;
+
+    fn tensor(datatype: Datatype, shape: &[u64], data: &[u8]) -> Tensor {
+        Tensor::new("".into(), datatype, shape.to_vec(), Bytes::copy_from_slice(data)).unwrap()
+    }
+
+    #[test]
+    fn rows_are_slices() {
+        let numbers = tensor(Datatype::Uint16, &[3, 2], &[0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0]);
+        let texts = tensor(Datatype::Bytes, &[3], b"\x01\0\0\0a\0\0\0\0\x02\0\0\0bc");
+        for (tensor, start, count, expected) in [
+            (&numbers, 0, 3, Some((vec![3, 2], &numbers.data[..]))),
+            (&numbers, 1, 1, Some((vec![1, 2], &[2, 0, 3, 0][..]))),
+            (&numbers, 3, 0, Some((vec![0, 2], &[][..]))),
+            (&numbers, 2, 2, None),
+            (&numbers, u64::MAX, 2, None),
+            (&texts, 1, 2, Some((vec![2], &b"\0\0\0\0\x02\0\0\0bc"[..]))),
+            (&texts, 0, 1, Some((vec![1], &b"\x01\0\0\0a"[..]))),
+        ] {
+            let sliced = rows(tensor, start, count);
+            let seen = sliced.as_ref().map(|tensor| (tensor.shape.clone(), &tensor.data[..]));
+            assert_eq!(seen, expected, "{start}+{count} of {:?}", tensor.shape);
+        }
+        assert_eq!(rows(&tensor(Datatype::Bool, &[], &[1]), 0, 0), None);
+    }
+}

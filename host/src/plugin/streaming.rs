@@ -1,0 +1,249 @@
+//! `respond`, `streaming` and `request`: an application that was built with an SDK.
+//!
+//! Place in the flow: `pipeline` calls [`Lease::handle`](super::Lease::handle) for a request to an
+//! application. In: an [`Exchange`] whose body is there. Out: the response, whole or in pieces; what the call
+//! itself ended in.
+//! Invariants: a response that has begun and is not finished breaks off; a handle of it is good for its own
+//! request only, although the instance serves others after.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use wasmtime::Result;
+use wasmtime::component::Resource;
+use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
+
+use super::bindings::exports::modelhost::handler::respond;
+use super::bindings::modelhost::handler::{request, streaming, types};
+use super::context::Context;
+use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
+use super::instance::Instance;
+use super::state::State;
+use super::{Outcome, convert};
+use crate::blocking;
+use crate::error::RequestError;
+use crate::request::exchange::{Exchange, Phase, Pieces, Progress};
+use crate::request::{Input, Request, Response};
+
+/// The response of the request that an instance serves, as the guest holds it. The store's state has what
+/// belongs to it.
+pub struct Output;
+
+/// How far the response of an instance's request has come.
+#[derive(Default)]
+pub(super) struct Streaming {
+    /// Counts the instance's requests: the handle of one is none of the next.
+    number: u32,
+    /// Whether the guest still has the handle.
+    is_held: bool,
+    sent: Sent,
+    digest: Option<Arc<str>>,
+}
+
+#[derive(Default)]
+enum Sent {
+    #[default]
+    Nothing,
+    /// The head; pieces go here.
+    Head(Pieces),
+    /// All of it, or what the guest wanted to send of it.
+    All,
+}
+
+impl Streaming {
+    /// Whether the guest still has the handle of a response.
+    pub(super) fn is_held(&self) -> bool {
+        self.is_held
+    }
+
+    fn begin(&mut self, digest: &Arc<str>) -> Resource<Output> {
+        self.number = self.number.wrapping_add(1);
+        self.is_held = true;
+        self.sent = Sent::Nothing;
+        self.digest = Some(digest.clone());
+        Resource::new_own(self.number)
+    }
+}
+
+impl Instance {
+    /// Calls `respond`; `None` if the handler has none.
+    pub(super) async fn respond(
+        &mut self,
+        request: &Arc<Request>,
+        exchange: &Exchange,
+        digest: &Arc<str>,
+    ) -> Option<Result<(), RequestError>> {
+        let guest = self.exports.respond.as_ref()?;
+        let output = self.store.data_mut().streaming.begin(digest);
+        let clocks = Clocks::begin(&mut self.store, request, exchange, request.body().len());
+        let sample = respond::Sample { content_type: request.sample_type(), body: request.body() };
+        let ended =
+            clocks.run(pin!(guest.call_respond(&mut self.store, sample, Context::handle(), output))).await;
+        // What has not been finished breaks off here.
+        let sent = std::mem::take(&mut self.store.data_mut().streaming.sent);
+        self.store.data_mut().response = None;
+        Some(match ended {
+            Ok(ended) => self.responded(ended, &sent, exchange, digest),
+            Err(over) => {
+                self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
+            }
+        })
+    }
+
+    fn responded(
+        &self,
+        ended: Result<Result<Option<types::Response>, types::Error>>,
+        sent: &Sent,
+        exchange: &Exchange,
+        digest: &Arc<str>,
+    ) -> Result<(), RequestError> {
+        let convert = |response: Option<types::Response>| response.map(|it| self.response(it)).transpose();
+        let response = match self.settled(Some(ended), STAGE, convert)? {
+            Outcome::Next(response) => response,
+            Outcome::Respond(response) => Some(response),
+        };
+        match (response, sent) {
+            (Some(response), Sent::Nothing) => {
+                exchange.respond_whole(response, digest.clone());
+                Ok(())
+            }
+            (Some(_), _) => Err(broken_contract("the handler returned a response after it had sent one")),
+            (None, Sent::All) => Ok(()),
+            (None, Sent::Head(_)) => Err(broken_contract(UNFINISHED)),
+            (None, Sent::Nothing) => Err(broken_contract(UNANSWERED)),
+        }
+    }
+}
+
+impl State {
+    /// The response that a handle is of.
+    ///
+    /// # Errors
+    /// The handle is that of an earlier request.
+    fn streaming(&mut self, output: &Resource<Output>) -> Result<&mut Streaming> {
+        if output.rep() == self.streaming.number && self.streaming.is_held {
+            return Ok(&mut self.streaming);
+        }
+        Err(wasmtime::Error::msg("the handle is that of an earlier request's response"))
+    }
+
+    fn checked(&self, response: types::Response) -> Result<Response, String> {
+        convert::response_from_guest(response, &self.loaded.config.response_headers)
+    }
+
+    /// The exchange that the response belongs to, and the handler that gives it.
+    fn exchange(&self) -> Option<(&Exchange, Arc<str>)> {
+        match &self.request.as_ref()?.input {
+            Input::Exchange(exchange) => Some((exchange, self.streaming.digest.clone()?)),
+            Input::Body(..) | Input::Tensors(_) => None,
+        }
+    }
+}
+
+const BEGUN: &str = "the response has begun already";
+
+impl streaming::Host for State {}
+
+impl streaming::HostOutput for State {
+    fn begin(
+        &mut self,
+        output: Resource<Output>,
+        status: u16,
+        content_type: String,
+        headers: Vec<(String, String)>,
+    ) -> Result<Result<(), String>> {
+        if !matches!(self.streaming(&output)?.sent, Sent::Nothing) {
+            return Ok(Err(BEGUN.to_owned()));
+        }
+        let response = types::Response { status, content_type, headers, body: Vec::new() };
+        Ok(self.checked(response).map(|response| {
+            let begun =
+                self.exchange().map(|(exchange, digest)| exchange.respond_in_pieces(&response, digest));
+            self.streaming.sent = begun.map_or(Sent::All, Sent::Head);
+        }))
+    }
+
+    async fn write(&mut self, output: Resource<Output>, bytes: Vec<u8>) -> Result<bool> {
+        let pieces = match &self.streaming(&output)?.sent {
+            Sent::Head(pieces) => pieces.clone(),
+            Sent::Nothing | Sent::All => return Err(wasmtime::Error::msg("`write` before `begin`")),
+        };
+        blocking::leave_worker_if_large(bytes.len());
+        Ok(pieces.send(Bytes::from(bytes)).await)
+    }
+
+    async fn finish(&mut self, this: Resource<Output>) -> Result<()> {
+        let streaming = self.streaming(&this)?;
+        streaming.is_held = false;
+        if let Sent::Head(pieces) = &streaming.sent {
+            pieces.end().await;
+            streaming.sent = Sent::All;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, this: Resource<Output>, response: types::Response) -> Result<Result<(), String>> {
+        let streaming = self.streaming(&this)?;
+        streaming.is_held = false;
+        if !matches!(streaming.sent, Sent::Nothing) {
+            return Ok(Err(BEGUN.to_owned()));
+        }
+        Ok(self.checked(response).map(|response| {
+            self.streaming.sent = Sent::All;
+            if let Some((exchange, digest)) = self.exchange() {
+                exchange.respond_whole(response, digest);
+            }
+        }))
+    }
+
+    fn drop(&mut self, output: Resource<Output>) -> Result<()> {
+        // One that was kept from an earlier request has nothing behind it any more.
+        if output.rep() == self.streaming.number {
+            self.streaming.is_held = false;
+        }
+        Ok(())
+    }
+}
+
+/// The client's going, as the guest waits for it.
+struct Disconnect(Option<Arc<Progress>>);
+
+#[wasmtime_wasi::async_trait]
+impl Pollable for Disconnect {
+    async fn ready(&mut self) {
+        match &self.0 {
+            Some(progress) => progress.gone().await,
+            // Outside of a request there is no client to wait for.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl request::Host for State {
+    fn id(&mut self) -> String {
+        self.request.as_ref().map(|request| request.id.to_string()).unwrap_or_default()
+    }
+
+    fn metadata(&mut self) -> String {
+        self.loaded.config.metadata.to_string()
+    }
+
+    fn remaining(&mut self) -> Option<u64> {
+        let is_open = self.response.as_ref().is_some_and(|response| response.phase() == Phase::Head);
+        let deadline = self.request.as_ref().filter(|_| is_open)?.deadline;
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        Some(u64::try_from(left).unwrap_or(u64::MAX))
+    }
+
+    fn is_disconnected(&mut self) -> bool {
+        self.response.as_ref().is_some_and(|response| response.is_gone())
+    }
+
+    fn on_disconnect(&mut self) -> Result<Resource<DynPollable>> {
+        let disconnect = Disconnect(self.response.clone());
+        let disconnect = self.table().push(disconnect)?;
+        subscribe(self.table(), disconnect)
+    }
+}

@@ -1,0 +1,243 @@
+//! `wasi:http`: a handler that is a whole application.
+//!
+//! Place in the flow: `pipeline` calls [`Lease::handle`](super::Lease::handle) for a request to an
+//! application. In: an [`Exchange`], whose body the guest reads as it comes. Out: the response, which leaves
+//! as the guest makes it; what the call itself ended in.
+//! Invariants: a guest that ends without ending its body breaks the response off. What the guest holds of
+//! the host goes with the call.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http_body_util::BodyExt as _;
+use wasmtime::Store;
+use wasmtime::component::{Linker, Resource};
+use wasmtime_wasi_http::p2::bindings::http as wasi;
+use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+use wasmtime_wasi_http::p2::body::HostOutgoingBody;
+use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
+use wasmtime_wasi_http::{
+    Error, RequestOptions, WasiBody, WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
+};
+
+use super::LoadedComponent;
+use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
+use super::headers::{self, Owner};
+use super::instance::Instance;
+use super::state::State;
+use crate::error::{Code, RequestError};
+use crate::keys;
+use crate::outbound::{Outbound, OutboundError};
+use crate::request::exchange::{BUFFERED_PIECES, BrokenBody, Exchange, PIECE_SIZE, Phase};
+use crate::request::{Input, Request};
+use crate::text;
+
+pub(super) use wasmtime_wasi_http::p2::bindings::exports::wasi::http::incoming_handler;
+
+/// Most bytes of one set of headers, by their form in memory.
+const FIELDS_SIZE: usize = 128 << 10;
+/// Stands in for the authority that a request of HTTP/1.0 need not name.
+const NO_AUTHORITY: &str = "localhost";
+
+/// The state of `wasi:http` in one instance.
+pub(super) struct Http {
+    context: WasiHttpCtx,
+    hooks: Hooks,
+}
+
+struct Hooks {
+    outbound: Option<Arc<Outbound>>,
+    is_allowed: bool,
+}
+
+impl Http {
+    pub(super) fn new(outbound: Option<Arc<Outbound>>) -> Http {
+        let mut context = WasiHttpCtx::new();
+        context.set_field_size_limit(FIELDS_SIZE);
+        Http { context, hooks: Hooks { outbound, is_allowed: false } }
+    }
+
+    /// Whether requests to others are sent.
+    pub(super) fn allow_outbound(&mut self, is_allowed: bool) {
+        self.hooks.is_allowed = is_allowed;
+    }
+}
+
+/// The result of [`WasiHttpHooks::send_request`].
+type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
+
+impl WasiHttpHooks for Hooks {
+    fn send_request(
+        &mut self,
+        request: http::Request<WasiBody>,
+        options: Option<RequestOptions>,
+        _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
+    ) -> Box<dyn Future<Output = Sent> + Send> {
+        let Some(outbound) = self.outbound.as_ref().filter(|_| self.is_allowed) else {
+            return Box::new(async { Err(Error::HttpRequestDenied) });
+        };
+        let first_byte = options.and_then(|options| options.first_byte_timeout);
+        let request = request.map(|body| body.map_err(|error| error.to_string().into()).boxed_unsync());
+        let response = outbound.send(request, first_byte);
+        Box::new(async move {
+            let response = response.await.map_err(outbound_error)?;
+            let response = response.map(|body| {
+                let broken = |_| Error::HttpResponseIncomplete;
+                body.map_err(broken).boxed_unsync()
+            });
+            let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
+            Ok((response, done))
+        })
+    }
+
+    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
+        BUFFERED_PIECES
+    }
+
+    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
+        PIECE_SIZE
+    }
+}
+
+impl WasiHttpView for State {
+    fn http(&mut self) -> WasiHttpCtxView<'_> {
+        let (http, table) = self.http_and_table();
+        WasiHttpCtxView { hooks: &mut http.hooks, table, ctx: &mut http.context }
+    }
+}
+
+/// Links `wasi:http/types` and `wasi:http/outgoing-handler`.
+pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    wasi::types::add_to_linker::<_, WasiHttp>(linker, &wasi::types::LinkOptions::default(), State::http)?;
+    wasi::outgoing_handler::add_to_linker::<_, WasiHttp>(linker, State::http)
+}
+
+/// Whether an entry of the table is a body that has begun and has no end yet.
+pub(super) fn is_unfinished_body(entry: &dyn std::any::Any) -> bool {
+    entry.is::<HostOutgoingBody>()
+}
+
+fn outbound_error(error: OutboundError) -> Error {
+    match error {
+        OutboundError::Denied => Error::HttpRequestDenied,
+        OutboundError::Prohibited => Error::DestinationIpProhibited,
+        OutboundError::Name => Error::DnsError { rcode: None, info_code: None },
+        OutboundError::TooMany => Error::ConnectionLimitReached,
+        OutboundError::TimedOut => Error::HttpResponseTimeout,
+        OutboundError::Certificate => Error::TlsCertificateError,
+        OutboundError::Refused => Error::ConnectionRefused,
+        OutboundError::Broken => Error::ConnectionTerminated,
+    }
+}
+
+impl From<BrokenBody> for Error {
+    fn from(broken: BrokenBody) -> Error {
+        match broken {
+            BrokenBody::Incomplete => Error::ConnectionTerminated,
+            BrokenBody::TooLong(most) => Error::HttpRequestBodySize(Some(most)),
+        }
+    }
+}
+
+impl Instance {
+    /// Calls `incoming-handler.handle`; `None` if the handler has none.
+    pub(super) async fn handle(
+        &mut self,
+        request: &Arc<Request>,
+        exchange: &Exchange,
+        digest: &Arc<str>,
+    ) -> Option<Result<(), RequestError>> {
+        let guest = self.exports.http.as_ref()?;
+        let (incoming, outparam) = match resources(&mut self.store, request, exchange, digest) {
+            Ok(resources) => resources,
+            Err(error) => return Some(Err(self.fault(error, STAGE))),
+        };
+        let clocks = Clocks::begin(&mut self.store, request, exchange, 0);
+        let ended = clocks.run(pin!(guest.call_handle(&mut self.store, incoming, outparam))).await;
+        Some(match ended {
+            Ok(ended) => self.handled(ended, exchange),
+            Err(over) => {
+                self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
+            }
+        })
+    }
+
+    fn handled(&mut self, ended: wasmtime::Result<()>, exchange: &Exchange) -> Result<(), RequestError> {
+        self.disarm(STAGE)?;
+        if let Err(error) = ended {
+            return Err(self.fault(error, STAGE));
+        }
+        match exchange.progress().phase() {
+            Phase::Body if self.store.data_mut().has_unfinished_body() => {
+                exchange.progress().break_off();
+                Err(broken_contract(UNFINISHED))
+            }
+            Phase::Head => Err(match exchange.refusal() {
+                Some(text) => RequestError::new(Code::PluginError, STAGE, "the handler failed")
+                    .with_detail(text::cut(text)),
+                None => broken_contract(UNANSWERED),
+            }),
+            Phase::Body | Phase::After => Ok(()),
+        }
+    }
+}
+
+/// The guest's handles for an exchange.
+fn resources(
+    store: &mut Store<State>,
+    request: &Arc<Request>,
+    exchange: &Exchange,
+    digest: &Arc<str>,
+) -> wasmtime::Result<(Resource<HostIncomingRequest>, Resource<HostResponseOutparam>)> {
+    let Some(mut incoming) = exchange.take_request() else {
+        return Err(wasmtime::Error::msg("the request was taken before"));
+    };
+    let state = store.data_mut();
+    let loaded = state.loaded.clone();
+    if loaded.config.hides_credentials {
+        let secret = incoming.headers().keys().filter(|name| keys::is_credential(name.as_str()));
+        for name in secret.cloned().collect::<Vec<_>>() {
+            incoming.headers_mut().remove(name);
+        }
+    }
+    if incoming.uri().authority().is_none() && !incoming.headers().contains_key(header::HOST) {
+        incoming.headers_mut().insert(header::HOST, HeaderValue::from_static(NO_AUTHORITY));
+    }
+    let scheme = if exchange.is_secure { Scheme::Https } else { Scheme::Http };
+    let incoming = state.http().new_incoming_request(scheme, incoming)?;
+    let (request, digest) = (request.clone(), digest.clone());
+    let outparam = state.http().new_response_outparam_from_callback(move |made| {
+        let Input::Exchange(exchange) = &request.input else { return };
+        match made {
+            Ok(response) => {
+                let (mut head, body) = response.into_parts();
+                keep_own_headers(&mut head.headers, &loaded);
+                let body = body.map_err(|_| BrokenBody::Incomplete).boxed_unsync();
+                exchange.respond(head, body, digest);
+            }
+            Err(code) => exchange.refuse(format!("{code:?}")),
+        }
+    })?;
+    Ok((incoming, outparam))
+}
+
+/// Takes out of a response's headers those that are not the handler's to set.
+fn keep_own_headers(headers: &mut HeaderMap, loaded: &LoadedComponent) {
+    let granted = &loaded.config.response_headers;
+    let is_kept = |name: &HeaderName| match headers::owner(name.as_str()) {
+        Owner::Handler => true,
+        Owner::Operator => granted.iter().any(|granted| name.as_str() == granted),
+        Owner::Connection => *name == header::CONTENT_TYPE || *name == header::CONTENT_LENGTH,
+        Owner::Server => false,
+    };
+    let lost: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name)).cloned().collect();
+    for name in lost {
+        headers.remove(&name);
+        if headers::owner(name.as_str()) == Owner::Operator {
+            tracing::debug!(endpoint = %loaded.config.endpoint,
+                "response header `{name}` is left out: it speaks for the whole server, and `response_headers` does \
+                 not grant it");
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! An exchange that an application holds itself: a body that is read as it comes, a response that leaves as
+//! it is made.
+//!
+//! Place in the flow: `server` makes both ends; the run of an application has the [`Exchange`], the
+//! connection the [`Client`] and then the [`StreamedResponse`].
+//! In: the request's head and body. Out: at most one response, whose body ends properly only if the handler
+//! ended it.
+//! Invariants: a body that breaks off is an error of the stream, never an end; either side sees that the
+//! other one is gone.
+
+mod pieces;
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use tokio::sync::{Notify, oneshot};
+
+pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
+
+/// The end of a stream of server-sent events that breaks off.
+const LAST_EVENT: &[u8] = b"event: error\ndata: {\"error\": \"the handler failed\"}\n\n";
+
+/// A body in pieces.
+pub type BodyStream = UnsyncBoxBody<Bytes, BrokenBody>;
+
+/// Why a body has no proper end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BrokenBody {
+    /// The other side went away.
+    #[error("the body broke off")]
+    Incomplete,
+    /// More bytes than its limit.
+    #[error("the body is longer than {0} bytes")]
+    TooLong(u64),
+}
+
+/// A response whose body is still being made.
+pub struct StreamedResponse {
+    /// Status and headers, as they may leave.
+    pub head: http::response::Parts,
+    /// The body.
+    pub body: StreamedBody,
+    /// SHA-256 of the handler, in hex.
+    pub digest: Arc<str>,
+}
+
+/// The handler's end of an exchange.
+pub struct Exchange {
+    request: Mutex<Option<http::Request<BodyStream>>>,
+    responder: Mutex<Option<oneshot::Sender<StreamedResponse>>>,
+    /// The handler's word for why there is no response.
+    refusal: Mutex<Option<String>>,
+    progress: Arc<Progress>,
+    /// Whether the response has no body, although its head may announce one.
+    is_head: bool,
+    /// Whether the client speaks TLS.
+    pub is_secure: bool,
+    /// The whole body, once a handler has asked for it.
+    whole: OnceLock<Bytes>,
+}
+
+/// The connection's end of an exchange.
+pub struct Client {
+    response: oneshot::Receiver<StreamedResponse>,
+    progress: Arc<Progress>,
+}
+
+/// How far a response has come. Written by both sides.
+#[derive(Debug)]
+pub struct Progress {
+    begun: Instant,
+    /// When a piece was last taken from the response, in milliseconds since `begun`.
+    touched: AtomicU64,
+    flags: AtomicU8,
+    /// Of the response; 0 before there is one.
+    status: AtomicU16,
+    changed: Notify,
+}
+
+/// The head is on its way.
+const ANSWERED: u8 = 1;
+/// The connection has taken all of the response.
+const DELIVERED: u8 = 2;
+/// The client went away before that.
+const GONE: u8 = 4;
+/// The handler has ended without ending the body.
+const BROKEN: u8 = 8;
+/// The handler has ended.
+const ENDED: u8 = 16;
+/// The request's body was longer than its limit.
+const TOO_LONG: u8 = 32;
+
+/// The part of an exchange that a handler is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// There is no response yet.
+    Head,
+    /// The response is under way.
+    Body,
+    /// The client has all of it.
+    After,
+}
+
+impl Exchange {
+    /// Both ends of an exchange whose request has this method and is still to [come](Exchange::begin).
+    pub fn new(method: &http::Method, is_secure: bool) -> (Exchange, Client) {
+        let (responder, response) = oneshot::channel();
+        let progress = Arc::new(Progress {
+            begun: Instant::now(),
+            touched: AtomicU64::new(0),
+            flags: AtomicU8::new(0),
+            status: AtomicU16::new(0),
+            changed: Notify::new(),
+        });
+        let client = Client { response, progress: progress.clone() };
+        let exchange = Exchange {
+            request: Mutex::default(),
+            responder: Mutex::new(Some(responder)),
+            refusal: Mutex::default(),
+            progress,
+            is_head: *method == http::Method::HEAD,
+            is_secure,
+            whole: OnceLock::new(),
+        };
+        (exchange, client)
+    }
+
+    /// The request, whose body may still be under way.
+    pub fn begin(&self, request: http::Request<BodyStream>) {
+        let progress = self.progress.clone();
+        let note = move |error| {
+            if let BrokenBody::TooLong(_) = error {
+                progress.set(TOO_LONG);
+            }
+            error
+        };
+        let request = request.map(|body| body.map_err(note).boxed_unsync());
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+    }
+
+    /// The request. There is one.
+    pub fn take_request(&self) -> Option<http::Request<BodyStream>> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Waits for all of the body.
+    ///
+    /// # Errors
+    /// [`BrokenBody`].
+    pub async fn receive(&self) -> Result<(), BrokenBody> {
+        let Some(request) = self.take_request() else { return Ok(()) };
+        let body = request.into_body().collect().await?.to_bytes();
+        // The first one counts, and there is one.
+        let _ = self.whole.set(body);
+        Ok(())
+    }
+
+    /// The body, as far as it was waited for.
+    pub fn body(&self) -> &[u8] {
+        self.whole.get().map_or(&[], |body| body)
+    }
+
+    /// Sends the response on its way. The first one counts.
+    pub fn respond(&self, head: http::response::Parts, body: BodyStream, digest: Arc<str>) {
+        let Some(responder) = self.responder.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+            return;
+        };
+        let announced = head.headers.get(http::header::CONTENT_LENGTH);
+        let left = announced.and_then(|length| length.to_str().ok()?.parse().ok());
+        let has_body = !self.is_head && !matches!(head.status.as_u16(), 204 | 304);
+        let left = if has_body { left } else { Some(0) };
+        let content_type = head.headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
+        let is_event_stream = content_type.is_some_and(|value| value.starts_with(b"text/event-stream"));
+        let may_be_bare = head.status.is_server_error() && left.unwrap_or(0) == 0;
+        let progress = self.progress.clone();
+        let body =
+            StreamedBody { inner: body, progress, left, is_event_stream, may_be_bare, is_flushed: false };
+        self.progress.touch();
+        self.progress.status.store(head.status.as_u16(), Ordering::Relaxed);
+        self.progress.set(ANSWERED);
+        if responder.send(StreamedResponse { head, body, digest }).is_err() {
+            self.progress.set(GONE);
+        }
+    }
+
+    /// There will be no response, and this is why.
+    pub fn refuse(&self, why: String) {
+        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
+    }
+
+    /// Why there will be no response, if the handler has said so.
+    pub fn refusal(&self) -> Option<String> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// How far the response has come.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+}
+
+impl Client {
+    /// How far the response has come.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// The response, as soon as its head is there; `None` if there will be none.
+    pub async fn response(self) -> Option<StreamedResponse> {
+        struct Waiting(Option<Arc<Progress>>);
+        impl Drop for Waiting {
+            fn drop(&mut self) {
+                if let Some(progress) = &self.0 {
+                    progress.set(GONE);
+                }
+            }
+        }
+        let mut waiting = Waiting(Some(self.progress));
+        let response = self.response.await.ok();
+        waiting.0 = None;
+        response
+    }
+}
+
+impl Progress {
+    /// The part of the exchange that the handler is in.
+    pub fn phase(&self) -> Phase {
+        match self.flags.load(Ordering::Acquire) {
+            flags if flags & DELIVERED != 0 => Phase::After,
+            flags if flags & ANSWERED != 0 => Phase::Body,
+            _ => Phase::Head,
+        }
+    }
+
+    /// Whether the client went away before it had all of the response.
+    pub fn is_gone(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & GONE != 0
+    }
+
+    /// Whether the request's body was longer than its limit.
+    pub fn was_too_long(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & TOO_LONG != 0
+    }
+
+    /// Waits until the client goes away.
+    pub async fn gone(&self) {
+        self.until(|| self.is_gone()).await;
+    }
+
+    /// The handler has ended, in any way.
+    pub fn end(&self) {
+        self.set(ENDED);
+    }
+
+    /// Waits until the handler has ended.
+    pub async fn ended(&self) {
+        self.until(|| self.flags.load(Ordering::Acquire) & ENDED != 0).await;
+    }
+
+    /// The status of the response; 0 before there is one.
+    pub fn status(&self) -> u16 {
+        self.status.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the exchange is in another phase than this one.
+    pub async fn left(&self, phase: Phase) {
+        self.until(|| self.phase() != phase).await;
+    }
+
+    /// When the connection last took something of the response.
+    pub fn touched(&self) -> Instant {
+        self.begun + Duration::from_millis(self.touched.load(Ordering::Relaxed))
+    }
+
+    /// The handler has ended without ending the body of its response: it breaks off.
+    pub fn break_off(&self) {
+        self.set(BROKEN);
+    }
+
+    fn touch(&self) {
+        let passed = self.begun.elapsed().as_millis();
+        self.touched.store(u64::try_from(passed).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    fn set(&self, flag: u8) {
+        self.flags.fetch_or(flag, Ordering::AcqRel);
+        self.changed.notify_waiters();
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the look: a change in between wakes this.
+            changed.as_mut().enable();
+            if is_so() {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// The body of a [`StreamedResponse`]. Dropped before its end, it tells the handler that the client is gone.
+pub struct StreamedBody {
+    inner: BodyStream,
+    progress: Arc<Progress>,
+    /// Bytes that have yet to come, if the head says how many.
+    left: Option<u64>,
+    /// Whether there are words for a client before the body breaks off.
+    is_event_stream: bool,
+    /// Whether it is an error of which nothing has been sent: runtimes of languages answer so to an
+    /// exception, and leave the body as it is.
+    may_be_bare: bool,
+    /// Whether the connection has had time to send what came before the body broke off.
+    is_flushed: bool,
+}
+
+impl StreamedBody {
+    /// The last words, then time for the connection to send what it has: at an error it sends nothing more.
+    fn break_off(
+        &mut self,
+        error: BrokenBody,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        if std::mem::take(&mut self.is_event_stream) {
+            self.progress.break_off();
+            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(LAST_EVENT)))));
+        }
+        if !std::mem::replace(&mut self.is_flushed, true) {
+            self.progress.break_off();
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Err(error)))
+    }
+}
+
+impl Body for StreamedBody {
+    type Data = Bytes;
+    type Error = BrokenBody;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        let mut frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
+        // A sender that is gone looks like one that has ended.
+        if frame.is_none() && self.progress.flags.load(Ordering::Acquire) & BROKEN != 0 {
+            frame = Some(Err(BrokenBody::Incomplete));
+        }
+        if let Some(Err(_)) = frame
+            && self.may_be_bare
+        {
+            frame = None;
+        }
+        if let Some(Err(error)) = frame {
+            return self.break_off(error, context);
+        }
+        Poll::Ready(match frame {
+            Some(Ok(frame)) => {
+                self.progress.touch();
+                self.may_be_bare = false;
+                if let (Some(left), Some(data)) = (&mut self.left, frame.data_ref()) {
+                    *left = left.saturating_sub(data.len() as u64);
+                }
+                Some(Ok(frame))
+            }
+            _ => {
+                self.progress.touch();
+                self.progress.set(DELIVERED);
+                None
+            }
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl Drop for StreamedBody {
+    fn drop(&mut self) {
+        // A connection also drops what breaks off.
+        let is_broken = self.progress.flags.load(Ordering::Acquire) & BROKEN != 0;
+        if self.progress.phase() != Phase::After && !is_broken {
+            // A connection does not ask for more than was announced.
+            let is_whole = self.left == Some(0) || self.inner.is_end_stream();
+            self.progress.touch();
+            self.progress.set(if is_whole { DELIVERED } else { GONE });
+        }
+    }
+}

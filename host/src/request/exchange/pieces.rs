@@ -1,0 +1,105 @@
+//! Responses as the handler contract has them, sent by an exchange: whole, or in pieces.
+//!
+//! Place in the flow: `plugin` calls it for an application whose response is one of the contract's.
+//! In: a response that has been checked; pieces of a body. Out: a
+//! [`StreamedResponse`](super::StreamedResponse).
+//! Invariant: a body in pieces ends properly only if [`Pieces::end`] was called.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Full};
+use tokio::sync::mpsc;
+
+use super::{BrokenBody, Exchange};
+use crate::request::Response;
+
+/// Pieces of a body that are kept for a client that reads slowly; then the next one waits.
+pub const BUFFERED_PIECES: usize = 16;
+/// Most bytes of a piece.
+pub const PIECE_SIZE: usize = 64 << 10;
+
+/// A body that is sent in pieces.
+#[derive(Clone)]
+pub struct Pieces(mpsc::Sender<Piece>);
+
+/// `None` is the proper end.
+type Piece = Option<Bytes>;
+
+impl Pieces {
+    /// Sends bytes, as many pieces as they are; false if the client is gone.
+    pub async fn send(&self, mut bytes: Bytes) -> bool {
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(bytes.len().min(PIECE_SIZE));
+            if self.0.send(Some(piece)).await.is_err() {
+                return false;
+            }
+        }
+        !self.0.is_closed()
+    }
+
+    /// Ends the body.
+    pub async fn end(&self) {
+        // Without a client there is no end to send.
+        let _ = self.0.send(None).await;
+    }
+}
+
+impl Exchange {
+    /// Sends a whole response on its way. The first one counts.
+    pub fn respond_whole(&self, mut response: Response, digest: Arc<str>) {
+        let body = Full::new(std::mem::take(&mut response.body));
+        self.respond(head(&response), body.map_err(|never| match never {}).boxed_unsync(), digest);
+    }
+
+    /// Sends a response on its way whose body comes in pieces. The first one counts.
+    pub fn respond_in_pieces(&self, response: &Response, digest: Arc<str>) -> Pieces {
+        let (sender, receiver) = mpsc::channel(BUFFERED_PIECES);
+        self.respond(head(response), Received(receiver).boxed_unsync(), digest);
+        Pieces(sender)
+    }
+}
+
+fn head(response: &Response) -> http::response::Parts {
+    let mut http = http::Response::new(());
+    *http.status_mut() = http::StatusCode::from_u16(response.status).unwrap_or_default();
+    let headers = http.headers_mut();
+    let mut append = |name: HeaderName, value: &str| {
+        // Names, values and their number were checked; what cannot be is no reason to panic.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            let _ = headers.try_append(name, value);
+        }
+    };
+    if !response.content_type.is_empty() {
+        append(CONTENT_TYPE, &response.content_type);
+    }
+    for (name, value) in &response.headers {
+        if let Ok(name) = name.parse() {
+            append(name, value);
+        }
+    }
+    http.into_parts().0
+}
+
+/// The other end of [`Pieces`].
+struct Received(mpsc::Receiver<Piece>);
+
+impl Body for Received {
+    type Data = Bytes;
+    type Error = BrokenBody;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        Poll::Ready(match ready!(self.0.poll_recv(context)) {
+            Some(Some(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(None) => None,
+            None => Some(Err(BrokenBody::Incomplete)),
+        })
+    }
+}

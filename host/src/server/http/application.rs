@@ -1,0 +1,205 @@
+//! An endpoint that is an application: every method and path below its own.
+//!
+//! Place in the flow: from the map of applications in [`super`]; the handler reads the body and sends the
+//! response by an [`Exchange`].
+//! Invariants: a request runs in a task of its own, so that the handler may work on after its response; it
+//! ends with it, or soon after its client went away. A response that is under way is never ended by the
+//! server as if it were complete.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, HttpBody as _};
+use axum::extract::{Request, State};
+use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::request::Parts;
+use axum::http::uri::PathAndQuery;
+use axum::http::{Request as HttpRequest, StatusCode, Uri};
+use axum::response::Response;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+
+use super::route::EndpointRoute;
+use crate::arrivals::Origin;
+use crate::endpoint::generation::Generation;
+use crate::error::{Code, RequestError, Stage};
+use crate::keys::Credentials;
+use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Progress};
+use crate::request::{self, Input, Output};
+use crate::server::body::Bounds;
+use crate::server::head::{Head, X_REQUEST_ID, insert};
+use crate::server::serve::{Call, Protocol, Signature, Target, Transport, serve};
+
+/// The part of a request's path that its application does not see.
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+/// How long a handler may work on whose client is gone.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Where an application's requests go.
+pub(super) struct ApplicationRoute {
+    pub(super) route: EndpointRoute,
+    /// The prefix that is taken from the beginning of a path; empty at the root.
+    pub(super) prefix: String,
+}
+
+/// Answers a request, which came at `arrived`.
+pub(super) async fn call(
+    route: Arc<ApplicationRoute>,
+    mut head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> Response {
+    let EndpointRoute { endpoint, served } = &route.route;
+    let id = head.id();
+    below(&route.prefix, &mut head, &id);
+    let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
+    let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
+    let progress = client.progress().clone();
+    let (run_route, run_id) = (route.clone(), id.clone());
+    let run = tokio::spawn(async move {
+        let EndpointRoute { endpoint, served } = &run_route.route;
+        let call = Call { served, id: run_id, arrived, client_deadline: None };
+        let found = Ok((Target { endpoint, model: None }, Application(Some(exchange))));
+        tokio::select! {
+            biased;
+            answer = serve(call, found, Streaming { head, is_whole }, body) => Some(answer),
+            () = abandoned(&progress) => None,
+        }
+    });
+    if let Some(streamed) = client.response().await {
+        let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
+        let signature = Signature { id: &id, digest: Some(&streamed.digest), bypassed: None };
+        Streaming::sign(&mut response, &signature);
+        return response;
+    }
+    match run.await {
+        Ok(Some(answer)) => answer,
+        // The handler panicked, or its client is gone and reads no answer.
+        Ok(None) | Err(_) => {
+            let error = RequestError::new(Code::Internal, Stage::Admit, "the request was not answered");
+            let call = Call { served, id, arrived, client_deadline: None };
+            Streaming::encode_error(error, &call, Some(&endpoint.config.name))
+        }
+    }
+}
+
+/// The same, by way of the router.
+pub(super) async fn routed(State(route): State<Arc<ApplicationRoute>>, request: Request) -> Response {
+    let (head, body) = Head::split(request);
+    call(route, head, body, Instant::now()).await
+}
+
+/// Waits until the client is gone, and the handler has had time to see it.
+async fn abandoned(progress: &Progress) {
+    progress.gone().await;
+    let _ = tokio::time::timeout(GRACE, progress.ended()).await;
+}
+
+/// Makes the head the one that the application sees.
+fn below(prefix: &str, head: &mut Head, id: &str) {
+    let Parts { uri, headers, .. } = &mut head.parts;
+    *uri = uri_below(prefix, uri);
+    insert(headers, X_REQUEST_ID, id);
+    match prefix {
+        "" => headers.remove(X_FORWARDED_PREFIX),
+        prefix => {
+            HeaderValue::from_str(prefix).ok().and_then(|prefix| headers.insert(X_FORWARDED_PREFIX, prefix))
+        }
+    };
+}
+
+fn uri_below(prefix: &str, uri: &Uri) -> Uri {
+    let whole = uri.path_and_query().map_or("/", PathAndQuery::as_str);
+    let Some(rest) = whole.strip_prefix(prefix).filter(|_| !prefix.is_empty()) else { return uri.clone() };
+    let rest = if rest.starts_with('/') { rest.to_owned() } else { format!("/{rest}") };
+    let mut parts = uri.clone().into_parts();
+    let Ok(rest) = PathAndQuery::try_from(rest) else { return uri.clone() };
+    parts.path_and_query = Some(rest);
+    Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
+}
+
+/// A body of at most `longest` bytes.
+fn limited(body: Body, longest: usize) -> BodyStream {
+    Limited::new(body, longest)
+        .map_err(move |error| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => BrokenBody::TooLong(longest as u64),
+            None => BrokenBody::Incomplete,
+        })
+        .boxed_unsync()
+}
+
+/// The head of a request whose body is passed on as it comes, unless the handler takes it whole.
+struct Streaming {
+    head: Box<Head>,
+    is_whole: bool,
+}
+
+impl Transport for Streaming {
+    type Body = Body;
+    type Message = BodyStream;
+    type Answer = Response;
+
+    fn credentials(&self) -> Credentials<'_> {
+        self.head.credentials()
+    }
+
+    fn origin(&self) -> Origin {
+        Transport::origin(&self.head)
+    }
+
+    async fn receive(&mut self, body: Body, bounds: Bounds) -> Result<Option<BodyStream>, RequestError> {
+        if self.is_whole {
+            let body = self.head.receive(body, bounds).await?;
+            return Ok(body.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()));
+        }
+        if body.size_hint().lower() > bounds.longest as u64 {
+            let message = format!("the body is longer than {} bytes", bounds.longest);
+            return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
+        }
+        Ok(Some(limited(body, bounds.longest)))
+    }
+
+    fn is_debug(&self) -> bool {
+        self.head.is_debug()
+    }
+
+    fn into_head(self) -> Box<dyn request::Head> {
+        self.head
+    }
+
+    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
+        <Box<Head> as Transport>::encode_error(error, call, endpoint)
+    }
+
+    fn sign(answer: &mut Response, signature: &Signature<'_>) {
+        <Box<Head> as Transport>::sign(answer, signature);
+    }
+}
+
+/// The exchange of one request, until its run has it.
+struct Application(Option<Exchange>);
+
+impl Protocol for Application {
+    type Transport = Streaming;
+
+    fn decode(&mut self, head: &Streaming, body: BodyStream, _: usize) -> Result<Input, RequestError> {
+        let missing = || RequestError::new(Code::Internal, Stage::Admit, "the request was taken before");
+        let exchange = self.0.take().ok_or_else(missing)?;
+        let parts = &head.head.parts;
+        let mut request = HttpRequest::new(body);
+        *request.method_mut() = parts.method.clone();
+        *request.version_mut() = parts.version;
+        *request.uri_mut() = parts.uri.clone();
+        *request.headers_mut() = parts.headers.clone();
+        exchange.begin(request);
+        Ok(Input::Exchange(exchange))
+    }
+
+    /// The response has left by the exchange.
+    fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
+        let mut sent = Response::default();
+        if let Output::Response(response) = output {
+            *sent.status_mut() = StatusCode::from_u16(response.status).unwrap_or_default();
+        }
+        Ok(sent)
+    }
+}

@@ -1,0 +1,275 @@
+//! A handler's life, in each language, in a folder far from the repository: `host new`, `host build`, `host test`,
+//! `host serve`, a request; and
+//! what the author is told when something is missing.
+//!
+//! cargo, pip and npm bring what the templates pin; without them these tests fail with what is missing.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use e2e::clients::finished;
+use e2e::{Host, assert_close, component, host_binary, model};
+use serde_json::{Value, json};
+
+/// Runs the host in `folder`.
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(host_binary());
+    // The project's own build is what a user has.
+    command.args(arguments).current_dir(folder).env_remove("CARGO_TARGET_DIR");
+    command.output().expect("the host starts")
+}
+
+/// Runs the host to success; what it said on stdout.
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let [stdout, stderr] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "host {arguments:?}\n{stdout}{stderr}");
+    stdout.into_owned()
+}
+
+/// Runs the host to a failure with this exit code; what it said on stderr.
+fn fails(folder: &Path, code: i32, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(code), "host {arguments:?}\n{stderr}");
+    stderr
+}
+
+/// What the author changes in a project.
+struct Language {
+    name: &'static str,
+    source: &'static str,
+    /// A change of the source that breaks it, and what the author is told then, first of all.
+    broken: (&'static str, &'static str),
+    told: &'static str,
+}
+
+/// From nothing to an answer; then a change that does not build, which leaves the component alone.
+fn journey(language: &Language) {
+    let folder = tempfile::tempdir().unwrap();
+    let made = done(folder.path(), &["new", "flowers", "--lang", language.name]);
+    assert!(made.starts_with("made flowers\n"), "{made}");
+    let project = folder.path().join("flowers");
+    let built = done(&project, &["build"]);
+    assert!(built.starts_with("handler.wasm: ") && built.contains(" MB, built in "), "{built}");
+    let tested = done(&project, &["test"]);
+    assert!(tested.ends_with("1 case passed\n"), "{tested}");
+
+    let config = project.join("modelhost.toml");
+    let host = Host::serve(&["--config", config.to_str().unwrap()]);
+    let read = |file: &str| fs::read_to_string(project.join(file)).unwrap();
+    let expected: Value = serde_json::from_str(&read("cases/setosa.expected.json")).unwrap();
+    assert_close(&host.post("/", read("sample.json")).json(), &expected);
+    assert_close(&host.post("/flowers", read("cases/setosa.json")).json(), &expected);
+    let text = host.post("/", r#"{"sepal_length": 1}"#).error(400, "invalid_input", "pre_inference");
+    assert!(text.contains("missing field `sepal_width`"), "{text}");
+    drop(host);
+
+    let component = fs::read(project.join("handler.wasm")).unwrap();
+    let (before, after) = language.broken;
+    let source = read(language.source);
+    assert!(source.contains(before), "no `{before}` in {}", language.source);
+    fs::write(project.join(language.source), source.replacen(before, after, 1)).unwrap();
+    // From the folder above, by its name.
+    let stderr = fails(folder.path(), 1, &["build", "flowers"]);
+    let error = stderr.split_once("error: ").expect("an error").1;
+    assert!(error.starts_with(language.told), "expected `{}` in\n{stderr}", language.told);
+    assert_eq!(
+        fs::read(project.join("handler.wasm")).unwrap(),
+        component,
+        "a failed build leaves the old one"
+    );
+}
+
+#[test]
+fn rust_from_new_to_an_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), &["new", "flowers", "--lang", "rust"]);
+    let mut tests = Command::new("cargo");
+    tests.args(["test", "--quiet"]).current_dir(folder.path().join("flowers")).env_remove("CARGO_TARGET_DIR");
+    let printed = finished(&mut tests, "cargo test");
+    assert!(printed.contains("test result: ok. 2 passed"), "{printed}");
+
+    journey(&Language {
+        name: "rust",
+        source: "src/lib.rs",
+        broken: ("sample.json()?", "sample.jsn()?"),
+        told: "error[E0599]: no method named `jsn` found",
+    });
+}
+
+#[test]
+fn python_from_new_to_an_answer() {
+    journey(&Language {
+        name: "python",
+        source: "app.py",
+        broken: ("class PostInference(", "class Post("),
+        told: "app.py has no class `PostInference`\n  hint: write it, or remove what needs it from the world in wit/world.wit\n",
+    });
+}
+
+/// The first code that a newcomer sees, put into a new project.
+#[test]
+fn the_handler_on_the_first_page_answers() {
+    let page = fs::read_to_string(e2e::root().join("README.md")).unwrap();
+    let code = page.split_once("```python\n").and_then(|(_, rest)| rest.split_once("```")).unwrap().0;
+    assert!(page.split_whitespace().count() <= 900, "the first page is read to its end");
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), &["new", "flowers", "--lang", "python"]);
+    let project = folder.path().join("flowers");
+    fs::write(project.join("app.py"), code).unwrap();
+    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
+    let exported: Vec<&str> = world.lines().filter(|line| !line.contains("/init@")).collect();
+    fs::write(project.join("wit/world.wit"), exported.join("\n")).unwrap();
+    done(&project, &["build"]);
+    let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
+    let answer = host.post("/", r#"{"features": [5.2, 3.6, 1.4, 0.3]}"#).json();
+    assert_close(&answer, &json!({"best": 0, "scores": [0.9819308, 0.01806926, 0.0]}));
+}
+
+#[test]
+fn javascript_from_new_to_an_answer() {
+    journey(&Language {
+        name: "js",
+        source: "handler.js",
+        broken: ("export const postInference", "export const post"),
+        told: "\"handler.js\" does not export a \"postInference\" interface as expected by the world.\n",
+    });
+}
+
+#[test]
+fn what_is_there_already_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("flowers")).unwrap();
+    let stderr = fails(folder.path(), 2, &["new", "flowers", "--lang", "rust"]);
+    assert_eq!(stderr, "error: `flowers` is there already\n  hint: choose another name, or remove it\n");
+    assert_eq!(fs::read_dir(folder.path().join("flowers")).unwrap().count(), 0);
+    let stderr = fails(folder.path(), 2, &["new", "../Flowers", "--lang", "js"]);
+    assert!(stderr.starts_with("error: `../Flowers` is no name for a handler\n  hint: "), "{stderr}");
+}
+
+#[test]
+fn a_folder_that_is_no_project_and_a_missing_tool_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let stderr = fails(folder.path(), 2, &["build"]);
+    assert!(
+        stderr.starts_with("error: `.` is no handler project: it has none of `Cargo.toml`, "),
+        "{stderr}"
+    );
+    for (language, tool) in [("rust", "cargo"), ("python", "python3"), ("js", "node")] {
+        done(folder.path(), &["new", language, "--lang", language]);
+        let mut command = Command::new(host_binary());
+        command.args(["build", language]).current_dir(folder.path()).env("PATH", folder.path());
+        let output = command.output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let expected = format!("error: `{tool}` is not installed\n  hint: https://");
+        assert!(stderr.contains(&expected), "expected `{expected}` in\n{stderr}");
+    }
+    fs::write(folder.path().join("js/Cargo.toml"), "").unwrap();
+    let stderr = fails(folder.path(), 2, &["build", "js"]);
+    assert!(stderr.starts_with("error: `js` has more than one of `Cargo.toml`, "), "{stderr}");
+}
+
+/// A project that is built: the iris example with these cases, each with the answer that is expected, if any.
+fn with_cases(cases: &[(&str, &str, Option<&str>)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let (plugin, model) = (component("iris-wasm"), model("iris_static"));
+    let config =
+        format!("[[endpoint]]\nname = \"iris\"\nplugin = {plugin:?}\nmodel = {{ path = {model:?} }}\n");
+    fs::write(folder.path().join("modelhost.toml"), config).unwrap();
+    fs::create_dir(folder.path().join("cases")).unwrap();
+    let write = |file: String, text: &str| fs::write(folder.path().join("cases").join(file), text).unwrap();
+    for (name, body, expected) in cases {
+        write(format!("{name}.json"), body);
+        expected.iter().for_each(|expected| write(format!("{name}.expected.json"), expected));
+    }
+    folder
+}
+
+const FLOWER: &str = r#"{"sepal_length": 5.2, "sepal_width": 3.6, "petal_length": 1.4, "petal_width": 0.3}"#;
+const SETOSA: &str =
+    r#"{"probabilities": [0.9819308, 0.01806926, 0.0], "class_index": 0, "class_label": "iris-setosa"}"#;
+
+/// The result of each case in the table of `host test`, differences left out.
+fn results(stdout: &str) -> Vec<(&str, &str)> {
+    let rows = stdout.lines().filter(|line| line.ends_with(" ms"));
+    rows.map(|row| row.split_whitespace().collect::<Vec<_>>()).map(|row| (row[0], row[1])).collect()
+}
+
+#[test]
+fn a_case_that_is_answered_otherwise_fails_the_test_and_its_neighbour_passes() {
+    let other = SETOSA.replace("setosa", "other");
+    let folder = with_cases(&[
+        ("differs", FLOWER, Some(&other)),
+        ("passes", FLOWER, Some(SETOSA)),
+        ("refused", "{}", Some(SETOSA)),
+        ("without", FLOWER, None),
+    ]);
+    let output = run(folder.path(), &["test", "--junit", "report.xml"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
+    assert!(stderr.ends_with("error: 3 of 4 cases failed\n"), "{stderr}");
+    let expected = [
+        ("differs.json", "failed"),
+        ("passes.json", "passed"),
+        ("refused.json", "failed"),
+        ("without.json", "failed"),
+    ];
+    assert_eq!(results(&stdout), expected, "{stdout}");
+    for line in [
+        "    /class_label: \"iris-other\" became \"iris-setosa\"\n",
+        "invalid_input in pre_inference: missing field `sepal_length`",
+        "    no file says what to answer; `--update` writes the answer that it got\n",
+    ] {
+        assert!(stdout.contains(line), "`{line}` in\n{stdout}");
+    }
+    let report = fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    assert!(report.contains("<testsuite name=\"golden\" tests=\"4\" failures=\"3\""), "{report}");
+    assert!(report.contains("&quot;iris-other&quot; became &quot;iris-setosa&quot;"), "{report}");
+}
+
+#[test]
+fn update_writes_what_differs_and_nothing_else() {
+    let other = SETOSA.replace("setosa", "other");
+    let folder = with_cases(&[
+        ("differs", FLOWER, Some(&other)),
+        ("passes", FLOWER, Some(SETOSA)),
+        ("refused", "{}", None),
+        ("without", FLOWER, None),
+    ]);
+    let read = |file: &str| fs::read_to_string(folder.path().join("cases").join(file)).unwrap();
+    let output = run(folder.path(), &["test", "--update"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    // An error is no answer to expect.
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    let expected = [
+        ("differs.json", "updated"),
+        ("passes.json", "passed"),
+        ("refused.json", "failed"),
+        ("without.json", "updated"),
+    ];
+    assert_eq!(results(&stdout), expected, "{stdout}");
+    for file in ["differs.expected.json", "without.expected.json"] {
+        let written: Value = serde_json::from_str(&read(file)).unwrap();
+        assert_eq!(written["class_label"], json!("iris-setosa"), "{file}");
+    }
+    assert_eq!(read("passes.expected.json"), SETOSA, "within the tolerance, so it stays");
+    fs::remove_file(folder.path().join("cases/refused.json")).unwrap();
+    assert!(done(folder.path(), &["test"]).ends_with("3 cases passed\n"));
+}
+
+#[test]
+fn a_project_without_cases_is_told_where_to_put_them() {
+    let folder = with_cases(&[]);
+    let stderr = fails(folder.path(), 2, &["test"]);
+    assert!(
+        stderr.starts_with("error: `./cases` holds no sample\n  hint: put the body of a request into "),
+        "{stderr}"
+    );
+    let empty = tempfile::tempdir().unwrap();
+    let stderr = fails(empty.path(), 2, &["test"]);
+    assert!(stderr.contains("modelhost.toml"), "{stderr}");
+}
