@@ -8,6 +8,8 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 
 # Arguments for `make bench`, such as BENCH="--seconds 10".
 BENCH ?=
+# Arguments for `make peers`, such as PEERS="--chart docs/peers.svg".
+PEERS ?=
 # Arguments for `make fuzz`: a target and seconds.
 FUZZ ?=
 # Arguments for `make gpu-check`, such as GPU_CHECK="--seconds 10".
@@ -16,7 +18,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist wheel deb host examples guests demo test reference bench gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
+.PHONY: help setup build dist wheel deb image host examples guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +41,10 @@ wheel: dist ## target/packages/modelhost-….whl: the host of `make dist` for pi
 deb: dist ## target/packages/modelhost_….deb: the same for Debian, with a service, see docs/install.md
 	@scripts/package.py deb target/dist/host target/packages --symbols target/packages/modelhost.debug
 
+image: dist ## target/packages/modelhost-….oci.tar: a container image with ONNX Runtime, see docs/install.md
+	@scripts/onnxruntime.sh
+	@scripts/package.py image target/dist/host target/packages --symbols target/packages/modelhost.debug
+
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
 	@scripts/tensorflow.sh
@@ -54,6 +60,10 @@ reference: ## write the tables of docs/reference.md that come from the code: set
 
 bench: build dist ## measure the host against a native server without WebAssembly
 	@scripts/bench.sh $(BENCH)
+
+peers: build dist ## measure the host beside FastAPI, LitServe, BentoML and Triton's Python backend
+	@scripts/onnxruntime.sh
+	@scripts/peers.sh $(PEERS)
 
 gpu-check: ## everything that needs a GPU: tests and measurements, see docs/gpu.md
 	@scripts/gpu-check.sh $(GPU_CHECK)

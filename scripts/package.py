@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Packs a built host for those who install it: as a Python wheel, as a Debian package.
+"""Packs a built host for those who install it: as a Python wheel, as a Debian package, as a container image.
 
 In:   the host's binary; of the tree LICENSE, docs/install.md, packaging/, examples/iris-wasm and its component; `cargo
-      metadata`. Needs binutils, dpkg-deb for the Debian package, and nothing of Python but its own library.
+      metadata`. Needs binutils, dpkg-deb for the Debian package, and nothing of Python but its own library. The image takes
+      ONNX Runtime's library from where `scripts/onnxruntime.sh` brings it.
 Out:  one file in the folder that is named, whose path is printed; with `--symbols FILE` the binary's symbols for debuggers.
 
 What is installed is the same in each kind of package, below its prefix: `bin/modelhost` without symbols, the demo's files,
@@ -26,6 +27,8 @@ import sys
 import tempfile
 import zipfile
 
+import image
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = "modelhost"
 SUMMARY = "A model server that runs a sandboxed WebAssembly handler around every prediction"
@@ -46,7 +49,7 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Packs a built host.")
-    parser.add_argument("kind", choices=["wheel", "deb"])
+    parser.add_argument("kind", choices=["wheel", "deb", "image"])
     parser.add_argument("binary", type=pathlib.Path)
     parser.add_argument("folder", type=pathlib.Path, help="where the package goes")
     parser.add_argument("--symbols", type=pathlib.Path, help="where the binary's symbols go")
@@ -58,7 +61,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         stripped = strip(arguments.binary, pathlib.Path(scratch), arguments.symbols)
         files = installed(stripped, pathlib.Path(scratch))
-        make = {"wheel": wheel, "deb": deb}[arguments.kind]
+        make = {"wheel": wheel, "deb": deb, "image": container_image}[arguments.kind]
         print(make(files, metadata, arguments.folder.resolve(), pathlib.Path(scratch)))
 
 
@@ -297,6 +300,29 @@ def deb(files: dict[str, bytes], metadata: dict, folder: pathlib.Path, scratch: 
     os.environ.setdefault("SOURCE_DATE_EPOCH", "0")
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, path)
     return path
+
+
+def container_image(
+    files: dict[str, bytes], metadata: dict, folder: pathlib.Path, scratch: pathlib.Path
+) -> pathlib.Path:
+    """The files below /usr with the engine and all that they are linked with; image.py."""
+    libraries = engine_libraries()
+    if not libraries:
+        sys.exit("error: ONNX Runtime's library is missing\nhint: scripts/onnxruntime.sh")
+    files = files | {f"share/doc/{NAME}/{NAME}.cdx.json": sbom(metadata)}
+    try:
+        tree = image.contents(files, scratch / NAME, libraries[-1], run)
+    except image.Missing as missing:
+        sys.exit(f"error: {missing}")
+    return image.image(tree, host_package(metadata)["version"], platform.machine(), folder)
+
+
+def engine_libraries() -> list[pathlib.Path]:
+    """The ONNX Runtimes that the host would take here, the one that it would prefer last."""
+    named = os.environ.get("ORT_DYLIB_PATH")
+    home = pathlib.Path(os.environ.get("XDG_DATA_HOME") or pathlib.Path.home() / ".local/share")
+    found = sorted((home / NAME / "lib").glob("libonnxruntime.so.*"))
+    return [path.resolve() for path in ([pathlib.Path(named)] if named else found)]
 
 
 if __name__ == "__main__":

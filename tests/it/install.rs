@@ -1,5 +1,5 @@
 //! The packages, made of the released binary: the wheel, installed by pip into an environment of its own and run from there by its
-//! path; the Debian package, unpacked into a folder and run as its service says.
+//! path; the Debian package, unpacked into a folder and run as its service says; the image, run as its configuration says.
 //!
 //! pip brings ONNX Runtime from its index; the program gets an empty environment, so nothing but its own place tells it
 //! where that is.
@@ -18,7 +18,10 @@ use serde_json::Value;
 /// Of the wheel, in bytes.
 const MOST: u64 = 15_000_000;
 
-/// Makes a package, `wheel` or `deb`, in `folder`.
+/// Of the image, in bytes.
+const MOST_OF_IMAGE: u64 = 40_000_000;
+
+/// Makes a package, `wheel`, `deb` or `image`, in `folder`.
 fn pack(kind: &str, folder: &Path) -> PathBuf {
     component("iris-wasm");
     let mut command = Command::new("python3");
@@ -270,4 +273,69 @@ fn the_debian_package_runs_as_its_service_says() {
     for file in ["man/man1/modelhost-serve.1.gz", "bash-completion/completions/modelhost"] {
         assert!(files.join("usr/share").join(file).is_file(), "{file}");
     }
+}
+
+/// Unpacks an image's archive and gives its configuration; the files are in `root` of the folder.
+fn unpacked(archive: &Path, folder: &Path) -> Value {
+    let tar = |file: &Path, to: &Path| {
+        std::fs::create_dir_all(to).unwrap();
+        finished(Command::new("tar").arg("-xf").arg(file).arg("-C").arg(to), "tar");
+    };
+    let layout = folder.join("layout");
+    tar(archive, &layout);
+    let read = |path: &str| std::fs::read(layout.join(path)).unwrap();
+    let blob = |described: &Value| {
+        let digest = described["digest"].as_str().unwrap().replace(':', "/");
+        let path = format!("blobs/{digest}");
+        assert_eq!(read(&path).len() as u64, described["size"].as_u64().unwrap());
+        path
+    };
+    let index: Value = serde_json::from_slice(&read("index.json")).unwrap();
+    let manifest: Value = serde_json::from_slice(&read(&blob(&index["manifests"][0]))).unwrap();
+    for layer in manifest["layers"].as_array().unwrap() {
+        tar(&layout.join(blob(layer)), &folder.join("root"));
+    }
+    serde_json::from_slice(&read(&blob(&manifest["config"]))).unwrap()
+}
+
+/// The script's name is the root, its first argument the user, the rest the command.
+const AS_A_CONTAINER: &str = r#"
+    /usr/bin/mount -t proc proc "$0/proc"
+    user=$1
+    shift
+    exec /usr/sbin/chroot --userspec="$user" "$0" "$@""#;
+
+/// As a container engine does: its own root, `/proc` and user, and nothing of this environment.
+#[test]
+fn the_image_runs_as_its_configuration_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let archive = pack("image", folder.path());
+    let size = std::fs::metadata(&archive).unwrap().len();
+    assert!(size <= MOST_OF_IMAGE, "{size} bytes");
+    let again = tempfile::tempdir().unwrap();
+    assert!(
+        std::fs::read(&archive).unwrap() == std::fs::read(pack("image", again.path())).unwrap(),
+        "it is reproducible"
+    );
+
+    let image = unpacked(&archive, folder.path());
+    let words = |key: &str| -> Vec<String> { serde_json::from_value(image["config"][key].clone()).unwrap() };
+    let user: String = serde_json::from_value(image["config"]["User"].clone()).unwrap();
+    let root = folder.path().join("root");
+    let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"].map(str::to_owned);
+    let entry = [words("Entrypoint"), words("Cmd"), listen.to_vec()].concat();
+    // Another user than root can be only itself in a root of its own.
+    let is_root = finished(Command::new("id").arg("-u"), "id").trim() == "0";
+    let (mapped, user) = if is_root { (None, user) } else { (Some("--map-root-user"), "0:0".to_owned()) };
+    let mut command = Command::new("/usr/bin/unshare");
+    command.arg("--mount").args(mapped).args(["/bin/sh", "-ec", AS_A_CONTAINER]);
+    command.arg(&root).arg(user).args(entry);
+    command.env_clear();
+    command.envs(words("Env").iter().map(|pair| pair.split_once('=').unwrap()));
+    let host = Host::try_start(command).unwrap_or_else(|(status, log)| panic!("{status}:\n{log}"));
+    check_iris(&host);
+    assert!(host.log().contains("library.path"), "{}", host.log());
+    host.signal("TERM");
+    let (status, log) = host.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
 }
