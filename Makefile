@@ -8,7 +8,7 @@ export CARGO_TARGET_DIR := $(CURDIR)/target
 
 # Arguments for `make bench`, such as BENCH="--seconds 10".
 BENCH ?=
-# Arguments for `make peers`, such as PEERS="--chart docs/peers.svg".
+# Arguments for `make peers`, such as PEERS="--windows 5".
 PEERS ?=
 # Arguments for `make fuzz`: a target and seconds.
 FUZZ ?=

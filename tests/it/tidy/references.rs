@@ -1,7 +1,9 @@
 //! That documents and comments refer to files that are there.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Component, Path, PathBuf};
+
+use e2e::root;
 
 use super::{assert_none, files, short};
 
@@ -104,4 +106,28 @@ fn names_are_found_in_prose() {
         names("see `a/{b,c/d}.rs`, [e](../f.md#g)."),
         ["see", "a/b.rs", "a/c/d.rs", "e", "../f.md", "g"]
     );
+}
+
+/// The names of a manifest's dependencies, each with the table that has it.
+fn dependencies(manifest: &str) -> BTreeSet<(String, String)> {
+    let text = std::fs::read_to_string(root().join(manifest)).unwrap();
+    let mut table = String::new();
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        if line.starts_with('[') {
+            table = line.to_owned();
+        } else if table.contains("dependencies")
+            && let Some((name, _)) = line.split_once(['.', ' ']).filter(|_| !line.starts_with('#'))
+        {
+            found.insert((table.clone(), name.to_owned()));
+        }
+    }
+    assert!(!found.is_empty(), "{manifest}");
+    found
+}
+
+#[test]
+fn the_sdk_of_a_new_project_has_the_dependencies_of_the_sdk() {
+    let (ours, theirs) = ("guest-sdk/Cargo.toml", "host/templates/rust/modelhost-guest/Cargo.toml");
+    assert_eq!(dependencies(theirs), dependencies(ours));
 }
