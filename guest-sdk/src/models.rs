@@ -29,7 +29,7 @@ use crate::bindings::models::modelhost::handler::models as host;
 use native as host;
 
 #[cfg(not(target_family = "wasm"))]
-pub use native::answer_with;
+pub use native::{answer_with, describe_with};
 
 /// Why a model has not answered.
 #[derive(Debug, Clone, PartialEq)]

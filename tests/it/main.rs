@@ -18,6 +18,7 @@ mod call_time;
 mod check;
 mod cli;
 mod content_types;
+mod decoder;
 mod device;
 mod docs;
 mod edge;

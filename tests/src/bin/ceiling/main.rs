@@ -1,8 +1,8 @@
 //! The native ceiling of `make bench`: the endpoints of its workloads written by hand, without a sandbox.
 //!
 //! Place in the flow: `tests/bench/run.py` drives it beside the host, window by window, and divides.
-//! In:  `ceiling iris|encoder|image|oip MODEL HOST:PORT`, and ONNX Runtime's library in `ORT_DYLIB_PATH`; then `POST
-//!      /WORKLOAD` (`oip`: its protocol's path) with the body that the handler of the same name takes.
+//! In:  `ceiling iris|encoder|image|oip|decoder MODEL HOST:PORT`, and ONNX Runtime's library in `ORT_DYLIB_PATH`; then `POST
+//!      /WORKLOAD` (`oip`: its protocol's path, `decoder`: `/decoder/generate`) with the body that the handler of the same name takes.
 //! Out: `listening on http://HOST:PORT`; then the answers that the host gives with that handler.
 //!
 //! Invariants: the least that a correct native server can do, so that no ratio flatters the host. Everything the
@@ -11,6 +11,7 @@
 //! batches, and it has answers leave together (`host/src/server/listen/turn.rs`).
 #![expect(clippy::print_stdout, reason = "the address is this program's output")]
 
+mod decoder;
 mod encoder;
 mod image;
 mod iris;
@@ -34,7 +35,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [workload, model, listen] = arguments.as_slice() else {
-        return Err("usage: ceiling iris|encoder|image|oip MODEL HOST:PORT".into());
+        return Err("usage: ceiling iris|encoder|image|oip|decoder MODEL HOST:PORT".into());
     };
     let sessions = load(model)?;
     let router = match workload.as_str() {
@@ -42,6 +43,7 @@ async fn main() -> Result<(), Failure> {
         "encoder" => encoder::router(sessions),
         "image" => image::router(sessions),
         "oip" => oip::router(sessions),
+        "decoder" => decoder::router(sessions),
         other => return Err(format!("no workload is called `{other}`").into()),
     };
     let listener = tokio::net::TcpListener::bind(listen).await?;
