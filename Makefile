@@ -48,6 +48,7 @@ image: dist ## target/packages/modelhost-….oci.tar: a container image with ONN
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh
 	@scripts/tensorflow.sh
+	@scripts/example-models.sh
 	@scripts/clients.sh
 	@scripts/openapi.sh
 	@scripts/browser.sh

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs the clients that the tests drive against the host, tests/clients/requirements.txt, into target/clients: an
-# environment of its own, for their dependencies do not agree with those of the guests' tools; and perf_analyzer, a program,
-# with what it is linked with, tests/clients/perf-analyzer.txt, into target/clients/perf. Does nothing if they are there.
-# `--python`: the former alone.
+# environment of its own, for their dependencies do not agree with those of the guests' tools; what the examples are compared
+# with, tests/clients/examples.txt, into the same; and perf_analyzer, a program, with what it is linked with,
+# tests/clients/perf-analyzer.txt, into target/clients/perf. Does nothing if they are there. `--python`: the first alone.
 . "$(dirname "$0")/lib.sh"
 
 WANTED=tests/clients/requirements.txt
+EXAMPLES=tests/clients/examples.txt
 PERF=tests/clients/perf-analyzer.txt
 CLIENTS=$ROOT/target/clients
 
@@ -19,6 +20,15 @@ if ! cmp -s "$WANTED" "$CLIENTS/installed.txt"; then
     cp "$WANTED" "$CLIENTS/installed.txt"
 fi
 if [ "${1:-}" = --python ]; then exit 0; fi
+
+if ! cmp -s "$EXAMPLES" "$CLIENTS/examples.txt"; then
+    step "installing what the examples are compared with from PyPI into target/clients (about half a minute)"
+    # The list is complete, and some packages ask for others that the tests do without (a display, torch) or for an older Python.
+    "$CLIENTS/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --ignore-requires-python \
+        --requirement "$EXAMPLES" </dev/null >&2 || die "pip could not install what the examples are compared with" \
+        "$CLIENTS/bin/python -m pip install --no-deps --requirement $EXAMPLES"
+    cp "$EXAMPLES" "$CLIENTS/examples.txt"
+fi
 
 if ! "$VENV/bin/python" -c 'import ctypes; ctypes.CDLL("libb64.so.0d")' 2>/dev/null; then
     apt_install libb64-0d || die "libb64, which perf_analyzer is linked with, is not installed" \

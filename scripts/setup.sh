@@ -7,6 +7,7 @@
 require_guest_toolchain
 scripts/onnxruntime.sh
 scripts/tensorflow.sh
+scripts/example-models.sh
 scripts/build-guests-py.sh --tools
 scripts/build-guests-js.sh --tools
 scripts/clients.sh

@@ -77,5 +77,6 @@ mod tidy;
 mod tls;
 mod trials;
 mod v1;
+mod vad;
 mod values;
 mod watch;

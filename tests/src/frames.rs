@@ -15,10 +15,16 @@ pub const RST_STREAM: u8 = 3;
 /// See [`DATA`].
 pub const SETTINGS: u8 = 4;
 /// See [`DATA`].
+pub const PING: u8 = 6;
+/// See [`DATA`].
 pub const GOAWAY: u8 = 7;
+/// See [`DATA`].
+pub const WINDOW_UPDATE: u8 = 8;
 
 /// Flags of HEADERS and DATA.
 pub const END_STREAM: u8 = 1;
+/// Flag of SETTINGS and PING.
+pub const ACK: u8 = 1;
 /// See [`END_STREAM`].
 pub const END_HEADERS: u8 = 4;
 
