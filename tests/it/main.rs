@@ -41,6 +41,7 @@ mod loading;
 mod metrics;
 mod models;
 mod no_handler;
+mod ocr;
 mod oip;
 mod oip_binary;
 mod oip_clients;
