@@ -227,6 +227,7 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         hidden: Arc::default(),
         limits: Limits::default(),
         isolation,
+        reuse_instances: false,
         hides_credentials: false,
         response_headers: [].into(),
         outbound: None,

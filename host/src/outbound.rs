@@ -6,9 +6,12 @@
 //! Invariants: scheme, host and port are on the list before a name is resolved; a connection goes to an
 //! address that was looked at after resolving, so no name server can lead it elsewhere; addresses of this
 //! machine, of private networks and of the cloud's metadata are refused unless they are listed themselves. No
-//! redirect is followed and no proxy is asked.
+//! redirect is followed and no proxy is asked. A request holds its place until the end of its response.
 
+mod body;
 mod rule;
+#[cfg(test)]
+mod tests;
 
 use std::error::Error as StdError;
 use std::io;
@@ -30,16 +33,21 @@ use hyper_util::rt::TokioExecutor;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
+use self::body::Limited;
 pub use self::rule::{Rule, Rules};
 
 /// Requests of one handler at the same time.
 const CONCURRENCY: usize = 64;
-/// How long a connection may take, and how long an answer may take to begin, unless the handler says less.
+/// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(10);
-const FIRST_BYTE: Duration = Duration::from_secs(60);
+/// How long a response may take to begin, and from one piece to the next, unless the handler says less.
+const WAIT: Duration = Duration::from_secs(60);
 
 /// A body in pieces, in either direction.
-pub type Body = UnsyncBoxBody<Bytes, Box<dyn StdError + Send + Sync>>;
+pub type Body = UnsyncBoxBody<Bytes, BodyError>;
+
+/// Why a body has no end; [`OutboundError`] where this side ended it.
+pub type BodyError = Box<dyn StdError + Send + Sync>;
 
 /// Why a request has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +78,18 @@ pub enum OutboundError {
     Broken,
 }
 
+/// The addresses of a name, as the system knows them.
+type Lookup = fn(&str) -> io::Result<Vec<SocketAddr>>;
+
+/// How long a handler waits for a response; by default as long as it may.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Patience {
+    /// For its head.
+    pub first_byte: Option<Duration>,
+    /// From one piece of its body to the next.
+    pub between_bytes: Option<Duration>,
+}
+
 /// How a handler reaches others.
 pub struct Outbound {
     rules: Arc<Rules>,
@@ -83,8 +103,12 @@ impl Outbound {
     /// # Errors
     /// The system's certificates cannot be read.
     pub fn new(rules: Rules) -> io::Result<Outbound> {
+        Outbound::with_lookup(rules, |host| (host, 0).to_socket_addrs().map(Iterator::collect))
+    }
+
+    fn with_lookup(rules: Rules, lookup: Lookup) -> io::Result<Outbound> {
         let rules = Arc::new(rules);
-        let mut connector = HttpConnector::new_with_resolver(Resolver(rules.clone()));
+        let mut connector = HttpConnector::new_with_resolver(Resolver { rules: rules.clone(), lookup });
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
@@ -107,24 +131,18 @@ impl Outbound {
     pub fn send(
         &self,
         request: Request<Body>,
-        first_byte: Option<Duration>,
+        patience: Patience,
     ) -> impl Future<Output = Result<Response<Body>, OutboundError>> + Send + use<> {
         let checked = self.check(request.uri());
         let sent = checked.map(|()| (self.client.request(request), self.places.clone()));
         async move {
             let (response, places) = sent?;
             let place = places.try_acquire_owned().map_err(|_| OutboundError::TooMany)?;
-            let time = first_byte.unwrap_or(FIRST_BYTE).min(FIRST_BYTE);
-            let response = tokio::time::timeout(time, response).await.map_err(|_| OutboundError::TimedOut)?;
-            let response = response.map_err(|error| reason(&error))?;
-            Ok(response.map(|body| {
-                // The place is held to the body's end.
-                let body = body.map_err(move |error| {
-                    let _place = &place;
-                    error.into()
-                });
-                body.boxed_unsync()
-            }))
+            let time = |own: Option<Duration>| own.unwrap_or(WAIT).min(WAIT);
+            let response = tokio::time::timeout(time(patience.first_byte), response).await;
+            let response = response.map_err(|_| OutboundError::TimedOut)?.map_err(|error| reason(&error))?;
+            let wait = time(patience.between_bytes);
+            Ok(response.map(|body| Limited::new(body, wait, place).boxed_unsync()))
         }
     }
 
@@ -145,7 +163,10 @@ impl Outbound {
 
 /// Resolves names to those of their addresses that may be connected to.
 #[derive(Clone)]
-struct Resolver(Arc<Rules>);
+struct Resolver {
+    rules: Arc<Rules>,
+    lookup: Lookup,
+}
 
 impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
@@ -157,12 +178,12 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let rules = self.0.clone();
+        let Resolver { rules, lookup } = self.clone();
         Box::pin(async move {
             let host = name.as_str().to_owned();
             let found = tokio::task::spawn_blocking({
                 let host = host.clone();
-                move || (host.as_str(), 0).to_socket_addrs().map(Iterator::collect::<Vec<_>>)
+                move || lookup(&host)
             });
             let name_error = |_| io::Error::other(OutboundError::Name);
             let found = found.await.map_err(io::Error::other)?.map_err(name_error)?;

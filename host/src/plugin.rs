@@ -201,6 +201,8 @@ pub struct HandlerConfig {
     pub limits: Limits,
     /// How long an instance lives.
     pub isolation: Isolation,
+    /// Whether an application on `wasi:http` may keep its instances.
+    pub reuse_instances: bool,
     /// Whether the headers that carry keys are kept from it.
     pub hides_credentials: bool,
     /// Headers of its responses that need a [grant](headers) and have it, in lower case.
@@ -328,6 +330,8 @@ pub struct Plugin {
     retired: AtomicBool,
     digest: Arc<str>,
     schema: Option<Arc<Schema>>,
+    /// Handles that an instance may have between two requests; `None` if it serves one.
+    handles_kept: Option<usize>,
 }
 
 /// The outcome of a stage.
@@ -357,12 +361,13 @@ impl Plugin {
         let loaded = Arc::new(loaded);
         let (idle, retired) = (Arc::new(Idle::new()), AtomicBool::new(false));
         pool.enter(&idle);
-        let mut plugin = Plugin { loaded, idle, retired, digest, schema };
+        let mut plugin = Plugin { loaded, idle, retired, digest, schema, handles_kept: None };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.loaded.config))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
         }
+        plugin.handles_kept = plugin.try_reuse(&mut first).await;
         // Of many handlers most wait for their first request for long.
         if plugin.loaded.holding.is_roomy() {
             plugin.checkin(first);
@@ -402,7 +407,7 @@ impl Plugin {
         source: InstanceSource,
     ) -> Result<Lease<'_>, RequestError> {
         // Nothing is ever idle under `isolation = request`.
-        let kept = source == InstanceSource::ByIsolation && self.loaded.config.isolation == Isolation::Worker;
+        let kept = source == InstanceSource::ByIsolation && self.reuses();
         let idle = if kept { self.idle.pop() } else { None };
         let mut instance = match idle {
             Some(instance) => instance,
@@ -477,17 +482,6 @@ impl Plugin {
         self.retired.store(false, Ordering::SeqCst);
         self.checkin(first);
         Ok(())
-    }
-
-    /// Keeps an instance for the next request, or drops it.
-    fn checkin(&self, instance: Box<Instance>) {
-        if self.loaded.config.isolation == Isolation::Worker && !self.loaded.holding.is_to_yield() {
-            self.idle.push(instance);
-            // Looked at after the push: either this or `retire` finds the instance.
-            if self.retired.load(Ordering::SeqCst) {
-                self.idle.clear();
-            }
-        }
     }
 }
 

@@ -140,7 +140,8 @@ def require(options: argparse.Namespace) -> None:
         missing["`wrk`"] = "`apt-get install wrk` on Debian or Ubuntu"
     for work in options.workloads:
         needed = [work.model, work.plugin, work.body, work.expected]
-        needed += [server.binary for server in chosen_servers(work, options)]
+        for server in chosen_servers(work, options):
+            needed += [server.binary, server.plugin]
         for path in (path for path in needed if path and not path.exists()):
             missing[f"`{path.relative_to(ROOT)}`, for {work.name}"] = "run `make bench`, which makes it"
     if missing:

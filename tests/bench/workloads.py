@@ -26,6 +26,12 @@ CEILING = "ceiling"
 WORKER = "host-worker"
 REQUEST = "host-request"
 BATCHING = "host-batching"
+RESPOND = "host-respond"
+"""The same as an application by `respond`."""
+HTTP = "host-wasi-http"
+"""The same on `wasi:http`, a fresh instance each."""
+REUSED = "host-wasi-http-reused"
+"""The same with instances that serve again."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,6 +81,8 @@ class Server:
     name: str
     binary: pathlib.Path
     arguments: Callable[[Workload], list[str]]
+    plugin: pathlib.Path | None = None
+    """In place of the workload's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,13 +137,14 @@ def different(got: object, expected: object, tolerance: float, where: str) -> st
     return next(filter(None, (different(one, other, tolerance, place) for one, other, place in pairs)), None)
 
 
-def host(*more: str) -> Callable[[Workload], list[str]]:
-    """Arguments of `host serve`; everything that is not named keeps its default."""
+def host(*more: str, plugin: pathlib.Path | None = None) -> Callable[[Workload], list[str]]:
+    """Arguments of `host serve`; everything that is not named keeps its default. `plugin`: in place of the workload's."""
 
     def arguments(work: Workload) -> list[str]:
+        served = plugin or work.plugin
         return [
             "serve",
-            *(("--plugin", str(work.plugin)) if work.plugin else ()),
+            *(("--plugin", str(served)) if served else ()),
             *("--model", str(work.model)),
             *("--name", work.name),
             *("--listen", "127.0.0.1:0"),
@@ -146,11 +155,21 @@ def host(*more: str) -> Callable[[Workload], list[str]]:
     return arguments
 
 
+
+def application(name: str, component: str, *more: str) -> Server:
+    """The workload's handler as an application, one of the tests' guests."""
+    plugin = COMPONENTS / "tests" / f"{component}.wasm"
+    return Server(name, DIST / "host", host(*more, plugin=plugin), plugin)
+
+
 SERVERS = [
     Server(CEILING, DIST / "ceiling", lambda work: [work.name, str(work.model), "127.0.0.1:0"]),
     Server(WORKER, DIST / "host", host("--isolation", "worker")),
     Server(REQUEST, DIST / "host", host("--isolation", "request")),
     Server(BATCHING, DIST / "host", host("--max-batch", "16", "--max-delay", "2ms")),
+    application(RESPOND, "iris_respond"),
+    application(HTTP, "iris_http"),
+    application(REUSED, "iris_http", "--reuse-instances"),
 ]
 
 WORKLOADS = [
@@ -162,7 +181,7 @@ WORKLOADS = [
         body=IRIS / "sample.json",
         expected=IRIS / "expected.json",
         tolerance=1e-5,
-        servers=(CEILING, WORKER, REQUEST),
+        servers=(CEILING, WORKER, REQUEST, RESPOND, HTTP, REUSED),
         seconds=2,
         settle_ms=0,
     ),
@@ -209,6 +228,9 @@ GOALS = [
     Goal("iris", WORKER, "cpu_us", (8, 64), 1.25, 1.1),
     Goal("iris", WORKER, "p99_us", (8, 64), 1.25),
     Goal("iris", REQUEST, "cpu_us", (8, 64), 2.5, 2.0),
+    # 5 and 15 µs of about 30.
+    Goal("iris", RESPOND, "cpu_us", (8, 64), 1.17, base=WORKER),
+    Goal("iris", REUSED, "cpu_us", (8, 64), 1.5, base=WORKER),
     Goal("encoder", WORKER, "rps", (1, 8, 64), 0.97),
     Goal("encoder", BATCHING, "rps", (64,), 1.45),
     Goal("encoder", BATCHING, "rps", (1, 8, 64), 0.97, base=WORKER),

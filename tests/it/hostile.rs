@@ -3,6 +3,7 @@
 //!
 //! What is returned as tensors and responses, and many spinners at once, is in `instances`.
 
+mod applications;
 mod load_time;
 
 use std::fs;
@@ -156,10 +157,10 @@ impl Stage {
     fn faults(&self, endpoint: &str, kind: &str) -> f64 {
         self.host.metric(&format!("modelhost_plugin_faults_total{{endpoint=\"{endpoint}\",kind=\"{kind}\"}}"))
     }
+}
 
-    fn open_files(&self) -> usize {
-        fs::read_dir(format!("/proc/{}/fd", self.host.pid())).unwrap().count()
-    }
+fn open_files(host: &Host) -> usize {
+    fs::read_dir(format!("/proc/{}/fd", host.pid())).unwrap().count()
 }
 
 fn endpoint(name: &str, plugin: &Path, more: &str, time: &str) -> String {
@@ -175,7 +176,7 @@ fn every_fault_is_told_counted_and_costs_the_neighbour_nothing() {
     let _alone = alone();
     let stage = Stage::set();
     let digest = |name: &str| stage.host.endpoint(name)["digest"].as_str().unwrap().to_owned();
-    let (files, neighbour) = (stage.open_files(), stage.neighbour());
+    let (files, neighbour) = (open_files(&stage.host), stage.neighbour());
     for (number, (endpoint, body, (status, code), kind, at)) in FAULTS.into_iter().enumerate() {
         let id = format!("fault-{number}");
         let before = stage.faults(endpoint, kind);
@@ -228,7 +229,7 @@ fn every_fault_is_told_counted_and_costs_the_neighbour_nothing() {
         let series = format!("modelhost_plugin_instances{{endpoint=\"{endpoint}\"}}");
         wait_until("instances to end", || stage.host.metric(&series) <= 2.0);
     }
-    wait_until("files to be closed", || stage.open_files() < files + 40);
+    wait_until("files to be closed", || open_files(&stage.host) < files + 40);
 }
 
 /// A body that the endpoint answers, and a part of the answer.
@@ -245,7 +246,7 @@ fn good(endpoint: &str) -> Option<(&'static str, &'static str)> {
 fn crowds_of_attackers_leave_the_neighbour_alone() {
     let _alone = alone();
     let stage = Stage::set();
-    let (files, neighbour) = (stage.open_files(), stage.neighbour());
+    let (files, neighbour) = (open_files(&stage.host), stage.neighbour());
     for (endpoint, body) in [
         ("patient", "leak files"),
         ("patient", "allocate crumbs"),
@@ -267,7 +268,7 @@ fn crowds_of_attackers_leave_the_neighbour_alone() {
     }
     neighbour.wait_for_more(20);
     assert_echoed(&neighbour.stop(), SOON);
-    wait_until("files to be closed", || stage.open_files() < files + 40);
+    wait_until("files to be closed", || open_files(&stage.host) < files + 40);
     let memory = stage.host.memory("VmRSS") >> 10;
     assert!(memory < 1024, "{memory} MiB are left");
 }

@@ -72,6 +72,7 @@ mod simd;
 mod soak;
 mod splits;
 mod start;
+mod streams;
 mod swap;
 mod tensorflow;
 mod tidy;

@@ -3,12 +3,14 @@
 //! Each prints what it measured and fails beyond its bound.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use e2e::wire::{self, Wire};
-use e2e::{Host, component, model, request, version};
+use e2e::{Host, component, model, request, version, wait_until};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const CLIENTS: usize = 8;
 
@@ -154,4 +156,79 @@ fn a_shadow_costs_next_to_nothing() {
         "requests a second with a shadow, as a share of those without: {shares:.3?}, median {median:.3}"
     );
     assert!(median >= 0.97, "a shadow takes more than three of a hundred requests");
+}
+
+const STREAMS: usize = 1000;
+const EVENTS: usize = 200;
+
+/// A thousand streams of server-sent events at once, ten events a second each, through three swaps: every one comes to its end.
+/// What a stream takes of memory and an event of the host's CPU is printed.
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn a_thousand_streams() {
+    for (guest, path) in [
+        ("tests/responder", format!("/e/ticks/{EVENTS}?ms=100")),
+        ("tests/application", format!("/e/stream?events={EVENTS}&pause_ms=100")),
+    ] {
+        let places = (STREAMS + 50).to_string();
+        let host = Host::with(Some(&component(guest)), None, &["--name", "e", "--concurrency", &places]);
+        assert_eq!(host.get(&path.replace("200", "1").replace("100", "1")).status, 200);
+        let before = host.memory("VmRSS");
+        let seen = Arc::<AtomicUsize>::default();
+        let address = host.url.strip_prefix("http://").unwrap().to_owned();
+        let client = thread::spawn({
+            let (path, seen) = (path.clone(), seen.clone());
+            move || take_streams(&address, &path, &seen)
+        });
+        let in_flight = "modelhost_requests_in_flight{endpoint=\"e\"}";
+        wait_until("all streams to be open", || host.metric(in_flight) >= STREAMS as f64);
+        let memory = (host.memory("VmRSS") - before) as f64 / STREAMS as f64;
+        let (cpu, events) = (host.cpu(), seen.load(Ordering::Relaxed));
+        thread::sleep(Duration::from_secs(8));
+        let (cpu, events) = (host.cpu() - cpu, seen.load(Ordering::Relaxed) - events);
+        let each = cpu.as_secs_f64() * 1e6 / events as f64;
+        println!("{guest}: {memory:.0} KiB a stream; {events} events, {each:.1} µs of CPU each");
+        for note in 1..=3 {
+            let url = format!("{}/admin/v1/endpoints/e/plugin", host.admin);
+            let reply = request("PUT", &url, &[], &version(guest, note));
+            assert_eq!(reply.status, 200, "{}", reply.text());
+        }
+        for (number, text) in client.join().unwrap().iter().enumerate() {
+            assert!(text.ends_with("\r\n0\r\n\r\n"), "stream {number}: {text}");
+            assert_eq!(text.matches("data: ").count(), EVENTS, "stream {number}: {text}");
+        }
+        wait_until("all places to be free", || host.metric(in_flight) == 0.0);
+        assert!(memory < 300.0, "{memory} KiB a stream");
+    }
+}
+
+/// All that comes of so many requests for a path; counts events as they come.
+fn take_streams(address: &str, path: &str, seen: &Arc<AtomicUsize>) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let head = format!("GET {path} HTTP/1.1\r\nhost: here\r\nconnection: close\r\n\r\n");
+    runtime.block_on(async {
+        let stream = |_| {
+            let (address, head, seen) = (address.to_owned(), head.clone(), seen.clone());
+            tokio::spawn(async move {
+                let mut socket = tokio::net::TcpStream::connect(address).await.unwrap();
+                socket.write_all(head.as_bytes()).await.unwrap();
+                let (mut all, mut bytes) = (String::new(), [0; 4096]);
+                loop {
+                    let length = socket.read(&mut bytes).await.unwrap();
+                    let text = String::from_utf8_lossy(&bytes[..length]);
+                    seen.fetch_add(text.matches("data: ").count(), Ordering::Relaxed);
+                    all += &text;
+                    if length == 0 {
+                        return all;
+                    }
+                }
+            })
+        };
+        let streams: Vec<_> = (0..STREAMS).map(stream).collect();
+        let mut texts = Vec::new();
+        for stream in streams {
+            texts.push(stream.await.unwrap());
+        }
+        texts
+    })
 }

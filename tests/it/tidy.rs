@@ -30,7 +30,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("hyper_rustls", &["outbound"]),
     ("ipnet", &["outbound"]),
     ("http", &["outbound", "plugin/wasi_http", "request/exchange"]),
-    ("http_body", &["request/exchange"]),
+    ("http_body", &["outbound", "plugin/wasi_http", "request/exchange"]),
     ("http_body_util", &["server", "outbound", "plugin/wasi_http", "request/exchange"]),
     ("tower_service", &["server", "outbound"]),
     ("tokio_rustls", &["server/tls", "server/listen"]),

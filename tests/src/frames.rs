@@ -107,16 +107,23 @@ impl Http2 {
     }
 }
 
-/// The header block of a `POST` without a body's length: HPACK (RFC 7541) without compression.
+/// The header block of a `POST` without a body's length.
 pub fn post(path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
+    head("POST", path, headers)
+}
+
+/// The header block of a request: HPACK (RFC 7541) without compression.
+pub fn head(method: &str, path: &str, headers: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| {
         let mut bytes =
             vec![u8::try_from(text.len()).ok().filter(|length| *length < 127).expect("a short text")];
         bytes.extend(text.as_bytes());
         bytes
     };
-    // `:method: POST` and `:scheme: http` of the static table; `:authority` and `:path` by name.
-    let mut block = vec![0x83, 0x86, 0x01];
+    // `:method`, `:authority` and `:path` by their names in the static table; of it `:scheme: http`.
+    let mut block = vec![0x02];
+    block.extend(text(method));
+    block.extend([0x86, 0x01]);
     block.extend(text("test"));
     block.push(0x04);
     block.extend(text(path));

@@ -243,6 +243,15 @@ impl Host {
         line.trim_matches([':', '\t', ' ']).trim_end_matches(" kB").parse().unwrap()
     }
 
+    /// CPU time of all its threads so far.
+    pub fn cpu(&self) -> Duration {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // After the name in parentheses, which may have blanks.
+        let (_, fields) = stat.rsplit_once(") ").unwrap();
+        let ticks = fields.split(' ').skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap());
+        Duration::from_millis(ticks.sum::<u64>() * 10)
+    }
+
     /// Sends a signal by name: `TERM`, `INT`.
     pub fn signal(&self, name: &str) {
         let status =

@@ -220,6 +220,7 @@ impl Replayer {
                 model_runs: 0,
             },
             isolation: Isolation::Request,
+            reuse_instances: false,
             hides_credentials: false,
             response_headers: handler.response_headers.clone().into(),
             outbound: None,

@@ -75,6 +75,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         isolation: sources.get(&set::ISOLATION, table),
+        reuse_instances: sources.get(&set::REUSE_INSTANCES, table),
         network: sources.get(&set::NETWORK, table),
         watch: sources.get(&set::WATCH, table),
         keys: super::connection::keys(sources, &set::KEY, table),

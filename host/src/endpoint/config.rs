@@ -49,6 +49,8 @@ pub struct EndpointConfig {
     pub allow_outbound: Rules,
     /// How long a handler's instance lives.
     pub isolation: plugin::Isolation,
+    /// Whether an application on `wasi:http` may keep its instances.
+    pub reuse_instances: bool,
     /// Whether a changed handler file is swapped in.
     pub watch: bool,
     /// Whether the models of the generation before stay loaded for a rollback.

@@ -4,8 +4,7 @@
 //! In:   an exchange and the handler. Out: the status of the response, whose body leaves by the exchange; or
 //! why the handler did not come to its end.
 //!
-//! Invariants: nothing but an exchange reaches an application, so none of its models is reached past it; the
-//! instance of `wasi:http` serves one request.
+//! Invariant: nothing but an exchange reaches an application, so none of its models is reached past it.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::handler_models::RequestModels;
 use super::plan::RunPlan;
 use super::report::RunReport;
 use crate::error::{Code, RequestError, Stage};
-use crate::plugin::{Application, InstanceSource};
+use crate::plugin::Application;
 use crate::request::exchange::{BrokenBody, Exchange};
 use crate::request::{Input, Output, Request, Response};
 
@@ -39,15 +38,12 @@ pub(super) async fn run(
         return Err(refusal.clone());
     }
     let plugin = pipeline.plugin.as_ref().ok_or_else(|| not_found("the endpoint is no application"))?;
-    let source = match plugin.stages().application {
-        Some(Application::Respond) => {
-            receive(request, exchange).await?;
-            plan.instance
-        }
-        Some(Application::Http) => InstanceSource::Fresh,
+    match plugin.stages().application {
+        Some(Application::Respond) => receive(request, exchange).await?,
+        Some(Application::Http) => {}
         None => return Err(not_found("the endpoint is no application")),
-    };
-    let mut lease = plugin.checkout(request, None, source).await?;
+    }
+    let mut lease = plugin.checkout(request, None, plan.instance).await?;
     lease.allow_outbound(plan.calls_out);
     if plugin.calls_models() {
         lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone()));

@@ -113,6 +113,11 @@ impl Instance {
         }
     }
 
+    /// How many of the host's resources the guest holds.
+    pub(super) fn handles(&mut self) -> usize {
+        self.store.data_mut().handle_count()
+    }
+
     /// Bytes of all its linear memories.
     pub(super) fn memory(&self) -> usize {
         self.store.data().limiter.memory

@@ -3,10 +3,11 @@
 //! Place in the flow: called while any function of a handler runs, for the request that its instance serves.
 //! In: tensors by value, or handles of tensors that the host holds. Out: a model's outputs, likewise.
 //! Invariants: a request holds at most `limits.tensors` handles of at most `limits.tensor_memory` bytes
-//! together, and runs models at most `limits.model_runs` times; what it holds goes with it. Outside of a
-//! request there is no model.
+//! together, those of runs that it has started among them, and runs models at most `limits.model_runs`
+//! times; what it holds goes with it. Outside of a request there is no model.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
@@ -25,6 +26,30 @@ use crate::tensor::{Tensor, element_count};
 /// A tensor that the host holds for a guest.
 pub struct Resident {
     tensor: Tensor,
+    held: Arc<Held>,
+}
+
+/// Bytes that are held for a request, until the last handle and the last run that uses them are gone.
+struct Held {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Held {
+    /// Holds so many bytes more, if they are at most `most` with all others of the request.
+    fn new(bytes: usize, all: &Arc<AtomicUsize>, most: usize) -> Result<Arc<Held>, Error> {
+        let more = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= most);
+        match all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => Ok(Arc::new(Held { bytes, all: all.clone() })),
+            Err(_) => Err(Error::Limit(format!("tensors of more than {most} bytes, `limits.tensor_memory`"))),
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
 }
 
 /// A run that the guest has started.
@@ -40,7 +65,7 @@ enum Run {
     Taken,
 }
 
-type Outputs = Result<Vec<Tensor>, ModelCallError>;
+type Outputs = Result<(Vec<Tensor>, Arc<Held>), Error>;
 type Named = (String, Resource<Resident>);
 
 /// The models that the request of an instance may use, and its use of them.
@@ -48,7 +73,7 @@ type Named = (String, Resource<Resident>);
 pub(super) struct ModelUse {
     models: Option<Arc<dyn HandlerModels>>,
     tensors: usize,
-    bytes: usize,
+    bytes: Arc<AtomicUsize>,
     runs: u32,
 }
 
@@ -63,7 +88,7 @@ impl ModelUse {
 impl Pollable for Pending {
     async fn ready(&mut self) {
         if let Run::Going(task) = &mut self.run {
-            let outputs = task.await.unwrap_or_else(|error| Err(ModelCallError::Failed(error.to_string())));
+            let outputs = task.await.unwrap_or_else(|error| Err(Error::Failed(error.to_string())));
             self.run = Run::Ended(outputs);
         }
     }
@@ -107,19 +132,21 @@ impl State {
 
     /// Keeps a tensor for the guest.
     fn keep(&mut self, tensor: Tensor) -> Result<Result<Resource<Resident>, Error>> {
-        let limits = &self.loaded.config.limits;
-        let (most, most_bytes) = (limits.tensors, limits.tensor_memory);
-        let bytes = self.model_use.bytes.saturating_add(tensor.data.len());
+        let most = self.loaded.config.limits.tensor_memory;
+        match Held::new(tensor.data.len(), &self.model_use.bytes, most) {
+            Ok(held) => self.keep_held(tensor, held),
+            Err(error) => Ok(Err(error)),
+        }
+    }
+
+    /// Keeps a tensor whose bytes are held.
+    fn keep_held(&mut self, tensor: Tensor, held: Arc<Held>) -> Result<Result<Resource<Resident>, Error>> {
+        let most = self.loaded.config.limits.tensors;
         if self.model_use.tensors >= most {
             return Ok(Err(Error::Limit(format!("more than {most} tensors, `limits.tensors`"))));
         }
-        if bytes > most_bytes {
-            let text = format!("tensors of more than {most_bytes} bytes, `limits.tensor_memory`");
-            return Ok(Err(Error::Limit(text)));
-        }
         self.model_use.tensors += 1;
-        self.model_use.bytes = bytes;
-        Ok(Ok(self.table().push(Resident { tensor })?))
+        Ok(Ok(self.table().push(Resident { tensor, held })?))
     }
 
     fn keep_all(&mut self, outputs: Vec<Tensor>, wanted: &[String]) -> Result<Result<Vec<Named>, Error>> {
@@ -215,13 +242,23 @@ impl models::Host for State {
         inputs: Vec<Named>,
         wanted: Vec<String>,
     ) -> Result<Result<Resource<Pending>, Error>> {
+        let held = inputs.iter().map(|(_, resident)| Ok(self.table().get(resident)?.held.clone()));
+        let held = held.collect::<Result<Vec<_>>>()?;
         let inputs = self.inputs(inputs)?;
         let models = match self.begin_run().and_then(|()| self.models().cloned()) {
             Ok(models) => models,
             Err(error) => return Ok(Err(error)),
         };
-        let run = Run::Going(tokio::spawn(models.infer(&model, inputs)));
-        Ok(Ok(self.table().push(Pending { run, wanted })?))
+        let (all, most) = (self.model_use.bytes.clone(), self.loaded.config.limits.tensor_memory);
+        let run = models.infer(&model, inputs);
+        let run = tokio::spawn(async move {
+            let outputs = run.await;
+            drop(held);
+            let outputs = outputs?;
+            let bytes = outputs.iter().map(|output| output.data.len()).sum();
+            Ok((outputs, Held::new(bytes, &all, most)?))
+        });
+        Ok(Ok(self.table().push(Pending { run: Run::Going(run), wanted })?))
     }
 }
 
@@ -278,14 +315,14 @@ impl models::HostResident for State {
         resident: Resource<Resident>,
         shape: Vec<u64>,
     ) -> Result<Result<Resource<Resident>, Error>> {
-        let tensor = self.tensor(&resident)?;
+        let Resident { tensor, held } = self.table().get(&resident)?;
         if element_count(&shape) != Some(tensor.elements()) {
             let text =
                 format!("{:?} has other than the {} elements of {shape:?}", tensor.shape, tensor.elements());
             return Ok(Err(Error::InvalidInput(text)));
         }
-        let tensor = Tensor { shape, ..tensor.clone() };
-        self.keep(tensor)
+        let (tensor, held) = (Tensor { shape, ..tensor.clone() }, held.clone());
+        self.keep_held(tensor, held)
     }
 
     fn rows(
@@ -294,19 +331,22 @@ impl models::HostResident for State {
         start: u64,
         count: u64,
     ) -> Result<Result<Resource<Resident>, Error>> {
-        match rows(self.tensor(&resident)?, start, count) {
-            Some(tensor) => self.keep(tensor),
+        let Resident { tensor, held } = self.table().get(&resident)?;
+        match rows(tensor, start, count) {
+            Some(tensor) => {
+                let held = held.clone();
+                self.keep_held(tensor, held)
+            }
             None => {
-                let shape = &self.tensor(&resident)?.shape;
+                let shape = &tensor.shape;
                 Ok(Err(Error::InvalidInput(format!("rows {start}+{count} of a tensor of {shape:?}"))))
             }
         }
     }
 
     fn drop(&mut self, resident: Resource<Resident>) -> Result<()> {
-        let Resident { tensor } = self.table().delete(resident)?;
+        self.table().delete(resident)?;
         self.model_use.tensors = self.model_use.tensors.saturating_sub(1);
-        self.model_use.bytes = self.model_use.bytes.saturating_sub(tensor.data.len());
         Ok(())
     }
 }
@@ -317,8 +357,12 @@ impl models::HostPending for State {
         run.ready().await;
         let wanted = run.wanted.clone();
         match std::mem::replace(&mut run.run, Run::Taken) {
-            Run::Ended(Ok(outputs)) => self.keep_all(outputs, &wanted),
-            Run::Ended(Err(error)) => Ok(Err(error.into())),
+            Run::Ended(Ok((outputs, held))) => {
+                // Held one by one from here.
+                drop(held);
+                self.keep_all(outputs, &wanted)
+            }
+            Run::Ended(Err(error)) => Ok(Err(error)),
             Run::Going(_) | Run::Taken => Ok(Err(Error::Failed("its outputs were taken before".to_owned()))),
         }
     }

@@ -21,7 +21,7 @@ use super::host_call_log::HostCallLog;
 use super::models::ModelUse;
 use super::output::{Output, Stream};
 use super::streaming::Streaming;
-use super::wasi_http::{self, Http};
+use super::wasi_http::Http;
 use crate::error::Stage;
 use crate::request::Request;
 use crate::request::exchange::Progress;
@@ -116,11 +116,6 @@ impl State {
         (http, &mut self.table)
     }
 
-    /// Whether the guest holds a body that it has not ended.
-    pub(super) fn has_unfinished_body(&mut self) -> bool {
-        self.table.iter_mut().any(|entry| wasi_http::is_unfinished_body(entry))
-    }
-
     /// Guest code has been running for a while.
     fn look(&mut self) -> wasmtime::Result<()> {
         self.resume();
@@ -151,8 +146,8 @@ impl State {
 impl Drop for State {
     /// A body whose end the guest has not reached must not look as if it had.
     fn drop(&mut self) {
-        if let Some(response) = self.response.take()
-            && self.has_unfinished_body()
+        if let (Some(response), Some(http)) = (self.response.take(), &self.http)
+            && !http.settle()
         {
             response.break_off();
         }
@@ -178,6 +173,11 @@ impl State {
             _ => "a handle",
         };
         self.table.iter_mut().map(kind).collect()
+    }
+
+    /// How many they are.
+    pub(super) fn handle_count(&mut self) -> usize {
+        self.table.iter_mut().count()
     }
 
     /// Lets the instance have so many bytes more of memory than its limit.

@@ -14,6 +14,7 @@ pub(super) fn config() -> HandlerConfig {
         hidden: Arc::default(),
         limits: Limits::default(),
         isolation: Isolation::Worker,
+        reuse_instances: false,
         hides_credentials: false,
         response_headers: Arc::new([]),
         outbound: None,

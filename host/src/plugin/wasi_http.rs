@@ -3,9 +3,13 @@
 //! Place in the flow: `pipeline` calls [`Lease::handle`](super::Lease::handle) for a request to an
 //! application. In: an [`Exchange`], whose body the guest reads as it comes. Out: the response, which leaves
 //! as the guest makes it; what the call itself ended in.
-//! Invariants: a guest that ends without ending its body breaks the response off. What the guest holds of
-//! the host goes with the call.
+//! Invariants: a guest that ends without ending its body breaks the response off; head and trailers have what
+//! the handler may set, and nothing else. What the guest holds of the host goes with the call.
 
+mod response;
+mod reuse;
+
+use std::ops::RangeInclusive;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -15,12 +19,12 @@ use wasmtime::Store;
 use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
-use wasmtime_wasi_http::p2::body::HostOutgoingBody;
 use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
 use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
+use self::response::GuestResponse;
 use super::LoadedComponent;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
 use super::headers::{self, Owner};
@@ -28,7 +32,7 @@ use super::instance::Instance;
 use super::state::State;
 use crate::error::{Code, RequestError};
 use crate::keys;
-use crate::outbound::{Outbound, OutboundError};
+use crate::outbound::{BodyError, Outbound, OutboundError, Patience};
 use crate::request::exchange::{BUFFERED_PIECES, BrokenBody, Exchange, PIECE_SIZE, Phase};
 use crate::request::{Input, Request};
 use crate::text;
@@ -37,6 +41,10 @@ pub(super) use wasmtime_wasi_http::p2::bindings::exports::wasi::http::incoming_h
 
 /// Most bytes of one set of headers, by their form in memory.
 const FIELDS_SIZE: usize = 128 << 10;
+/// Status codes of a response. Those below are for the connection to send.
+const STATUSES: RangeInclusive<u16> = 200..=599;
+/// Headers by which a guest describes the body of its response.
+const OF_A_HEAD: [HeaderName; 3] = [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::TRAILER];
 /// Stands in for the authority that a request of HTTP/1.0 need not name.
 const NO_AUTHORITY: &str = "localhost";
 
@@ -44,6 +52,7 @@ const NO_AUTHORITY: &str = "localhost";
 pub(super) struct Http {
     context: WasiHttpCtx,
     hooks: Hooks,
+    response: GuestResponse,
 }
 
 struct Hooks {
@@ -55,7 +64,13 @@ impl Http {
     pub(super) fn new(outbound: Option<Arc<Outbound>>) -> Http {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(FIELDS_SIZE);
-        Http { context, hooks: Hooks { outbound, is_allowed: false } }
+        let response = GuestResponse::default();
+        Http { context, hooks: Hooks { outbound, is_allowed: false }, response }
+    }
+
+    /// Whether the guest has ended the body of the response that it may have set. It does no more.
+    pub(super) fn settle(&self) -> bool {
+        self.response.settle().is_ok()
     }
 
     /// Whether requests to others are sent.
@@ -77,13 +92,19 @@ impl WasiHttpHooks for Hooks {
         let Some(outbound) = self.outbound.as_ref().filter(|_| self.is_allowed) else {
             return Box::new(async { Err(Error::HttpRequestDenied) });
         };
-        let first_byte = options.and_then(|options| options.first_byte_timeout);
+        let patience = options.map_or_else(Patience::default, |options| Patience {
+            first_byte: options.first_byte_timeout,
+            between_bytes: options.between_bytes_timeout,
+        });
         let request = request.map(|body| body.map_err(|error| error.to_string().into()).boxed_unsync());
-        let response = outbound.send(request, first_byte);
+        let response = outbound.send(request, patience);
         Box::new(async move {
             let response = response.await.map_err(outbound_error)?;
             let response = response.map(|body| {
-                let broken = |_| Error::HttpResponseIncomplete;
+                let broken = |error: BodyError| match error.downcast_ref() {
+                    Some(OutboundError::TimedOut) => Error::ConnectionReadTimeout,
+                    _ => Error::HttpResponseIncomplete,
+                };
                 body.map_err(broken).boxed_unsync()
             });
             let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
@@ -111,11 +132,6 @@ impl WasiHttpView for State {
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasi::types::add_to_linker::<_, WasiHttp>(linker, &wasi::types::LinkOptions::default(), State::http)?;
     wasi::outgoing_handler::add_to_linker::<_, WasiHttp>(linker, State::http)
-}
-
-/// Whether an entry of the table is a body that has begun and has no end yet.
-pub(super) fn is_unfinished_body(entry: &dyn std::any::Any) -> bool {
-    entry.is::<HostOutgoingBody>()
 }
 
 fn outbound_error(error: OutboundError) -> Error {
@@ -155,12 +171,17 @@ impl Instance {
         };
         let clocks = Clocks::begin(&mut self.store, request, exchange, 0);
         let ended = clocks.run(pin!(guest.call_handle(&mut self.store, incoming, outparam))).await;
-        Some(match ended {
+        let ended = match ended {
             Ok(ended) => self.handled(ended, exchange),
             Err(over) => {
                 self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
             }
-        })
+        };
+        if ended.is_ok() {
+            // Settled: it is not to be broken off when the instance goes.
+            self.store.data_mut().response = None;
+        }
+        Some(ended)
     }
 
     fn handled(&mut self, ended: wasmtime::Result<()>, exchange: &Exchange) -> Result<(), RequestError> {
@@ -168,18 +189,20 @@ impl Instance {
         if let Err(error) = ended {
             return Err(self.fault(error, STAGE));
         }
-        match exchange.progress().phase() {
-            Phase::Body if self.store.data_mut().has_unfinished_body() => {
-                exchange.progress().break_off();
-                Err(broken_contract(UNFINISHED))
-            }
-            Phase::Head => Err(match exchange.refusal() {
-                Some(text) => RequestError::new(Code::PluginError, STAGE, "the handler failed")
+        let http = self.store.data_mut().http_and_table().0;
+        if exchange.progress().phase() == Phase::Head {
+            return Err(match (http.response.fault(), exchange.refusal()) {
+                (Some(fault), _) => broken_contract(&fault),
+                (None, Some(text)) => RequestError::new(Code::PluginError, STAGE, "the handler failed")
                     .with_detail(text::cut(text)),
-                None => broken_contract(UNANSWERED),
-            }),
-            Phase::Body | Phase::After => Ok(()),
+                (None, None) => broken_contract(UNANSWERED),
+            });
         }
+        if http.settle() {
+            return Ok(());
+        }
+        exchange.progress().break_off();
+        Err(broken_contract(UNFINISHED))
     }
 }
 
@@ -207,14 +230,26 @@ fn resources(
     let scheme = if exchange.is_secure { Scheme::Https } else { Scheme::Http };
     let incoming = state.http().new_incoming_request(scheme, incoming)?;
     let (request, digest) = (request.clone(), digest.clone());
+    let http = state.http_and_table().0;
+    http.response = GuestResponse::default();
+    let guest = http.response.clone();
     let outparam = state.http().new_response_outparam_from_callback(move |made| {
         let Input::Exchange(exchange) = &request.input else { return };
         match made {
+            Ok(response) if !STATUSES.contains(&response.status().as_u16()) => {
+                let status = response.status().as_u16();
+                guest.reject(format!("the status of the response is {status}, expected 200 to 599"));
+            }
             Ok(response) => {
                 let (mut head, body) = response.into_parts();
-                keep_own_headers(&mut head.headers, &loaded);
-                let body = body.map_err(|_| BrokenBody::Incomplete).boxed_unsync();
-                exchange.respond(head, body, digest);
+                keep_own_headers(&mut head.headers, &loaded, &OF_A_HEAD);
+                let body = body.map_err(|_| BrokenBody::Incomplete).map_frame(move |mut frame| {
+                    if let Some(trailers) = frame.trailers_mut() {
+                        keep_own_headers(trailers, &loaded, &[]);
+                    }
+                    frame
+                });
+                exchange.respond(head, guest.begin(body.boxed_unsync()).boxed_unsync(), digest);
             }
             Err(code) => exchange.refuse(format!("{code:?}")),
         }
@@ -222,13 +257,14 @@ fn resources(
     Ok((incoming, outparam))
 }
 
-/// Takes out of a response's headers those that are not the handler's to set.
-fn keep_own_headers(headers: &mut HeaderMap, loaded: &LoadedComponent) {
+/// Takes out of a response's headers those that are not the handler's to set. `framing`: those of the
+/// connection that it may set all the same.
+fn keep_own_headers(headers: &mut HeaderMap, loaded: &LoadedComponent, framing: &[HeaderName]) {
     let granted = &loaded.config.response_headers;
     let is_kept = |name: &HeaderName| match headers::owner(name.as_str()) {
         Owner::Handler => true,
         Owner::Operator => granted.iter().any(|granted| name.as_str() == granted),
-        Owner::Connection => *name == header::CONTENT_TYPE || *name == header::CONTENT_LENGTH,
+        Owner::Connection => framing.contains(name),
         Owner::Server => false,
     };
     let lost: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name)).cloned().collect();

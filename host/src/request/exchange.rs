@@ -174,14 +174,21 @@ impl Exchange {
         };
         let announced = head.headers.get(http::header::CONTENT_LENGTH);
         let left = announced.and_then(|length| length.to_str().ok()?.parse().ok());
-        let has_body = !self.is_head && !matches!(head.status.as_u16(), 204 | 304);
-        let left = if has_body { left } else { Some(0) };
+        let is_bodiless = self.is_head || matches!(head.status.as_u16(), 204 | 304);
+        let left = if is_bodiless { Some(0) } else { left };
         let content_type = head.headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
         let is_event_stream = content_type.is_some_and(|value| value.starts_with(b"text/event-stream"));
         let may_be_bare = head.status.is_server_error() && left.unwrap_or(0) == 0;
         let progress = self.progress.clone();
-        let body =
-            StreamedBody { inner: body, progress, left, is_event_stream, may_be_bare, is_flushed: false };
+        let body = StreamedBody {
+            inner: body,
+            progress,
+            left,
+            is_bodiless,
+            is_event_stream,
+            may_be_bare,
+            is_flushed: false,
+        };
         self.progress.touch();
         self.progress.status.store(head.status.as_u16(), Ordering::Relaxed);
         self.progress.set(ANSWERED);
@@ -314,6 +321,8 @@ pub struct StreamedBody {
     progress: Arc<Progress>,
     /// Bytes that have yet to come, if the head says how many.
     left: Option<u64>,
+    /// Whether the response is its head alone, although the handler makes a body, which HTTP/2 would send.
+    is_bodiless: bool,
     /// Whether there are words for a client before the body breaks off.
     is_event_stream: bool,
     /// Whether it is an error of which nothing has been sent: runtimes of languages answer so to an
@@ -351,10 +360,20 @@ impl Body for StreamedBody {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+        if self.is_bodiless {
+            return Poll::Ready(None);
+        }
         let mut frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
         // A sender that is gone looks like one that has ended.
         if frame.is_none() && self.progress.flags.load(Ordering::Acquire) & BROKEN != 0 {
             frame = Some(Err(BrokenBody::Incomplete));
+        }
+        if let (Some(Ok(data)), Some(left)) = (&frame, &mut self.left) {
+            match left.checked_sub(data.data_ref().map_or(0, |data| data.len() as u64)) {
+                Some(less) => *left = less,
+                // More than was announced: HTTP/2 would send it.
+                None => frame = Some(Err(BrokenBody::Incomplete)),
+            }
         }
         if let Some(Err(_)) = frame
             && self.may_be_bare
@@ -368,9 +387,6 @@ impl Body for StreamedBody {
             Some(Ok(frame)) => {
                 self.progress.touch();
                 self.may_be_bare = false;
-                if let (Some(left), Some(data)) = (&mut self.left, frame.data_ref()) {
-                    *left = left.saturating_sub(data.len() as u64);
-                }
                 Some(Ok(frame))
             }
             _ => {

@@ -59,6 +59,7 @@ pub(super) async fn load(
         hidden: config.hidden.clone(),
         limits: config.limits.plugin.clone(),
         isolation: config.isolation,
+        reuse_instances: config.reuse_instances,
         hides_credentials: !config.keys.is_empty(),
         response_headers: config.response_headers.clone(),
         outbound,

@@ -38,6 +38,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::header::VARY;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
@@ -78,6 +79,8 @@ pub struct HttpService {
     calls: HashMap<String, Route>,
     /// Everything on these paths and below them.
     applications: HashMap<String, Arc<ApplicationRoute>>,
+    /// The length of the longest of these paths.
+    longest_application: usize,
     /// Where inferences find their models, not by the router either; `None` if there are none.
     models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
@@ -93,6 +96,7 @@ impl HttpService {
         HttpService {
             calls: HashMap::new(),
             applications: HashMap::new(),
+            longest_application: 0,
             models: None,
             router,
             headers: HeaderMap::new(),
@@ -142,11 +146,13 @@ impl HttpService {
             Arc::new(ApplicationRoute { route, prefix: String::new() })
         });
         applications.remove("");
+        let longest_application = applications.keys().map(String::len).max().unwrap_or(0);
         let router = router(served, &calls, at_root);
         let headers = cors::headers(served.config.cors_allow_origin.as_deref());
         HttpService {
             calls,
             applications,
+            longest_application,
             models: Some(served.clone()),
             router,
             headers,
@@ -170,7 +176,14 @@ impl HttpService {
             && let Some(route) = self.application(path)
         {
             let _guard = is_post.then(|| self.activity.begin(arrived));
-            return Box::pin(application::call(route.clone(), head, body, arrived)).await;
+            let mut response = Box::pin(application::call(route.clone(), head, body, arrived)).await;
+            for (name, value) in &self.headers {
+                // An application that is granted them says more than the server's one word for all.
+                if name == VARY || !response.headers().contains_key(name) {
+                    response.headers_mut().append(name, value.clone());
+                }
+            }
+            return response;
         }
         let _guard = is_post.then(|| self.activity.begin(arrived));
         let is_banana = head.is_banana;
@@ -202,11 +215,12 @@ impl HttpService {
 }
 
 impl HttpService {
-    /// The application whose path this is, or is below of.
+    /// The application whose path this is, or is below of. No more of a path is looked at than can be one:
+    /// each look reads it from its beginning, and a client may send thousands of slashes.
     fn application(&self, path: &str) -> Option<&Arc<ApplicationRoute>> {
-        let ends = path.match_indices('/').map(|(end, _)| end).skip(1).collect::<Vec<_>>();
-        let above = ends.into_iter().rev().filter_map(|end| path.get(..end));
-        std::iter::once(path).chain(above).find_map(|prefix| self.applications.get(prefix))
+        let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
+        let longest = self.longest_application.min(path.len());
+        (1..=longest).rev().filter(ends).find_map(|end| self.applications.get(path.get(..end)?))
     }
 }
 

@@ -10,6 +10,8 @@
     reason = "a guest that fails in every way"
 )]
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::outgoing_handler;
@@ -23,6 +25,9 @@ struct Application;
 
 wasip2::http::proxy::export!(Application);
 
+/// Requests for their number that this instance has served.
+static SERVED: AtomicU32 = AtomicU32::new(0);
+
 impl Guest for Application {
     fn handle(request: IncomingRequest, out: ResponseOutparam) {
         let path = request.path_with_query().unwrap_or_default();
@@ -35,6 +40,13 @@ impl Guest for Application {
             "/echo" => echo(request, out),
             "/count" => answer(out, 200, &read(request, |_| {}).to_string()),
             "/stream" => events(out, number("events", 3), number("pause_ms", 10), number("size", 0), &[]),
+            "/served" => {
+                let served = SERVED.fetch_add(1, Ordering::Relaxed) + 1;
+                if number("leak", 0) > 0 {
+                    std::mem::forget(Fields::new());
+                }
+                answer(out, 200, &served.to_string());
+            }
             "/trap" => panic!("as asked"),
             "/trap-in-body" => {
                 events(out, number("events", 2), 1, 0, &[("x-kind", "broken")]);

@@ -35,6 +35,7 @@ static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
         .post("/add", add)
         .get("/count/{to}", count)
         .get("/bytes/{pieces}", bytes)
+        .get("/ticks/{events}", ticks)
         .post("/later", later)
         .get("/wrong/{how}", wrong)
         .delete("/items/{id}", |_: &mut App, _: Path<u32>| ())
@@ -44,6 +45,11 @@ static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
 struct Pair {
     a: [f32; 2],
     b: [f32; 2],
+}
+
+#[derive(Deserialize)]
+struct Pause {
+    ms: u64,
 }
 
 fn add(_: &mut App, Json(pair): Json<Pair>) -> Result<Json<Vec<f32>>> {
@@ -61,6 +67,18 @@ fn count(_: &mut App, Path(to): Path<u32>, output: Output) -> Result<Sent> {
         }
     }
     Ok(events.finish())
+}
+
+/// An event every so many milliseconds.
+fn ticks(_: &mut App, Path(events): Path<u32>, Query(pause): Query<Pause>, output: Output) -> Result<Sent> {
+    let mut stream = output.events()?;
+    for number in 0..events {
+        if !stream.send(&Event::new(number.to_string())) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(pause.ms));
+    }
+    Ok(stream.finish())
 }
 
 fn bytes(_: &mut App, Path(pieces): Path<usize>, output: Output) -> Result<Sent> {

@@ -141,6 +141,10 @@ settings! {
         choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
         "isolation", "endpoint.isolation", Value("worker|request"),
         "Whether an instance of the handler is reused for later requests, or made fresh for every one.";
+    REUSE_INSTANCES: bool = "false", switch,
+        "reuse-instances", "endpoint.reuse_instances", Switch("no-reuse-instances"),
+        "Reuse instances of an application on `wasi:http` too, if one of them answers two requests, `GET /`, \
+         at load.";
     NETWORK: Network = "none", choice(&[("none", Network::None), ("stub", Network::Stub)]),
         "network", "endpoint.network", Value("none|stub"),
         "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";

@@ -58,6 +58,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("listen", "0.0.0.0:80", "\"0.0.0.0:80\"", "listen: 0.0.0.0:80,"),
     ("admin-host", "Admin.internal", "['admin.internal']", "admin_hosts: [ \"admin.internal\", ],"),
     ("protocol", "v2", "['v2']", "V2,"),
+    ("reuse-instances", "true", "true", "reuse_instances: true,"),
     ("bare-tensors", "true", "true", "bare_tensors: true,"),
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
     ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),

@@ -1,0 +1,187 @@
+//! The response of a guest on `wasi:http`, between the guest that makes it and the connection that takes it.
+//!
+//! Place in the flow: [`super`] begins it when the guest sets its response. In: the guest's body. Out: the
+//! same frames for the connection; for the call that has ended, whether the guest had ended the body.
+//! Invariants: at most the buffer's pieces are kept after the call; a body that the connection has dropped is
+//! closed for the guest; the lock is held for one poll.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http_body::{Body, Frame};
+
+use crate::request::exchange::{BodyStream, BrokenBody};
+
+/// The end of the guest, or of the call that serves it.
+#[derive(Clone, Default)]
+pub(super) struct GuestResponse(Arc<Mutex<Inner>>);
+
+/// The end of the connection.
+struct ClientBody(Arc<Mutex<Inner>>);
+
+#[derive(Default)]
+struct Inner {
+    /// As long as either end may still need it.
+    body: Option<BodyStream>,
+    /// Frames that were there when the call ended.
+    rest: VecDeque<Frame<Bytes>>,
+    end: Option<Result<(), BrokenBody>>,
+    connection: Option<Waker>,
+    /// Why the response that the guest has set is none.
+    fault: Option<String>,
+}
+
+type Polled = Poll<Option<Result<Frame<Bytes>, BrokenBody>>>;
+
+impl GuestResponse {
+    /// The guest has set its response, whose body this is.
+    pub(super) fn begin(&self, body: BodyStream) -> impl Body<Data = Bytes, Error = BrokenBody> + use<> {
+        lock(&self.0).body = Some(body);
+        ClientBody(self.0.clone())
+    }
+
+    /// The guest has set a response that cannot be sent.
+    pub(super) fn reject(&self, fault: String) {
+        lock(&self.0).fault = Some(fault);
+    }
+
+    /// Why the response cannot be sent, if the guest has set such a one.
+    pub(super) fn fault(&self) -> Option<String> {
+        lock(&self.0).fault.take()
+    }
+
+    /// The guest does no more: what is not ended by now has no end. What it has sent is kept for the
+    /// connection.
+    ///
+    /// # Errors
+    /// The body, if there is one and the connection still wants it, has no proper end.
+    pub(super) fn settle(&self) -> Result<(), BrokenBody> {
+        let mut inner = lock(&self.0);
+        if let Some(mut body) = inner.body.take() {
+            let mut context = Context::from_waker(Waker::noop());
+            let end = loop {
+                match Pin::new(&mut body).poll_frame(&mut context) {
+                    Poll::Ready(Some(Ok(frame))) => inner.rest.push_back(frame),
+                    Poll::Ready(Some(Err(error))) => break Err(error),
+                    Poll::Ready(None) => break Ok(()),
+                    Poll::Pending => break Err(BrokenBody::Incomplete),
+                }
+            };
+            inner.end = Some(end);
+        }
+        let (end, connection) = (inner.end.unwrap_or(Ok(())), inner.connection.take());
+        drop(inner);
+        if let Some(connection) = connection {
+            connection.wake();
+        }
+        end
+    }
+}
+
+impl Inner {
+    fn poll(&mut self, context: &mut Context<'_>) -> Polled {
+        if let Some(frame) = self.rest.pop_front() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(self.end.and_then(Result::err).map(Err));
+        };
+        let polled = Pin::new(body).poll_frame(context);
+        match &polled {
+            Poll::Pending => match &mut self.connection {
+                Some(connection) => connection.clone_from(context.waker()),
+                none => *none = Some(context.waker().clone()),
+            },
+            Poll::Ready(Some(Ok(_))) => {}
+            Poll::Ready(ended) => {
+                self.end = Some(if let Some(Err(error)) = ended { Err(*error) } else { Ok(()) });
+                self.body = None;
+            }
+        }
+        polled
+    }
+}
+
+impl Body for ClientBody {
+    type Data = Bytes;
+    type Error = BrokenBody;
+
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
+        lock(&self.0).poll(context)
+    }
+}
+
+impl Drop for ClientBody {
+    fn drop(&mut self) {
+        let mut inner = lock(&self.0);
+        inner.connection = None;
+        inner.rest = VecDeque::new();
+        // Dropped without the lock: it wakes the guest.
+        let body = inner.body.take();
+        drop(inner);
+        drop(body);
+    }
+}
+
+fn lock(inner: &Mutex<Inner>) -> MutexGuard<'_, Inner> {
+    inner.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// A body whose frames come from a channel, and end with `None`.
+    struct Sent(mpsc::UnboundedReceiver<Option<&'static str>>);
+
+    impl Body for Sent {
+        type Data = Bytes;
+        type Error = BrokenBody;
+
+        fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
+            self.0.poll_recv(context).map(|frame| frame.flatten().map(|it| Ok(Frame::data(Bytes::from(it)))))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_sent_arrives_and_what_was_not_ended_breaks_off() {
+        for (frames, is_ended) in [(vec!["a", "b"], true), (vec!["a", "b"], false), (vec![], false)] {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let guest = GuestResponse::default();
+            let mut body = Box::pin(guest.begin(Sent(receiver).boxed_unsync()));
+            let taken = tokio::spawn(async move {
+                let mut taken = String::new();
+                while let Some(frame) = body.frame().await {
+                    taken += std::str::from_utf8(&frame?.into_data().unwrap()).unwrap();
+                }
+                Ok(taken)
+            });
+            for frame in &frames {
+                sender.send(Some(*frame)).unwrap();
+            }
+            tokio::task::yield_now().await;
+            if is_ended {
+                sender.send(None).unwrap();
+            }
+            let expected = if is_ended { Ok(()) } else { Err(BrokenBody::Incomplete) };
+            assert_eq!(guest.settle(), expected);
+            assert_eq!(taken.await.unwrap(), expected.map(|()| frames.concat()));
+            assert_eq!(guest.settle(), expected, "asked again");
+        }
+    }
+
+    #[test]
+    fn what_the_connection_drops_is_closed_for_the_guest() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let guest = GuestResponse::default();
+        drop(guest.begin(Sent(receiver).boxed_unsync()));
+        assert!(sender.is_closed());
+        assert_eq!(guest.settle(), Ok(()));
+    }
+}
