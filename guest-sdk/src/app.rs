@@ -8,13 +8,13 @@
 //! ```
 //! use std::sync::LazyLock;
 //!
-//! use modelhost_guest::app::{Event, Json, Output, Path, Reply, Request, Router, Sent};
+//! use modelhost_guest::app::{Event, Json, Output, Path, Router, Sent};
 //! use modelhost_guest::{Handler, Result, Tensor, export, models};
 //!
 //! struct App;
 //!
 //! static ROUTES: LazyLock<Router<App>> =
-//!     LazyLock::new(|| Router::new().post("/double", double).get("/count/{to}", count));
+//!     LazyLock::new(|| Router::new().post("/double", double).get("/count/{to}", count).summary("Counts"));
 //!
 //! fn double(_: &mut App, Json(values): Json<Vec<f32>>) -> Result<Json<Vec<f32>>> {
 //!     let outputs = models::infer("", &[Tensor::new("x", [values.len() as u64], &values)])?;
@@ -36,8 +36,8 @@
 //!         App
 //!     }
 //!
-//!     fn respond(&mut self, request: Request<'_>) -> Result<Reply> {
-//!         ROUTES.respond(self, request)
+//!     fn router() -> Option<&'static Router<App>> {
+//!         Some(&ROUTES)
 //!     }
 //! }
 //!
@@ -74,12 +74,13 @@ use crate::bindings::respond::modelhost::handler::streaming::Output as Source;
 #[cfg(not(target_family = "wasm"))]
 use native::Source;
 
+pub use crate::bindings::Operation;
 pub use event::{Event, Events};
 pub use extract::{FromRequest, Json, Path, Query};
 #[cfg(not(target_family = "wasm"))]
 pub use native::{Answer, answer};
 pub use reply::{IntoReply, Reply, Sent};
-pub use route::{Route, Router};
+pub use route::{Route, Router, WithContext};
 
 /// A request to an application.
 #[derive(Debug)]
@@ -105,18 +106,15 @@ impl<'a> Request<'a> {
     pub fn output(&mut self) -> Result<Output> {
         self.output.take().ok_or_else(|| internal("the output of the request was taken before"))
     }
+}
 
-    /// Whether the client went away before it had all of the response.
+/// Whether the client of the request that is served went away before it had all of the response; natively it
+/// never does. A function that works for long asks now and then: a second later its instance goes too.
+pub fn is_disconnected() -> bool {
     #[cfg(target_family = "wasm")]
-    pub fn is_disconnected(&self) -> bool {
-        crate::bindings::request::modelhost::handler::request::is_disconnected()
-    }
-
-    /// Whether the client went away before it had all of the response.
+    return crate::bindings::request::modelhost::handler::request::is_disconnected();
     #[cfg(not(target_family = "wasm"))]
-    pub fn is_disconnected(&self) -> bool {
-        false
-    }
+    false
 }
 
 /// The response of a request: in pieces, or at once with work after it.

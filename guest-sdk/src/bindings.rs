@@ -96,6 +96,17 @@ pub mod respond {
     });
 }
 
+/// `operations`.
+pub mod operations {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "operations-handler",
+        additional_derives: [PartialEq],
+        pub_export_macro: true,
+        export_macro_name: "__export_operations_handler",
+    });
+}
+
 /// `request`, which an application imports.
 pub mod request {
     wit_bindgen::generate!({
@@ -105,5 +116,6 @@ pub mod request {
     });
 }
 
+pub use operations::exports::modelhost::handler::operations::Operation;
 pub use pre::modelhost::handler::types;
 pub use schema::exports::modelhost::handler::input_schema::Input;

@@ -127,6 +127,14 @@ macro_rules! __export_function {
         $crate::bindings::respond::__export_respond_handler!(
             Component with_types_in $crate::bindings::respond
         );
+        impl $crate::bindings::operations::exports::modelhost::handler::operations::Guest for Component {
+            fn operations() -> ::std::vec::Vec<$crate::app::Operation> {
+                HANDLER.with($crate::export::operations)
+            }
+        }
+        $crate::bindings::operations::__export_operations_handler!(
+            Component with_types_in $crate::bindings::operations
+        );
     };
     (init) => {
         impl $crate::bindings::init::exports::modelhost::handler::init::Guest for Component {
@@ -155,7 +163,7 @@ mod slot {
     use std::cell::RefCell;
     use std::mem::ManuallyDrop;
 
-    use crate::app::Request;
+    use crate::app::{Operation, Request, Router};
     use crate::bindings::respond::modelhost::handler::streaming::Output;
     use crate::bindings::types;
     use crate::{Context, Handler, Input, Metadata, Response, Sample, Tensor};
@@ -225,6 +233,11 @@ mod slot {
         Ok(slot.with(|handler| handler.respond(request))?.into_response())
     }
 
+    /// The body of the export `operations`.
+    pub fn operations<H: Handler>(_: &Slot<H>) -> Vec<Operation> {
+        H::router().map(Router::operations).unwrap_or_default()
+    }
+
     /// The body of the export `init`.
     pub fn init<H: Handler>(slot: &Slot<H>, metadata: String) -> Result<(), String> {
         let outcome = slot.with(|handler| handler.init(&Metadata::new(metadata)));
@@ -240,6 +253,6 @@ mod slot {
 
 #[cfg(target_family = "wasm")]
 pub use slot::{
-    Slot, init, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors,
-    respond,
+    Slot, init, input_schema, operations, post_inference, post_inference_tensors, pre_inference,
+    pre_inference_tensors, respond,
 };

@@ -5,9 +5,10 @@
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
-//! `models.rs` has the models that it calls by itself, `app.rs` the requests and responses of an application
-//! and its routes (`app/`), `error.rs` what `?` does. `bindings.rs` is generated
-//! from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be copied.
+//! `models.rs` has the models that it calls by itself, `outbound.rs` its requests to others, `app.rs` the
+//! requests and responses of an application and its routes (`app/`), `error.rs` what `?` does.
+//! `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be
+//! copied.
 #![deny(missing_docs)]
 
 #[cfg(target_endian = "big")]
@@ -35,6 +36,7 @@ mod media_type;
 mod message;
 pub mod models;
 mod multipart;
+pub mod outbound;
 mod tensor;
 
 // Enumerated, so that what an author may rely on is decided here and not by a code generator.
@@ -125,14 +127,25 @@ pub trait Handler: 'static {
         Err(unwritten("post_inference_tensors"))
     }
 
+    /// The routes of an [application](app): what [`respond`](Handler::respond) serves by itself, and what the
+    /// endpoint's OpenAPI document says.
+    fn router() -> Option<&'static app::Router<Self>>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
     /// Serves a request by itself, of any method and path below the endpoint's: what an [application](app)
-    /// has in place of the functions around a model.
+    /// has in place of the functions around a model. By itself it follows the [routes](Handler::router).
     ///
     /// # Errors
     /// As for [`pre_inference`](Handler::pre_inference). A response that has begun breaks off.
-    fn respond(&mut self, request: app::Request<'_>) -> Result<app::Reply> {
-        let _ = request;
-        Err(unwritten("respond"))
+    fn respond(&mut self, request: app::Request<'_>) -> Result<app::Reply>
+    where
+        Self: Sized,
+    {
+        Self::router().ok_or_else(|| unwritten("respond"))?.respond(self, request)
     }
 
     /// The inputs of the handler, asked for once when it is loaded: checked before the handler runs, and the

@@ -41,6 +41,8 @@ pub struct Endpoint {
     pub metrics: EndpointMetrics,
     admission: AdmissionQueue,
     current: ArcSwap<Generation>,
+    /// Held while an application is asked whether it is ready.
+    pub readiness: tokio::sync::Mutex<()>,
 }
 
 /// A request that has a place at its endpoint.
@@ -66,7 +68,8 @@ impl Endpoint {
     pub fn new(config: EndpointConfig, metrics: EndpointMetrics, first: Generation) -> Endpoint {
         let admission = AdmissionQueue::new(config.limits.concurrency, config.limits.queue);
         metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
-        Endpoint { config, metrics, admission, current: ArcSwap::from_pointee(first) }
+        let current = ArcSwap::from_pointee(first);
+        Endpoint { config, metrics, admission, current, readiness: tokio::sync::Mutex::default() }
     }
 
     /// The generation that new requests begin on.

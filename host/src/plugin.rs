@@ -29,6 +29,7 @@ mod loaded;
 mod models;
 mod output;
 mod nondeterminism;
+mod operations;
 mod pool;
 mod project;
 mod snapshot;
@@ -68,14 +69,12 @@ pub use self::engine::{Sandbox, SandboxError};
 pub use self::exports::{Application, Stages};
 pub use self::inspect::{Inspection, inspect};
 pub use self::lease::Lease;
+pub use self::operations::Operation;
 pub use self::project::ProjectError;
 
 /// CPU time an instance that is kept has for its start functions, within the request's own time. Interpreters
 /// need more than a call may take.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Most handles of an application's instance. Languages with a collector give theirs back late.
-const APPLICATION_HANDLES: usize = 4096;
 
 /// The version of the handler contract that this host speaks.
 pub const CONTRACT: &str = bindings::VERSION;
@@ -259,6 +258,8 @@ pub enum LoadError {
         "says what it takes in a way that cannot be used: {0}\n  hint: mend its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
     )]
     Schema(String),
+    #[error("says what it serves in a way that cannot be used: {0}\n  hint: mend its `operations`")]
+    Operations(String),
     #[error(transparent)]
     Project(#[from] ProjectError),
 }
@@ -276,6 +277,7 @@ impl LoadError {
             | LoadError::Link(_)
             | LoadError::NoHandler
             | LoadError::Export { .. }
+            | LoadError::Operations(_)
             | LoadError::Project(_) => true,
             LoadError::Import { .. }
             | LoadError::Start(_)
@@ -310,18 +312,6 @@ struct LoadedComponent {
     calls_models: bool,
 }
 
-impl LoadedComponent {
-    /// Most handles an instance may hold. Those of an application are for the most part none of the operating
-    /// system's: headers, bodies, clocks; without a project it has no files.
-    fn handles(&self) -> usize {
-        match (self.exports.stages().application.is_some(), &self.project) {
-            (false, _) => self.handles,
-            (true, None) => APPLICATION_HANDLES,
-            (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),
-        }
-    }
-}
-
 /// One loaded version of a handler.
 pub struct Plugin {
     loaded: Arc<LoadedComponent>,
@@ -332,6 +322,7 @@ pub struct Plugin {
     schema: Option<Arc<Schema>>,
     /// Handles that an instance may have between two requests; `None` if it serves one.
     handles_kept: Option<usize>,
+    operations: Vec<Operation>,
 }
 
 /// The outcome of a stage.
@@ -361,12 +352,14 @@ impl Plugin {
         let loaded = Arc::new(loaded);
         let (idle, retired) = (Arc::new(Idle::new()), AtomicBool::new(false));
         pool.enter(&idle);
-        let mut plugin = Plugin { loaded, idle, retired, digest, schema, handles_kept: None };
+        let operations = Vec::new();
+        let mut plugin = Plugin { loaded, idle, retired, digest, schema, handles_kept: None, operations };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.loaded.config))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
         }
+        plugin.operations = plugin.ask_operations(&mut first).await?;
         plugin.handles_kept = plugin.try_reuse(&mut first).await;
         // Of many handlers most wait for their first request for long.
         if plugin.loaded.holding.is_roomy() {

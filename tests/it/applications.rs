@@ -310,3 +310,21 @@ fn swaps_lose_no_stream() {
     replace(&file, &std::fs::read(component("tests/echo")).unwrap());
     wait_until("the refusal", || host.log().contains("is served by an application"));
 }
+
+/// axum on wstd, as its authors write it, with the endpoint's models in its functions.
+#[test]
+fn axum_calls_the_endpoints_models() {
+    let host = Host::with(Some(&component("tests/axum")), Some(&e2e::model("add")), &["--name", "app"]);
+    let body = r#"{"a": [1, 2], "b": [10, 20]}"#;
+    let json = [("content-type", "application/json")];
+    for (method, path, status, expected) in [
+        ("GET", "/app/names", 200, r#"["default"]"#),
+        ("POST", "/app/add", 200, "[11.0,22.0]"),
+        ("POST", "/app/together", 200, "[88.0,176.0]"),
+        ("GET", "/app/add", 405, ""),
+        ("GET", "/app/none", 404, ""),
+    ] {
+        let reply = host.request(method, path, &json, body.as_bytes());
+        assert_eq!((reply.status, reply.text().as_str()), (status, expected), "{method} {path}");
+    }
+}

@@ -1,5 +1,6 @@
 //! The client of Inferless, unchanged, against an endpoint with an input schema.
 
+use e2e::wire::{self, Wire};
 use e2e::{Host, clients, component};
 use serde_json::{Value, json};
 
@@ -14,6 +15,31 @@ fn call_batch(host: &Host, data: &Value, is_batch: bool) -> Value {
     let is_batch = if is_batch { "True" } else { "False" };
     let line = clients::run("inferless_call", &[&url, &data.to_string(), is_batch]);
     serde_json::from_str(&line).expect("a line of JSON")
+}
+
+/// I15, I16: streams of a handler that is an application. Nothing has to be finalised: an error ends them as
+/// one.
+#[test]
+fn events_are_json_and_an_error_is_the_last_of_them() {
+    let host = Host::with(Some(&component("tests/responder")), None, &["--name", "it"]);
+    const EVENTS: &str = "data: {\"OUT\":\"a\"}\n\ndata: {\"OUT\":\"b\"}\n\n";
+    let ask = |end: &str| {
+        let mut wire = Wire::connect(&host.url).unwrap();
+        let body = json!(end).to_string();
+        wire.send(&wire::post("/it/generate_stream", &[("connection", "close")], &body)).unwrap();
+        String::from_utf8(wire.until_closed()).unwrap()
+    };
+    for (end, is_whole) in [("none", true), ("error", false), ("none", true)] {
+        let response = ask(end);
+        assert!(response.contains("content-type: text/event-stream\r\n"), "{response}");
+        let (_, body) = response.split_once("\r\n\r\n").unwrap();
+        let chunks = body.split("\r\n").collect::<Vec<_>>();
+        let events: String = chunks.iter().skip(1).step_by(2).copied().collect();
+        let rest = events.strip_prefix(EVENTS).unwrap_or_else(|| panic!("{response}"));
+        assert_eq!(rest.is_empty(), is_whole, "{response}");
+        assert_eq!(rest.starts_with("event: error\n"), !is_whole, "{response}");
+        assert_eq!(response.ends_with("0\r\n\r\n"), is_whole, "{response}");
+    }
 }
 
 /// Asserts that the call failed with a 400 that says all of this.

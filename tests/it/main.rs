@@ -82,3 +82,4 @@ mod v1;
 mod vad;
 mod values;
 mod watch;
+mod webhooks;

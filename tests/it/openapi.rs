@@ -294,3 +294,38 @@ fn no_value_stands_twice_in_an_enum() {
         }
     }
 }
+
+/// The Rust SDK's router says its routes by itself; an application of another toolchain says nothing.
+#[test]
+fn what_an_application_says_it_serves_is_documented() {
+    let (says, silent) = (component("tests/responder"), component("tests/application"));
+    let host = Host::configured(&format!(
+        "[[endpoint]]\nname = 'app'\nplugin = {says:?}\nmodel = {{ path = {:?} }}\npaths = ['/count']\n\
+         [[endpoint]]\nname = 'other'\npath = '/deep/other'\nplugin = {silent:?}\n",
+        model("add")
+    ));
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    assert_eq!(findings(&document), [""; 0]);
+    let add = &document["paths"]["/app/add"]["post"];
+    assert_eq!(add["summary"], "app: Adds two vectors");
+    let schema = &add["requestBody"]["content"]["application/json"]["schema"];
+    assert_eq!(schema, &json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]}));
+    let answered = &add["responses"]["200"]["content"]["application/json"]["schema"];
+    assert_eq!(answered, &json!({"type": "array", "items": {"type": "number"}}));
+    let items = &document["paths"]["/app/items/{id}"];
+    let methods: Vec<&String> = items.as_object().unwrap().keys().collect();
+    assert_eq!(methods, ["delete", "get"]);
+    let parameter = json!({"name": "id", "in": "path", "required": true, "schema": {"type": "string"}});
+    assert_eq!(items["get"]["parameters"], json!([parameter]));
+    // One of the server's paths is where it was given.
+    let events = &document["paths"]["/count/{to}"]["get"]["responses"]["200"]["content"];
+    assert_eq!(events, &json!({"text/event-stream": {}}));
+    let silent = &document["paths"]["/deep/other"]["get"];
+    assert!(silent["description"].as_str().unwrap().contains("does not say which"), "{silent}");
+    // Neither is called by tensors.
+    for path in ["/v2/models/app/infer", "/v1/models/app:predict", "/app"] {
+        assert_eq!(document["paths"][path], Value::Null, "{path}");
+    }
+    assert_eq!(host.get("/docs/").status, 200);
+}

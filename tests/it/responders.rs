@@ -39,12 +39,15 @@ fn routes_lead_to_functions_of_what_the_request_has() {
         ("DELETE", "/items/7", "", 204, ""),
         ("POST", "/add", r#"{"a": [1, 2], "b": [10, 20]}"#, 200, "[11.0,22.0]"),
         ("POST", "/echo", "hello", 200, "hello"),
+        ("GET", "/context", "", 418, ""),
         ("GET", "/count/2", "", 200, "id: 0\ndata: 0\n\nid: 1\ndata: 1\n\n"),
     ] {
         let reply = request(method, &format!("{}/app{path}", host.url), &[], body.as_bytes());
         assert_eq!((reply.status, reply.text().as_str()), (status, expected), "{method} {path}");
         assert!(reply.header("x-handler-digest").is_some(), "{method} {path}");
     }
+    let reply = host.request("GET", "/app/context", &[("x-mine", "seen")], b"");
+    assert_eq!((reply.text().as_str(), reply.header("x-kind")), ("seen", Some("teapot")));
     host.post("/app/echo", vec![b'x'; 110 << 10]).error(413, "body_too_large", "admit");
     for (method, path, body, status, code, allow) in [
         ("GET", "/none", "", 404, "not_found", None),
@@ -138,4 +141,14 @@ fn a_body_that_never_comes_takes_no_instance() {
         assert_eq!(host.post("/app/echo", "quick").text(), "quick");
     }
     drop(slow);
+}
+
+/// Of two functions for one route, one would never be called.
+#[test]
+fn a_route_that_is_there_twice_refuses_the_application() {
+    let plugin = component("tests/twice");
+    let Err((_, log)) = Host::try_serve(&["--plugin", plugin.to_str().unwrap()]) else {
+        panic!("it is served");
+    };
+    assert!(log.contains("`GET /items/{name}` is there twice") && log.contains("hint:"), "{log}");
 }

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use serde::de::DeserializeOwned;
 
-use super::{Output, Request};
+use super::{Operation, Output, Request};
 use crate::{Result, Sample, internal, invalid};
 
 /// An argument of a route's function. Each takes its part out of the request, in the order of the arguments.
@@ -14,6 +14,11 @@ pub trait FromRequest: Sized {
     /// # Errors
     /// [`Error::InvalidInput`](crate::Error::InvalidInput) for what the caller has to mend.
     fn from_request(request: &mut Request<'_>) -> Result<Self>;
+
+    /// Says what it takes of a request.
+    fn describe(operation: &mut Operation) {
+        let _ = operation;
+    }
 }
 
 /// JSON: of the body, or as a response.
@@ -31,6 +36,10 @@ pub struct Path<T>(pub T);
 impl<T: DeserializeOwned> FromRequest for Json<T> {
     fn from_request(request: &mut Request<'_>) -> Result<Self> {
         request.sample.json().map(Json)
+    }
+
+    fn describe(operation: &mut Operation) {
+        operation.consumes = "application/json".to_owned();
     }
 }
 
@@ -56,6 +65,10 @@ impl<T: FromStr> FromRequest for Path<T> {
 impl FromRequest for Sample {
     fn from_request(request: &mut Request<'_>) -> Result<Self> {
         Ok(std::mem::replace(&mut request.sample, Sample::new("", Vec::new())))
+    }
+
+    fn describe(operation: &mut Operation) {
+        operation.consumes = "*/*".to_owned();
     }
 }
 

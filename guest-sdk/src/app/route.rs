@@ -1,10 +1,10 @@
 //! Methods and paths to functions.
 
 use percent_encoding::percent_decode_str;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{FromRequest, IntoReply, Reply, Request};
-use crate::{Response, Result};
+use super::{FromRequest, IntoReply, Operation, Reply, Request};
+use crate::{Context, Response, Result};
 
 type Function<S> = Box<dyn Fn(&mut S, &mut Request<'_>) -> Result<Reply> + Send + Sync>;
 
@@ -13,19 +13,37 @@ type Function<S> = Box<dyn Fn(&mut S, &mut Request<'_>) -> Result<Reply> + Send 
 /// A path is written as it is asked for: `/items/{id}` has one parameter, which is one segment;
 /// `/files/{*path}` has one that is all the rest. `HEAD` is served where `GET` is.
 pub struct Router<S> {
-    routes: Vec<(&'static str, &'static str, Function<S>)>,
+    routes: Vec<Entry<S>>,
     fallback: Option<Function<S>>,
 }
 
-/// A function that serves requests: of the state, and of anything that is read [from the
-/// request](FromRequest).
+struct Entry<S> {
+    operation: Operation,
+    function: Function<S>,
+}
+
+/// A function that serves requests: of the state, of the request's [`Context`] if it wants that, and of
+/// anything that is read [from the request](FromRequest).
 pub trait Route<S, Arguments>: Send + Sync + 'static {
-    /// Reads the arguments and calls the function.
+    /// Reads the arguments.
     ///
     /// # Errors
-    /// Those of the arguments and of the function.
-    fn call(&self, state: &mut S, request: &mut Request<'_>) -> Result<Reply>;
+    /// Those of the first argument that cannot be read.
+    fn read(request: &mut Request<'_>) -> Result<Arguments>;
+
+    /// Calls the function.
+    ///
+    /// # Errors
+    /// Those of the function.
+    fn call(&self, state: &mut S, context: &Context, arguments: Arguments) -> Result<Reply>;
+
+    /// Says what arguments and result are.
+    fn describe(operation: &mut Operation);
 }
+
+/// Among the arguments of a function that wants the [`Context`].
+#[derive(Debug, Clone, Copy)]
+pub struct WithContext(());
 
 macro_rules! routes {
     ($(($($argument:ident)*))+) => {$(
@@ -34,9 +52,47 @@ macro_rules! routes {
             F: Fn(&mut S, $($argument),*) -> R + Send + Sync + 'static,
             R: IntoReply,
         {
-            fn call(&self, state: &mut S, request: &mut Request<'_>) -> Result<Reply> {
+            fn read(request: &mut Request<'_>) -> Result<($($argument,)*)> {
                 let _ = &request;
-                self(state, $($argument::from_request(request)?),*).into_reply()
+                Ok(($($argument::from_request(request)?,)*))
+            }
+
+            #[allow(non_snake_case, reason = "each argument is called as its type")]
+            fn call(&self, state: &mut S, _: &Context, arguments: ($($argument,)*)) -> Result<Reply> {
+                let ($($argument,)*) = arguments;
+                self(state, $($argument),*).into_reply()
+            }
+
+            fn describe(operation: &mut Operation) {
+                $($argument::describe(operation);)*
+                R::describe(operation);
+            }
+        }
+
+        impl<S, F, R, $($argument: FromRequest,)*> Route<S, (WithContext, $($argument,)*)> for F
+        where
+            F: Fn(&mut S, &Context, $($argument),*) -> R + Send + Sync + 'static,
+            R: IntoReply,
+        {
+            fn read(request: &mut Request<'_>) -> Result<(WithContext, $($argument,)*)> {
+                let _ = &request;
+                Ok((WithContext(()), $($argument::from_request(request)?,)*))
+            }
+
+            #[allow(non_snake_case, reason = "each argument is called as its type")]
+            fn call(
+                &self,
+                state: &mut S,
+                context: &Context,
+                arguments: (WithContext, $($argument,)*),
+            ) -> Result<Reply> {
+                let (_, $($argument,)*) = arguments;
+                self(state, context, $($argument),*).into_reply()
+            }
+
+            fn describe(operation: &mut Operation) {
+                $($argument::describe(operation);)*
+                R::describe(operation);
             }
         }
     )+};
@@ -58,45 +114,91 @@ impl<S: 'static> Router<S> {
 
     /// Serves requests of a method to a path.
     #[must_use]
-    pub fn on<A: 'static>(
-        mut self,
-        method: &'static str,
-        path: &'static str,
-        function: impl Route<S, A>,
-    ) -> Router<S> {
-        let function = move |state: &mut S, request: &mut Request<'_>| function.call(state, request);
-        self.routes.push((method, path, Box::new(function)));
+    pub fn on<A: 'static, R: Route<S, A>>(self, method: &str, path: &str, function: R) -> Router<S> {
+        let operation = described::<S, A, R>(method, path);
+        self.with(operation, called(function))
+    }
+
+    fn with(mut self, operation: Operation, function: Function<S>) -> Router<S> {
+        self.routes.push(Entry { operation, function });
         self
     }
 
     /// Serves `GET` and `HEAD`.
     #[must_use]
-    pub fn get<A: 'static>(self, path: &'static str, function: impl Route<S, A>) -> Router<S> {
+    pub fn get<A: 'static>(self, path: &str, function: impl Route<S, A>) -> Router<S> {
         self.on("GET", path, function)
     }
 
     /// Serves `POST`.
     #[must_use]
-    pub fn post<A: 'static>(self, path: &'static str, function: impl Route<S, A>) -> Router<S> {
+    pub fn post<A: 'static>(self, path: &str, function: impl Route<S, A>) -> Router<S> {
         self.on("POST", path, function)
     }
 
     /// Serves `PUT`.
     #[must_use]
-    pub fn put<A: 'static>(self, path: &'static str, function: impl Route<S, A>) -> Router<S> {
+    pub fn put<A: 'static>(self, path: &str, function: impl Route<S, A>) -> Router<S> {
         self.on("PUT", path, function)
     }
 
     /// Serves `DELETE`.
     #[must_use]
-    pub fn delete<A: 'static>(self, path: &'static str, function: impl Route<S, A>) -> Router<S> {
+    pub fn delete<A: 'static>(self, path: &str, function: impl Route<S, A>) -> Router<S> {
         self.on("DELETE", path, function)
+    }
+
+    /// Serves `POST` by `{"started": true}` at once, and calls the function afterwards: the client waits for
+    /// neither it nor its result. What cannot be read as its arguments is refused before. It has as long as
+    /// `limits.background_timeout` says; an error of it is in the host's log and its metrics.
+    #[must_use]
+    pub fn background<A: 'static, R: Route<S, A>>(self, path: &str, function: R) -> Router<S> {
+        let mut operation = described::<S, A, R>("POST", path);
+        operation.produces = "application/json".to_owned();
+        self.with(operation, Box::new(move |state, request| later(&function, state, request)))
+    }
+
+    /// Says what the last route is for.
+    #[must_use]
+    pub fn summary(self, text: &str) -> Router<S> {
+        self.say(|operation| operation.summary = text.to_owned())
+    }
+
+    /// Says what the last route takes: JSON Schema of the body.
+    #[must_use]
+    pub fn input(self, schema: &Value) -> Router<S> {
+        self.say(|operation| operation.input = Some(schema.to_string()))
+    }
+
+    /// Says what the last route returns: JSON Schema of the response.
+    #[must_use]
+    pub fn output(self, schema: &Value) -> Router<S> {
+        self.say(|operation| operation.output = Some(schema.to_string()))
+    }
+
+    /// Says what the last route returns: the media type of the response, where its function's result does not
+    /// tell it. A stream of events is `text/event-stream`.
+    #[must_use]
+    pub fn produces(self, media_type: &str) -> Router<S> {
+        self.say(|operation| operation.produces = media_type.to_owned())
+    }
+
+    fn say(mut self, what: impl FnOnce(&mut Operation)) -> Router<S> {
+        if let Some(last) = self.routes.last_mut() {
+            what(&mut last.operation);
+        }
+        self
+    }
+
+    /// All routes as they are told to callers. The host refuses an application that has one of them twice.
+    pub fn operations(&self) -> Vec<Operation> {
+        self.routes.iter().map(|route| route.operation.clone()).collect()
     }
 
     /// Serves what no route fits.
     #[must_use]
     pub fn fallback<A: 'static>(mut self, function: impl Route<S, A>) -> Router<S> {
-        self.fallback = Some(Box::new(move |state, request| function.call(state, request)));
+        self.fallback = Some(called(function));
         self
     }
 
@@ -109,13 +211,14 @@ impl<S: 'static> Router<S> {
         let (method, path) = (request.context.method(), request.context.path());
         let asked = if method == "HEAD" { "GET" } else { &method };
         let mut allowed = Vec::new();
-        for (own, pattern, function) in &self.routes {
-            if let Some(parameters) = parameters(pattern, &path) {
-                if *own == asked || *own == method {
+        for Entry { operation, function } in &self.routes {
+            let own = operation.method.as_str();
+            if let Some(parameters) = parameters(&operation.path, &path) {
+                if own == asked || own == method {
                     request.parameters = parameters.into_iter();
                     return function(state, &mut request);
                 }
-                allowed.push(*own);
+                allowed.push(own);
             }
         }
         if allowed.is_empty() {
@@ -130,6 +233,39 @@ impl<S: 'static> Router<S> {
         let response = refusal(405, "method_not_allowed", "the path is there for other methods")?;
         response.header("allow", allowed.join(", ")).into_reply()
     }
+}
+
+fn described<S, A, R: Route<S, A>>(method: &str, path: &str) -> Operation {
+    let mut operation = Operation {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        summary: String::new(),
+        consumes: String::new(),
+        input: None,
+        produces: String::new(),
+        output: None,
+    };
+    R::describe(&mut operation);
+    operation
+}
+
+fn called<S, A: 'static>(function: impl Route<S, A>) -> Function<S> {
+    Box::new(move |state, request| {
+        let arguments = read(&function, request)?;
+        function.call(state, request.context, arguments)
+    })
+}
+
+/// The arguments of a function.
+fn read<S, A, R: Route<S, A>>(_: &R, request: &mut Request<'_>) -> Result<A> {
+    R::read(request)
+}
+
+fn later<S, A, R: Route<S, A>>(function: &R, state: &mut S, request: &mut Request<'_>) -> Result<Reply> {
+    let arguments = read(function, request)?;
+    let sent = request.output()?.send(Response::json(&json!({"started": true}))?)?;
+    function.call(state, request.context, arguments)?;
+    sent.into_reply()
 }
 
 fn refusal(status: u16, code: &str, text: &str) -> Result<Response> {

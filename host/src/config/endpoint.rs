@@ -72,6 +72,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         metadata: metadata(sources, table),
         env: sources.get(&set::ENV, table),
         paths: sources.get(&set::PATHS, table),
+        readiness: sources.get(&set::READINESS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         isolation: sources.get(&set::ISOLATION, table),

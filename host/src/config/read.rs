@@ -81,6 +81,15 @@ fn is_path(rest: &str) -> bool {
     rest.is_empty() || rest.split('/').all(is_segment)
 }
 
+/// A path of an application, below its endpoint's.
+pub(crate) fn own_path(raw: &RawValue<'_>) -> ParseResult<String> {
+    let path = text(raw)?;
+    match path.strip_prefix('/') {
+        Some(rest) if is_path(rest) => Ok(path),
+        _ => Err(Diagnostic::new(format!("`{path}` is not a path"), "write one such as `/health`")),
+    }
+}
+
 /// A list of paths, the server's own among them but for those that operators and proxies need.
 pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     const KEPT: [&str; 3] = ["metrics", "healthz", "admin"];

@@ -45,6 +45,8 @@ pub struct EndpointConfig {
     pub response_headers: Arc<[String]>,
     /// Paths of the server that it answers in its place, if it is an application.
     pub paths: Vec<String>,
+    /// The path of an application that says whether it is ready.
+    pub readiness: Option<String>,
     /// Where its handler may send requests.
     pub allow_outbound: Rules,
     /// How long a handler's instance lives.

@@ -13,7 +13,7 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::models::Models;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
-use crate::plugin::Stages;
+use crate::plugin::{Operation, Stages};
 use crate::request::{Output, Request};
 use crate::schema::Schema;
 
@@ -65,6 +65,11 @@ impl Generation {
     /// Which stages its handler takes part in; `None` without a handler.
     pub fn stages(&self) -> Option<Stages> {
         self.pipeline.plugin.as_ref().map(|plugin| plugin.stages())
+    }
+
+    /// The operations of an application, as far as it says so.
+    pub fn operations(&self) -> &[Operation] {
+        self.pipeline.plugin.as_ref().map(|plugin| plugin.operations()).unwrap_or_default()
     }
 
     /// The inputs that it takes, if the configuration or the handler says so.

@@ -47,6 +47,9 @@ pub(super) const INPUT_SCHEMA: &str = "modelhost:handler/input-schema@0.1.0";
 /// Full name of the export that prepares the handler.
 pub(super) const INIT: &str = "modelhost:handler/init@0.1.0";
 
+/// Full name of the export by which an application says what it serves.
+pub(super) const OPERATIONS: &str = "modelhost:handler/operations@0.1.0";
+
 /// Full name of the import by which a handler calls models.
 pub(super) const MODELS: &str = "modelhost:handler/models@0.1.0";
 /// Full name of the export of an application that was built with an SDK.
@@ -58,12 +61,13 @@ pub(super) const INCOMING_HANDLER: &str = "wasi:http/incoming-handler@0.2.12";
 pub(super) const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// The contract's interfaces that a handler may export.
-pub(super) const INTERFACES: [&str; 7] = [
+pub(super) const INTERFACES: [&str; 8] = [
     PRE_INFERENCE,
     POST_INFERENCE,
     PRE_INFERENCE_TENSORS,
     POST_INFERENCE_TENSORS,
     RESPOND,
+    OPERATIONS,
     INPUT_SCHEMA,
     INIT,
 ];

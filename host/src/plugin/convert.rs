@@ -227,7 +227,7 @@ pub(super) fn schema_from_guest(inputs: Vec<input_schema::Input>) -> Result<Opti
 }
 
 /// A guest's text, fit for a message: short, one line, nothing that steers a terminal.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 100;
     let mut shown: String = text.chars().take(LONGEST).flat_map(char::escape_default).collect();
     if text.chars().nth(LONGEST).is_some() {

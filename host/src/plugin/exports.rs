@@ -10,11 +10,12 @@ use wasmtime::component::{Component, Instance, InstancePre};
 
 use super::LoadError;
 use super::bindings::exports::modelhost::handler::{
-    init, input_schema, post_inference, post_inference_tensors, pre_inference, pre_inference_tensors, respond,
+    init, input_schema, operations, post_inference, post_inference_tensors, pre_inference,
+    pre_inference_tensors, respond,
 };
 use super::bindings::{
-    INCOMING_HANDLER, INIT, INPUT_SCHEMA, MODELS, OUTGOING_HANDLER, POST_INFERENCE, POST_INFERENCE_TENSORS,
-    PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND,
+    INCOMING_HANDLER, INIT, INPUT_SCHEMA, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
+    POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND,
 };
 use super::instance::StartError;
 use super::state::State;
@@ -210,6 +211,7 @@ exports! {
     schema: input_schema, INPUT_SCHEMA;
     init: init, INIT;
     respond: respond, RESPOND;
+    operations: operations, OPERATIONS;
     http: incoming_handler, INCOMING_HANDLER;
 }
 

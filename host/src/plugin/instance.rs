@@ -294,7 +294,7 @@ fn last_lines(state: &State) -> String {
     state.wasi.as_ref().map_or_else(String::new, |wasi| wasi.1.last_lines())
 }
 
-fn timed_out(state: &State, stage: Stage) -> RequestError {
+pub(super) fn timed_out(state: &State, stage: Stage) -> RequestError {
     over(state, stage).unwrap_or_else(|| fault::timed_out(stage, DeadlineExceeded::Wall, state.bounds(stage)))
 }
 

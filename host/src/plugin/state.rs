@@ -27,6 +27,9 @@ use crate::request::Request;
 use crate::request::exchange::Progress;
 use crate::tensor::Signature;
 
+/// Most handles of an application's instance. Languages with a collector give theirs back late.
+const APPLICATION_HANDLES: usize = 4096;
+
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
 /// to read the largest project in pieces of a few kilobytes.
 const HOST_CALLS: u32 = 100_000;
@@ -351,5 +354,17 @@ impl ResourceLimiter for Limiter {
             self.elements = total;
         }
         Ok(granted)
+    }
+}
+
+impl LoadedComponent {
+    /// Most handles an instance may hold. Those of an application are for the most part none of the operating
+    /// system's: headers, bodies, clocks; without a project it has no files.
+    fn handles(&self) -> usize {
+        match (self.exports.stages().application.is_some(), &self.project) {
+            (false, _) => self.handles,
+            (true, None) => APPLICATION_HANDLES,
+            (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),
+        }
     }
 }

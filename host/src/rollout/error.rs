@@ -95,7 +95,10 @@ impl DeployError {
                 | LoadError::Link(_)
                 | LoadError::NoHandler
                 | LoadError::Export { .. } => "verify",
-                LoadError::Start(_) | LoadError::Init { .. } | LoadError::Schema(_) => "init",
+                LoadError::Start(_)
+                | LoadError::Init { .. }
+                | LoadError::Schema(_)
+                | LoadError::Operations(_) => "init",
             },
             DeployError::Mismatch { .. } | DeployError::Kind { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",

@@ -85,7 +85,9 @@ impl GrpcInferenceService for Service {
     }
 
     async fn server_ready(&self, _: Request<pb::ServerReadyRequest>) -> Reply<pb::ServerReadyResponse> {
-        Ok(Response::new(pb::ServerReadyResponse { ready: !self.served.drain.has_begun() }))
+        Ok(Response::new(pb::ServerReadyResponse {
+            ready: !self.served.drain.has_begun() && self.served.all_are_ready().await,
+        }))
     }
 
     /// A model that does not exist is not ready, which is no failure: as Triton answers.
@@ -93,7 +95,11 @@ impl GrpcInferenceService for Service {
         let (call, pb::ModelReadyRequest { name, version }) = Call::of(request);
         let ready = match self.served.model(&name, Some(&version), call.credentials(), GRPC) {
             Err(error) if error.code == Code::Unauthorized => return Err(self.refusal(error, &call)),
-            entry => entry.is_ok_and(|entry| entry.is_ready()) && !self.served.drain.has_begun(),
+            Err(_) => false,
+            Ok(entry) => {
+                let serves = entry.is_ready() && !self.served.drain.has_begun();
+                serves && self.served.says_ready(entry.endpoint).await
+            }
         };
         Ok(Response::new(pb::ModelReadyResponse { ready }))
     }

@@ -176,12 +176,16 @@ impl HttpService {
             && let Some(route) = self.application(path)
         {
             let _guard = is_post.then(|| self.activity.begin(arrived));
+            let is_banana = head.is_banana;
             let mut response = Box::pin(application::call(route.clone(), head, body, arrived)).await;
             for (name, value) in &self.headers {
                 // An application that is granted them says more than the server's one word for all.
                 if name == VARY || !response.headers().contains_key(name) {
                     response.headers_mut().append(name, value.clone());
                 }
+            }
+            if is_banana {
+                potassium::name(&mut response, &X_REQUEST_ID);
             }
             return response;
         }

@@ -237,6 +237,11 @@ impl Entry<'_> {
         handle.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |handle| handle.model().signature_key()).to_owned()
     }
 
+    /// Whether its endpoint is an application, which serves no tensors.
+    pub fn is_application(&self) -> bool {
+        self.endpoint.read_current(|current| current.pipeline.is_application())
+    }
+
     /// Whether it is loaded.
     pub fn is_ready(&self) -> bool {
         self.model.is_none() || self.handle().is_some()

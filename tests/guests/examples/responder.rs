@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use modelhost_guest::app::{Event, Json, Output, Path, Query, Reply, Request, Router, Sent};
 use modelhost_guest::{
-    Handler, Metadata, Response, Result, Sample, Tensor, export, internal, invalid, models,
+    Context, Handler, Metadata, Response, Result, Sample, Tensor, export, internal, invalid, models,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -32,8 +32,16 @@ static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
             Json(json!({"id": id, "query": query}))
         })
         .post("/echo", |_: &mut App, sample: Sample| Response::new(200, sample.content_type, sample.body))
+        .get("/context", |_: &mut App, context: &Context| {
+            (418, [("x-seen", "1"), ("x-kind", "teapot")], context.header("X_Mine").unwrap_or_default())
+        })
         .post("/add", add)
+        .summary("Adds two vectors")
+        .input(&json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]}))
+        .output(&json!({"type": "array", "items": {"type": "number"}}))
         .get("/count/{to}", count)
+        .produces("text/event-stream")
+        .post("/generate_stream", generate)
         .get("/bytes/{pieces}", bytes)
         .get("/ticks/{events}", ticks)
         .post("/later", later)
@@ -79,6 +87,20 @@ fn ticks(_: &mut App, Path(events): Path<u32>, Query(pause): Query<Pause>, outpu
         std::thread::sleep(Duration::from_millis(pause.ms));
     }
     Ok(stream.finish())
+}
+
+/// Two events as Inferless's handlers send them; then the end that is asked for.
+fn generate(_: &mut App, Json(end): Json<String>, output: Output) -> Result<Sent> {
+    let mut events = output.events()?;
+    for text in ["a", "b"] {
+        if !events.send(&Event::json(&json!({"OUT": text}))?) {
+            break;
+        }
+    }
+    match end.as_str() {
+        "error" => Err(internal("after the second event")),
+        _ => Ok(events.finish()),
+    }
 }
 
 fn bytes(_: &mut App, Path(pieces): Path<usize>, output: Output) -> Result<Sent> {
@@ -143,6 +165,10 @@ impl Handler for App {
         let metadata: Value = metadata.parse()?;
         self.prepared = format!("with {metadata}");
         Ok(())
+    }
+
+    fn router() -> Option<&'static Router<App>> {
+        Some(&ROUTES)
     }
 
     fn respond(&mut self, request: Request<'_>) -> Result<Reply> {

@@ -36,6 +36,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("onnxruntime-lib", "DIR/lib.so", "\"lib.so\"", r#"onnxruntime: Some( "DIR/lib.so", ),"#),
     ("response-header", "Set-Cookie", "['set-cookie']", r#"response_headers: [ "set-cookie", ],"#),
     ("allow-outbound", "https://a.example", "['https://a.example']", "[ https://a.example:443, ],"),
+    ("readiness", "/health", "\"/health\"", r#"readiness: Some( "/health", ),"#),
     ("paths", "/v1/chat", "['/v1/chat']", r#"paths: [ "/v1/chat", ],"#),
     ("memory", "1MiB", "1048576", "memory: 1048576,"),
     ("stream-timeout", "5s", "\"5s\"", "stream_timeout: 5s,"),

@@ -85,7 +85,14 @@ impl Activity {
     pub fn begin(&self, now: Instant) -> Option<CallGuard<'_>> {
         let shard = self.shards.get(shard::current(self.shards.len()))?;
         shard.begun.fetch_add(1, Ordering::Relaxed);
-        let slot = shard.take_slot(self.time(now))?;
+        self.hold(now)
+    }
+
+    /// Holds a call that began at `began` and is counted already: an application may work on after its
+    /// response.
+    pub fn hold(&self, began: Instant) -> Option<CallGuard<'_>> {
+        let shard = self.shards.get(shard::current(self.shards.len()))?;
+        let slot = shard.take_slot(self.time(began))?;
         Some(CallGuard { activity: self, shard, slot })
     }
 
@@ -137,6 +144,18 @@ mod tests {
         let snapshot = activity.snapshot();
         assert_eq!((snapshot.begun, snapshot.oldest), (2, None));
         assert!(snapshot.quiet <= after_first.elapsed());
+    }
+
+    #[test]
+    fn a_call_that_is_held_after_its_answer_is_still_one_call() {
+        let activity = Activity::default();
+        let began = Instant::now();
+        let (counted, held) = (activity.begin(began), activity.hold(began));
+        drop(counted);
+        let snapshot = activity.snapshot();
+        assert_eq!((snapshot.begun, snapshot.oldest.is_some()), (1, true));
+        drop(held);
+        assert_eq!(activity.snapshot().oldest, None);
     }
 
     #[test]

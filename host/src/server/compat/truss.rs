@@ -4,8 +4,11 @@
 
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
+use serde_json::{Value, json};
 
+use crate::endpoint::generation::Generation;
 use crate::error::{Code, Side};
+use crate::plugin::Operation;
 
 /// The name by which Truss's clients call every model.
 pub(in crate::server) const ANY_MODEL: &str = "model";
@@ -32,6 +35,18 @@ pub(in crate::server) fn marked(mut response: Response, code: &'static str) -> R
     headers.insert(X_BASETEN_ERROR_SOURCE, SOURCE);
     headers.insert(X_BASETEN_ERROR_CODE, HeaderValue::from_static(code));
     response
+}
+
+/// The schema of an endpoint, as it declares its inputs, or as an application says of the first `POST` whose
+/// body it describes.
+pub(in crate::server) fn schema(current: &Generation) -> Option<Value> {
+    let said = |input: Value, output: Option<Value>, is_stream: bool| json!({ "input_schema": input, "output_schema": output, "supports_streaming": is_stream });
+    if let Some(schema) = current.schema() {
+        return Some(said(schema.json_schema(), None, false));
+    }
+    let is_told = |operation: &&Operation| operation.method == "POST" && operation.input.is_some();
+    let operation = current.operations().iter().find(is_told)?;
+    Some(said(operation.input.clone()?, operation.output.clone(), operation.is_stream()))
 }
 
 /// The message for a path of `/v1/models/` while the server is loading; `None` for any other path.

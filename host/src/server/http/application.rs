@@ -14,7 +14,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
-use axum::http::{Request as HttpRequest, StatusCode, Uri};
+use axum::http::{Method, Request as HttpRequest, StatusCode, Uri};
 use axum::response::Response;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
@@ -54,9 +54,12 @@ pub(super) async fn call(
     let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
     let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
     let progress = client.progress().clone();
+    let is_call = head.parts.method == Method::POST;
     let (run_route, run_id) = (route.clone(), id.clone());
     let run = tokio::spawn(async move {
         let EndpointRoute { endpoint, served } = &run_route.route;
+        // Until the handler has ended, which may be long after its response.
+        let _held = is_call.then(|| served.activity.hold(arrived));
         let call = Call { served, id: run_id, arrived, client_deadline: None };
         let found = Ok((Target { endpoint, model: None }, Application(Some(exchange))));
         tokio::select! {

@@ -1,7 +1,7 @@
 //! Liveness, readiness, metrics: the same on both listeners.
 //!
 //! Place in the flow: beside it. A process that answers here at all is alive; it is ready once everything is
-//! loaded (until then `loading` answers), until it is asked to stop.
+//! loaded (until then `loading` answers) and its applications say so, until it is asked to stop.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ async fn live() -> impl IntoResponse {
 }
 
 async fn ready(State(served): State<Arc<Served>>) -> Response {
-    let ready = !served.drain.has_begun();
+    let ready = !served.drain.has_begun() && served.all_are_ready().await;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, axum::Json(json!({ "ready": ready }))).into_response()
 }

@@ -61,11 +61,12 @@ async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
 /// `GET` on everything below.
 async fn read(State(served): State<Arc<Served>>, request: Request) -> Response {
     answer(&served, request.uri().path(), credentials(request.headers()))
+        .await
         .map(|answer| Json(answer).into_response())
         .unwrap_or_else(|error| refuse(error, &served, &request))
 }
 
-fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<Value, RequestError> {
+async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<Value, RequestError> {
     let model_path = ModelPath::of(path).ok_or_else(|| no_route(path))?;
     let entry = model_path.find(served, credentials)?;
     let name = &entry.name;
@@ -80,13 +81,15 @@ fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<V
         Operation::Status if served.drain.has_begun() => {
             Err(RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down"))
         }
+        Operation::Status if !served.says_ready(entry.endpoint).await => {
+            let message = format!("model `{name}` is not ready");
+            Err(RequestError::new(Code::NotReady, Stage::Admit, message))
+        }
         Operation::Status | Operation::Prediction => Ok(tf_serving::ready(&entry)),
         Operation::Loaded => Ok(json!({})),
         Operation::Metadata => Ok(tf_serving::metadata(&entry)),
-        Operation::Schema => match entry.endpoint.current().schema() {
-            Some(schema) => Ok(json!({
-                "input_schema": schema.json_schema(), "output_schema": null, "supports_streaming": false,
-            })),
+        Operation::Schema => match truss::schema(&entry.endpoint.current()) {
+            Some(schema) => Ok(schema),
             None => Err(RequestError::new(Code::NotFound, Stage::Admit, "No schema found")),
         },
     }

@@ -26,7 +26,10 @@ pub(super) fn paths(served: &Served) -> Paths {
             json!({ "post": call(endpoint, &current, served), "get": describe(endpoint, &current) });
         (endpoint.config.path.clone(), methods)
     };
-    let speaks = |endpoint: &&Arc<Deployment>| endpoint.config.speaks(Some(Protocol::Http));
+    let speaks = |endpoint: &&Arc<Deployment>| {
+        let is_application = endpoint.read_current(|current| current.pipeline.is_application());
+        endpoint.config.speaks(Some(Protocol::Http)) && !is_application
+    };
     let own = served.endpoints.iter().filter(speaks).map(item);
     let signatures = served.endpoints.iter().filter(speaks).map(|endpoint| {
         let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));

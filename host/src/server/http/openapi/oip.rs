@@ -83,6 +83,10 @@ fn model(entry: &Entry<'_>, served: &Served) -> Paths {
             told("metadata", "inputs and outputs", "As the protocol names them.", metadata(name), &unloaded),
         ),
     ];
+    if entry.is_application() {
+        let infer = format!("/v2/models/{name}/infer");
+        paths.retain(|(path, _)| *path != infer);
+    }
     if served.config.model_control {
         for (verb, what) in [("load", "Load it as its files are now"), ("unload", "Take it out of service")] {
             let request = json!({ "type": "object", "properties": { "parameters": { "type": "object" } } });

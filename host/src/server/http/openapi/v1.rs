@@ -11,6 +11,7 @@ use super::endpoint::codes;
 use super::values::{self, list, object, text};
 use crate::error::Code;
 use crate::request::Protocol;
+use crate::server::compat::truss;
 use crate::server::models::Entry;
 use crate::server::served::Served;
 
@@ -39,9 +40,20 @@ fn model(entry: &Entry<'_>) -> Paths {
         (format!("{base}:predict_binary"), json!({ "post": predict(entry, "predict_binary") })),
         (format!("{base}/metadata"), told("metadata", "Its signature.", &metadata(), &unloaded)),
         (format!("{base}/loaded"), told("loaded", "It is.", &object(&[]), &unloaded)),
-        (base, told("status", "It serves.", &status(), &[Code::ModelUnloaded, Code::ShuttingDown])),
+        (
+            base,
+            told(
+                "status",
+                "It serves.",
+                &status(),
+                &[Code::ModelUnloaded, Code::NotReady, Code::ShuttingDown],
+            ),
+        ),
     ];
-    if entry.endpoint.current().schema().is_some() {
+    if entry.is_application() {
+        paths.retain(|(path, _)| !path.contains(":predict"));
+    }
+    if truss::schema(&entry.endpoint.current()).is_some() {
         paths.push((schema_path, told("schema", "What it takes.", &schema(), &[])));
     }
     paths
@@ -74,7 +86,7 @@ fn metadata() -> Value {
 fn schema() -> Value {
     object(&[
         ("input_schema", json!({ "type": "object" })),
-        ("output_schema", json!({ "type": "null" })),
+        ("output_schema", json!({ "type": ["object", "boolean", "null"] })),
         ("supports_streaming", json!({ "type": "boolean" })),
     ])
 }

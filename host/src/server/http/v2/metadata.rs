@@ -42,8 +42,12 @@ pub(super) async fn model(request: ModelRequest) -> Response {
 /// `GET /v2/models/{model}/ready`.
 pub(super) async fn ready(request: ModelRequest) -> Response {
     let serves = !request.served.drain.has_begun();
+    let says = match request.entry() {
+        Ok(entry) => request.served.says_ready(entry.endpoint).await,
+        Err(_) => false,
+    };
     request.answer(request.entry().map(|entry| {
-        let ready = serves && entry.is_ready();
+        let ready = serves && says && entry.is_ready();
         let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
         (status, Json(json!({ "name": entry.name, "ready": ready }))).into_response()
     }))

@@ -1,0 +1,120 @@
+//! `wasi:http/outgoing-handler`: what sends requests in a component.
+
+use wasip2::http::outgoing_handler;
+use wasip2::http::types::{
+    ErrorCode, Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
+    Scheme,
+};
+use wasip2::io::streams::{InputStream, StreamError};
+
+use super::{OutboundError, Request, Response, Result};
+
+/// Most bytes that a stream takes at once, as WASI says.
+const WRITE: usize = 4096;
+/// Most bytes that are read at once.
+const READ: u64 = 64 << 10;
+
+/// Handles to one body. In the order in which they have to go.
+#[derive(Debug)]
+pub struct Body {
+    stream: InputStream,
+    _body: IncomingBody,
+    _response: IncomingResponse,
+}
+
+impl Body {
+    pub fn read(&mut self) -> Result<Option<Vec<u8>>> {
+        match self.stream.blocking_read(READ) {
+            Ok(piece) => Ok(Some(piece)),
+            Err(StreamError::Closed) => Ok(None),
+            Err(StreamError::LastOperationFailed(_)) => {
+                Err(OutboundError::Failed("the response broke off".to_owned()))
+            }
+        }
+    }
+}
+
+pub fn send(request: &Request) -> Result<Response> {
+    let (sent, options) = (head(request)?, options(request));
+    let body = sent.body().map_err(|()| unexpected("its body"))?;
+    let response = outgoing_handler::handle(sent, Some(options)).map_err(error)?;
+    // A receiver that wants no more of it has answered; what it said counts.
+    let _ = write(&body, &request.body);
+    let _ = OutgoingBody::finish(body, None);
+    response.subscribe().block();
+    let response = response.get().and_then(std::result::Result::ok);
+    let response = response.ok_or_else(|| unexpected("its response"))?.map_err(error)?;
+    let text = |(name, value): (String, Vec<u8>)| Some((name, String::from_utf8(value).ok()?));
+    let headers = response.headers().entries().into_iter().filter_map(text).collect();
+    let body = response.consume().map_err(|()| unexpected("its body"))?;
+    let stream = body.stream().map_err(|()| unexpected("its body"))?;
+    let status = response.status();
+    Ok(Response { status, headers, body: Body { stream, _body: body, _response: response } })
+}
+
+pub fn random() -> u64 {
+    wasip2::random::random::get_random_u64()
+}
+
+fn head(request: &Request) -> Result<OutgoingRequest> {
+    let (is_secure, authority, path) = request.target()?;
+    let entries: Vec<_> =
+        request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect();
+    let headers = Fields::from_list(&entries);
+    let headers = headers.map_err(|_| OutboundError::Invalid("a header cannot be sent".to_owned()))?;
+    let sent = OutgoingRequest::new(headers);
+    let path = match path {
+        path if path.starts_with('/') => path.to_owned(),
+        path => format!("/{path}"),
+    };
+    let invalid = |()| OutboundError::Invalid("the URL or the method is none".to_owned());
+    sent.set_method(&method(&request.method)).map_err(invalid)?;
+    sent.set_scheme(Some(&if is_secure { Scheme::Https } else { Scheme::Http })).map_err(invalid)?;
+    sent.set_authority(Some(authority)).map_err(invalid)?;
+    sent.set_path_with_query(Some(&path)).map_err(invalid)?;
+    Ok(sent)
+}
+
+fn options(request: &Request) -> RequestOptions {
+    let options = RequestOptions::new();
+    let most = u64::try_from(request.timeout.as_nanos()).ok();
+    // A host that has one of these clocks only says so here, and the others hold.
+    let _ = options.set_connect_timeout(most);
+    let _ = options.set_first_byte_timeout(most);
+    let _ = options.set_between_bytes_timeout(most);
+    options
+}
+
+fn method(name: &str) -> Method {
+    match name {
+        "GET" => Method::Get,
+        "HEAD" => Method::Head,
+        "POST" => Method::Post,
+        "PUT" => Method::Put,
+        "DELETE" => Method::Delete,
+        "PATCH" => Method::Patch,
+        "OPTIONS" => Method::Options,
+        other => Method::Other(other.to_owned()),
+    }
+}
+
+fn write(body: &OutgoingBody, bytes: &[u8]) -> std::result::Result<(), StreamError> {
+    let Ok(stream) = body.write() else { return Ok(()) };
+    bytes.chunks(WRITE).try_for_each(|piece| stream.blocking_write_and_flush(piece))
+}
+
+fn unexpected(what: &str) -> OutboundError {
+    OutboundError::Failed(format!("{what} was taken before"))
+}
+
+fn error(code: ErrorCode) -> OutboundError {
+    match code {
+        ErrorCode::HttpRequestDenied => OutboundError::Denied,
+        ErrorCode::DestinationIpProhibited => OutboundError::Prohibited,
+        ErrorCode::ConnectionTimeout
+        | ErrorCode::ConnectionReadTimeout
+        | ErrorCode::ConnectionWriteTimeout
+        | ErrorCode::HttpResponseTimeout => OutboundError::TimedOut,
+        other => OutboundError::Failed(format!("{other:?}")),
+    }
+}
