@@ -18,7 +18,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist wheel deb image host examples guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
+.PHONY: help setup build dist wheel deb image sdks host examples guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ deb: dist ## target/packages/modelhost_….deb: the same for Debian, with a serv
 image: dist ## target/packages/modelhost-….oci.tar: a container image with ONNX Runtime, see docs/install.md
 	@scripts/onnxruntime.sh
 	@scripts/package.py image target/dist/host target/packages --symbols target/packages/modelhost.debug
+
+sdks: ## target/packages: the SDKs of Python and JavaScript as a wheel and a package of npm, see docs/languages.md
+	@scripts/sdks.sh
 
 test: build ## set up, build, run every test
 	@scripts/onnxruntime.sh

@@ -24,7 +24,7 @@ mod project;
 mod texts;
 
 pub use documents::{Shell, completions, write_manual};
-pub use project::{Build, Language, New, Test};
+pub use project::{Build, Language, New, Template, Test};
 use texts::{
     BUILD_EXAMPLE, CHECK_EXAMPLE, COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DIFF_EXAMPLE, ENVIRONMENT, EXAMPLE,
     EXIT_CODES, LIBRARY, NEW_EXAMPLE, REPLAY_EXAMPLE, RUN_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, sections,

@@ -7,6 +7,27 @@
 //! Invariants: no call waits for a pipe's writer, and none takes more memory than its limit, with any file
 //! put in the file's place, or changed meanwhile.
 
+/// The media type of a file of this extension.
+pub fn media_type(file: &Path) -> &'static str {
+    let extension = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match extension.as_str() {
+        "json" => "application/json",
+        "txt" => "text/plain; charset=utf-8",
+        "csv" => "text/csv; charset=utf-8",
+        "xml" => "application/xml",
+        "msgpack" => "application/msgpack",
+        "jpg" | "jpeg" => "image/jpeg",
+        "png" => "image/png",
+        "gif" => "image/gif",
+        "webp" => "image/webp",
+        "wav" => "audio/wav",
+        "mp3" => "audio/mpeg",
+        "mp4" => "video/mp4",
+        "pdf" => "application/pdf",
+        _ => "application/octet-stream",
+    }
+}
+
 #[cfg(test)]
 pub mod reference;
 pub mod stamp;

@@ -38,6 +38,7 @@ use crate::model_access::{ModelAccess as _, ModelSpec};
 use crate::plugin::{self, Application, Lease, Outcome, Plugin, Stages};
 use crate::request::{Output, Request};
 use crate::schema::Schema;
+use crate::schema::raw_body::RawBody;
 use crate::tensor::Tensor;
 
 /// The limits of one endpoint. The defaults are in `config/settings/rows.rs`.
@@ -66,6 +67,8 @@ pub struct Pipeline {
     pub models: Models,
     /// The inputs that the endpoint takes, if the configuration or the handler says so.
     pub schema: Option<Arc<Schema>>,
+    /// The files that a body has to be one of; then there is no schema.
+    pub raw_body: Option<Arc<RawBody>>,
     /// Whether tensors that a request brings go past a handler that takes bodies only, straight to the model.
     pub bare_tensors: bool,
 }
@@ -155,6 +158,9 @@ impl Pipeline {
     ) -> Result<Option<Vec<Tensor>>, RequestError> {
         if let Some(recorded) = report.log().and_then(|log| log.answers()) {
             return Ok(recorded.sample.clone());
+        }
+        if let Some(raw_body) = &self.raw_body {
+            return pre_inference::check_raw(raw_body, request).map(|()| None);
         }
         match &self.schema {
             Some(schema) => pre_inference::check(schema, self.stages(), model, self.bare(model), request),

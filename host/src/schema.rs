@@ -7,6 +7,7 @@
 //! bounded.
 
 pub mod check;
+pub mod raw_body;
 
 use std::collections::HashSet;
 use std::fmt;

@@ -36,11 +36,30 @@ fn host() -> Host {
 }
 
 #[test]
+fn a_body_that_is_a_file_has_an_upload_form() {
+    let plugin = component("tests/echo");
+    let body = "body = { media_types = ['image/jpeg', 'application/pdf'] }";
+    let host =
+        Host::configured(&format!("[[endpoint]]\nname = 'it'\nplugin = '{}'\n{body}\n", plugin.display()));
+    let browser = Browser::open();
+    browser.go(&format!("{}/docs/", host.url));
+    browser.text(&within("/it", ".opblock-section-request-body input[type=file]"));
+}
+
+#[test]
 fn an_endpoint_is_tried_in_a_browser() {
     let host = host();
     let browser = Browser::open();
     browser.go(&format!("{}/docs", host.url));
     assert_eq!(browser.title(), "modelhost: endpoints");
+
+    // The first endpoint's call is open, the next one is a click away, and the protocols are closed.
+    browser.text(&within("/any", "textarea.body-param__text"));
+    let open =
+        browser.run("return [...document.querySelectorAll('.opblock-tag')].map((it) => it.dataset.isOpen)");
+    let open = open.as_array().unwrap();
+    assert_eq!(open.iter().filter(|it| **it == "true").count(), 1, "{open:?}");
+    browser.click("#operations-tag-iris");
 
     // The example is filled in: expand, execute.
     browser.click(&within("/iris", ".opblock-summary-path"));
@@ -52,7 +71,6 @@ fn an_endpoint_is_tried_in_a_browser() {
     assert_eq!((&*status, &body["class_label"]), ("200", &json!("iris-setosa")), "{body}");
 
     // Where nothing is declared there is a field to write into.
-    browser.click(&within("/any", ".opblock-summary-path"));
     browser.fill(&field("/any"), &sample.to_string());
     let (status, body) = execute(&browser, "/any");
     assert_eq!((&*status, &body["class_label"]), ("200", &json!("iris-setosa")), "{body}");

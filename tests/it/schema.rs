@@ -224,3 +224,49 @@ fn tensors_that_go_past_the_handler_are_the_models_business() {
     let text = host.post("/it", "{}").error(400, "invalid_input", "pre_inference");
     assert_eq!(text, "input `word`: missing, expected BYTES [1]");
 }
+
+/// A body that is a file: JPEG, with the example that is in a template.
+fn takes_jpeg(handler: &str) -> String {
+    let example = e2e::root().canonicalize().unwrap().join("host/templates/image/common/sample.jpg");
+    let body = format!("body = {{ media_types = ['image/jpeg'], example = '{}' }}", example.display());
+    format!("[[endpoint]]\nname = 'it'\n{}\n{body}\n", plugin(handler))
+}
+
+#[test]
+fn a_body_that_is_a_file_is_of_the_declared_type_or_refused() {
+    // The neighbour takes what it gets.
+    let other = format!("[[endpoint]]\nname = 'other'\n{}\n", plugin("tests/echo"));
+    let host = Host::configured(&(takes_jpeg("tests/echo") + &other));
+    let send = |path: &str, media_type: &str, body: &[u8]| {
+        host.request("POST", path, &[("content-type", media_type)], body)
+    };
+    assert_eq!(send("/it", "Image/JPEG; q=1", b"pixels").status, 200);
+    assert_eq!(send("/other", "image/png", b"pixels").status, 200);
+    for media_type in ["image/png", "application/json", ""] {
+        let text = send("/it", media_type, b"pixels").error(415, "unsupported_media_type", "pre_inference");
+        let expected =
+            format!("expected `image/jpeg`, got `{media_type}`; say it in the header `content-type`");
+        assert_eq!(text, expected);
+    }
+    let text = send("/it", "image/jpeg", b"").error(400, "invalid_input", "pre_inference");
+    assert_eq!(text, "the body is empty; expected `image/jpeg`");
+
+    let document = host.get("/openapi.json").json();
+    let body = &document["paths"]["/it"]["post"]["requestBody"];
+    let file = json!({ "image/jpeg": { "schema": { "type": "string", "format": "binary" } } });
+    assert_eq!((&body["required"], &body["content"]), (&json!(true), &file));
+}
+
+#[test]
+fn the_example_of_a_file_is_tried_before_a_handler_serves() {
+    let log = Host::configured(&takes_jpeg("tests/echo")).log();
+    assert!(log.contains("smoke test: the example is answered"), "{log}");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    std::fs::write(&file, takes_jpeg("iris-wasm")).unwrap();
+    let mut check = std::process::Command::new(e2e::host_binary());
+    let output = check.args(["check", "--config", file.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("sent as body (the example's file): invalid_input in pre_inference: "), "{said}");
+}

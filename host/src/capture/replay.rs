@@ -169,6 +169,7 @@ impl Replayer {
             plugin: Some(plugin),
             models: Models::default(),
             schema: None,
+            raw_body: None,
             bare_tensors: !called("pre-inference"),
         };
         let log = Arc::new(HostCallLog::replay(drawn, cut, answers));

@@ -32,8 +32,16 @@ pub enum Language {
 /// The templates of a new handler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Template {
-    /// Names an iris from four measurements.
+    /// Around a model: names an iris from four measurements.
     Iris,
+    /// Around a model: a JPEG file becomes pixels. In Rust.
+    Image,
+    /// Around a model: a text becomes numbers of its words.
+    Text,
+    /// Around a model: tensors in, tensors out, for clients of the Open Inference Protocol.
+    Tensors,
+    /// An application: routes, calls of a model, a stream, work after the response.
+    App,
 }
 
 /// Arguments of `host build`.

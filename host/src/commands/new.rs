@@ -1,8 +1,11 @@
 //! `host new`: a handler project that stands alone.
 //!
-//! In:  a name and a language. Out: a folder with everything that building, testing and serving take.
-//! The files are those of `host/templates`, of the contract (`wit/`) and, for Rust, of the SDK; `my-handler`
-//! in a template is the project's name. Invariant: nothing is written into a folder that is there already.
+//! In:  a name, a language and a template. Out: a folder with everything that building, testing and serving
+//!      take.
+//! The files are those of `host/templates` (`languages/LANGUAGE`, `TEMPLATE/common`, `TEMPLATE/LANGUAGE`), of
+//! the contract (`wit/`) and of the language's SDK; `my-handler` in a template is the project's name, and
+//! README.md is put together of the language's and of what the template says.
+//! Invariant: nothing is written into a folder that is there already.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,18 +14,35 @@ use std::path::Path;
 use anyhow::Context as _;
 use include_dir::{Dir, DirEntry, include_dir};
 
-use crate::cli::{self, Language, program};
+use crate::cli::{self, Language, Template, program};
 use crate::commands::{Failure, say};
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
-static SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/src");
-/// The files beside the SDK's sources that they are built with.
-const SDK_FILES: [(&str, &[u8]); 2] = [
+static RUST_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/src");
+static PYTHON_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/python/modelhost_guest");
+static JS_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/js/src");
+/// A file of a project, and its contents.
+type File = (&'static str, &'static [u8]);
+const RUST_SDK_FILES: [File; 2] = [
     ("build.rs", include_bytes!("../../../guest-sdk/build.rs")),
     ("README.md", include_bytes!("../../../guest-sdk/README.md")),
 ];
-const MODEL: &[u8] = include_bytes!("../../../examples/iris-wasm/iris.onnx");
+const PYTHON_SDK_FILES: [File; 3] = [
+    ("pyproject.toml", include_bytes!("../../../guest-sdk/python/pyproject.toml")),
+    ("wheel_of_this_folder.py", include_bytes!("../../../guest-sdk/python/wheel_of_this_folder.py")),
+    ("README.md", include_bytes!("../../../guest-sdk/python/README.md")),
+];
+const JS_SDK_FILES: [File; 2] = [
+    ("package.json", include_bytes!("../../../guest-sdk/js/package.json")),
+    ("README.md", include_bytes!("../../../guest-sdk/js/README.md")),
+];
+/// The model of the templates that name irises.
+const IRIS: File = ("iris.onnx", include_bytes!("../../../examples/iris-wasm/iris.onnx"));
+/// The folder of the SDK in a project.
+const SDK: &str = "modelhost-guest";
+const README: &str = "README.md";
+const CONFIG: &str = "modelhost.toml";
 
 /// The name of the project in a template.
 const PLACEHOLDER: &str = "my-handler";
@@ -34,13 +54,19 @@ const LONGEST_NAME: usize = 64;
 /// # Errors
 /// The name is none, the folder is there already, or cannot be written.
 pub fn new(arguments: &cli::New) -> Result<(), Failure> {
-    let (name, language) = (arguments.name.as_str(), arguments.lang);
+    let (name, language, template) = (arguments.name.as_str(), arguments.lang, arguments.template);
     if !is_name(name) {
         let text = format!(
             "`{name}` is no name for a handler
   hint: lower-case letters, digits and `-`, a letter first, at most {LONGEST_NAME}"
         );
         return Err(Failure::Input(text));
+    }
+    if template == Template::Image && language != Language::Rust {
+        let text = "the template `image` is in Rust only: what decodes pictures for Python is native code, and in JavaScript \
+                    it takes seconds for a photograph
+  hint: `--lang rust`";
+        return Err(Failure::Input(text.to_owned()));
     }
     match fs::create_dir(name) {
         Ok(()) => {}
@@ -50,7 +76,8 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
         }
         Err(error) => return Err(anyhow::Error::new(error).context(format!("cannot make `{name}`")).into()),
     }
-    write_project(Path::new(name), name, language).with_context(|| format!("cannot write `{name}`"))?;
+    write_project(Path::new(name), name, language, template)
+        .with_context(|| format!("cannot write `{name}`"))?;
     let program = program();
     Ok(say(&format!(
         "made {name}
@@ -59,9 +86,8 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
   {program} build
   {program} test
   {program} serve --config modelhost.toml
-  curl http://127.0.0.1:8000/ --json @sample.json
 
-README.md says the rest"
+README.md says what to send it"
     ))?)
 }
 
@@ -72,53 +98,102 @@ fn is_name(name: &str) -> bool {
         && name.len() <= LONGEST_NAME
 }
 
-fn write_project(folder: &Path, name: &str, language: Language) -> anyhow::Result<()> {
-    let template = match language {
-        Language::Rust => "rust",
-        Language::Python => "python",
-        Language::Js => "js",
+fn write_project(folder: &Path, name: &str, language: Language, template: Template) -> anyhow::Result<()> {
+    let (language_folder, language_name) = match language {
+        Language::Rust => ("rust", "Rust"),
+        Language::Python => ("python", "Python"),
+        Language::Js => ("js", "JavaScript"),
     };
-    for template in ["common", template] {
-        let template = TEMPLATES.get_dir(template).context("a template is missing")?;
-        write_tree(template, folder, &|contents| match str::from_utf8(contents) {
-            Ok(text) => text.replace(PLACEHOLDER, name).into_bytes(),
-            Err(_) => contents.to_owned(),
-        })?;
+    let template_folder = match template {
+        Template::Iris => "iris",
+        Template::Image => "image",
+        Template::Text => "text",
+        Template::Tensors => "tensors",
+        Template::App => "app",
+    };
+    let named = |contents: &[u8]| match str::from_utf8(contents) {
+        Ok(text) => text.replace(PLACEHOLDER, name).into_bytes(),
+        Err(_) => contents.to_owned(),
+    };
+    let base = format!("languages/{language_folder}");
+    for part in [&base, &format!("{template_folder}/common"), &format!("{template_folder}/{language_folder}")]
+    {
+        let part = TEMPLATES.get_dir(part).context("a template is missing")?;
+        write_tree(part, folder, &named)?;
     }
-    fs::write(folder.join("iris.onnx"), MODEL)?;
+
+    let said = |file: &str| text(&format!("{template_folder}/{file}"));
+    let readme = text(&format!("{base}/{README}"))?.replace(PLACEHOLDER, name);
+    let about = said("about.md")?.replace("LANGUAGE", language_name).replace(PLACEHOLDER, name);
+    // Golden cases are for handlers around a model.
+    let readme = if template == Template::App { readme.replace("$ modelhost test\n", "") } else { readme };
+    let readme = readme.replace("<!-- about -->\n", &about).replace("<!-- files -->\n", said("files.md")?);
+    fs::write(folder.join(README), readme)?;
+    if let Ok(keys) = text(&format!("{base}/endpoint.toml")) {
+        let config = said(&format!("common/{CONFIG}"))?.replace(PLACEHOLDER, name);
+        fs::write(folder.join(CONFIG), config + keys)?;
+        fs::remove_file(folder.join("endpoint.toml"))?;
+    }
+    if !matches!(template, Template::Text | Template::Image) {
+        write_files(&[IRIS], folder)?;
+    }
+
+    let sdk = folder.join(SDK);
     match language {
         Language::Rust => {
             write_tree(&CONTRACT, &folder.join("wit"), &<[u8]>::to_owned)?;
-            let sdk = folder.join("modelhost-guest");
-            write_tree(&SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
-            for (file, contents) in SDK_FILES {
-                fs::write(sdk.join(file), contents)?;
-            }
+            write_tree(&RUST_SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
+            write_files(&RUST_SDK_FILES, &sdk)?;
         }
-        Language::Python | Language::Js => {
-            // There it is a dependency, and what it depends on lies beside it.
-            let dependencies = folder.join("wit/deps");
-            let contract = dependencies.join("modelhost");
-            fs::create_dir_all(&contract)?;
-            for file in CONTRACT.files() {
-                fs::write(contract.join(file.path()), file.contents())?;
-            }
-            if let Some(deps) = CONTRACT.get_dir("deps") {
-                write_tree(deps, &dependencies, &<[u8]>::to_owned)?;
-            }
+        Language::Python => {
+            write_tree(&PYTHON_SDK, &sdk.join("modelhost_guest"), &<[u8]>::to_owned)?;
+            write_files(&PYTHON_SDK_FILES, &sdk)?;
+            write_world(template_folder, folder)?;
+        }
+        Language::Js => {
+            write_tree(&JS_SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
+            write_files(&JS_SDK_FILES, &sdk)?;
+            write_world(template_folder, folder)?;
         }
     }
     Ok(())
 }
 
-/// Writes the files below `tree` into `folder`, each as `filled` makes it.
+/// The world of the handler; the contract is a dependency of it, and what the contract depends on lies beside
+/// it.
+fn write_world(template: &str, folder: &Path) -> anyhow::Result<()> {
+    let dependencies = folder.join("wit/deps");
+    let contract = dependencies.join("modelhost");
+    fs::create_dir_all(&contract)?;
+    fs::write(folder.join("wit/world.wit"), text(&format!("{template}/world.wit"))?)?;
+    for file in CONTRACT.files() {
+        fs::write(contract.join(file.path()), file.contents())?;
+    }
+    let others = CONTRACT.get_dir("deps").context("the contract is incomplete")?;
+    write_tree(others, &dependencies, &<[u8]>::to_owned)
+}
+
+fn write_files(files: &[File], folder: &Path) -> anyhow::Result<()> {
+    for (name, contents) in files {
+        fs::write(folder.join(name), contents)?;
+    }
+    Ok(())
+}
+
+/// A text of the templates.
+fn text(path: &str) -> anyhow::Result<&'static str> {
+    TEMPLATES.get_file(path).and_then(|file| file.contents_utf8()).context("a template is missing")
+}
+
+/// Writes the files below `tree` into `folder`, each as `filled` makes it, but for what Python left there.
 fn write_tree(tree: &Dir<'_>, folder: &Path, filled: &dyn Fn(&[u8]) -> Vec<u8>) -> anyhow::Result<()> {
     fs::create_dir_all(folder)?;
     for entry in tree.entries() {
-        let path = folder.join(entry.path().file_name().unwrap_or_default());
+        let name = entry.path().file_name().unwrap_or_default();
         match entry {
-            DirEntry::Dir(tree) => write_tree(tree, &path, filled)?,
-            DirEntry::File(file) => fs::write(path, filled(file.contents()))?,
+            DirEntry::Dir(_) if name == "__pycache__" => {}
+            DirEntry::Dir(tree) => write_tree(tree, &folder.join(name), filled)?,
+            DirEntry::File(file) => fs::write(folder.join(name), filled(file.contents()))?,
         }
     }
     Ok(())

@@ -16,6 +16,7 @@ use crate::arrivals::BodyRate;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::EndpointConfig;
 use crate::model::{Batching, ModelConfig};
+use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
 use crate::{pipeline, plugin};
 
@@ -89,6 +90,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         breaker: breaker(sources, table),
         gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
+        raw_body: raw_body(sources, table).map(Arc::new),
         limits: limits(sources, table),
         batching: batching(sources, table),
         name,
@@ -234,6 +236,44 @@ fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
         }
     };
     json.into()
+}
+
+/// The files that a body has to be one of, if it is one.
+fn raw_body(sources: &mut Sources<'_>, table: &Table) -> Option<RawBody> {
+    let mut media_types = sources.get(&set::BODY_MEDIA_TYPES, table);
+    let file = sources.get(&set::BODY_EXAMPLE, table);
+    if let Some(input) = table.inputs.first().filter(|_| file.is_some() || !media_types.is_empty()) {
+        let hint = "leave out `body` or `input`";
+        let diagnostic = Diagnostic::new("declares the inputs of a body that is a file", hint);
+        sources.report(input.1.place.clone(), diagnostic);
+    }
+    existing_file(sources, &set::BODY_EXAMPLE, table, file.as_deref());
+    let limit = sources.get(&set::BODY, table);
+    let read = |file: &Path| crate::file::read(file, limit as u64);
+    let example = file.as_deref().filter(|file| file.is_file()).and_then(|file| match read(file) {
+        Ok(body) => {
+            Some(RawExample { media_type: crate::file::media_type(file).to_owned(), body: body.into() })
+        }
+        Err(error) => {
+            sources.report(sources.place(&set::BODY_EXAMPLE, table), super::unreadable(file, &error));
+            None
+        }
+    });
+    if media_types.is_empty() {
+        // What the example is.
+        media_types.extend(example.iter().map(|example| example.media_type.clone()));
+    }
+    let raw_body = RawBody { media_types, example };
+    if let Some(RawExample { media_type, .. }) = &raw_body.example
+        && !raw_body.takes(media_type)
+    {
+        let diagnostic = Diagnostic::new(
+            format!("is `{media_type}` by its extension, which is none of the `media_types`"),
+            "add the type, or give another file",
+        );
+        sources.report(sources.place(&set::BODY_EXAMPLE, table), diagnostic);
+    }
+    (!raw_body.media_types.is_empty()).then_some(raw_body)
 }
 
 /// Reports `file` if it is none.

@@ -160,6 +160,23 @@ pub(crate) fn outbound(raw: &RawValue<'_>) -> ParseResult<Rules> {
     items.iter().map(rule).collect::<ParseResult<_>>().map(Rules)
 }
 
+/// A list of media types, in lower case; `image/*` is a range.
+pub(crate) fn media_types(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
+    let hint = "write types such as `image/jpeg` or `image/*`, without parameters";
+    let media_type = |item: &Value| {
+        let text =
+            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+        let media_type = text.to_ascii_lowercase();
+        let is_type = media_type.split_once('/').is_some_and(|(kind, own)| {
+            is_token(kind) && kind != "*" && is_token(own) && (own == "*" || !own.contains('*'))
+        });
+        is_type
+            .then_some(media_type)
+            .ok_or_else(|| Diagnostic::new(format!("`{text}` is no media type"), hint))
+    };
+    raw.items().iter().map(media_type).collect()
+}
+
 /// A list of response headers that need a grant, in lower case.
 pub(crate) fn response_headers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let hint = "write names such as `set-cookie` or `content-encoding`; docs/reference.md lists them";

@@ -305,6 +305,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         watch: false,
         record_share: Ratio::ONE,
         schema: Some(Arc::new(schema)),
+        raw_body: None,
         smoke: true,
         limits: crate::pipeline::Limits {
             plugin: plugin::Limits {
@@ -338,6 +339,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         watch: true,
         record_share: Ratio::new(0.5).unwrap(),
         schema: None,
+        raw_body: None,
         smoke: false,
         limits,
         ..plain

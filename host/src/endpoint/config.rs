@@ -13,6 +13,7 @@ use crate::model::{Batching, ModelConfig};
 use crate::outbound::Rules;
 use crate::request::Protocol;
 use crate::schema::Schema;
+use crate::schema::raw_body::RawBody;
 use crate::values::Ratio;
 use crate::{pipeline, plugin};
 
@@ -63,6 +64,8 @@ pub struct EndpointConfig {
     pub record_share: Ratio,
     /// The inputs that it takes, if that was configured; they win over the handler's own.
     pub schema: Option<Arc<Schema>>,
+    /// The files that its body has to be one of; then it has no schema.
+    pub raw_body: Option<Arc<RawBody>>,
     /// Whether a generation has to answer the schema's example before it serves.
     pub smoke: bool,
     /// The protocols by which it can be reached.

@@ -16,6 +16,7 @@ use crate::pipeline::report::RunReport;
 use crate::plugin::{Operation, Stages};
 use crate::request::{Output, Request};
 use crate::schema::Schema;
+use crate::schema::raw_body::RawBody;
 
 /// One version of an endpoint, handler and models: everything it needs to answer.
 pub struct Generation {
@@ -75,6 +76,11 @@ impl Generation {
     /// The inputs that it takes, if the configuration or the handler says so.
     pub fn schema(&self) -> Option<&Arc<Schema>> {
         self.pipeline.schema.as_ref()
+    }
+
+    /// The files that its body has to be one of, if it is one.
+    pub fn raw_body(&self) -> Option<&Arc<RawBody>> {
+        self.pipeline.raw_body.as_ref()
     }
 
     /// The schema that tensors have to fit, if that is not the model's signature alone.

@@ -37,6 +37,7 @@ use crate::plugin::{Lease, Outcome, Stages};
 use crate::request::{Form, Input, Request};
 use crate::schema::Schema;
 use crate::schema::check::{self, ValidationError};
+use crate::schema::raw_body::{RawBody, RawBodyError};
 use crate::tensor::{Signature, Tensor};
 
 const STAGE: Stage = Stage::PreInference;
@@ -81,6 +82,24 @@ pub(super) fn check(
     checked.map_err(|misfit| match misfit {
         ValidationError::Body(text) => RequestError::invalid(STAGE, text),
         ValidationError::Inputs(violations) => violating(violations),
+    })
+}
+
+/// Holds the request against what its body has to be.
+///
+/// # Errors
+/// `unsupported_media_type`, `invalid_input`.
+pub(super) fn check_raw(raw_body: &RawBody, request: &Request) -> Result<(), RequestError> {
+    let body = match &request.input {
+        Input::Exchange(_) => return Ok(()),
+        Input::Tensors(_) => {
+            return Err(RequestError::invalid(STAGE, "the endpoint takes a file as body, no tensors"));
+        }
+        Input::Body(body, _) => body,
+    };
+    raw_body.check(request.content_type(), body).map_err(|error| match error {
+        RawBodyError::MediaType(text) => RequestError::new(Code::UnsupportedMediaType, STAGE, text),
+        RawBodyError::Empty(text) => RequestError::invalid(STAGE, text),
     })
 }
 

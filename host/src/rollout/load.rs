@@ -18,11 +18,14 @@ use crate::telemetry::metrics::EndpointMetrics;
 
 /// Handler and models of a generation.
 pub(super) fn pipeline(config: &EndpointConfig, plugin: Option<Arc<Plugin>>, models: Models) -> Pipeline {
+    let raw_body = config.raw_body.clone();
     let schema = match &plugin {
+        // What the configuration says wins.
+        _ if raw_body.is_some() => None,
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Pipeline { plugin, models, schema, bare_tensors: config.bare_tensors }
+    Pipeline { plugin, models, schema, raw_body, bare_tensors: config.bare_tensors }
 }
 
 pub(super) async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {

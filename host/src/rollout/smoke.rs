@@ -5,9 +5,9 @@
 //! In:   a pipeline that is not published yet. Out: how long the answers took, or the first one that was
 //!       none.
 //!
-//! The example is sent as a JSON body, and as tensors too if the handler takes those. A response of status
-//! 400 and above is a failure. Without an example, and while the model that requests go to by themselves is
-//! not loaded, nothing is sent.
+//! The example is sent as a JSON body, or as the file that it is, and as tensors too if the handler takes
+//! those. A response of status 400 and above is a failure. Without an example, and while the model that
+//! requests go to by themselves is not loaded, nothing is sent.
 //! Invariant: it counts as no client's request. It is an [isolated](RunPlan::isolated) run, on an instance
 //! that no request gets after, and no metric of requests counts it; in the log its id is [`ID`].
 
@@ -54,6 +54,14 @@ pub(super) async fn run(config: &EndpointConfig, pipeline: &Pipeline) -> Result<
     let example = pipeline.schema.as_ref().and_then(|schema| Some((schema, schema.example()?)));
     let unloaded = pipeline.models.0.first().is_some_and(|named| named.handle.is_none());
     let is_sent = !unloaded && !pipeline.is_application();
+    if let Some(example) =
+        pipeline.raw_body.as_ref().and_then(|raw_body| raw_body.example.as_ref()).filter(|_| is_sent)
+    {
+        let input = Input::Body(example.body.clone(), Form::Plain);
+        return Ok(vec![
+            tried(config, pipeline, &example.media_type, ("body", input), "the example's file").await?,
+        ]);
+    }
     let Some((schema, example)) = example.filter(|_| is_sent) else { return Ok(Vec::new()) };
     let body = bytes::Bytes::from(example.to_string());
     let mut inputs = vec![("body", Input::Body(body.clone(), Form::Plain))];
@@ -64,28 +72,41 @@ pub(super) async fn run(config: &EndpointConfig, pipeline: &Pipeline) -> Result<
         inputs.push(("tensors", Input::Tensors(TensorInput::new(tensors, None))));
     }
     let mut passed = Vec::new();
-    for (form, input) in inputs {
-        let one = send(config, pipeline, form, input).await.map_err(|reason| DeployError::Smoke {
-            endpoint: config.name.clone(),
-            reason: format!("sent as {form} ({}): {reason}", debug::text(&body)),
-        })?;
-        tracing::info!(endpoint = %config.name, request.id = ID, form, duration_us = one.took.as_micros(),
-            "smoke test: the example is answered");
-        passed.push(one);
+    for input in inputs {
+        passed.push(tried(config, pipeline, "application/json", input, &debug::text(&body)).await?);
     }
     Ok(passed)
+}
+
+/// Sends an example in one form; `shown` is the example, for an error.
+async fn tried(
+    config: &EndpointConfig,
+    pipeline: &Pipeline,
+    media_type: &str,
+    (form, input): (&'static str, Input),
+    shown: &str,
+) -> Result<Passed, DeployError> {
+    let sent = send(config, pipeline, media_type, form, input).await;
+    let one = sent.map_err(|reason| DeployError::Smoke {
+        endpoint: config.name.clone(),
+        reason: format!("sent as {form} ({shown}): {reason}"),
+    })?;
+    tracing::info!(endpoint = %config.name, request.id = ID, form, duration_us = one.took.as_micros(),
+        "smoke test: the example is answered");
+    Ok(one)
 }
 
 async fn send(
     config: &EndpointConfig,
     pipeline: &Pipeline,
+    media_type: &str,
     form: &'static str,
     input: Input,
 ) -> Result<Passed, String> {
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: ID.into(),
-        head: Box::new(PlainHead::post(&config.path, "application/json")),
+        head: Box::new(PlainHead::post(&config.path, media_type)),
         input,
         model: None,
         arrived,

@@ -12,7 +12,8 @@ const BARE: [&str; 3] = ["md", "rs", "sh"];
 /// Files of a project that is made from them, which refer to each other there.
 const TEMPLATES: &str = "host/templates/";
 /// Names of files that the repository does not hold, and why a text has them.
-const MADE: [(&str, &str); 1] = [("inference.rs", "the build makes it")];
+const MADE: [(&str, &str); 2] =
+    [("inference.rs", "the build makes it"), ("wit/world.wit", "a project has it, made of a template")];
 
 #[test]
 fn nothing_refers_to_a_file_that_is_not_there() {
@@ -128,6 +129,6 @@ fn dependencies(manifest: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn the_sdk_of_a_new_project_has_the_dependencies_of_the_sdk() {
-    let (ours, theirs) = ("guest-sdk/Cargo.toml", "host/templates/rust/modelhost-guest/Cargo.toml");
+    let (ours, theirs) = ("guest-sdk/Cargo.toml", "host/templates/languages/rust/modelhost-guest/Cargo.toml");
     assert_eq!(dependencies(theirs), dependencies(ours));
 }

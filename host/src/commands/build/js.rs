@@ -1,19 +1,33 @@
-//! JavaScript, by jco, in the project's `node_modules`.
+//! JavaScript, by rolldown, which makes one file of the handler and what it imports, and jco; both in the
+//! project's `node_modules`.
 
+use std::fs;
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
 use super::{Project, announce, cause_first, finish};
 
 const MANIFEST: &str = "package.json";
 const SOURCE: &str = "handler.js";
 const WORLD: &str = "app";
+/// The bundler's configuration. Imports from the host stay; `modelhost` chooses the side of a package that is
+/// for the component.
+const BUNDLE: &str = r#"export default {
+  input: "handler.js",
+  external: /^(modelhost|wasi):/,
+  platform: "neutral",
+  resolve: { conditionNames: ["modelhost", "import", "default"], mainFields: ["module", "main"] },
+  output: { file: ".modelhost/handler.js", format: "esm" },
+  logLevel: "silent",
+};
+"#;
 /// The first of Node's versions that jco runs on.
 const LEAST_NODE: u32 = 20;
 const NO_NODE: &str = "https://nodejs.org installs Node and npm; Debian: apt install nodejs npm";
+const NO_BUNDLER: &str = "package.json has to name `rolldown`, as `\"1.3.2\"` under `devDependencies`";
 const NO_BUILDER: &str =
-    "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `dependencies`";
+    "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
@@ -34,8 +48,13 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     announce("building with jco");
     // The builder only says that there is an error in it.
     finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
+    let config = project.private().join("rolldown.config.mjs");
+    fs::write(&config, BUNDLE).with_context(|| format!("cannot write `{}`", config.display()))?;
+    let mut rolldown = project.command(modules.join(".bin/rolldown"));
+    finish(rolldown.arg("--config").arg(config), NO_BUNDLER, cause)?;
     let mut jco = project.command(modules.join(".bin/jco"));
-    jco.args(["componentize", SOURCE, "--wit", "wit", "--world-name", WORLD]);
+    jco.arg("componentize").arg(project.private().join(SOURCE));
+    jco.args(["--wit", "wit", "--world-name", WORLD]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(project.output());
     finish(&mut jco, NO_BUILDER, cause)?;

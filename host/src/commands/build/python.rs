@@ -52,15 +52,32 @@ fn cause(printed: &str) -> String {
     cause_first(Some(cause), &traceback)
 }
 
-/// The export of the world that the module does not have.
+/// The export of the world that the module does not have, by the SDK's name for it and by the bindings'.
 fn missing(cause: &str) -> Option<String> {
     let quoted = |after: &str| Some(cause.split_once(after)?.1.split('\'').next()?.to_owned());
-    let class = || quoted(&format!("module '{MODULE}' has no attribute '")).map(|it| format!("class `{it}`"));
+    let class = || {
+        quoted(&format!("module '{MODULE}' has no attribute '")).map(|class| match class.as_str() {
+            "Respond" | "Operations" => format!("`@app.handler` or class `{class}`"),
+            "InputSchema" => "`input_schema(…)` or class `InputSchema`".to_owned(),
+            class => format!("`@{}` or class `{class}`", snake_case(class)),
+        })
+    };
     let method = || {
         let class = cause.split_once("abstract class ")?.1.split(' ').next()?;
         quoted("abstract method '").map(|method| format!("method `{class}.{method}`"))
     };
     class().or_else(method)
+}
+
+fn snake_case(class: &str) -> String {
+    let mut name = String::new();
+    for c in class.chars() {
+        if c.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(c.to_lowercase());
+    }
+    name
 }
 
 #[cfg(test)]
@@ -75,7 +92,9 @@ mod tests {
         let class = "AttributeError: module 'app' has no attribute 'PostInference'";
         let method = "TypeError: Can't instantiate abstract class Init without an implementation for abstract \
                       method 'init'";
-        for (error, expected) in [(class, "class `PostInference`"), (method, "method `Init.init`")] {
+        for (error, expected) in
+            [(class, "`@post_inference` or class `PostInference`"), (method, "method `Init.init`")]
+        {
             let printed = format!(
                 "Traceback\n  File \"componentize-py\"\nAssertionError: {error}\n\n\nCaused by:\n    {error}{STACK}"
             );

@@ -48,6 +48,10 @@ fn component(message: &str) -> Option<PathBuf> {
 }
 
 fn cause(printed: &str) -> String {
+    // Messages for this program are none for a person.
+    let lines: Vec<&str> = printed.lines().filter(|line| !line.starts_with("{\"reason\":")).collect();
+    let printed = lines.join("\n");
+    let printed = printed.trim();
     if printed.contains("target may not be installed") {
         return format!("Rust cannot build for {TARGET} here\n  hint: rustup target add {TARGET}");
     }

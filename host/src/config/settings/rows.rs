@@ -126,6 +126,13 @@ settings! {
         "project", "endpoint.project", Value("DIR"),
         "Folder that the handler sees, read-only, at `/mnt/project`; without the config file and any \
          endpoint's model.";
+    BODY_MEDIA_TYPES: Vec<String> = ("of the example", Vec::new(), "image/jpeg,image/png"), media_types,
+        "body-media-types", "endpoint.body.media_types", List("TYPE"),
+        "Media types of a body that is a file, such as `image/jpeg` or `image/*`; all others are refused before \
+         the handler runs.";
+    BODY_EXAMPLE: Option<PathBuf> = (none, "sample.jpg"), some(path),
+        "body-example", "endpoint.body.example", Value("FILE"),
+        "A file as a body: it is tried before a handler serves, and its extension says its media type.";
     METADATA: Metadata =
         ("null", Metadata::Json("null".to_owned()), "{ labels = ['setosa', 'versicolor'] }"), metadata,
         "metadata", "endpoint.metadata", Value("JSON|@FILE"),

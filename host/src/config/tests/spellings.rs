@@ -60,6 +60,13 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("admin-host", "Admin.internal", "['admin.internal']", "admin_hosts: [ \"admin.internal\", ],"),
     ("protocol", "v2", "['v2']", "V2,"),
     ("reuse-instances", "true", "true", "reuse_instances: true,"),
+    (
+        "body-media-types",
+        "image/*,Image/JPEG",
+        "['image/*', 'image/jpeg']",
+        r#"media_types: [ "image/*", "image/jpeg", ],"#,
+    ),
+    ("body-example", "DIR/h.wasm", "\"h.wasm\"", r#"media_type: "application/octet-stream","#),
     ("bare-tensors", "true", "true", "bare_tensors: true,"),
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
     ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),

@@ -103,7 +103,7 @@ pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, Stri
                 Err(error) => Err(format!("`{}` is not JSON: {error}", answer.display())),
             }
         });
-        let head = PlainHead::post(path, content_type(&file));
+        let head = PlainHead::post(path, file::media_type(&file));
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sample = Sample { name, head, input: SampleInput::Body(body), model: None };
         Ok(Golden { sample: Arc::new(sample), expected: expected.transpose()? })
@@ -114,25 +114,4 @@ pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, Stri
 fn contents(path: &Path, limit: usize) -> Result<Bytes, String> {
     let body = file::read(path, limit as u64);
     body.map(Bytes::from).map_err(|error| format!("cannot read `{}`: {error}", path.display()))
-}
-
-/// The content type of a file of this extension.
-fn content_type(file: &Path) -> &'static str {
-    let extension = file.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    match extension.as_str() {
-        "json" => "application/json",
-        "txt" => "text/plain; charset=utf-8",
-        "csv" => "text/csv; charset=utf-8",
-        "xml" => "application/xml",
-        "msgpack" => "application/msgpack",
-        "jpg" | "jpeg" => "image/jpeg",
-        "png" => "image/png",
-        "gif" => "image/gif",
-        "webp" => "image/webp",
-        "wav" => "audio/wav",
-        "mp3" => "audio/mpeg",
-        "mp4" => "video/mp4",
-        "pdf" => "application/pdf",
-        _ => "application/octet-stream",
-    }
 }

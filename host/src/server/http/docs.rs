@@ -18,6 +18,7 @@ use axum::routing::{MethodRouter, get};
 use utoipa_swagger_ui::Config;
 
 use super::error::not_found;
+use crate::request::Protocol;
 use crate::server::served::Served;
 
 /// The page itself, in place of the one that comes with Swagger UI, which has Swagger UI's title.
@@ -51,6 +52,9 @@ struct Page {
 pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {
     let config = Config::new([DOCUMENT])
         .use_base_layout()
+        // Closed, but for what `open.js` opens.
+        .doc_expansion("none")
+        .deep_linking(true)
         .try_it_out_enabled(true)
         .display_request_duration(true)
         .default_models_expand_depth(-1)
@@ -68,7 +72,21 @@ async fn index() -> impl IntoResponse {
     ([(CONTENT_TYPE, "text/html; charset=utf-8")], HEADERS, INDEX)
 }
 
+/// Opens the first endpoint's call, unless the address says what to open: a person came for that, and not for
+/// the protocols.
+fn open(served: &Served) -> String {
+    let first = served.endpoints.iter().find(|endpoint| endpoint.config.speaks(Some(Protocol::Http)));
+    let Some(first) = first else { return String::new() };
+    let name = &first.config.name;
+    let call =
+        if first.current().pipeline.is_application() { String::new() } else { format!("/{name}.predict") };
+    format!("if (!location.hash) history.replaceState(null, \"\", \"#/{name}{call}\");\n")
+}
+
 async fn file(State(page): State<Page>, Path(name): Path<String>, request: Request) -> Response {
+    if name == "open.js" {
+        return ([(CONTENT_TYPE, "text/javascript")], HEADERS, open(&page.served)).into_response();
+    }
     // The error is that of writing the configuration as JSON, which has nothing in it that could fail.
     match utoipa_swagger_ui::serve(&name, page.config).ok().flatten() {
         Some(file) => ([(CONTENT_TYPE, file.content_type)], HEADERS, Body::from(file.bytes)).into_response(),

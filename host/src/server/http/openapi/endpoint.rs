@@ -99,6 +99,7 @@ fn reading(endpoint: &Deployment, operation: &str, what: &str, schema: &Value) -
 fn call(endpoint: &Deployment, current: &Generation, served: &Served) -> Value {
     let name = &endpoint.config.name;
     let mut text = match reads_json(current) {
+        _ if current.raw_body().is_some() => "The body is a file. ".to_owned(),
         true => {
             "The body is the model's input: an object of inputs, or the value itself if there is only one. "
                 .to_owned()
@@ -189,6 +190,13 @@ pub(super) fn codes(has_handler: bool, has_model: bool, has_choice: bool) -> Vec
 }
 
 fn request(current: &Generation) -> Value {
+    if let Some(raw_body) = current.raw_body() {
+        // By this Swagger UI offers a button that chooses a file.
+        let file = json!({ "schema": { "type": "string", "format": "binary" } });
+        let content: Map<String, Value> =
+            raw_body.media_types.iter().map(|media_type| (media_type.clone(), file.clone())).collect();
+        return json!({ "required": true, "description": "A file.", "content": content });
+    }
     let models = &current.models().0;
     let (schema, example) = match current.schema() {
         Some(schema) => {

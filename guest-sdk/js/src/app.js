@@ -1,0 +1,290 @@
+// Applications: routes to functions, whose results become responses, in one piece or as a stream.
+//
+// A component that exports `respond` serves every method and path below its endpoint's.
+
+import { Context } from "./context.js";
+import { InvalidInput } from "./errors.js";
+import { initExport } from "./handler.js";
+import { Event, Response, Sample, errorToHost, isStream, responseOf, responseToHost } from "./messages.js";
+import { dispose, released } from "./released.js";
+
+/** One request: its body (`body`, `text()`, `json()`, `fields()`) and its head. */
+export class Request extends Sample {
+  constructor(body, contentType, context = new Context(), params = {}) {
+    super(body, contentType);
+    this.context = context;
+    this.params = params;
+  }
+
+  get method() {
+    return this.context.method;
+  }
+
+  get path() {
+    return this.context.path;
+  }
+
+  get query() {
+    return this.context.query;
+  }
+
+  header(name) {
+    return this.context.header(name);
+  }
+}
+
+/**
+ * An application: `export const { operations, respond } = new App().get("/", () => "hello").exports()`.
+ *
+ * Functions take a request, and may be asynchronous. They return a `Response`, text, bytes, what is written as JSON, or a
+ * generator, whose pieces are a stream: text, bytes, or events. `/items/{id}` has a parameter, which is one segment;
+ * `/files/{*path}` has one that is all the rest.
+ */
+export class App {
+  #routes = [];
+  #init;
+
+  /** Runs once, when the handler is loaded, with the endpoint's metadata. */
+  init(call) {
+    this.#init = call;
+    return this;
+  }
+
+  /** Serves requests of a method to a path. */
+  on(method, route, call) {
+    this.#routes.push({ method, route, call });
+    return this;
+  }
+
+  /** Serves `GET` and `HEAD`. */
+  get(route, call) {
+    return this.on("GET", route, call);
+  }
+
+  /** Serves `POST`. */
+  post(route, call) {
+    return this.on("POST", route, call);
+  }
+
+  /** Answers `{"started": true}` to `POST` at once, and works then: at most `limits.background_timeout`. */
+  background(route, call) {
+    this.#routes.push({ method: "POST", route, call, isBackground: true });
+    return this;
+  }
+
+  /** The exports of the component. */
+  exports() {
+    const respond = exportOf((sample, context, output) => this.respond(sample, context, output));
+    const operations = { operations: () => this.operations() };
+    return this.#init ? { init: initExport(this.#init), operations, respond } : { operations, respond };
+  }
+
+  /** Its routes, as `/openapi.json` has them. */
+  operations() {
+    const consumes = (method) => (method === "GET" ? "" : "application/json");
+    return this.#routes.map(({ method, route: path }) => ({ method, path, summary: "", consumes: consumes(method), produces: "" }));
+  }
+
+  /** What a request gets, whole, without a host: for tests. Background work is done when it is there. */
+  async answer({ method = "POST", path = "/", json, body, contentType, ...head } = {}) {
+    const sample = json === undefined ? new Sample(body, contentType) : new Sample(json, contentType ?? "application/json");
+    const output = new Collected();
+    try {
+      const response = await this.respond(sample, new Context({ sample, method, path, ...head }), output);
+      return response ?? output.response;
+    } catch (error) {
+      if (error instanceof Response) return error;
+      if (!(error instanceof InvalidInput)) throw error;
+      return new Response({ error: error.message, code: "invalid_input" }, { status: 400 });
+    }
+  }
+
+  /** Serves one request: a response, or none if it was sent by `output`. */
+  async respond(sample, context, output) {
+    const { method, path } = context;
+    const allowed = new Set();
+    for (const { method: own, route, call, isBackground } of this.#routes) {
+      const params = parameters(route, path);
+      if (params === undefined) continue;
+      if (own !== method && !(own === "GET" && method === "HEAD")) {
+        allowed.add(own);
+        continue;
+      }
+      const request = new Request(sample.body, sample.contentType, context, params);
+      if (isBackground) {
+        output.send(new Response({ started: true }));
+        await call(request);
+        return undefined;
+      }
+      const response = responseOf(await call(request));
+      if (response.stream === undefined) return response;
+      await streamed(response, output);
+      return undefined;
+    }
+    if (allowed.size === 0) {
+      return new Response({ error: "there is nothing at this path", code: "not_found" }, { status: 404 });
+    }
+    if (allowed.has("GET")) allowed.add("HEAD");
+    const refusal = { error: "the path is there for other methods", code: "method_not_allowed" };
+    return new Response(refusal, { status: 405, headers: { allow: [...allowed].join(", ") } });
+  }
+}
+
+/** The host gives a header by its name, and does not list them; these are what a `Request` has of them. */
+const HEADERS = [
+  "accept", "accept-language", "authorization", "content-type", "cookie", "if-none-match", "last-event-id", "origin", "referer",
+  "user-agent", "x-forwarded-prefix", "x-request-id",
+];
+
+/**
+ * The exports of an application that is one function of the web platform: `export const { operations, respond } = serve(fetch)`, with
+ * `async function fetch(request, context)` from a `Request` to a `Response`. Other headers than the usual ones are to be
+ * had by `context.header(name)`.
+ */
+export function serve(fetch) {
+  const respond = exportOf((sample, context, output) => fetched(fetch, sample, context, output));
+  return { operations: { operations: () => [] }, respond };
+}
+
+async function fetched(fetch, sample, context, output) {
+  const { method, path } = context;
+  const query = String(context.query);
+  const host = context.header("host") ?? "localhost";
+  const body = method === "GET" || method === "HEAD" ? undefined : sample.body;
+  const given = HEADERS.map((name) => [name, context.header(name)]);
+  const headers = Object.fromEntries(given.filter(([, value]) => value !== undefined));
+  const request = new globalThis.Request(`http://${host}${path}${query && `?${query}`}`, { method, headers, body });
+  const response = await fetch(request, context);
+  const { "content-type": contentType = "application/octet-stream", ...rest } = Object.fromEntries(response.headers);
+  delete rest["content-length"];
+  output.begin(response.status, contentType, Object.entries(rest));
+  if (response.body !== null) {
+    const reader = response.body.getReader();
+    for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {
+      if (!output.write(piece.value)) {
+        await reader.cancel();
+        break;
+      }
+    }
+  }
+  output.finish();
+  return undefined;
+}
+
+function exportOf(call) {
+  return {
+    async respond(sample, context, output) {
+      const own = new Output(output);
+      try {
+        const response = await call(sample, Context.of(context), own);
+        return response === undefined ? undefined : responseToHost(response);
+      } catch (error) {
+        throw errorToHost(error);
+      } finally {
+        own.close();
+        released();
+      }
+    },
+  };
+}
+
+/** The host's way to send a response. */
+class Output {
+  #host;
+
+  constructor(host) {
+    this.#host = host;
+  }
+
+  begin(status, contentType, headers) {
+    this.#host.begin(status, contentType, headers);
+  }
+
+  /** False: the client is gone. */
+  write(piece) {
+    return this.#host.write(piece);
+  }
+
+  finish() {
+    const host = this.#taken();
+    host.constructor.finish(host);
+  }
+
+  send(response) {
+    const host = this.#taken();
+    host.constructor.send(host, responseToHost(response));
+  }
+
+  /** Gives up what was not used: an instance that keeps it serves no other request. */
+  close() {
+    dispose(this.#taken());
+  }
+
+  #taken() {
+    const host = this.#host;
+    this.#host = undefined;
+    return host;
+  }
+}
+
+/** The same in a test; keeps what was sent. */
+class Collected {
+  begin(status, contentType, headers) {
+    this.send(new Response(new Uint8Array(), { status, contentType, headers: Object.fromEntries(headers) }));
+  }
+
+  write(piece) {
+    this.response.body = new Uint8Array([...this.response.body, ...piece]);
+    return true;
+  }
+
+  finish() {}
+
+  send(response) {
+    this.response = response;
+  }
+}
+
+/** Sends the pieces of a stream while they come. The first one says what it is, unless the response does. */
+async function streamed({ stream, status, contentType, headers }, output) {
+  let piece = await stream.next();
+  output.begin(status, contentType ?? typeOf(piece), Object.entries(headers));
+  while (!piece.done && output.write(bytes(piece.value))) piece = await stream.next();
+  // The client may be gone: what the generator holds is let go.
+  await stream.return?.();
+  output.finish();
+}
+
+function typeOf({ done, value }) {
+  if (typeof value === "string") return "text/plain; charset=utf-8";
+  return done || value instanceof Uint8Array ? "application/octet-stream" : "text/event-stream";
+}
+
+function bytes(piece) {
+  if (piece instanceof Uint8Array) return piece;
+  const text = typeof piece === "string" ? piece : String(piece instanceof Event ? piece : new Event(piece));
+  return new TextEncoder().encode(text);
+}
+
+/** The parameters of a path, decoded, if it fits the pattern; else undefined. */
+export function parameters(pattern, path) {
+  const own = pattern.slice(1).split("/");
+  const asked = path.slice(1).split("/");
+  const found = {};
+  for (const [at, segment] of own.entries()) {
+    const name = /^\{(.*)\}$/.exec(segment)?.[1];
+    try {
+      if (name?.startsWith("*")) {
+        found[name.slice(1)] = decodeURIComponent(asked.slice(at).join("/"));
+        return found;
+      }
+      if (asked[at] === undefined || (name !== undefined && asked[at] === "")) return undefined;
+      if (name !== undefined) found[name] = decodeURIComponent(asked[at]);
+      else if (segment !== asked[at]) return undefined;
+    } catch {
+      // No UTF-8 behind the percent signs.
+      return undefined;
+    }
+  }
+  return own.length === asked.length ? found : undefined;
+}

@@ -1,0 +1,126 @@
+// What comes with a request and what goes back: bodies, responses, server-sent events, errors.
+
+import { bytesOf } from "./bytes.js";
+import { InvalidInput } from "./errors.js";
+
+/** What a body says about itself and what is in it. */
+export class Sample {
+  /** In a test `new Sample({ a: 1 })` is JSON; text and bytes are what they are. */
+  constructor(body = new Uint8Array(), contentType = undefined) {
+    const own = encodedBody(body);
+    this.body = own.body;
+    this.contentType = contentType ?? (ArrayBuffer.isView(body) ? "" : own.contentType);
+  }
+
+  /** As UTF-8. */
+  text() {
+    try {
+      return new TextDecoder("utf-8", { fatal: true }).decode(this.body);
+    } catch {
+      throw new InvalidInput("the body is not UTF-8");
+    }
+  }
+
+  /** As JSON. */
+  json() {
+    const text = this.text();
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      throw new InvalidInput(`malformed json: ${error.message}`);
+    }
+  }
+
+  /** Of a JSON object the values under these names, in their order; a missing one is the caller's fault. */
+  fields(...names) {
+    const object = this.json();
+    if (object === null || typeof object !== "object" || Array.isArray(object)) throw new InvalidInput("expected an object");
+    return names.map((name) => {
+      if (!Object.hasOwn(object, name)) throw new InvalidInput(`missing field \`${name}\``);
+      return object[name];
+    });
+  }
+}
+
+/**
+ * A response: `new Response({ a: 1 })` is JSON, text and bytes are what they are, and an iterator is a stream of pieces: text,
+ * bytes, or events (`Event`, or objects, which are the JSON data of one). Thrown, it answers at once.
+ */
+export class Response {
+  constructor(body = new Uint8Array(), { status = 200, headers = {}, contentType } = {}) {
+    this.status = status;
+    this.headers = { ...headers };
+    if (isStream(body)) {
+      this.stream = body;
+      this.body = new Uint8Array();
+      this.contentType = contentType;
+    } else {
+      const own = encodedBody(body);
+      this.body = own.body;
+      this.contentType = contentType ?? own.contentType;
+    }
+  }
+
+  /** The body as text, for tests. */
+  text() {
+    return new TextDecoder().decode(this.body);
+  }
+
+  /** The body as JSON, for tests. */
+  json() {
+    return JSON.parse(this.text());
+  }
+}
+
+/** A server-sent event. Data that is no text is sent as JSON. */
+export class Event {
+  constructor(data, { event, id } = {}) {
+    Object.assign(this, { data, event, id });
+  }
+
+  toString() {
+    const data = typeof this.data === "string" ? this.data : JSON.stringify(this.data);
+    // A line's end would begin another field.
+    const field = (name, value) => (value === undefined ? "" : `${name}: ${String(value).replace(/[\r\n\0]/g, "")}\n`);
+    const lines = data.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`);
+    return `${field("event", this.event)}${field("id", this.id)}${lines.join("")}\n`;
+  }
+}
+
+/** What a function returned as a response. */
+export function responseOf(value) {
+  return value instanceof Response ? value : new Response(value);
+}
+
+export function isStream(value) {
+  return typeof value?.next === "function";
+}
+
+/** To the host. */
+export function responseToHost(response) {
+  if (response.stream !== undefined) throw new TypeError("only an application answers with a stream");
+  const { status, contentType, body } = response;
+  return { status, contentType, headers: Object.entries(response.headers), body };
+}
+
+/** What the host is told when a function threw. */
+export function errorToHost(error) {
+  if (error instanceof InvalidInput) return { tag: "invalid-input", val: error.message };
+  if (error instanceof Response) return { tag: "respond", val: responseToHost(error) };
+  if (error?.kind === "overloaded") return errorToHost(new Response("overloaded", { status: 503 }));
+  return { tag: "internal", val: said(error) };
+}
+
+/** An error for the log, on one line. */
+export function said(error) {
+  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  const place = /([\w.-]+\.[jt]s:\d+)/.exec(error?.stack ?? "")?.[1];
+  return (place === undefined ? text : `${text} (${place})`).replace(/\s+/g, " ");
+}
+
+function encodedBody(body) {
+  if (ArrayBuffer.isView(body)) return { body: bytesOf(body), contentType: "application/octet-stream" };
+  const encode = (text) => new TextEncoder().encode(text);
+  if (typeof body === "string") return { body: encode(body), contentType: "text/plain; charset=utf-8" };
+  return { body: encode(JSON.stringify(body ?? null)), contentType: "application/json" };
+}

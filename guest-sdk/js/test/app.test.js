@@ -1,0 +1,121 @@
+// Applications without a host: routes, streams, background work, models, a function of the web platform.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { App, Event, Response, Tensor, serve } from "modelhost-guest";
+import * as models from "modelhost-guest/models";
+
+const done = [];
+
+const app = new App()
+  .post("/echo", async (request) => ({ echo: request.json() }))
+  .get("/items/{id}", (request) => [request.params.id, request.query.get("q"), request.header("x-user")])
+  .get("/files/{*path}", (request) => request.params.path)
+  .get("/events", function* () {
+    yield { n: 1 };
+    yield new Event("bye", { event: "end" });
+  })
+  .get("/text", async function* () {
+    yield "a";
+    yield "b";
+  })
+  .get("/teapot", () => {
+    throw new Response("teapot", { status: 418 });
+  })
+  .background("/later", (request) => done.push(request.json()))
+  .post("/predict", (request) => models.infer({ input: [request.json()] }).named("sum"))
+  .post("/resident", () => {
+    const held = new models.Resident(new Tensor([[1], [2]]));
+    const outputs = models.start({ input: held.rows(1, 1) }, { model: "adder", outputs: ["sum"] }).wait();
+    return outputs.sum.read();
+  });
+
+const get = (path, rest) => app.answer({ method: "GET", path, ...rest });
+
+test("requests go to their routes", async () => {
+  const answer = await get("/items/a%20b", { query: "q=1", headers: { "X-User": "7" } });
+  assert.deepEqual(answer.json(), ["a b", "1", "7"]);
+  assert.equal((await get("/files/a/b.txt")).text(), "a/b.txt");
+  assert.deepEqual((await app.answer({ path: "/echo", json: [1] })).json(), { echo: [1] });
+  for (const [method, path, status] of [
+    ["GET", "/", 404],
+    ["GET", "/items/", 404],
+    ["GET", "/items/%ff", 404],
+    ["GET", "/echo", 405],
+    ["HEAD", "/events", 200],
+    ["GET", "/teapot", 418],
+    ["POST", "/echo", 400],
+  ]) {
+    assert.equal((await app.answer({ method, path })).status, status, `${method} ${path}`);
+  }
+  assert.deepEqual((await app.answer({ path: "/events" })).headers, { allow: "GET, HEAD" });
+});
+
+test("routes are told", () => {
+  assert.deepEqual(app.operations()[1], { method: "GET", path: "/items/{id}", summary: "", consumes: "", produces: "" });
+});
+
+test("generators are streams", async () => {
+  const events = await get("/events");
+  assert.deepEqual([events.contentType, events.text()],
+    ["text/event-stream", 'data: {"n":1}\n\nevent: end\ndata: bye\n\n']);
+  const text = await get("/text");
+  assert.deepEqual([text.contentType, text.text()], ["text/plain; charset=utf-8", "ab"]);
+});
+
+test("background work follows the answer", async () => {
+  assert.deepEqual((await app.answer({ path: "/later", json: 7 })).json(), { started: true });
+  assert.deepEqual(done, [7]);
+});
+
+test("models are called", async () => {
+  const add = (inputs) => ({ sum: [inputs[0].row(0).values.reduce((sum, value) => sum + value, 0)], rest: [0] });
+  models.answerWith({ adder: add });
+  assert.deepEqual((await app.answer({ path: "/predict", json: [1.5, 2] })).json(), [3.5]);
+  assert.deepEqual((await app.answer({ path: "/resident" })).json(), [2]);
+  assert.throws(() => models.infer([], "other"), { name: "ModelError", kind: "no-such-model" });
+});
+
+/** Keeps what an application sends in pieces. */
+class Output {
+  pieces = [];
+
+  begin(...head) {
+    this.head = head;
+  }
+
+  write(piece) {
+    this.pieces.push(new TextDecoder().decode(piece));
+    return true;
+  }
+
+  static finish(output) {
+    output.finished = true;
+  }
+}
+
+test("a function of the web platform is an application", async () => {
+  const { respond } = serve(async (request) => {
+    const body = new ReadableStream({
+      async start(controller) {
+        const url = new URL(request.url);
+        for (const piece of [request.method, url.pathname, url.search, await request.text()]) {
+          controller.enqueue(new TextEncoder().encode(piece));
+        }
+        controller.close();
+      },
+    });
+    return new globalThis.Response(body, { status: 201, headers: { "content-type": "text/plain", "x-a": "1" } });
+  });
+  const host = { method: () => "POST", path: () => "/a", query: () => "q=1", header: () => undefined };
+  const output = new Output();
+  const body = new TextEncoder().encode("hello");
+  assert.equal(await respond.respond({ body, contentType: "text/plain" }, host, output), undefined);
+  assert.deepEqual(output.head, [201, "text/plain", [["x-a", "1"]]]);
+  assert.deepEqual([output.pieces.join(" "), output.finished], ["POST /a ?q=1 hello", true]);
+  const failing = serve(() => {
+    throw new Error("as asked");
+  });
+  await assert.rejects(failing.respond.respond({ body, contentType: "" }, host, output), { tag: "internal" });
+});

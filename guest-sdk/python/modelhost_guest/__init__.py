@@ -1,0 +1,47 @@
+"""Write handlers for modelhost in Python: what happens to a request before the model and to the prediction after it, or all of it.
+
+The same module runs in the component and in a unit test, where there is no host.
+"""
+
+from . import models
+from .app import App, Request
+from .context import Context, Signature, TensorSpec
+from .errors import InvalidInput
+from .handler import (
+    Input,
+    init,
+    input_schema,
+    post_inference,
+    post_inference_tensors,
+    pre_inference,
+    pre_inference_tensors,
+)
+from .messages import Answer, Event, Response, Sample
+from .models import ModelError
+from .tensor import Tensor, Tensors
+from .truss import truss
+
+__all__ = [
+    "Answer",
+    "App",
+    "Context",
+    "Event",
+    "Input",
+    "InvalidInput",
+    "ModelError",
+    "Request",
+    "Response",
+    "Sample",
+    "Signature",
+    "Tensor",
+    "TensorSpec",
+    "Tensors",
+    "init",
+    "input_schema",
+    "models",
+    "post_inference",
+    "post_inference_tensors",
+    "pre_inference",
+    "pre_inference_tensors",
+    "truss",
+]

@@ -1,0 +1,69 @@
+"""The way to the host: the bindings that componentize-py makes for the project's world. In a test there are none.
+
+Everything is imported when the component is built: at run time there are no modules to find.
+"""
+
+import traceback
+
+from .errors import InvalidInput
+from .messages import Answer, Response
+from .tensor import Tensor, Tensors
+
+try:
+    from componentize_py_types import Err
+    from wit_world.imports import types
+except ImportError:
+    types = None
+
+try:
+    from wit_world.imports import models
+except ImportError:
+    models = None
+
+try:
+    from wit_world.exports.operations import Operation
+except ImportError:
+    Operation = None
+
+try:
+    from wit_world.exports.input_schema import Input as DeclaredInput
+except ImportError:
+    DeclaredInput = None
+
+
+def tensors_in(tensors):
+    """From the host."""
+    return Tensors(Tensor.raw(it.data, it.datatype.name, it.shape, it.name) for it in tensors)
+
+
+def tensors_out(tensors):
+    """To the host."""
+    return [types.Tensor(it.name, types.Datatype[it.datatype], list(it.shape), bytes(it.data)) for it in tensors]
+
+
+def response_out(response):
+    """To the host; a response in pieces is none here."""
+    if response.stream is not None:
+        raise TypeError("only an application answers with a stream")
+    return types.Response(response.status, response.content_type, list(response.headers.items()), response.body)
+
+
+def error_out(error):
+    """What the host is told when a function raised."""
+    if isinstance(error, InvalidInput):
+        return Err(types.Error_InvalidInput(str(error)))
+    if isinstance(error, Answer):
+        return Err(types.Error_Respond(response_out(error.response)))
+    overloaded = getattr(error, "kind", None) == "overloaded"
+    if overloaded:
+        return Err(types.Error_Respond(response_out(Response("overloaded", status=503))))
+    return Err(types.Error_Internal(said(error)))
+
+
+def said(error):
+    """An error for the log, on one line: what, and where the project raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "modelhost_guest" not in frame.filename]
+    where = "".join(f" ({frame.filename.removeprefix('/0/')}:{frame.lineno})" for frame in own[-1:])
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"

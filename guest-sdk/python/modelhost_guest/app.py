@@ -1,0 +1,294 @@
+"""Applications: routes to functions, whose results become responses, in one piece or as a stream.
+
+A component that exports `respond` serves every method and path below its endpoint's. `App` is that export: of the module
+that its functions are defined in.
+"""
+
+import json
+import sys
+from urllib.parse import unquote
+
+from . import _host, models
+from .context import Context
+from .errors import InvalidInput
+from .handler import adapted
+from .messages import BYTES, EVENTS, TEXT, Answer, Body, Event, Fields, Response, response_of, to_json
+
+
+class Request(Body):
+    """One request: its body (`body`, `text`, `json`, `form`) and its head."""
+
+    def __init__(self, body=b"", content_type=None, context=None, params=None):
+        super().__init__(body, content_type)
+        self.context = context or Context()
+        self.params = Fields(params or {})
+        self.headers = Headers(self.context)
+
+    id = property(lambda self: self.context.request_id)
+    method = property(lambda self: self.context.method)
+    path = property(lambda self: self.context.path)
+    query = property(lambda self: self.context.query)
+
+
+class Headers:
+    """A request's headers, each by its name in any case."""
+
+    def __init__(self, context):
+        self._context = context
+
+    def get(self, name, default=None):
+        """The first value, or `default`."""
+        value = self._context.header(name)
+        return default if value is None else value
+
+    def __getitem__(self, name):
+        value = self._context.header(name)
+        if value is None:
+            raise InvalidInput(f"missing header `{name}`")
+        return value
+
+    def __contains__(self, name):
+        return self._context.header(name) is not None
+
+
+class App:
+    """An application.
+
+    Functions take what Potassium's do, the context (what `init` returned) and the request, or only the request. They return
+    a `Response`, a text, bytes, what is written as JSON, or a generator, whose pieces are a stream: text, bytes, or events.
+    """
+
+    def __init__(self, name="app"):
+        self.name = name
+        self.context = {}
+        self._init = None
+        self._routes = []
+
+    def init(self, function):
+        """Runs once, when the handler is loaded; it may take the endpoint's `metadata`. What it returns is the context."""
+        self._init = adapted(function)
+        self._export(function, "Init", lambda: _Init(self))
+        return function
+
+    def handler(self, route="/", methods=("POST",)):
+        """Serves a path. `/items/{id}` has a parameter, which is one segment; `/files/{*path}` has one that is all the rest."""
+        return self._serves(route, methods, background=False)
+
+    def get(self, route):
+        """Serves `GET` and `HEAD`."""
+        return self._serves(route, ("GET",), background=False)
+
+    def post(self, route):
+        """Serves `POST`."""
+        return self._serves(route, ("POST",), background=False)
+
+    def background(self, route="/", methods=("POST",)):
+        """Answers `{"started": true}` at once, and runs the function then: at most `limits.background_timeout`."""
+        return self._serves(route, methods, background=True)
+
+    def answer(self, method="POST", path="/", body=b"", *, json=None, content_type=None, headers=None, query="", metadata=None):
+        """What a request gets, whole, without a host: for tests. Background work is done when it returns."""
+        if json is not None:
+            body = to_json(json)
+            content_type = content_type or "application/json"
+        sample = Body(body, content_type)
+        context = Context(sample, method=method, path=path, query=query, headers=headers, metadata=metadata)
+        output = Collected()
+        try:
+            response = self.respond(sample, context, output)
+        except InvalidInput as error:
+            response = Response({"error": str(error), "code": "invalid_input"}, status=400)
+        except Answer as answer:
+            response = answer.response
+        return output.response if response is None else response
+
+    def start(self, metadata=None):
+        """Runs what `init` decorates, as the host does when it loads the handler; a test calls it first."""
+        if self._init is not None:
+            made = self._init(metadata)
+            if made is not None and not isinstance(made, dict):
+                raise TypeError(f"init returned {type(made).__name__}; the context is a dict")
+            self.context = made or {}
+
+    def respond(self, sample, context, output):
+        """Serves one request: a response, or None if it was sent by `output`."""
+        method, path, allowed = context.method, context.path, []
+        for own, pattern, function, background, _ in self._routes:
+            params = parameters(pattern, path)
+            if params is None:
+                continue
+            if method not in own and not (method == "HEAD" and "GET" in own):
+                allowed += own
+                continue
+            request = Request(sample.body, sample.content_type, context, params)
+            call = lambda: function(self.context, request)  # noqa: E731
+            if background:
+                output.send(Response({"started": True}))
+                call()
+                return None
+            response = response_of(call())
+            return response if response.stream is None else _streamed(response, output)
+        if not allowed:
+            return Response({"error": "there is nothing at this path", "code": "not_found"}, status=404)
+        allowed += ["HEAD"] if "GET" in allowed else []
+        refusal = {"error": "the path is there for other methods", "code": "method_not_allowed"}
+        return Response(refusal, status=405, headers={"allow": ", ".join(dict.fromkeys(allowed))})
+
+    def operations(self):
+        """Of every route: method, path, what its function says of itself, media types and schemas of body and response."""
+        return [
+            (method, route, summary, "" if method == "GET" else "application/json", None, "", None)
+            for methods, route, _, _, summary in self._routes
+            for method in methods
+        ]
+
+    def _serves(self, route, methods, background):
+        route = route if route.startswith("/") else f"/{route}"
+        methods = tuple(method.upper() for method in methods)
+        for own, other, *_ in self._routes:
+            if other == route and set(own) & set(methods):
+                raise ValueError(f"route `{route}` is there already")
+
+        def decorator(function):
+            call = adapted(function)
+            summary = (function.__doc__ or "").strip().split("\n")[0]
+            only_request = _positional(function) == 1
+            take = (lambda _, request: call(request)) if only_request else call
+            self._routes.append((methods, route, take, background, summary))
+            self._export(function, "Respond", lambda: _Respond(self))
+            self._export(function, "Operations", lambda: _Operations(self))
+            return function
+
+        return decorator
+
+    def _export(self, function, name, exported):
+        setattr(sys.modules[function.__module__], name, exported)
+
+
+class _Init:
+    """The export `init`."""
+
+    def __init__(self, app):
+        self._app = app
+
+    def init(self, metadata):
+        try:
+            self._app.start(json.loads(metadata))
+        except Exception as error:
+            raise _host.Err(_host.said(error)) from None
+
+
+class _Respond:
+    """The export `respond`."""
+
+    def __init__(self, app):
+        self._app = app
+
+    def respond(self, sample, context, output):
+        own = Context._of(context)
+        try:
+            response = self._app.respond(sample, own, Output(output))
+            return None if response is None else _host.response_out(response)
+        except Exception as error:
+            raise _host.error_out(error) from None
+        finally:
+            models.released()
+            own._end()
+
+
+class _Operations:
+    """The export `operations`: the routes, for `/openapi.json`."""
+
+    def __init__(self, app):
+        self._app = app
+
+    def operations(self):
+        return [_host.Operation(*described) for described in self._app.operations()]
+
+
+class Output:
+    """The host's way to send a response."""
+
+    def __init__(self, host):
+        self._host = host
+
+    def begin(self, status, content_type, headers):
+        self._host.begin(status, content_type, headers)
+
+    def write(self, piece):
+        """False: the client is gone."""
+        return self._host.write(piece)
+
+    def finish(self):
+        type(self._host).finish(self._host)
+
+    def send(self, response):
+        type(self._host).send(self._host, _host.response_out(response))
+
+
+class Collected:
+    """The same in a test; keeps what was sent."""
+
+    response = None
+
+    def begin(self, status, content_type, headers):
+        self.response = Response(b"", status, content_type, dict(headers))
+
+    def write(self, piece):
+        self.response.body += piece
+        return True
+
+    def finish(self):
+        pass
+
+    def send(self, response):
+        self.response = response
+
+
+def parameters(pattern, path):
+    """The parameters of a path, decoded, if it fits the pattern; else None."""
+    own, asked = pattern[1:].split("/"), path.lstrip("/").split("/") if path != "/" else [""]
+    found = {}
+    for at, segment in enumerate(own):
+        if segment.startswith("{*") and segment.endswith("}"):
+            found[segment[2:-1]] = unquote("/".join(asked[at:]))
+            return found
+        if at >= len(asked):
+            return None
+        if segment.startswith("{") and segment.endswith("}"):
+            if not asked[at]:
+                return None
+            found[segment[1:-1]] = unquote(asked[at])
+        elif segment != asked[at]:
+            return None
+    return found if len(own) == len(asked) else None
+
+
+def _streamed(response, output):
+    """Sends the pieces of a stream while they come. The first one says what it is, unless the response does."""
+    pieces = iter(response.stream)
+    piece = next(pieces, None)
+    content_type = response.content_type or _content_type(piece)
+    output.begin(response.status, content_type, list(response.headers.items()))
+    while piece is not None and output.write(_bytes(piece)):
+        piece = next(pieces, None)
+    # The client may be gone: what the generator holds is let go.
+    getattr(pieces, "close", lambda: None)()
+    output.finish()
+
+
+def _content_type(piece):
+    if isinstance(piece, str):
+        return TEXT
+    return BYTES if piece is None or isinstance(piece, (bytes, bytearray, memoryview)) else EVENTS
+
+
+def _bytes(piece):
+    if isinstance(piece, str):
+        return piece.encode()
+    return bytes(piece if isinstance(piece, (bytes, bytearray, memoryview, Event)) else Event(piece))
+
+
+def _positional(function):
+    code = getattr(function, "__code__", None)
+    return code.co_argcount if code is not None and not hasattr(function, "__self__") else 2

@@ -1,0 +1,136 @@
+"""The functions around a model: decorators that make a function one of the component's exports.
+
+`modelhost build` takes the exports that `wit/world.wit` lists from the module; each decorator puts the class that the
+bindings ask for into the module of the function that it decorates.
+"""
+
+import inspect
+import json
+import sys
+
+from . import _host
+from .context import Context
+from .messages import Sample, response_of, to_json
+from .tensor import tensors
+
+
+def init(function):
+    """Runs once, when the handler is loaded. It may take the endpoint's `metadata`. What it raises refuses the handler."""
+    call = adapted(function)
+
+    class Init:
+        def init(self, metadata):
+            try:
+                call(json.loads(metadata))
+            except Exception as error:
+                raise _host.Err(_host.said(error)) from None
+
+    return _export(function, Init)
+
+
+def pre_inference(function):
+    """From the request's body to the model's inputs: takes the sample and, if it likes, the context."""
+    call = adapted(function)
+
+    class PreInference:
+        def pre_inference(self, sample, context):
+            sample = Sample(sample.body, sample.content_type)
+            return _guarded(context, lambda context: _host.tensors_out(tensors(call(sample, context))))
+
+    return _export(function, PreInference)
+
+
+def post_inference(function):
+    """From the model's outputs to the response: takes the tensors and, if it likes, the context.
+
+    A response is a `Response`, a text, bytes, or what is written as JSON.
+    """
+    call = adapted(function)
+
+    class PostInference:
+        def post_inference(self, prediction, context):
+            prediction = _host.tensors_in(prediction)
+            return _guarded(context, lambda context: _host.response_out(response_of(call(prediction, context))))
+
+    return _export(function, PostInference)
+
+
+def pre_inference_tensors(function):
+    """From a request's tensors (Open Inference Protocol) to the model's inputs."""
+    call = adapted(function)
+
+    class PreInferenceTensors:
+        def pre_inference_tensors(self, sample, context):
+            return _between(call, sample, context)
+
+    return _export(function, PreInferenceTensors)
+
+
+def post_inference_tensors(function):
+    """From the model's outputs to the tensors that the caller gets."""
+    call = adapted(function)
+
+    class PostInferenceTensors:
+        def post_inference_tensors(self, prediction, context):
+            return _between(call, prediction, context)
+
+    return _export(function, PostInferenceTensors)
+
+
+class Input:
+    """One input that a handler takes. `[1]` is a single value, in JSON the bare one; -1 is any extent.
+
+    A required input needs an example.
+    """
+
+    def __init__(self, name, datatype="FP32", shape=(1,), example=None, required=True, description=""):
+        if required and example is None:
+            raise ValueError(f"input `{name}` is required and has no example")
+        self.name, self.datatype, self.shape = name, datatype, tuple(shape)
+        self.example, self.required, self.description = example, required, description
+
+
+def input_schema(*inputs):
+    """Says what the handler takes: the host refuses what does not fit before the handler runs. Stands in the handler's module."""
+
+    class InputSchema:
+        def input_schema(self):
+            example = lambda it: None if it.example is None else to_json(it.example).decode()  # noqa: E731
+            return [
+                _host.DeclaredInput(
+                    it.name, _host.types.Datatype[it.datatype], list(it.shape), it.required, example(it), it.description
+                )
+                for it in inputs
+            ]
+
+    sys._getframe(1).f_globals[InputSchema.__name__] = InputSchema
+
+
+def adapted(function):
+    """The function, to be called with any number of arguments: it gets as many, in their order, as it takes."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(it.kind is it.VAR_POSITIONAL for it in parameters):
+        return function
+    taken = sum(it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD) for it in parameters)
+    return lambda *arguments: function(*arguments[:taken])
+
+
+def _between(call, given, context):
+    given = _host.tensors_in(given)
+    return _guarded(context, lambda context: _host.tensors_out(tensors(call(given, context))))
+
+
+def _guarded(host, make):
+    """Makes an export's result, and says what that raised as the contract does."""
+    context = Context._of(host)
+    try:
+        return make(context)
+    except Exception as error:
+        raise _host.error_out(error) from None
+    finally:
+        context._end()
+
+
+def _export(function, exported):
+    setattr(sys.modules[function.__module__], exported.__name__, exported)
+    return function

@@ -1,0 +1,164 @@
+"""What comes with a request and what goes back: bodies, responses, server-sent events, errors."""
+
+import dataclasses
+import json
+import math
+from urllib.parse import parse_qsl
+
+from .errors import InvalidInput
+from .tensor import Tensor
+
+JSON = "application/json"
+TEXT = "text/plain; charset=utf-8"
+BYTES = "application/octet-stream"
+EVENTS = "text/event-stream"
+
+
+class Answer(Exception):
+    """Raised with a response: the caller gets it at once, and what is left of the request is skipped."""
+
+    def __init__(self, response):
+        super().__init__(response)
+        self.response = response_of(response)
+
+
+class Fields(dict):
+    """An object of a request's JSON: a key that is not there is the caller's fault."""
+
+    def __missing__(self, key):
+        raise InvalidInput(f"missing field `{key}`")
+
+
+class Body:
+    """The body of a request. `Body({"a": 1})` makes one of JSON for a test."""
+
+    def __init__(self, body=b"", content_type=None):
+        if not isinstance(body, (bytes, bytearray, memoryview, str)):
+            body, content_type = to_json(body), content_type or JSON
+        elif isinstance(body, str):
+            body, content_type = body.encode(), content_type or TEXT
+        self.body = body
+        self.content_type = content_type or ""
+
+    @property
+    def text(self):
+        """As UTF-8."""
+        try:
+            return str(self.body, "utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+
+    @property
+    def json(self):
+        """As JSON. Objects are dicts that answer for a missing key with 400."""
+        text = self.text
+        try:
+            return json.loads(text, object_hook=Fields, parse_constant=_no_number)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(f"malformed json: {error}") from None
+
+    @property
+    def form(self):
+        """The fields of an `application/x-www-form-urlencoded` body; of a repeated one the last."""
+        return Fields(parse_qsl(self.text, keep_blank_values=True))
+
+
+class Sample(Body):
+    """What pre-inference gets."""
+
+
+class Response:
+    """`Response({"a": 1})`, `Response("text", status=404)`, `Response(image, content_type="image/png")`.
+
+    A `stream` in place of a body is any iterable of pieces: text, bytes, or events (`Event`, or dicts, which are the JSON
+    data of one). `json=` says the same as the first argument.
+    """
+
+    def __init__(self, body=b"", status=200, content_type=None, headers=None, *, stream=None, **json):
+        if json.keys() - {"json"}:
+            raise TypeError(f"a response has no {', '.join(json)}")
+        self.status, self.headers, self.stream = status, dict(headers or {}), stream
+        if "json" in json:
+            body, own = to_json(json["json"]), JSON
+        elif isinstance(body, (bytes, bytearray, memoryview)):
+            body, own = bytes(body), BYTES
+        elif isinstance(body, str):
+            body, own = body.encode(), TEXT
+        else:
+            body, own = to_json(body), JSON
+        # What a stream is follows from its first piece.
+        self.body, self.content_type = body, content_type or (own if stream is None else None)
+
+    @property
+    def json(self):
+        """The body as JSON, for tests."""
+        return json.loads(self.body)
+
+    @property
+    def text(self):
+        """The body as text, for tests."""
+        return self.body.decode()
+
+    def __repr__(self):
+        return f"Response({self.body!r}, {self.status}, {self.content_type!r})"
+
+
+@dataclasses.dataclass
+class Event:
+    """A server-sent event. Data that is no text is sent as JSON."""
+
+    data: object
+    event: str = None
+    id: str = None
+
+    def __bytes__(self):
+        data = self.data if isinstance(self.data, str) else to_json(self.data).decode()
+        lines = []
+        for field, value in (("event", self.event), ("id", self.id)):
+            if value is not None:
+                # A line's end would begin another field.
+                lines.append(f"{field}: " + "".join(c for c in str(value) if c not in "\r\n\0"))
+        lines += [f"data: {line}" for line in data.replace("\r\n", "\n").replace("\r", "\n").split("\n")]
+        return ("\n".join(lines) + "\n\n").encode()
+
+
+def response_of(value):
+    """What a function returned as a response."""
+    if isinstance(value, Response):
+        return value
+    if hasattr(value, "__next__"):
+        return Response(stream=value)
+    return Response(value)
+
+
+def to_json(value):
+    """JSON as bytes: tensors are lists, and NaN and infinities, which JSON has not, are `null`."""
+    dump = {"separators": (",", ":"), "ensure_ascii": False, "default": _plain}
+    try:
+        return json.dumps(value, allow_nan=False, **dump).encode()
+    except ValueError:
+        return json.dumps(_finite(value), allow_nan=False, **dump).encode()
+
+
+def _plain(value):
+    if isinstance(value, Tensor):
+        return _finite(value.tolist())
+    if isinstance(value, (tuple, set, memoryview)):
+        return list(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+def _finite(value):
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, Tensor):
+        return _finite(value.tolist())
+    return value
+
+
+def _no_number(name):
+    raise ValueError(f"{name} is no number")

@@ -1,0 +1,191 @@
+"""The endpoint's models, called by the handler: by value, or with tensors that stay with the host.
+
+The world has to import them: `include modelhost:handler/model-imports@0.1.0;` (an application's does). In a test
+`answer_with` says what they answer.
+"""
+
+from . import _host
+from .context import Signature, signature_of
+from .tensor import Tensor, Tensors, tensors
+
+_own = []
+_stand_ins = None
+
+
+class ModelError(Exception):
+    """`kind` is one of no-such-model, invalid-input, overloaded, timed-out, failed, limit."""
+
+    def __init__(self, kind, text):
+        super().__init__(text)
+        self.kind = kind
+
+
+TEXTS = {
+    "no-such-model": "the endpoint has no model `{}`",
+    "overloaded": "the model has no place for another run",
+    "timed-out": "the model has not answered in time",
+    "failed": "the model failed: {}",
+}
+
+
+def names():
+    """Names, in the configuration's order. The first is what an empty name means."""
+    return list(_stand_ins) if _stand_ins is not None else _host_models().names()
+
+
+def describe(model=""):
+    """The model's inputs and outputs."""
+    if _stand_ins is not None:
+        return Signature([], [])
+    return signature_of(_asked(_host_models().describe, model))
+
+
+def infer(inputs, model=""):
+    """Runs the model by value: `inputs` is a tensor, several, or a dict of them by name. Outputs are by place and by name."""
+    given = tensors(inputs)
+    if _stand_ins is not None:
+        return _stand_in(model, given)
+    return _host.tensors_in(_asked(_host_models().infer, model, _host.tensors_out(given)))
+
+
+def run(inputs, model="", outputs=()):
+    """Runs the model with tensors that the host holds: a dict of `Resident` by name, here and as the result.
+
+    `outputs` names those that are wanted; none means all.
+    """
+    if _stand_ins is not None:
+        return _stood_in(model, inputs, outputs)
+    given = [(name, resident._host) for name, resident in inputs.items()]
+    return _residents(_asked(_host_models().run, model, given, list(outputs)))
+
+
+def start(inputs, model="", outputs=()):
+    """The same without waiting: `wait()` of the result gives the outputs. Runs that are started together go on together."""
+    if _stand_ins is not None:
+        return Pending(None, _stood_in(model, inputs, outputs))
+    given = [(name, resident._host) for name, resident in inputs.items()]
+    return Pending(_asked(_host_models().start, model, given, list(outputs)), None)
+
+
+class Pending:
+    """A run that goes on."""
+
+    def __init__(self, host, outputs):
+        self._host, self._outputs = host, outputs
+
+    def wait(self):
+        """The outputs, once."""
+        return _residents(_asked(self._host.wait)) if self._host is not None else self._outputs
+
+
+class Resident:
+    """A tensor that the host holds. What is not read is not copied. It goes with the request, or with `close()`."""
+
+    def __init__(self, tensor):
+        if _stand_ins is not None:
+            self._tensor, self._host = tensor, None
+            return
+        made = _host_models().Resident
+        datatype = _host.types.Datatype[tensor.datatype]
+        self._hold(_asked(made.make, datatype, list(tensor.shape), bytes(tensor.data)))
+
+    @property
+    def datatype(self):
+        """Its element type."""
+        return self._tensor.datatype if self._host is None else self._host.datatype().name
+
+    @property
+    def shape(self):
+        """Extents, outermost first."""
+        return tuple(self._tensor.shape if self._host is None else self._host.shape())
+
+    def read(self, name=""):
+        """A copy of all of it."""
+        if self._host is None:
+            return self._tensor
+        return Tensor.raw(_asked(self._host.read), self.datatype, self.shape, name)
+
+    def reshape(self, *shape):
+        """The same elements under another shape, without a copy."""
+        if self._host is None:
+            return Resident(self._tensor.reshape(*shape))
+        return _resident(_asked(self._host.reshape, list(shape)))
+
+    def rows(self, start, count):
+        """`count` rows from `start` along the first axis, without a copy."""
+        if self._host is None:
+            return Resident(self._tensor[start : start + count])
+        return _resident(_asked(self._host.rows, start, count))
+
+    def close(self):
+        """Gives it up before the request ends."""
+        if self._host is not None and self._host in _own:
+            _own.remove(self._host)
+            self._host.__exit__(None, None, None)
+
+    def _hold(self, host):
+        self._tensor, self._host = None, host
+        _own.append(host)
+
+
+def answer_with(models):
+    """For tests: what the models answer, each a function from its inputs to its outputs, as a dict by name.
+
+    The empty name is the first.
+    """
+    global _stand_ins
+    _stand_ins = models
+
+
+def released():
+    """Gives up what the request made and did not give up itself."""
+    while _own:
+        _own.pop().__exit__(None, None, None)
+
+
+def _host_models():
+    if _host.models is None:
+        raise RuntimeError(
+            "the handler imports no models: add `include modelhost:handler/model-imports@0.1.0;` to the world in wit/world.wit, "
+            "or in a test call `models.answer_with`"
+        )
+    return _host.models
+
+
+def _asked(function, *arguments):
+    try:
+        return function(*arguments)
+    except _host.Err as error:
+        kind = _kind(error.value)
+        text = getattr(error.value, "value", "")
+        raise ModelError(kind, TEXTS.get(kind, "{}").format(text)) from None
+
+
+def _kind(error):
+    """`Error_NoSuchModel` is no-such-model."""
+    name = type(error).__name__.removeprefix("Error_")
+    return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
+
+
+def _resident(host):
+    resident = Resident.__new__(Resident)
+    resident._hold(host)
+    return resident
+
+
+def _residents(outputs):
+    return {name: _resident(host) for name, host in outputs}
+
+
+def _stand_in(model, inputs):
+    function = _stand_ins.get(model) or (None if model else next(iter(_stand_ins.values()), None))
+    if function is None:
+        raise ModelError("no-such-model", TEXTS["no-such-model"].format(model))
+    return Tensors(tensors(function(Tensors(inputs))))
+
+
+def _stood_in(model, inputs, outputs):
+    named = {name: resident._tensor for name, resident in inputs.items()}
+    answered = _stand_in(model, tensors(named))
+    wanted = [answered[name] for name in outputs] if outputs else answered
+    return {tensor.name: Resident(tensor) for tensor in wanted}

@@ -1,0 +1,72 @@
+//! The guides in `docs/`: their commands are run in their order, and print what the guides show. See `tests/guides.py`.
+
+use std::process::Command;
+
+use e2e::clients::finished;
+use e2e::{host_binary, root};
+
+/// Follows `docs/NAME.md`.
+fn follow(name: &str) {
+    let target = root().canonicalize().unwrap().join("target/tmp/templates");
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/guides.py")).arg(host_binary());
+    // What the projects in Rust depend on is compiled once for all of them.
+    command.arg(root().join(format!("docs/{name}.md"))).env("CARGO_TARGET_DIR", target);
+    let printed = finished(&mut command, name);
+    let commands: usize = printed.split(' ').next().unwrap().parse().unwrap();
+    assert!(commands >= 4, "docs/{name}.md has {commands} commands");
+}
+
+#[test]
+fn deploy() {
+    follow("deploy");
+}
+
+#[test]
+fn images() {
+    follow("images");
+}
+
+#[test]
+fn languages() {
+    follow("languages");
+}
+
+#[test]
+fn security() {
+    follow("security");
+}
+
+#[test]
+fn swaps() {
+    follow("swaps");
+}
+
+#[test]
+fn tensors() {
+    follow("tensors");
+}
+
+#[test]
+fn testing() {
+    follow("testing");
+}
+
+#[test]
+fn text() {
+    follow("text");
+}
+
+#[test]
+fn every_guide_is_in_the_index() {
+    let index = std::fs::read_to_string(root().join("docs/README.md")).unwrap();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let linked = match name.strip_suffix(".md") {
+            Some("README") => continue,
+            Some(_) => format!("]({name})"),
+            None => format!("]({name}/README.md)"),
+        };
+        assert!(index.contains(&linked), "docs/README.md does not link {name}");
+    }
+}
