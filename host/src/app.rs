@@ -5,6 +5,7 @@
 //! Invariant: the sockets are opened first and answer requests with the state of the load; a port that is
 //! taken is found out before a model is loaded. The service takes over when the last endpoint is ready.
 
+mod development;
 mod registry;
 
 use std::net::{SocketAddr, TcpListener};
@@ -19,6 +20,7 @@ use tokio::net::TcpSocket;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+pub use self::development::Build;
 use self::registry::{Changes, Registry, Resources};
 use crate::capture::record::Archive;
 use crate::endpoint::config::EndpointConfig;
@@ -27,6 +29,7 @@ use crate::plugin::Sandbox;
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
 use crate::rollout::history::Origin;
+use crate::server::development::Development;
 use crate::server::http::HttpService;
 use crate::server::listen::{ConnectionConfig, Drain};
 use crate::server::split::Split;
@@ -61,6 +64,14 @@ pub struct App {
     served: Arc<Served>,
     registry: Registry,
     listeners: Listeners,
+}
+
+/// A reason to read configuration, handlers and models again.
+pub enum Change {
+    /// An order of the operator.
+    Reload,
+    /// `host dev` has built the project, or could not.
+    Built(Build),
 }
 
 impl Config {
@@ -105,6 +116,17 @@ impl App {
     /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text
     /// is for the operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
+        let mut app = App::open(config, None).await?;
+        let (endpoints, splits) = (app.config.endpoints.clone(), app.config.server.splits.clone());
+        app.serve(endpoints, splits).await?;
+        Ok(app)
+    }
+
+    /// Opens the sockets and loads nothing yet.
+    ///
+    /// # Errors
+    /// As [`App::build`], but for models and handlers.
+    async fn open(config: Config, development: Option<Development>) -> anyhow::Result<App> {
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
         let served = Arc::new(Served {
             activity: Arc::default(),
@@ -113,6 +135,7 @@ impl App {
             config: config.server.clone(),
             drain: Drain::default(),
             runtime: tokio::runtime::Handle::current(),
+            development,
         });
         let listeners = Listeners::open(&served).await?;
         let registry = Registry::new(Resources {
@@ -121,11 +144,7 @@ impl App {
             archive: config.record.as_ref().map(Archive::open).transpose()?,
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
-        let endpoints = config.endpoints.clone();
-        let mut app = App { config, served, registry, listeners };
-        let splits = app.config.server.splits.clone();
-        app.serve(endpoints, splits).await?;
-        Ok(app)
+        Ok(App { config, served, registry, listeners })
     }
 
     /// Serves these endpoints, and no others.
@@ -146,7 +165,10 @@ impl App {
 
     /// Takes the configuration as it is now, as far as it says what is served; then every handler and model
     /// of the endpoints that stay, as their files are now.
-    async fn reload(&mut self, config: Config) {
+    ///
+    /// # Errors
+    /// The parts that could not be loaded; they are logged too.
+    async fn reload(&mut self, config: Config, origin: Origin) -> Result<(), String> {
         let stayed: Vec<Arc<Deployment>> = self.served.endpoints.to_vec();
         if !self.config.is_same_process(&config) {
             tracing::warn!(
@@ -160,21 +182,23 @@ impl App {
             }
             Ok(_) => {}
             Err(error) => {
-                return tracing::error!(
-                    "not reloaded, what there was goes on serving: {}",
-                    on_one_line(&format!("{error:#}"))
-                );
+                let error = on_one_line(&format!("{error:#}"));
+                tracing::error!("not reloaded, what there was goes on serving: {error}");
+                return Err(error);
             }
         }
+        let mut errors = Vec::new();
         for deployment in
             stayed.iter().filter(|one| self.served.endpoints.iter().any(|now| Arc::ptr_eq(now, one)))
         {
-            if let Err(error) = deployment.reload(&DeployRequest::by(Origin::Signal)).await {
+            if let Err(error) = deployment.reload(&DeployRequest::by(origin)).await {
                 let error = on_one_line(&error);
                 tracing::error!(endpoint = %deployment.config.name,
                     "not reloaded, what there was goes on serving: {error}");
+                errors.push(error);
             }
         }
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
     }
 
     /// The addresses.
@@ -196,15 +220,15 @@ impl App {
         lines
     }
 
-    /// Serves until `stop` resolves, then answers what is in flight and returns. Whenever `reload` yields,
-    /// the configuration is `read` again.
+    /// Serves until `stop` resolves, then answers what is in flight and returns. At every change the
+    /// configuration is `read` again.
     ///
     /// # Errors
     /// Requests were still unanswered when the drain's time was over, and were refused.
     pub async fn run(
         mut self,
         stop: impl Future<Output = ()>,
-        mut reload: mpsc::Receiver<()>,
+        mut changes: mpsc::Receiver<Change>,
         read: impl Fn() -> Result<Config, String>,
     ) -> anyhow::Result<()> {
         let tls = self.listeners.tls.clone().map(|tls| tokio::spawn(async move { tls.follow().await }));
@@ -213,23 +237,17 @@ impl App {
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                asked = reload.recv() => match asked.map(|()| read()) {
-                    None => {
+                change = changes.recv() => {
+                    let Some(change) = change else {
                         stop.await;
                         break;
+                    };
+                    tokio::select! {
+                        biased;
+                        () = &mut stop => break,
+                        () = self.take(change, &read) => {}
                     }
-                    Some(Err(error)) => {
-                        tracing::error!("not reloaded, what there was goes on serving: {error}");
-                    }
-                    Some(Ok(config)) => {
-                        tracing::info!("reloading: configuration, handlers and models as their files are now");
-                        tokio::select! {
-                            biased;
-                            () = &mut stop => break,
-                            () = self.reload(config) => {}
-                        }
-                    }
-                },
+                }
             }
         }
         tracing::info!("stopping: requests in flight are answered first");
@@ -270,6 +288,24 @@ impl App {
         drop(stop_admin);
         let _ = admin_thread.join();
         Ok(())
+    }
+}
+
+impl App {
+    async fn take(&mut self, change: Change, read: &impl Fn() -> Result<Config, String>) {
+        match change {
+            Change::Built(build) => self.built(build, read).await,
+            Change::Reload => match read() {
+                Ok(config) => {
+                    tracing::info!("reloading: configuration, handlers and models as their files are now");
+                    // What was wrong is in the log.
+                    let _ = self.reload(config, Origin::Signal).await;
+                }
+                Err(error) => {
+                    tracing::error!("not reloaded, what there was goes on serving: {error}");
+                }
+            },
+        }
     }
 }
 
@@ -330,6 +366,13 @@ impl Listeners {
             admin_thread,
             stop_admin,
         })
+    }
+
+    /// From now on requests are told that everything is loading.
+    fn load(&self, served: &Arc<Served>) {
+        self.grpc.iter().for_each(|switch| switch.switch_to(HttpService::loading(served)));
+        self.main.switch_to(HttpService::loading(served));
+        self.admin.switch_to(admin::loading(served));
     }
 
     /// From now on everything is served.

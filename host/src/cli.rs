@@ -20,14 +20,17 @@ use crate::text::is_token;
 use crate::values::{RawValue, Reader as _, number};
 
 mod documents;
+mod operator;
 mod project;
 mod texts;
 
 pub use documents::{Shell, completions, write_manual};
-pub use project::{Build, Language, New, Template, Test};
+pub use operator::{Admin, History, Logs, Status, Swap, Trial};
+pub use project::{Bench, Build, Dev, Language, New, Template, Test};
 use texts::{
-    BUILD_EXAMPLE, CHECK_EXAMPLE, COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DIFF_EXAMPLE, ENVIRONMENT, EXAMPLE,
-    EXIT_CODES, LIBRARY, NEW_EXAMPLE, REPLAY_EXAMPLE, RUN_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, sections,
+    BENCH_EXAMPLE, BUILD_EXAMPLE, CHECK_EXAMPLE, COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DEV_EXAMPLE,
+    DIFF_EXAMPLE, ENVIRONMENT, EXAMPLE, EXIT_CODES, HISTORY_EXAMPLE, LIBRARY, LOGS_EXAMPLE, NEW_EXAMPLE,
+    REPLAY_EXAMPLE, RUN_EXAMPLE, STATUS_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, TRIAL_EXAMPLE, sections,
 };
 
 /// The name of the installed program.
@@ -106,6 +109,24 @@ pub enum Command {
     /// altogether if the new one is refused. Prints what is served now.
     #[command(after_help = SWAP_EXAMPLE)]
     Swap(Swap),
+    /// Show what the endpoints of a running server serve, and how.
+    ///
+    /// A row for each: generation, handler, models, requests. Below: trials, open breakers, refused swaps.
+    #[command(after_help = STATUS_EXAMPLE)]
+    Status(Status),
+    /// Show every attempt to serve another generation of an endpoint, and why it was refused.
+    #[command(after_help = HISTORY_EXAMPLE)]
+    History(History),
+    /// Show the last lines of a running server's log, of an endpoint or a request.
+    ///
+    /// The server keeps its last 2000 lines in memory.
+    #[command(after_help = LOGS_EXAMPLE)]
+    Logs(Logs),
+    /// Show how a candidate does beside the current handler.
+    ///
+    /// With `--watch` until the trial is over: ends with 0 if the candidate serves, with 1 if it was dropped.
+    #[command(after_help = TRIAL_EXAMPLE)]
+    Trial(Trial),
     /// Make a handler project: a folder that stands alone.
     ///
     /// It has a handler that works, its model, a sample, a golden case and a README of one page.
@@ -117,12 +138,23 @@ pub enum Command {
     /// that the manifest names are installed into the project. What tools print is shown if they fail.
     #[command(after_help = BUILD_EXAMPLE, after_long_help = sections(&[EXIT_CODES, BUILD_EXAMPLE]))]
     Build(Build),
+    /// Serve a handler project while it is being written: every change of its files is built and served.
+    ///
+    /// A request while it does not build is answered by the version before, with the error in
+    /// `x-build-error`; without one with 503 and the error. The page at `/docs` follows. Ctrl-C ends it.
+    #[command(after_help = DEV_EXAMPLE, after_long_help = sections(&[EXIT_CODES, DEV_EXAMPLE]))]
+    Dev(Dev),
     /// Send the golden cases of a handler project through handler and model, without a server.
     ///
     /// `cases/NAME.json` is the body of a request, `NAME.expected.json` what has to be answered, as far as
     /// the endpoint's `gate.tolerance` and `gate.ignore` say. Prints a line for each case, and what differs.
     #[command(after_help = TEST_EXAMPLE, after_long_help = sections(&[EXIT_CODES, TEST_EXAMPLE]))]
     Test(Test),
+    /// Load an endpoint and say how it answers: requests a second, percentiles, errors.
+    ///
+    /// Of a folder its modelhost.toml is served for that. Two targets are loaded in turns and compared.
+    #[command(after_help = BENCH_EXAMPLE, after_long_help = sections(&[EXIT_CODES, BENCH_EXAMPLE]))]
+    Bench(Bench),
     /// Serve the iris example that comes with this program, and say what to try next.
     #[command(after_help = DEMO_EXAMPLE)]
     Demo(Demo),
@@ -210,100 +242,6 @@ pub struct Run {
     /// The endpoint.
     #[command(flatten)]
     pub settings: Settings<false>,
-}
-
-/// Arguments of `host swap`.
-#[derive(Debug, PartialEq, Eq, Args)]
-#[command(group = clap::ArgGroup::new("what").required(true).multiple(true))]
-pub struct Swap {
-    /// The endpoint's name.
-    #[arg(value_name = "ENDPOINT")]
-    pub endpoint: String,
-    /// The handler to serve from now on.
-    #[arg(long, value_name = "FILE", group = "what")]
-    pub plugin: Option<PathBuf>,
-    /// Load this model as its files are now, together with the handler if there is one; may be repeated.
-    #[arg(long = "model", value_name = "NAME[:VERSION]", group = "what")]
-    pub models: Vec<String>,
-    /// Go back to the generation before.
-    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models", "reload"])]
-    pub rollback: bool,
-    /// Take handler and models as their files are now.
-    #[arg(long, group = "what", conflicts_with_all = ["plugin", "models"])]
-    pub reload: bool,
-    /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted
-    /// only.
-    #[arg(
-        long, value_name = "SHARE", requires = "plugin",
-        conflicts_with_all = ["canary", "models", "persist", "rollback", "reload"]
-    )]
-    pub shadow: Option<String>,
-    /// Put the handler on trial: it answers this share of the requests; of several, one after the other,
-    /// until it serves.
-    #[arg(
-        long, value_name = "SHARE,...", requires = "plugin",
-        conflicts_with_all = ["models", "persist", "rollback", "reload"]
-    )]
-    pub canary: Option<String>,
-    /// A further term of the trial; may be repeated.
-    #[arg(long = "term", value_name = "NAME=VALUE", requires = "plugin", value_parser = term)]
-    pub terms: Vec<(String, String)>,
-    /// Serve the candidate that is on trial.
-    #[arg(
-        long, group = "what",
-        conflicts_with_all = [
-            "plugin", "models", "reload", "rollback", "shadow", "canary", "terms", "persist"
-        ]
-    )]
-    pub promote: bool,
-    /// End the trial.
-    #[arg(
-        long, group = "what",
-        conflicts_with_all = [
-            "plugin", "models", "reload", "rollback", "promote", "shadow", "canary", "terms", "persist"
-        ]
-    )]
-    pub drop_candidate: bool,
-    /// Write the handler to the endpoint's file too, so that it serves after a restart.
-    #[arg(long, requires = "plugin", conflicts_with_all = ["rollback", "reload"])]
-    pub persist: bool,
-    /// A difference that the gate allows, this once: a path in a JSON answer or the name of a header; may be
-    /// repeated.
-    #[arg(
-        long, value_name = "PATH|NAME", value_parser = Pattern::parse,
-        conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
-    )]
-    pub ignore: Vec<Pattern>,
-    /// How far a decimal number may be from the old one for the gate, this once.
-    #[arg(
-        long, value_name = "NUMBER", value_parser = tolerance,
-        conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
-    )]
-    pub tolerance: Option<Tolerance>,
-    /// The part of the gate's samples that may be answered otherwise, this once, from 0 to 1.
-    #[arg(
-        long, value_name = "SHARE",
-        conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
-    )]
-    pub mismatches: Option<String>,
-    /// Let all of them be answered otherwise, this once; what differs is logged.
-    #[arg(long, conflicts_with_all = ["mismatches", "rollback", "shadow", "canary", "drop_candidate"])]
-    pub accept_differences: bool,
-    /// Only if the current handler has this SHA-256.
-    #[arg(long, value_name = "DIGEST")]
-    pub if_match: Option<String>,
-    /// Why; stands in the endpoint's history.
-    #[arg(long, value_name = "TEXT")]
-    pub note: Option<String>,
-    /// The server's admin address.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8001")]
-    pub admin: String,
-    /// Where the key is that opens it; else where MODELHOST_ADMIN_KEY says.
-    #[arg(long, value_name = "@FILE|env:NAME")]
-    pub key: Option<String>,
-    /// Certificate in PEM to trust the admin address by, in place of the public ones.
-    #[arg(long, value_name = "FILE")]
-    pub ca: Option<PathBuf>,
 }
 
 /// Arguments of `host diff`.

@@ -3,18 +3,23 @@
 //! Place in the flow: below `main.rs`. In: parsed arguments. Out: text on stdout, exit code 0, 1 or 2.
 //! Invariant: stdout holds data only (addresses, answers); everything else goes to stderr.
 
+mod admin;
+pub mod bench;
 pub mod build;
 pub mod check;
 pub mod demo;
+pub mod dev;
 pub mod diff;
 pub mod documents;
 pub mod inspect;
 pub mod new;
+pub mod operator;
 pub mod replay;
 pub mod run;
 pub mod serve;
 pub mod swap;
 pub mod test;
+mod signals;
 mod systemd;
 pub mod version;
 

@@ -60,6 +60,18 @@ pub fn serve(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problem
     load(overrides, env, Scope::Serve)
 }
 
+/// The configuration of `host dev`: that of `host serve`, but handlers may have no component yet, no file of
+/// theirs is watched, and callers see the detail of errors.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn dev(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems> {
+    let mut config = load(overrides, env, Scope::Dev)?;
+    config.endpoints.iter_mut().for_each(|endpoint| endpoint.watch = false);
+    config.server.debug = true;
+    Ok(config)
+}
+
 /// The configuration of `host run`: exactly one endpoint, no config file; what concerns the server is
 /// default.
 ///
@@ -76,7 +88,8 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         None => (File { complete: true, ..File::default() }, Vec::new()),
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut sources = Sources { base, problems, ..Sources::new(typed, env) };
+    let is_built = scope != Scope::Dev;
+    let mut sources = Sources { base, problems, is_built, ..Sources::new(typed, env) };
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
@@ -288,11 +301,13 @@ struct Sources<'a> {
     problems: Vec<Problem>,
     /// Files that hold keys.
     secret: Vec<PathBuf>,
+    /// Whether every handler has its component.
+    is_built: bool,
 }
 
 impl<'a> Sources<'a> {
     fn new(typed: Typed, env: Env<'a>) -> Sources<'a> {
-        Sources { typed, env, base: PathBuf::new(), problems: Vec::new(), secret: Vec::new() }
+        Sources { typed, env, base: PathBuf::new(), problems: Vec::new(), secret: Vec::new(), is_built: true }
     }
     /// The value of `row`. Where it is set wrongly, that is recorded, and the default stands in.
     fn get<T: Clone>(&mut self, row: &'static Row<T>, table: &Table) -> T {

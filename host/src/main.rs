@@ -5,7 +5,8 @@ use std::io::Write as _;
 
 use host::cli::{self, Command};
 use host::commands::{
-    self, build, check, demo, diff, documents, inspect, new, replay, run, serve, swap, test, version,
+    self, bench, build, check, demo, dev, diff, documents, inspect, new, operator, replay, run, serve, swap,
+    test, version,
 };
 
 /// Requests make and drop many small objects on many threads; this allocator does that at half the C
@@ -25,8 +26,14 @@ fn main() {
         Command::Run(arguments) => run::run(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Swap(arguments) => swap::swap(&arguments),
+        Command::Status(arguments) => operator::status(&arguments),
+        Command::History(arguments) => operator::history(&arguments),
+        Command::Logs(arguments) => operator::logs(&arguments),
+        Command::Trial(arguments) => operator::trial(&arguments),
         Command::New(arguments) => new::new(&arguments),
         Command::Build(arguments) => build::build(&arguments),
+        Command::Dev(arguments) => dev::dev(&arguments),
+        Command::Bench(arguments) => bench::bench(&arguments),
         Command::Test(arguments) => test::test(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Completions { shell } => documents::completions(shell),

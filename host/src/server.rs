@@ -23,6 +23,7 @@ mod browser;
 mod head;
 pub mod compat;
 mod served;
+pub mod development;
 pub mod split;
 mod endpoints;
 mod limits;

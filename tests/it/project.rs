@@ -79,6 +79,7 @@ fn breaks(project: &Path, language: &Language) {
     let stderr = fails(project.parent().unwrap(), 1, &["build", "flowers"]);
     let error = stderr.split_once("error: ").expect("an error").1;
     assert!(error.starts_with(language.told), "expected `{}` in\n{stderr}", language.told);
+    assert!(!stderr.contains("{\"reason\":"), "messages for programs in\n{stderr}");
     assert_eq!(
         fs::read(project.join("handler.wasm")).unwrap(),
         component,

@@ -106,7 +106,7 @@ fn what_makes_no_sense_is_refused() {
     use clap::error::ErrorKind;
     for (line, kind) in [
         ("host", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
-        ("host bench", ErrorKind::InvalidSubcommand),
+        ("host bench", ErrorKind::MissingRequiredArgument),
         ("host serve --modle m.onnx", ErrorKind::UnknownArgument),
         ("host serve --model", ErrorKind::InvalidValue),
         ("host serve --model a --model b", ErrorKind::ArgumentConflict),
@@ -134,6 +134,12 @@ fn what_makes_no_sense_is_refused() {
         ("host diff a b --samples s --tolerance nan", ErrorKind::ValueValidation),
         ("host diff a b --samples s --ignore /a~", ErrorKind::ValueValidation),
         ("host --version serve", ErrorKind::ArgumentConflict),
+        ("host bench a b c", ErrorKind::TooManyValues),
+        ("host bench a --connections 0", ErrorKind::ValueValidation),
+        ("host bench a --connections 1025", ErrorKind::ValueValidation),
+        ("host bench a --duration 10", ErrorKind::ValueValidation),
+        ("host bench a --duration 2h", ErrorKind::ValueValidation),
+        ("host bench a --rate 0", ErrorKind::ValueValidation),
         ("host completions", ErrorKind::MissingRequiredArgument),
         ("host serve --help", ErrorKind::DisplayHelp),
     ] {

@@ -43,6 +43,27 @@ Examples:
   {host} swap iris --rollback
   {host} swap iris --plugin handler.wasm --canary 0.05,0.25,1 --term step_time=10m --term sticky=header:x-user";
 
+pub(super) const STATUS_EXAMPLE: &str = "\
+Examples:
+  {host} status
+  {host} status --watch
+  {host} status --admin https://models.example.com:8001 --key @admin.key --json";
+
+pub(super) const HISTORY_EXAMPLE: &str = "\
+Example:
+  {host} history iris";
+
+pub(super) const LOGS_EXAMPLE: &str = "\
+Examples:
+  {host} logs --follow
+  {host} logs iris --level warn
+  {host} logs --request 4f6c1e2a";
+
+pub(super) const TRIAL_EXAMPLE: &str = "\
+Examples:
+  {host} trial iris
+  {host} trial iris --watch";
+
 pub(super) const REPLAY_EXAMPLE: &str = "\
 Examples:
   {host} serve --plugin handler.wasm --model model.onnx --record recordings
@@ -61,6 +82,17 @@ pub(super) const BUILD_EXAMPLE: &str = "\
 Examples:
   {host} build
   {host} build flowers";
+
+pub(super) const DEV_EXAMPLE: &str = "\
+Examples:
+  {host} dev
+  {host} dev flowers --listen 127.0.0.1:0 --admin-listen 127.0.0.1:0";
+
+pub(super) const BENCH_EXAMPLE: &str = "\
+Examples:
+  {host} bench .
+  {host} bench http://127.0.0.1:8000/iris --body sample.json --rate 500
+  {host} bench old new --duration 30s";
 
 pub(super) const TEST_EXAMPLE: &str = "\
 Examples:

@@ -8,21 +8,24 @@
 mod js;
 mod python;
 mod rust;
+mod tool;
 
+use std::fmt;
 use std::fs;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Instant;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 
+pub(super) use self::tool::Interrupted;
+use self::tool::{Interrupt, announce, cause_first};
 use crate::cli;
 use crate::commands::{Failure, say};
 use crate::file;
 
 /// The component, beside the manifest.
-const COMPONENT: &str = "handler.wasm";
+pub(super) const COMPONENT: &str = "handler.wasm";
 /// The folder of a project that only this program writes.
 const PRIVATE: &str = ".modelhost";
 
@@ -37,48 +40,88 @@ const LANGUAGES: [(&str, Builder); 3] =
 /// # Errors
 /// The folder is no project, a tool is missing, or the handler does not build.
 pub fn build(arguments: &cli::Build) -> Result<(), Failure> {
-    let folder = &arguments.folder;
-    let shown = folder.display();
-    let manifests: Vec<_> =
-        LANGUAGES.iter().filter(|(manifest, _)| folder.join(manifest).is_file()).collect();
-    let names = LANGUAGES.map(|(manifest, _)| format!("`{manifest}`")).join(", ");
-    let builder = match manifests.as_slice() {
-        [(_, builder)] => builder,
-        [] => {
-            let text = format!(
-                "`{shown}` is no handler project: it has none of {names}
-  hint: `{} new NAME --lang rust|python|js` makes one",
-                cli::program()
-            );
-            return Err(Failure::Input(text));
-        }
-        _ => {
-            let text =
-                format!("`{shown}` has more than one of {names}\n  hint: keep the one that it is built by");
-            return Err(Failure::Input(text));
-        }
-    };
-    let started = Instant::now();
-    let folder = folder.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
-    let project = Project { folder };
-    let private = project.private();
-    fs::create_dir_all(&private).with_context(|| format!("cannot make `{}`", private.display()))?;
-    let component = builder(&project)?;
-    let size = fs::metadata(&component).context("the component is gone")?.len();
-    let target = project.folder.join(COMPONENT);
-    fs::rename(&component, &target).with_context(|| format!("cannot write `{}`", target.display()))?;
-    let megabytes = size as f64 / 1e6;
-    let seconds = started.elapsed().as_secs_f64();
-    Ok(say(&format!("{COMPONENT}: {megabytes:.2} MB, built in {seconds:.1} s"))?)
+    let built = Project::open(&arguments.folder)?.build()?;
+    Ok(say(&built.to_string())?)
 }
 
 /// A handler project.
-struct Project {
+pub(super) struct Project {
     /// Absolute.
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
+    builder: Builder,
+    interrupt: Option<Interrupt>,
+}
+
+/// A component that was built.
+pub(super) struct Built {
+    bytes: u64,
+    took: Duration,
+}
+
+impl fmt::Display for Built {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = self.bytes as f64 / 1e6;
+        write!(f, "{COMPONENT}: {megabytes:.2} MB, built in {:.1} s", self.took.as_secs_f64())
+    }
 }
 
 impl Project {
+    /// The project in a folder.
+    ///
+    /// # Errors
+    /// There is none, or the language is not clear.
+    pub(super) fn open(folder: &Path) -> Result<Project, Failure> {
+        let shown = folder.display();
+        let manifests: Vec<_> =
+            LANGUAGES.iter().filter(|(manifest, _)| folder.join(manifest).is_file()).collect();
+        let names = LANGUAGES.map(|(manifest, _)| format!("`{manifest}`")).join(", ");
+        let builder = match manifests.as_slice() {
+            [(_, builder)] => *builder,
+            [] => {
+                let text = format!(
+                    "`{shown}` is no handler project: it has none of {names}
+  hint: `{} new NAME --lang rust|python|js` makes one",
+                    cli::program()
+                );
+                return Err(Failure::Input(text));
+            }
+            _ => {
+                let text = format!(
+                    "`{shown}` has more than one of {names}\n  hint: keep the one that it is built by"
+                );
+                return Err(Failure::Input(text));
+            }
+        };
+        let folder = folder.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
+        Ok(Project { folder, builder, interrupt: None })
+    }
+
+    /// The same, whose builds end as soon as they are no longer wanted.
+    pub(super) fn interrupted_if(self, unwanted: impl Fn() -> bool + Send + 'static) -> Project {
+        Project { interrupt: Some(Box::new(unwanted)), ..self }
+    }
+
+    /// Builds it.
+    ///
+    /// # Errors
+    /// A tool is missing, or the handler does not build: the component that was there stays. Or
+    /// [`Interrupted`].
+    pub(super) fn build(&self) -> anyhow::Result<Built> {
+        let started = Instant::now();
+        let private = self.private();
+        fs::create_dir_all(&private).with_context(|| format!("cannot make `{}`", private.display()))?;
+        let component = (self.builder)(self)?;
+        let bytes = fs::metadata(&component).context("the component is gone")?.len();
+        let target = self.folder.join(COMPONENT);
+        fs::rename(&component, &target).with_context(|| format!("cannot write `{}`", target.display()))?;
+        Ok(Built { bytes, took: started.elapsed() })
+    }
+
+    /// Runs a tool to its end, see [`tool::finish`].
+    fn finish(&self, command: &mut Command, hint: &str, cause: fn(&str) -> String) -> anyhow::Result<Output> {
+        tool::finish(command, hint, cause, self.interrupt.as_ref())
+    }
+
     /// A folder for what is not the user's.
     fn private(&self) -> PathBuf {
         self.folder.join(PRIVATE)
@@ -112,43 +155,5 @@ impl Project {
         announce(&format!("installing what {manifest} names (once)"));
         install()?;
         fs::write(&done, text).with_context(|| format!("cannot write `{}`", done.display()))
-    }
-}
-
-/// Says on stderr what takes a while.
-fn announce(step: &str) {
-    // A build does not fail because stderr is closed.
-    let _ = writeln!(io::stderr(), "{step} …");
-}
-
-/// Runs a tool to its end.
-///
-/// # Errors
-/// It is not installed: `hint` says how. Or it fails: the text is what `cause` finds in its output.
-fn finish(command: &mut Command, hint: &str, cause: fn(&str) -> String) -> anyhow::Result<Output> {
-    let program = Path::new(command.get_program()).file_name().unwrap_or_default().display().to_string();
-    let output = match command.stdin(Stdio::null()).output() {
-        Ok(output) => output,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(anyhow!("`{program}` is not installed\n  hint: {hint}"));
-        }
-        Err(error) => return Err(anyhow!("cannot run `{program}`: {error}")),
-    };
-    if output.status.success() {
-        return Ok(output);
-    }
-    let printed = [&output.stderr, &output.stdout].map(|text| String::from_utf8_lossy(text).into_owned());
-    let cause = cause(printed.concat().trim());
-    Err(anyhow!(
-        "{}",
-        if cause.is_empty() { format!("`{program}` ended with {}", output.status) } else { cause }
-    ))
-}
-
-/// A cause in front of the text that it comes from.
-fn cause_first(cause: Option<&str>, text: &str) -> String {
-    match cause {
-        Some(cause) if cause != text => format!("{cause}\n\n{text}"),
-        _ => text.to_owned(),
     }
 }

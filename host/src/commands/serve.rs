@@ -3,15 +3,13 @@
 //! Out: `listening on http://HOST:PORT` (`https` with TLS), the admin address and, if there is one, gRPC's on
 //! stdout, when everything is ready, which a service manager is told too; logs on stderr.
 
-use std::time::{Duration, Instant};
-
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::app::App;
+use crate::app::{App, Change};
+use crate::commands::signals::stop;
 use crate::commands::{Failure, environment, runtime, say, start_logs, systemd};
 use crate::config::{self, Overrides};
-use crate::telemetry::logs;
 use crate::text::on_one_line;
 
 /// Runs the command.
@@ -32,8 +30,8 @@ pub(super) fn serve_then(
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         // Listened for from here on: a signal during start ends the process in order, too.
-        let mut stop = std::pin::pin!(signals()?);
-        let reload = hangups()?;
+        let mut stop = std::pin::pin!(stop()?);
+        let changes = hangups()?;
         let app = tokio::select! {
             app = App::build(config) => app?,
             () = &mut stop => return Ok(()),
@@ -49,7 +47,7 @@ pub(super) fn serve_then(
             systemd::notify("STOPPING=1");
         };
         let read = || config::serve(overrides, &environment).map_err(|problems| on_one_line(&problems));
-        app.run(stop, reload, read).await
+        app.run(stop, changes, read).await
     });
     // What is still running has had its time.
     runtime.shutdown_background();
@@ -57,7 +55,7 @@ pub(super) fn serve_then(
 }
 
 /// Yields at every SIGHUP. One that comes because the terminal is gone means what Ctrl-C means there.
-fn hangups() -> anyhow::Result<mpsc::Receiver<()>> {
+fn hangups() -> anyhow::Result<mpsc::Receiver<Change>> {
     use std::io::{IsTerminal as _, stdin};
     use tokio::signal::unix::{SignalKind, signal};
     let mut hangup = signal(SignalKind::hangup())?;
@@ -69,38 +67,10 @@ fn hangups() -> anyhow::Result<mpsc::Receiver<()>> {
             if had_terminal && !stdin().is_terminal() {
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
                     .unwrap_or_default();
-            } else if let Err(TrySendError::Closed(())) = ask.try_send(()) {
+            } else if let Err(TrySendError::Closed(_)) = ask.try_send(Change::Reload) {
                 break;
             }
         }
     });
     Ok(asked)
-}
-
-/// How soon after the first signal another one means the same: what stops a process group often signals it
-/// twice.
-const SAME_WISH: Duration = Duration::from_secs(1);
-
-/// Resolves at the first SIGTERM or Ctrl-C. Another Ctrl-C later on ends the process at once; SIGTERM never
-/// does more than the first time.
-fn signals() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tokio::spawn(async move {
-            let first = Instant::now();
-            while interrupt.recv().await.is_some() {
-                if first.elapsed() >= SAME_WISH {
-                    tracing::warn!("stopped at once by another Ctrl-C");
-                    logs::flush();
-                    std::process::exit(1);
-                }
-            }
-        });
-    })
 }

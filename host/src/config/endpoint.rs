@@ -37,7 +37,8 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         };
         sources.report(table.place.clone(), diagnostic);
     }
-    existing_file(sources, &set::PLUGIN, table, plugin.as_deref());
+    let is_built = |path: &&Path| sources.is_built || path.exists();
+    existing_file(sources, &set::PLUGIN, table, plugin.as_deref().filter(is_built));
     if plugin
         .as_deref()
         .is_some_and(|path| path.extension().is_some_and(|kind| kind == "onnx" || kind == "pb"))

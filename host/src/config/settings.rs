@@ -81,6 +81,8 @@ pub enum Kind {
 pub enum Scope {
     /// `host serve`: all of them.
     Serve,
+    /// `host dev`: the same.
+    Dev,
     /// `host run`: what one call without a server depends on.
     Run,
 }
@@ -160,7 +162,7 @@ impl Setting {
     /// Whether `scope`'s command reads it.
     pub fn applies_to(&self, scope: Scope) -> bool {
         match scope {
-            Scope::Serve => true,
+            Scope::Serve | Scope::Dev => true,
             Scope::Run => {
                 matches!(self.group, Group::Handler | Group::Model | Group::HandlerLimits | Group::Process)
             }

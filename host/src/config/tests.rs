@@ -63,6 +63,7 @@ impl Folder {
         let env = |name: &str| env.get(name).cloned();
         let config = match scope {
             Scope::Serve => serve(&overrides, &env),
+            Scope::Dev => dev(&overrides, &env),
             Scope::Run => run(&overrides, &env),
         };
         config.map_err(|problems| self.unfill(&problems.to_string()))

@@ -118,7 +118,7 @@ impl EndpointConfig {
     /// A handler that cannot serve, by the name its sender knows it by.
     pub(super) fn refused_plugin(&self, origin: Origin, cause: LoadError) -> DeployError {
         let handler = match (&self.plugin, origin) {
-            (Some(path), Origin::Start | Origin::Watch | Origin::Signal) => {
+            (Some(path), Origin::Start | Origin::Watch | Origin::Signal | Origin::Dev) => {
                 format!("handler `{}`", path.display())
             }
             (_, Origin::Rollback | Origin::Breaker) => "the previous handler".to_owned(),

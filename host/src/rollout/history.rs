@@ -27,6 +27,8 @@ pub enum Origin {
     Client,
     /// SIGHUP.
     Signal,
+    /// `host dev` has built.
+    Dev,
     /// An order to go back to the generation before.
     Rollback,
     /// Too many faults.
@@ -44,6 +46,7 @@ impl Origin {
             Origin::Admin => "admin",
             Origin::Client => "client",
             Origin::Signal => "signal",
+            Origin::Dev => "dev",
             Origin::Rollback => "rollback",
             Origin::Breaker => "breaker",
             Origin::Canary => "canary",

@@ -8,9 +8,11 @@
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | as on the main listener |
 //! | `/v2/…`, but for inference | as on the main listener; orders to load and unload are always taken |
 //! | `/admin/v1/endpoints…` | what is deployed, and orders to deploy something else: [`endpoints`], [`trial`] |
+//! | `GET /admin/v1/logs` | the last lines of the log: [`logs`] |
 
 mod endpoints;
 mod guard;
+mod logs;
 mod trial;
 
 use std::sync::Arc;
@@ -112,6 +114,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
         .merge(v2::router(v2::Orders::Taken))
         .merge(endpoints::router())
         .merge(trial::router())
+        .route("/admin/v1/logs", logs::methods())
         .layer(Extension(Arc::new(Uploads::new())))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)

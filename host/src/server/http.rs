@@ -52,6 +52,7 @@ use self::split::WeightedRoute;
 pub use self::v2::fuzz;
 use super::compat::activity::Activity;
 use super::compat::potassium;
+use super::development::{Development, X_BUILD_ERROR};
 use super::head::{Head, X_REQUEST_ID, insert};
 use super::served::Served;
 use crate::request::Protocol;
@@ -148,14 +149,13 @@ impl HttpService {
         applications.remove("");
         let longest_application = applications.keys().map(String::len).max().unwrap_or(0);
         let router = router(served, &calls, at_root);
-        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
         HttpService {
             calls,
             applications,
             longest_application,
             models: Some(served.clone()),
             router,
-            headers,
+            headers: headers(served),
             activity: served.activity.clone(),
         }
     }
@@ -163,9 +163,15 @@ impl HttpService {
     /// The main listener's, until everything is loaded.
     pub fn loading(served: &Arc<Served>) -> HttpService {
         let root = Router::new().route("/", get(health::root));
-        let router = loading::router(root, served, served.config.metrics_on_main).with_state(served.clone());
-        let headers = cors::headers(served.config.cors_allow_origin.as_deref());
-        HttpService { headers, activity: served.activity.clone(), ..HttpService::of(router) }
+        let mut router = loading::router(root, served, served.config.metrics_on_main);
+        if served.development.is_some() && served.config.docs {
+            // A page that is open sees the first handler come.
+            for (path, methods) in docs::methods(served) {
+                router = router.route(path, methods.with_state(()));
+            }
+        }
+        let router = router.with_state(served.clone());
+        HttpService { headers: headers(served), activity: served.activity.clone(), ..HttpService::of(router) }
     }
 
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
@@ -226,6 +232,14 @@ impl HttpService {
         let longest = self.longest_application.min(path.len());
         (1..=longest).rev().filter(ends).find_map(|end| self.applications.get(path.get(..end)?))
     }
+}
+
+/// The headers that every response carries.
+fn headers(served: &Served) -> HeaderMap {
+    let mut headers = cors::headers(served.config.cors_allow_origin.as_deref());
+    let error = served.development.as_ref().and_then(Development::header);
+    headers.extend(error.map(|error| (X_BUILD_ERROR, error)));
+    headers
 }
 
 fn router(

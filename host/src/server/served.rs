@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::compat::activity::Activity;
+use super::development::Development;
 use super::drain::Drain;
 use super::endpoints::Endpoints;
 use super::{limits, split, tls};
@@ -64,6 +65,8 @@ pub struct Served {
     pub drain: Drain,
     /// The runtime of requests, and of the operator's orders.
     pub runtime: tokio::runtime::Handle,
+    /// The state of the builds of `host dev`; `None` elsewhere.
+    pub development: Option<Development>,
 }
 
 impl Served {

@@ -1,4 +1,4 @@
-//! Structured logs to stderr.
+//! Structured logs to stderr; the last lines are kept for the operator, see `logs/recent.rs`.
 //!
 //! Place in the flow: `main.rs` calls [`init`] once, before anything that may log; every other module logs
 //! with `tracing` and knows nothing of this one.
@@ -7,6 +7,8 @@
 //! Invariants: an event that the filter leaves out costs one comparison and no allocation; a stderr that is
 //! not read stops no request: a thread of its own writes, and what it cannot keep up with is lost and
 //! counted.
+
+mod recent;
 
 use std::io::{IsTerminal, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +23,8 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 
+use self::recent::Recent;
+pub use self::recent::{Found, Line, Search};
 use super::stderr;
 
 /// Lines that may wait for stderr; the ones after them are lost.
@@ -84,6 +88,13 @@ pub fn flush() {
 /// The log of the process, once [`init`] was called.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
+static RECENT: OnceLock<Recent> = OnceLock::new();
+
+/// The last lines of the process that are searched for.
+pub fn find(search: &Search) -> Found {
+    RECENT.get().map(|recent| recent.find(search)).unwrap_or(Found { lines: Vec::new(), last: 0 })
+}
+
 /// Whether [`init`] was called.
 pub fn started() -> bool {
     QUEUE.get().is_some()
@@ -98,7 +109,8 @@ pub fn init(config: &Config) -> Result<Guard, Error> {
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let queue = stderr::own().and_then(Queue::start).map_err(|error| Error::Writer(error.kind()))?;
     let lines = queue.clone();
-    let subscriber = subscriber(config, colour, move || lines.clone())?;
+    let recent = RECENT.get_or_init(Recent::default).clone();
+    let subscriber = subscriber(config, colour, move || lines.clone())?.with(recent);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::AlreadyStarted)?;
     QUEUE.set(queue).map_err(|_| Error::AlreadyStarted)?;
     Ok(Guard(()))

@@ -65,8 +65,10 @@ fn the_fields_words_are_used() {
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         for (number, line) in text.lines().enumerate() {
+            // A trait of tracing's.
+            let line = line.replace("field::Visit", "");
             for (word, instead) in WORDS {
-                if has_word(line, word) {
+                if has_word(&line, word) {
                     wrong.push(format!("{}:{}: `{word}`: write {instead}", short(&path), number + 1));
                 }
             }

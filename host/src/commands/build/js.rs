@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, ensure};
 
-use super::{Project, announce, cause_first, finish};
+use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "package.json";
 const SOURCE: &str = "handler.js";
@@ -31,7 +31,7 @@ const NO_BUILDER: &str =
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
-    let version = finish(project.command("node").arg("--version"), NO_NODE, str::to_owned)?;
+    let version = project.finish(project.command("node").arg("--version"), NO_NODE, str::to_owned)?;
     let version = String::from_utf8_lossy(&version.stdout).trim().to_owned();
     let major = version.trim_start_matches('v').split('.').next().and_then(|major| major.parse().ok());
     ensure!(
@@ -42,22 +42,22 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     project.installed(MANIFEST, &modules, || {
         let mut npm = project.command("npm");
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-        finish(&mut npm, NO_NODE, str::to_owned)?;
+        project.finish(&mut npm, NO_NODE, str::to_owned)?;
         Ok(())
     })?;
     announce("building with jco");
     // The builder only says that there is an error in it.
-    finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
+    project.finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
     let config = project.private().join("rolldown.config.mjs");
     fs::write(&config, BUNDLE).with_context(|| format!("cannot write `{}`", config.display()))?;
     let mut rolldown = project.command(modules.join(".bin/rolldown"));
-    finish(rolldown.arg("--config").arg(config), NO_BUNDLER, cause)?;
+    project.finish(rolldown.arg("--config").arg(config), NO_BUNDLER, cause)?;
     let mut jco = project.command(modules.join(".bin/jco"));
     jco.arg("componentize").arg(project.private().join(SOURCE));
     jco.args(["--wit", "wit", "--world-name", WORLD]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(project.output());
-    finish(&mut jco, NO_BUILDER, cause)?;
+    project.finish(&mut jco, NO_BUILDER, cause)?;
     Ok(project.output())
 }
 

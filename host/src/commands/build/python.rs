@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Project, announce, cause_first, finish};
+use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "requirements.txt";
 /// The module with the handler.
@@ -22,10 +22,10 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
             fs::remove_dir_all(&environment)?;
         }
         let mut venv = project.command("python3");
-        finish(venv.args(["-m", "venv"]).arg(&environment), NO_PYTHON, str::to_owned)?;
+        project.finish(venv.args(["-m", "venv"]).arg(&environment), NO_PYTHON, str::to_owned)?;
         let mut pip = project.command(bin.join("python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", MANIFEST]);
-        finish(&mut pip, NO_PYTHON, str::to_owned)?;
+        project.finish(&mut pip, NO_PYTHON, str::to_owned)?;
         Ok(())
     })?;
     announce("building with componentize-py");
@@ -33,7 +33,7 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     // By this it finds the packages of the environment.
     builder.env("VIRTUAL_ENV", &environment);
     builder.args(["--quiet", "--wit-path", "wit", "--world", MODULE, "componentize", MODULE, "--output"]);
-    finish(builder.arg(project.output()), NO_BUILDER, cause)?;
+    project.finish(builder.arg(project.output()), NO_BUILDER, cause)?;
     Ok(project.output())
 }
 

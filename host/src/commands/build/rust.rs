@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::{Project, announce, cause_first, finish};
+use super::{Project, announce, cause_first};
 use crate::file;
 
 const TARGET: &str = "wasm32-wasip2";
@@ -21,7 +21,7 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     let mut cargo = project.command("cargo");
     cargo.args(["build", "--release", "--target", TARGET, "--config", SIMD]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
-    let output = finish(&mut cargo, "https://rustup.rs installs Rust", cause)?;
+    let output = project.finish(&mut cargo, "https://rustup.rs installs Rust", cause)?;
     let messages = String::from_utf8_lossy(&output.stdout);
     let built = messages.lines().filter_map(component).next_back().context(
         "Cargo.toml makes no component
@@ -47,8 +47,8 @@ fn component(message: &str) -> Option<PathBuf> {
         .map(PathBuf::from)
 }
 
+/// The compiler's words, without cargo's messages for programs.
 fn cause(printed: &str) -> String {
-    // Messages for this program are none for a person.
     let lines: Vec<&str> = printed.lines().filter(|line| !line.starts_with("{\"reason\":")).collect();
     let printed = lines.join("\n");
     let printed = printed.trim();

@@ -88,8 +88,28 @@ fn describe(endpoint: &Deployment) -> Value {
             "models": models(&previous),
         })),
         "breaker": current.breaker_state(),
+        "requests": requests(endpoint),
+        "trial": endpoint.trial().map(|trial| json!({
+            "mode": trial.spec.mode.name(),
+            "share": trial.share(),
+            "digest": trial.digest(),
+        })),
         "last_swap": endpoint.history.last_swap(),
         "gate_samples": endpoint.samples.as_ref().map(Samples::kept),
+    })
+}
+
+/// The requests since the start of the process, and those that there are now.
+fn requests(endpoint: &Deployment) -> Value {
+    endpoint.refresh_metrics();
+    let statistics = endpoint.metrics.statistics();
+    let answered = statistics.success;
+    json!({
+        "answered": answered.count,
+        "failed": statistics.fail.count,
+        "mean_ms": answered.ns as f64 / 1e6 / answered.count.max(1) as f64,
+        "in_flight": endpoint.metrics.in_flight.get(),
+        "queued": endpoint.metrics.queued.get(),
     })
 }
 

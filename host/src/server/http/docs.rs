@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
@@ -25,6 +26,9 @@ use crate::server::served::Served;
 const INDEX: &str = include_str!("docs/index.html");
 /// Relative, as every address here: a proxy may have put the host below a path of its own.
 const DOCUMENT: &str = "../openapi.json";
+
+/// Under `host dev`, besides: loads the page again when another handler serves.
+const FOLLOWER: &str = include_str!("docs/dev.js");
 
 /// On every answer. Swagger UI sets styles on its elements and has its icons in `data:` addresses; scripts
 /// come from files only.
@@ -61,15 +65,23 @@ pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)>
         // Swagger's own service would be asked about the document otherwise.
         .validator_url("none");
     let page = Page { config: Arc::new(config), served: served.clone() };
-    vec![("/docs", get(redirect)), ("/docs/", get(index)), ("/docs/{file}", get(file).with_state(page))]
+    vec![
+        ("/docs", get(redirect)),
+        ("/docs/", get(index).with_state(page.clone())),
+        ("/docs/{file}", get(file).with_state(page)),
+    ]
 }
 
 async fn redirect() -> impl IntoResponse {
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "docs/")], HEADERS)
 }
 
-async fn index() -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/html; charset=utf-8")], HEADERS, INDEX)
+async fn index(State(page): State<Page>) -> impl IntoResponse {
+    let html = match page.served.development {
+        Some(_) => INDEX.replace("  </body>", "    <script src=\"dev.js\"></script>\n  </body>"),
+        None => INDEX.to_owned(),
+    };
+    ([(CONTENT_TYPE, "text/html; charset=utf-8")], HEADERS, html)
 }
 
 /// Opens the first endpoint's call, unless the address says what to open: a person came for that, and not for
@@ -84,8 +96,15 @@ fn open(served: &Served) -> String {
 }
 
 async fn file(State(page): State<Page>, Path(name): Path<String>, request: Request) -> Response {
-    if name == "open.js" {
-        return ([(CONTENT_TYPE, "text/javascript")], HEADERS, open(&page.served)).into_response();
+    match (&page.served.development, name.as_str()) {
+        (Some(_), "dev.js") => {
+            return ([(CONTENT_TYPE, "text/javascript")], HEADERS, FOLLOWER).into_response();
+        }
+        (Some(development), "dev.json") => return (HEADERS, Json(development.page())).into_response(),
+        (_, "open.js") => {
+            return ([(CONTENT_TYPE, "text/javascript")], HEADERS, open(&page.served)).into_response();
+        }
+        _ => {}
     }
     // The error is that of writing the configuration as JSON, which has nothing in it that could fail.
     match utoipa_swagger_ui::serve(&name, page.config).ok().flatten() {

@@ -89,8 +89,12 @@ pub(in crate::server) fn refuse(
     served: &Served,
     headers: &HeaderMap,
 ) -> Response {
+    refuse_with(RequestError::new(code, Stage::Admit, message), served, headers)
+}
+
+/// The same for an error that says more.
+pub(super) fn refuse_with(error: RequestError, served: &Served, headers: &HeaderMap) -> Response {
     let id = request_id(headers);
-    let error = RequestError::new(code, Stage::Admit, message);
     let mut response = respond(error, &id, served, None, Instant::now());
     insert(response.headers_mut(), X_REQUEST_ID, &id);
     response

@@ -8,7 +8,7 @@
 //! | `GET /healthz`, `/livez`, `/v2/health/live`, `/metrics` | as later |
 //! | `GET /` on the main listener | 200: the server is alive |
 //! | `GET /v2/health/ready`, `/readyz`, `/ping` | 503 `{"ready": false}` |
-//! | everything else | 503 `not_ready`; on `/v1/models/…` in the words of Truss |
+//! | everything else | 503 `not_ready`; on `/v1/models/…` in the words of Truss; under `host dev` why |
 
 use std::sync::Arc;
 
@@ -19,9 +19,9 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde_json::json;
 
-use super::error::refuse;
+use super::error::{refuse, refuse_with};
 use super::health;
-use crate::error::Code;
+use crate::error::{Code, RequestError, Stage};
 use crate::server::compat::truss;
 use crate::server::served::Served;
 
@@ -44,6 +44,12 @@ async fn unready() -> Response {
 }
 
 async fn not_ready(State(served): State<Arc<Served>>, request: Request) -> Response {
+    if let Some(development) = &served.development {
+        let (message, detail) = development.refusal();
+        let error = RequestError::new(Code::NotReady, Stage::Admit, message);
+        let error = detail.into_iter().fold(error, RequestError::with_detail);
+        return refuse_with(error, &served, request.headers());
+    }
     let message = truss::not_ready(request.uri().path());
     let message = message.unwrap_or_else(|| "the server is still loading models and handlers".to_owned());
     refuse(Code::NotReady, message, &served, request.headers())

@@ -1,0 +1,142 @@
+//! The admin address of a running server, as its clients see it: `host swap`, `status`, `history`, `logs`,
+//! `trial`.
+//!
+//! In: an address, and where its key is. Out: answers as JSON; what the server refuses as an error, with a
+//! hint where the cause is the address or the key.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::{Request, Response, StatusCode, Uri};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+use crate::cli;
+use crate::commands::environment;
+use crate::file;
+
+/// Longest answer of a server that is read.
+const LONGEST_ANSWER: u64 = 16 << 20;
+
+/// A client of one server.
+pub(super) struct Client {
+    agent: Agent,
+    /// As the user gave it.
+    address: String,
+    key: Option<String>,
+}
+
+impl Client {
+    /// A client that waits for an answer as long as `patience`.
+    ///
+    /// # Errors
+    /// The key or the certificate cannot be read.
+    pub(super) fn new(server: &cli::Admin, patience: Duration) -> anyhow::Result<Client> {
+        let mut tls = TlsConfig::builder();
+        if let Some(path) = &server.ca {
+            let pem = file::read(path, file::TEXT).with_context(|| cannot_read(path))?;
+            let certificate = Certificate::from_pem(&pem).with_context(|| format!("`{}`", path.display()))?;
+            tls = tls.root_certs(RootCerts::new_with_certs(&[certificate]));
+        }
+        let config = Agent::config_builder()
+            .tls_config(tls.build())
+            .timeout_global(Some(patience))
+            // What a server refuses, it gives the reason of.
+            .http_status_as_error(false)
+            // An order goes to the address that was given.
+            .proxy(None)
+            .max_redirects(0)
+            .build();
+        let key = server.key.clone().or_else(|| environment("MODELHOST_ADMIN_KEY"));
+        let key = key.map(|source| first_key(&source)).transpose()?;
+        Ok(Client { agent: Agent::new_with_config(config), address: server.admin.clone(), key })
+    }
+
+    /// The answer to `GET` of a path.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub(super) fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send("GET", path, &[], Vec::new())
+    }
+
+    /// The answer to a request.
+    ///
+    /// # Errors
+    /// The server cannot be reached, it refuses, or it is none.
+    pub(super) fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, String)],
+        body: Vec<u8>,
+    ) -> anyhow::Result<Value> {
+        let uri = format!("{}{path}", self.address.trim_end_matches('/'));
+        let uri: Uri =
+            uri.parse().with_context(|| format!("`{uri}` is no URL\n  hint: `--admin http://HOST:PORT`"))?;
+        let mut request = Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        if let Some(key) = &self.key {
+            request = request.header("authorization", format!("Bearer {key}"));
+        }
+        if !body.is_empty() {
+            // A server that refuses by the head alone says so, rather than hang up on what is being sent.
+            request = request.header("expect", "100-continue");
+        }
+        let request = request.body(body).context("cannot make the request")?;
+        let response = self.agent.run(request).map_err(|error| {
+            anyhow!(
+                "cannot reach the admin address {}: {error}\n  hint: give it with `--admin`; `{} serve` prints it",
+                self.address,
+                cli::program()
+            )
+        })?;
+        answer(response)
+    }
+}
+
+fn answer(mut response: Response<ureq::Body>) -> anyhow::Result<Value> {
+    let status = response.status();
+    let text = response.body_mut().with_config().limit(LONGEST_ANSWER).read_to_string();
+    let text = text.context("the answer of the server cannot be read")?;
+    let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+    if status.is_success() && !answer.is_null() {
+        return Ok(answer);
+    }
+    let hint = match status {
+        StatusCode::UNAUTHORIZED => "\n  hint: `--key @FILE` or `--key env:NAME`",
+        // Only the address of the endpoints says at which stage.
+        _ if answer.get("stage").is_some() => {
+            "\n  hint: `--admin` is the address that the host prints as `admin on`; this is the endpoints'"
+        }
+        _ => "",
+    };
+    match answer.get("error").and_then(Value::as_str) {
+        Some(error) => bail!("{error}{hint}"),
+        None => bail!("the server answers {status}\n  hint: is `--admin` the admin address of a host?"),
+    }
+}
+
+/// The first key of `@FILE` or `env:NAME`: what the server's own `--admin-key` is given.
+fn first_key(source: &str) -> anyhow::Result<String> {
+    let text = match (source.strip_prefix('@'), source.strip_prefix("env:")) {
+        (Some(path), _) => {
+            let path = Path::new(path);
+            let key = file::read(path, file::TEXT).with_context(|| cannot_read(path))?;
+            String::from_utf8(key).context("the file with the key is no text")?
+        }
+        (None, Some(name)) => environment(name).with_context(|| format!("variable `{name}` is not set"))?,
+        // Perhaps the key itself: it is not repeated.
+        (None, None) => bail!("`--key` says where no key is to be found\n  hint: `@FILE` or `env:NAME`"),
+    };
+    let mut keys = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    keys.next().map(str::to_owned).context("there is no key where `--key` says")
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("cannot read `{}`", path.display())
+}

@@ -1,0 +1,143 @@
+//! The files of a handler project, and whether they are what they were.
+//!
+//! In: a folder, and models that may lie elsewhere. Out: the stamps of all files that a build or a load may
+//! read, and which of the two takes place if one changes.
+//! Looking works on every file system and needs no handle for each folder. Invariant: nothing that a build
+//! writes is looked at, or a build would ask for the next.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use super::CONFIG;
+use crate::commands::build::COMPONENT;
+use crate::file::stamp::FileStamp;
+
+/// Files and folders that tools write.
+const MADE: [&str; 6] =
+    ["target", "node_modules", "__pycache__", "Cargo.lock", "package-lock.json", COMPONENT];
+/// Most files: a folder that is no project is not searched for ever.
+const MOST: usize = 10_000;
+/// How long the files must have held still: an editor writes several.
+const SETTLED: Duration = Duration::from_millis(50);
+
+/// The files of a project at some moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Sources {
+    folder: PathBuf,
+    models: Vec<PathBuf>,
+    files: BTreeMap<PathBuf, FileStamp>,
+    /// Whether the component may be another than with the files before.
+    pub(super) needs_build: bool,
+}
+
+impl Sources {
+    /// The files of the project in `folder` as they are now.
+    pub(super) fn of(folder: &Path, models: &[PathBuf]) -> Sources {
+        let mut files = BTreeMap::new();
+        walk(folder, &mut files);
+        files.extend(models.iter().map(|model| (model.clone(), FileStamp::now(model))));
+        Sources { folder: folder.to_owned(), models: models.to_vec(), files, needs_build: true }
+    }
+
+    /// The files as they are now, if that is not as they are here; waits until they hold still.
+    pub(super) fn changed(&self) -> Option<Sources> {
+        let mut now = Sources::of(&self.folder, &self.models);
+        if now.files == self.files {
+            return None;
+        }
+        loop {
+            thread::sleep(SETTLED);
+            let later = Sources::of(&self.folder, &self.models);
+            if later.files == now.files {
+                break;
+            }
+            now = later;
+        }
+        let needs_build = self.differ(&now).any(|file| !self.is_loaded_only(file));
+        Some(Sources { needs_build, ..now })
+    }
+
+    /// Whether the files are other ones, so that a build of these is of no use any more.
+    pub(super) fn is_outdated(&self) -> bool {
+        let now = Sources::of(&self.folder, &self.models);
+        self.differ(&now).any(|file| !self.is_loaded_only(file))
+    }
+
+    /// The files that are not the same there.
+    fn differ<'a>(&'a self, there: &'a Sources) -> impl Iterator<Item = &'a PathBuf> {
+        let gone = self.files.keys().filter(|file| !there.files.contains_key(*file));
+        gone.chain(
+            there
+                .files
+                .iter()
+                .filter(|(file, stamp)| self.files.get(*file) != Some(stamp))
+                .map(|(file, _)| file),
+        )
+    }
+
+    /// Whether a file is read when the handler is loaded, not when it is built.
+    fn is_loaded_only(&self, file: &Path) -> bool {
+        self.models.iter().any(|model| file == model)
+            || file.strip_prefix(&self.folder).is_ok_and(|file| {
+                file == Path::new(CONFIG) || file.extension().is_some_and(|kind| kind == "onnx")
+            })
+    }
+}
+
+fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, FileStamp>) {
+    // A folder that is removed meanwhile has no files.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (name, path) = (entry.file_name(), entry.path());
+        let name = name.to_string_lossy();
+        let is_made = MADE.contains(&&*name) || name.starts_with('.') || name.ends_with('~');
+        // Documents and golden cases are no part of a handler.
+        let is_other = name == "cases" || name.ends_with(".md");
+        if is_made || is_other || files.len() >= MOST {
+            continue;
+        }
+        // A link to a folder may lead in a circle.
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => walk(&path, files),
+            Ok(_) => drop(files.insert(path.clone(), FileStamp::now(&path))),
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_build_writes_is_no_source_and_a_model_needs_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["src", "target", "node_modules", ".modelhost", "cases"] {
+            fs::create_dir(at(name)).unwrap();
+        }
+        fs::write(at("src/lib.rs"), "a").unwrap();
+        fs::write(at("iris.onnx"), "a").unwrap();
+        let models = [at("iris.onnx")];
+        let before = Sources::of(folder.path(), &models);
+        for name in
+            ["target/x", "node_modules/x", ".modelhost/x", "handler.wasm", "README.md", "cases/a.json"]
+        {
+            fs::write(at(name), "x").unwrap();
+            assert_eq!(before.changed(), None, "{name}");
+        }
+        for (name, needs_build) in
+            [("iris.onnx", false), ("modelhost.toml", false), ("labels.txt", true), ("src/lib.rs", true)]
+        {
+            let before = Sources::of(folder.path(), &models);
+            fs::write(at(name), "another").unwrap();
+            assert_eq!(before.changed().map(|now| now.needs_build), Some(needs_build), "{name}");
+            assert_eq!(before.is_outdated(), needs_build, "{name}");
+        }
+        let before = Sources::of(folder.path(), &models);
+        fs::remove_file(at("labels.txt")).unwrap();
+        assert!(before.changed().is_some_and(|now| now.needs_build), "one that is gone");
+    }
+}

@@ -1,0 +1,97 @@
+//! `host logs`: the last lines of the server's log, of an endpoint or a request.
+//!
+//! In: `GET /admin/v1/logs`. Out: a line for each, as on the server's stderr; those that come, as they come.
+
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{client, number, part, text, time};
+use crate::cli;
+use crate::commands::admin::Client;
+use crate::commands::{Failure, say};
+
+/// Between two looks for lines that have come.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// Runs the command.
+///
+/// # Errors
+/// The server cannot be reached, or refuses.
+pub fn logs(arguments: &cli::Logs) -> Result<(), Failure> {
+    let client = client(&arguments.server)?;
+    let mut last = show(&client, arguments, None)?;
+    if !arguments.follow {
+        return Ok(());
+    }
+    loop {
+        thread::sleep(PAUSE);
+        last = match show(&client, arguments, Some(last))? {
+            // Another process: its lines have begun again.
+            fewer if fewer < last => 0,
+            now => now,
+        };
+    }
+}
+
+/// Prints the lines after a number, else the last; gives the number to go on from.
+fn show(client: &Client, arguments: &cli::Logs, after: Option<u64>) -> anyhow::Result<u64> {
+    let answer = client.get(&path(arguments, after))?;
+    let lines = part(&answer, "lines").as_array().map(Vec::as_slice).unwrap_or_default();
+    for line in lines {
+        say(&if arguments.json { line.to_string() } else { shown(line) })?;
+    }
+    Ok(part(&answer, "last").as_u64().unwrap_or_default())
+}
+
+fn path(arguments: &cli::Logs, after: Option<u64>) -> String {
+    let mut query = form_urlencoded::Serializer::new(String::new());
+    let given = [
+        ("endpoint", arguments.endpoint.clone()),
+        ("request_id", arguments.request.clone()),
+        ("level", arguments.level.clone()),
+        ("after", after.map(|number| number.to_string())),
+        ("limit", after.is_none().then(|| arguments.lines.to_string())),
+    ];
+    for (name, value) in given {
+        query.extend_pairs(value.map(|value| (name, value)));
+    }
+    format!("/admin/v1/logs?{}", query.finish())
+}
+
+/// A line for a person: when, how bad, where, what; then the fields.
+fn shown(line: &Value) -> String {
+    let mut shown = format!("{} {:5}", time(number(line, "at")), text(line, "level"));
+    for key in ["endpoint", "request_id", "message"] {
+        if !text(line, key).is_empty() {
+            shown.push(' ');
+            shown.push_str(text(line, key));
+        }
+    }
+    let fields = part(line, "fields").as_object();
+    for (name, value) in fields.into_iter().flatten() {
+        shown.push_str(&format!(" {name}={value}"));
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_line_says_when_how_bad_where_and_what() {
+        let line = json!({
+            "number": 3, "at": 1_764_000_000.25, "level": "WARN", "endpoint": "iris", "request_id": "r1",
+            "message": "it failed", "fields": {"code": "plugin_trap", "duration_ms": 1.5},
+        });
+        let expected =
+            "2025-11-24T16:00:00.250Z WARN  iris r1 it failed code=\"plugin_trap\" duration_ms=1.5";
+        assert_eq!(shown(&line), expected);
+        let line = json!({"at": 1_764_000_000, "level": "INFO", "endpoint": null, "message": "ready"});
+        assert_eq!(shown(&line), "2025-11-24T16:00:00.000Z INFO  ready");
+    }
+}
