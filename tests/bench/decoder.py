@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Measures the tokens a second of examples/decoder-wasm beside the same loop in native Rust.
 
-Place in the flow: run by hand, after `cargo build --release --workspace --bins` and `scripts/build-guests.sh examples`.
+Place in the flow: run by hand, after `cargo build --release --workspace --bins` or `make bench`, which builds both as they are
+shipped, and `scripts/build-guests.sh examples`.
 In:  a model of examples/decoder-wasm/make.py, and the folder with both binaries. Out: a row for each number of streams.
 
 Both servers run all the time and get windows in turn; a ratio is taken between the two windows of a round. A window is
@@ -21,7 +22,7 @@ import time
 import urllib.parse
 
 from report import ratios, spread, table
-from run import environment, machine
+from run import environment, machine, output
 from servers import BenchError, Running
 from workloads import CEILING, COMPONENTS, ROOT, Server
 
@@ -97,7 +98,8 @@ def main() -> None:
         Server(HOST, options.binaries / "host", lambda work: [*serve, str(work.model), *listen]),
     ]
     started_with = environment()
-    print("; ".join(f"{name}: {value}" for name, value in machine(started_with["ORT_DYLIB_PATH"]).items()), flush=True)
+    where = {**machine(started_with["ORT_DYLIB_PATH"]), "host": output([str(options.binaries / "host"), "--version"])}
+    print("; ".join(f"{name}: {value}" for name, value in where.items()), flush=True)
     rows = [["streams", "ceiling, tokens/s", "host, tokens/s", "host × ceiling", "CPU µs a token", "of the host"]]
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folder = pathlib.Path(scratch)

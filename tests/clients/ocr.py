@@ -59,4 +59,5 @@ def main():
         print(json.dumps([name, lines or []]))
 
 
-main()
+if __name__ == "__main__":
+    main()

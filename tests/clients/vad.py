@@ -43,8 +43,15 @@ def vowel(seconds, formants):
     return 0.5 * fade * sound / np.abs(sound).max()
 
 
+def spoken():
+    """All phrases, as the bytes of a request have them."""
+    return (np.concatenate([vowel(*phrase) for phrase in PHRASES]) * 32767).astype("<i2")
+
+
 def probabilities(model, audio):
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     state, context = np.zeros((2, 1, 128), np.float32), np.zeros(CONTEXT, np.float32)
     for start in range(0, len(audio), WINDOW):
         window = audio[start : start + WINDOW]
@@ -66,8 +73,7 @@ def function_of(package, file, name):
 
 def main():
     model, file = sys.argv[1:]
-    audio = np.concatenate([vowel(*phrase) for phrase in PHRASES])
-    samples = (audio * 32767).astype("<i2")
+    samples = spoken()
     samples.tofile(file)
     found = list(probabilities(model, samples.astype(np.float32) / 32768))
     for threshold in [0.5, 0.35]:
@@ -76,4 +82,5 @@ def main():
     print(json.dumps(rules(found, audio_length_samples=len(samples))))
 
 
-main()
+if __name__ == "__main__":
+    main()
