@@ -5,6 +5,7 @@
 //! `host diff` use it.
 
 pub mod compare;
+pub mod exchanges;
 pub mod observers;
 pub mod record;
 pub mod replay;

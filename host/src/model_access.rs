@@ -61,6 +61,17 @@ pub trait HandlerModels: Send + Sync {
 /// A run of a model that a handler has called.
 pub type ModelRun = Pin<Box<dyn Future<Output = Result<Vec<Tensor>, ModelCallError>> + Send>>;
 
+/// One call that a handler has made by itself.
+#[derive(Debug, Clone)]
+pub struct HandlerModelCall {
+    /// The model's name, as the handler gave it.
+    pub model: String,
+    /// As the handler gave them.
+    pub inputs: Vec<Tensor>,
+    /// `None` if there was none by the end of the run.
+    pub outcome: Option<Result<Vec<Tensor>, ModelCallError>>,
+}
+
 /// Why a handler's call of a model has no outputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelCallError {
@@ -74,4 +85,8 @@ pub enum ModelCallError {
     TimedOut,
     /// It failed.
     Failed(String),
+    /// In a replay: the recorded handler was stopped while it waited.
+    CutOff,
+    /// In a replay: the recorded handler asked for something else.
+    Diverged,
 }

@@ -9,6 +9,7 @@
 //! redirect is followed and no proxy is asked. A request holds its place until the end of its response.
 
 mod body;
+mod call;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use self::body::Limited;
+pub use self::call::{OutboundAnswer, OutboundCall};
 pub use self::rule::{Rule, Rules};
 
 /// Requests of one handler at the same time.

@@ -217,9 +217,10 @@ impl Pipeline {
             Some(log) => Box::pin(plugin.checkout_logged(request, signature, log)).await?,
             None => plugin.checkout(request, signature, plan.instance).await?,
         };
-        lease.allow_outbound(plan.calls_out);
+        lease.allow_outbound(plan.calls_out, report.log());
         if plugin.calls_models() {
-            lease.give(RequestModels::new(&self.models, request, plan.model_runtime.clone()));
+            let runtime = plan.model_runtime.clone();
+            lease.give(RequestModels::new(&self.models, request, runtime, report.log()));
         }
         Ok(Some(lease))
     }

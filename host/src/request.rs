@@ -77,6 +77,17 @@ pub struct PlainHead {
 }
 
 impl PlainHead {
+    /// The same as another head.
+    pub fn of(head: &dyn Head) -> PlainHead {
+        let headers = head.headers().into_iter();
+        PlainHead {
+            method: head.method().to_owned(),
+            path: head.path().to_owned(),
+            query: head.query().to_owned(),
+            headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        }
+    }
+
     /// Of a `POST` with a body of this type.
     pub fn post(path: &str, content_type: &str) -> PlainHead {
         PlainHead {
@@ -137,7 +148,7 @@ pub enum Input {
     /// Tensors: the protocol already says what they are.
     Tensors(TensorInput),
     /// A request to an application, which reads its body and sends its response by itself.
-    Exchange(Exchange),
+    Exchange(Box<Exchange>),
 }
 
 /// How the built-in conversion reads a body and writes the answer, where the handler has no say in it.

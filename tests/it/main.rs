@@ -10,6 +10,7 @@
 )]
 
 mod admin;
+mod application_rollouts;
 mod applications;
 mod arrivals;
 mod batching;
@@ -67,6 +68,7 @@ mod reference;
 mod refusals;
 mod registry;
 mod replay;
+mod replay_calls;
 mod responders;
 mod sandbox;
 mod schema;

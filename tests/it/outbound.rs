@@ -12,13 +12,13 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 /// A server on a port of its own, with or without TLS, that counts connections and answers every request alike.
-struct Server {
-    port: u16,
-    connections: Arc<AtomicUsize>,
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    pub(crate) connections: Arc<AtomicUsize>,
 }
 
 impl Server {
-    fn start(answer: &'static str, tls: Option<Arc<ServerConfig>>) -> Server {
+    pub(crate) fn start(answer: &'static str, tls: Option<Arc<ServerConfig>>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let connections = Arc::<AtomicUsize>::default();
@@ -38,7 +38,7 @@ impl Server {
         Server { port, connections }
     }
 
-    fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }

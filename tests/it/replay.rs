@@ -213,7 +213,8 @@ fn what_somebody_tampered_with_is_one_clear_line() {
     for (content, expected) in [
         (deep.into_bytes(), "is no recording: "),
         (b"\xff\xfe\0".to_vec(), "is no recording: "),
-        (set("/format", json!(2)), "is a recording of format 2, and this host reads format 1"),
+        (set("/format", json!(3)), "is a recording of format 3, and this host reads formats 1 to 2"),
+        (set("/format", json!(1)), "same"),
         (set("/format", json!("\u{1b}[31m")), "is no recording: "),
         (set("/model/inputs/0/data", json!("no base64!")), "the text is no base64"),
         (set("/model/inputs/0/data", json!("AAAA")), "has a tensor `body` that is none: "),

@@ -12,6 +12,7 @@
 //! | content type | it is equal but for case, order of parameters, and the charset of JSON, which has only one |
 //! | headers | each has the same values; order between names does not matter |
 //! | a JSON body | its structure is (`json`); any other body if its bytes are |
+//! | requests that they sent | as answers (`outbound`), and their number and order |
 //! | tensors | name, datatype, shape and values are (`tensors`) |
 //!
 //! Invariants: pure; at most [`MOST`] differences are found for a pair, and then nothing more is looked at;
@@ -19,6 +20,7 @@
 //! proportion to the bodies but for objects whose keys are in another order.
 
 mod json;
+pub mod outbound;
 mod tensors;
 #[cfg(test)]
 mod tests;
@@ -119,6 +121,10 @@ fn responses(old: &Response, new: &Response, bounds: &Bounds, found: &mut Vec<Di
         found.push(Difference::became("status", old.status, new));
         return;
     }
+    headers_and_body(old, new, bounds, found);
+}
+
+fn headers_and_body(old: &Response, new: &Response, bounds: &Bounds, found: &mut Vec<Difference>) {
     const TYPE: &str = "content-type";
     if !bounds.ignores_name(TYPE) && media_type(&old.content_type) != media_type(&new.content_type) {
         let shown = |media: &str| match media {

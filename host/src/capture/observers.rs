@@ -2,25 +2,42 @@
 //!
 //! Place in the flow: in the list of `rollout/observers.rs`. In: runs. Out: nothing that a request waits for.
 
+use super::exchanges;
 use super::record::Recorder;
-use super::samples::Samples;
+use super::samples::{Samples, Way};
 use crate::endpoint::observers::{EndedRun, Observer, RunStart};
+use crate::error::RequestError;
+use crate::pipeline::Pipeline;
 
 /// Has a part of the runs recorded.
 pub struct RecorderObserver<'a>(pub Option<&'a Recorder>);
 
 /// Offers runs to the samples of the gate.
-pub struct SamplesObserver<'a>(pub Option<&'a Samples>);
+pub struct SamplesObserver<'a> {
+    samples: Option<&'a Samples>,
+    /// Of a run that is logged for it.
+    way: Option<Way>,
+}
+
+impl<'a> SamplesObserver<'a> {
+    /// For these samples.
+    pub fn new(samples: Option<&'a Samples>) -> SamplesObserver<'a> {
+        SamplesObserver { samples, way: None }
+    }
+}
+
+/// Whether the gate needs more of a run than its request: what was sent to others, or a body that is read
+/// once.
+fn has_to_be_logged(pipeline: &Pipeline) -> bool {
+    let plugin = pipeline.plugin.as_ref();
+    plugin.is_some_and(|plugin| plugin.stages().application.is_some() || plugin.config().outbound.is_some())
+}
 
 impl Observer for RecorderObserver<'_> {
     fn begin(&mut self, start: &mut RunStart<'_>) {
-        // What its own calls came to would be missing from the recording.
-        let calls_others = || {
-            let plugin = start.generation.pipeline.plugin.as_ref();
-            plugin.is_some_and(|plugin| plugin.calls_models() || plugin.config().outbound.is_some())
-        };
-        if !start.request.is_exchange() && !calls_others() && self.0.is_some_and(Recorder::takes_next) {
+        if self.0.is_some_and(Recorder::takes_next) {
             start.plan.calls.log();
+            start.plan.keeps_exchange = start.request.is_exchange();
         }
     }
 
@@ -29,17 +46,40 @@ impl Observer for RecorderObserver<'_> {
             && let Some(plugin) = &run.generation.pipeline.plugin
             && let Some(log) = run.report.log().filter(|log| log.is_of_instance())
         {
-            recorder.record(plugin, run.request, log, run.handled);
+            let models = match plugin.calls_models() {
+                true => run.generation.pipeline.models.signatures(),
+                false => Vec::new(),
+            };
+            let (recorder, plugin, request) = (recorder.clone(), plugin.clone(), run.request.clone());
+            let (log, handled) = (log.clone(), run.handled.as_ref().cloned().map_err(RequestError::told));
+            exchanges::when_taken(run.request, run.handled, move || {
+                recorder.record(&plugin, models, &request, &log, &handled);
+            });
         }
     }
 }
 
 impl Observer for SamplesObserver<'_> {
-    fn begin(&mut self, _start: &mut RunStart<'_>) {}
+    fn begin(&mut self, start: &mut RunStart<'_>) {
+        let Some(samples) = self.samples.filter(|_| has_to_be_logged(&start.generation.pipeline)) else {
+            return;
+        };
+        self.way = samples.takes_next(start.request.arrived);
+        if self.way.is_some() {
+            start.plan.calls.log_calls();
+            start.plan.keeps_exchange = start.request.is_exchange();
+        }
+    }
 
     fn end(self, run: &EndedRun<'_>) {
-        if let Some(samples) = self.0.filter(|_| !run.request.is_exchange()) {
-            samples.offer(run.request, run.handled);
+        let Some(samples) = self.samples else { return };
+        if !has_to_be_logged(&run.generation.pipeline) {
+            return samples.offer(run.request, run.handled);
+        }
+        if let Some((way, log)) = self.way.zip(run.report.log().cloned()) {
+            let request = run.request.clone();
+            let handled = run.handled.as_ref().cloned().map_err(RequestError::told);
+            exchanges::when_taken(run.request, run.handled, move || way.offer(&request, &log, &handled));
         }
     }
 }

@@ -10,8 +10,9 @@
 //! left in an instance is in no recording. What is not recorded, because a secret would be written:
 //! - endpoints with environment variables: the configuration refuses them;
 //! - a request whose handler was told a header that holds one, or whose query or parameters hold one, by
-//!   their names;
-//! - a response that sets one: a cookie.
+//!   their names; an application on `wasi:http` is told all headers;
+//! - a response that sets one: a cookie;
+//! - a request that the handler sends with one, or its answer.
 //!
 //! Invariants: no request waits for a disk, or fails because of its recording; recordings that wait to be
 //! written take `WAITING` bytes at most, or are one; an endpoint that is not recorded pays one comparison a
@@ -32,16 +33,20 @@ use std::time::SystemTime;
 use serde_json::Value;
 
 use self::writer::Writer;
+use super::compare::Outcome;
+use super::exchanges;
 use crate::blocking;
 use crate::draw;
 use crate::endpoint::config::EndpointConfig;
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{Code, Stage};
 use crate::keys;
-use crate::plugin::Plugin;
+use crate::outbound::{OutboundAnswer, OutboundCall};
 use crate::plugin::host_call_log::HostCallLog;
+use crate::plugin::{Application, Plugin};
+use crate::request::exchange::kept::KEPT;
 use crate::request::{Input, Output, Request};
 use crate::telemetry::metrics::{EndpointMetrics, RecordingCounts};
-use crate::tensor::Tensor;
+use crate::tensor::{Signature, Tensor};
 use crate::values::Ratio;
 
 /// Most bytes of requests, tensors and answers that may wait to be written; a single one may be longer.
@@ -96,6 +101,8 @@ struct Finished {
     at: SystemTime,
     endpoint: Arc<str>,
     plugin: Arc<Plugin>,
+    /// That the handler may call by itself.
+    models: Vec<(Arc<str>, Arc<Signature>)>,
     request: Arc<Request>,
     log: Arc<HostCallLog>,
     outcome: Result<Output, Failure>,
@@ -112,13 +119,22 @@ struct Failure {
 }
 
 /// One endpoint's way into the archive.
+#[derive(Clone)]
 pub struct Recorder {
     archive: Arc<Archive>,
     endpoint: Arc<str>,
     share: Ratio,
     counts: RecordingCounts,
-    /// That secrets keep requests from being recorded has been said.
-    warned: AtomicBool,
+    warned: Arc<Warned>,
+}
+
+/// The warnings that have been given, once each.
+#[derive(Default)]
+struct Warned {
+    /// That secrets keep requests from being recorded.
+    secret: AtomicBool,
+    /// That requests are too long to be recorded.
+    length: AtomicBool,
 }
 
 impl Archive {
@@ -160,7 +176,7 @@ impl Archive {
             endpoint: config.name.as_str().into(),
             share: config.record_share,
             counts: metrics.recordings.clone(),
-            warned: AtomicBool::new(false),
+            warned: Arc::default(),
         })
     }
 
@@ -201,20 +217,31 @@ impl Recorder {
         !is_full
     }
 
-    /// Hands a request that is over to the writer, if its handler ran.
+    /// Hands a request that is over to the writer, if its handler ran and its client has the response.
     pub fn record(
         &self,
         plugin: &Arc<Plugin>,
+        models: Vec<(Arc<str>, Arc<Signature>)>,
         request: &Arc<Request>,
         log: &Arc<HostCallLog>,
-        outcome: &Result<Output, RequestError>,
+        outcome: &Outcome,
     ) {
         if !log.is_used() {
             return;
         }
-        if let Some(place) = secret(request, log, outcome) {
+        if log.budget().is_spent() {
+            self.counts.dropped.inc();
+            if !self.warned.length.swap(true, Ordering::Relaxed) {
+                tracing::warn!(endpoint = %self.endpoint, request.id = %request.id,
+                    "not recorded, nor will others be like it: its bodies, and the tensors of models that its \
+                     handler calls, are more than {KEPT} bytes");
+            }
+            return;
+        }
+        let Some(outcome) = &exchanges::whole(request, outcome) else { return };
+        if let Some(place) = secret(plugin, request, log, outcome) {
             self.counts.refused.inc();
-            if !self.warned.swap(true, Ordering::Relaxed) {
+            if !self.warned.secret.swap(true, Ordering::Relaxed) {
                 tracing::warn!(endpoint = %self.endpoint, request.id = %request.id,
                     "not recorded, nor will others be like it: by its name {place} holds a secret");
             }
@@ -230,6 +257,7 @@ impl Recorder {
             at: SystemTime::now(),
             endpoint: self.endpoint.clone(),
             plugin: plugin.clone(),
+            models,
             request: request.clone(),
             weight: weight(request, log, &outcome),
             log: log.clone(),
@@ -248,6 +276,7 @@ fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure
     let request = match &request.input {
         Input::Body(body, _) => body.len(),
         Input::Tensors(input) => bytes(&input.tensors),
+        // It is within what the log has kept.
         Input::Exchange(_) => 0,
     };
     let outcome = match outcome {
@@ -258,24 +287,38 @@ fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure
     request
         + outcome
         + log.length()
+        + log.budget().used()
         + kept(log.sample())
         + log.model_call().map_or(0, |call| bytes(&call.inputs) + kept(call.outputs))
         + kept(log.answer())
 }
 
 /// The part of a recording that looks like a secret, by its name.
-fn secret(
-    request: &Request,
-    log: &HostCallLog,
-    outcome: &Result<Output, RequestError>,
-) -> Option<&'static str> {
+fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outcome) -> Option<&'static str> {
     if log.headers_told().iter().any(|name| keys::is_secret_name(name)) {
         return Some("a header that the handler asked for");
     }
-    let pairs = request.head.query().split(['&', ';']);
-    let mut names = pairs.map(|pair| unescaped(pair.split('=').next().unwrap_or_default()));
-    if names.any(|name| keys::is_secret_name(&name)) {
+    let gets_all = plugin.stages().application == Some(Application::Http);
+    if gets_all && is_any_secret(&headers_of(request, plugin)) {
+        return Some("a header of the request");
+    }
+    if has_secret_parameter(request.head.query()) {
         return Some("a parameter of the query");
+    }
+    for OutboundCall { url, headers, answer, .. } in log.outbound() {
+        if is_any_secret(&headers) {
+            return Some("a header of a request that the handler sent");
+        }
+        // Before the host in an address, the name and password of a user.
+        let (place, query) = url.split_once('?').unwrap_or((&url, ""));
+        if place.contains('@') || has_secret_parameter(query) {
+            return Some("the address of a request that the handler sent");
+        }
+        if let Some(OutboundAnswer::Response { headers, .. }) = answer
+            && is_any_secret(&headers)
+        {
+            return Some("a header of an answer to a request that the handler sent");
+        }
     }
     let parameters = request.parameters();
     let parse = || has_secret_member(&serde_json::from_str(parameters).unwrap_or_default());
@@ -284,11 +327,35 @@ fn secret(
     }
     match outcome {
         Ok(Output::Response(response)) => {
-            let is_secret = |(name, _): &(String, String)| keys::is_secret_name(name);
-            response.headers.iter().any(is_secret).then_some("a header of the response")
+            is_any_secret(&response.headers).then_some("a header of the response")
         }
         _ => None,
     }
+}
+
+fn is_any_secret(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| keys::is_secret_name(name))
+}
+
+fn has_secret_parameter(query: &str) -> bool {
+    let pairs = query.split(['&', ';']);
+    let mut names = pairs.map(|pair| unescaped(pair.split('=').next().unwrap_or_default()));
+    names.any(|name| keys::is_secret_name(&name))
+}
+
+/// The headers of a request to `wasi:http`, as the handler sees them.
+fn headers_of(request: &Request, plugin: &Plugin) -> Vec<(String, String)> {
+    let is_hidden = |name: &str| plugin.config().hides_credentials && keys::is_credential(name);
+    let headers = request.head.headers().into_iter().filter(|(name, _)| !is_hidden(name));
+    let mut headers: Vec<(String, String)> =
+        headers.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let has_host = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host"));
+    if let Input::Exchange(exchange) = &request.input
+        && let Some(authority) = exchange.authority().filter(|_| !has_host)
+    {
+        headers.push(("host".to_owned(), authority.to_owned()));
+    }
+    headers
 }
 
 fn has_secret_member(value: &Value) -> bool {

@@ -4,9 +4,9 @@
 //! whether the handler does the very same again, and if not, in what.
 //!
 //! The program of a run is the same as of a request; its plan has a log that answers every host call as
-//! recorded: clocks, random bytes, headers, the model. Afterwards what the handler made for the model is
-//! compared, and what it made of the model's answer. What the host made of a request without the handler,
-//! JSON from tensors and the other way round, is taken as recorded.
+//! recorded: clocks, random bytes, headers, models, other servers. Afterwards what the handler made for
+//! models and others is compared, and what it made of their answers. What the host made of a request without
+//! the handler, JSON from tensors and the other way round, is taken as recorded.
 //!
 //! Invariants: sizes and times of a recording are cut to what a configuration may say; nothing that it names
 //! is opened.
@@ -15,19 +15,24 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::compare::{Difference, compare};
-use super::record::format::{FormatError, Recording, Sent, read_tensors};
+use super::compare::{self, Difference, compare};
+use super::exchanges;
+use super::record::format::calls::{ModelCall, NamedModel, Outbound as RecordedOutbound};
+use super::record::format::{FormatError, Recording, Sent, SentInput, read_tensors};
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
+use crate::model_access::HandlerModelCall;
+use crate::outbound::{Outbound, Rules};
 use crate::pipeline::models::Models;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::pipeline::{Pipeline, debug};
-use crate::plugin::host_call_log::{Answers, Divergence, HostCallLog};
+use crate::plugin::host_call_log::{Answers, Divergence, HostCallLog, ReplayedCalls};
 use crate::plugin::{Binary, HandlerConfig, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
+use crate::request::exchange::Client;
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
-use crate::tensor::Tensor;
+use crate::tensor::{Signature, Tensor};
 use crate::text;
 
 /// How long a call may take, unless the recorded one was cut off: the machine may be slower than the one
@@ -37,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const MEMORY: (usize, usize) = (64 << 10, 4 << 30);
 const OUTPUT: (usize, usize) = (1 << 10, 1 << 30);
 const PROJECT: u64 = 64 << 30;
+const TENSORS: usize = 1 << 20;
+/// The time beside its CPU time that a run has whose recording was cut off.
+const SPARE: Duration = Duration::from_secs(5);
 
 /// One component, and what it is replayed with.
 pub struct Replayer {
@@ -118,7 +126,19 @@ impl Replayer {
     /// [`ReplayError`]: nothing is known about the handler.
     pub async fn replay(&mut self, recording: Recording) -> Result<Replayed, ReplayError> {
         let Recording {
-            endpoint, handler, request, signature, sample, drawn, model, answer, outcome, ..
+            endpoint,
+            handler,
+            request,
+            signature,
+            sample,
+            drawn,
+            model,
+            models,
+            model_calls,
+            outbound,
+            answer,
+            outcome,
+            ..
         } = recording;
         let recorded = outcome.outcome()?;
         let of_handler = |stage| matches!(stage, Stage::PreInference | Stage::PostInference);
@@ -146,7 +166,8 @@ impl Replayer {
         };
         let called = |function| drawn.calls.iter().any(|call| call.function == function);
         let prepared = called("pre-inference") || called("pre-inference-tensors");
-        if recorded.is_ok() && outputs.is_none() && (inputs.is_some() || !prepared) {
+        let application = plugin.stages().application;
+        if recorded.is_ok() && outputs.is_none() && (inputs.is_some() || !prepared) && application.is_none() {
             return Err("holds an answer, and nothing of what came before it".to_owned().into());
         }
         let run = Run {
@@ -164,6 +185,9 @@ impl Replayer {
             // model.
             sample: tensors(sample)?.or(inputs.filter(|_| !prepared)),
             outputs,
+            models: models.into_iter().map(named).collect::<Result<_, _>>()?,
+            model_calls: model_calls.into_iter().map(ModelCall::call).collect::<Result<_, _>>()?,
+            outbound: outbound.into_iter().map(RecordedOutbound::call).collect::<Result<_, _>>()?,
         };
         let pipeline = Pipeline {
             plugin: Some(plugin),
@@ -174,16 +198,24 @@ impl Replayer {
         };
         let log = Arc::new(HostCallLog::replay(drawn, cut, answers));
         let plan = RunPlan { calls: HostCalls::Replay(log.clone()), ..RunPlan::isolated() };
-        let request = Arc::new(replayed(request)?);
+        let time = if cut { milliseconds(handler.pre_timeout_ms) + SPARE } else { 3 * PATIENCE };
+        let deadline = Instant::now() + time;
+        let (request, client) = match application {
+            Some(_) => exchange(request, deadline)?,
+            None => (replayed(request, Instant::now() + 3 * PATIENCE)?, None),
+        };
+        let request = Arc::new(request);
         let mut report = RunReport::begin(request.arrived, &plan);
-        let outcome = pipeline.run(&request, &plan, &mut report).await;
-        verdict(match log.divergence() {
-            Some(divergence) => Verdict::Diverged(divergence),
-            None => match run.differences(&log, &recorded, outcome) {
-                Ok(none) if none.is_empty() => Verdict::Same,
-                Ok(differences) => Verdict::Differs(differences),
-                Err(divergence) => Verdict::Diverged(divergence),
-            },
+        let outcome = exchanges::run(&pipeline, &request, client, deadline, &plan, &mut report).await;
+        log.settle().await;
+        let ended = run.asked(&log).and_then(|()| match log.divergence() {
+            Some(divergence) => Err(divergence),
+            None => run.differences(&log, &recorded, outcome),
+        });
+        verdict(match ended {
+            Ok(none) if none.is_empty() => Verdict::Same,
+            Ok(differences) => Verdict::Differs(differences),
+            Err(divergence) => Verdict::Diverged(divergence),
         })
     }
 
@@ -192,10 +224,7 @@ impl Replayer {
         handler: &super::record::format::Handler,
         cut: bool,
     ) -> Result<HandlerConfig, FormatError> {
-        let time = |milliseconds| match cut {
-            true => Duration::from_millis(milliseconds).clamp(Duration::from_millis(1), PATIENCE),
-            false => PATIENCE,
-        };
+        let time = |of| if cut { milliseconds(of) } else { PATIENCE };
         let network =
             [Network::None, Network::Stub].into_iter().find(|known| known.name() == handler.network);
         Ok(HandlerConfig {
@@ -213,18 +242,17 @@ impl Replayer {
                 init_timeout: PATIENCE,
                 wall_timeout: None,
                 project: PROJECT,
-                // No run of an application is recorded.
                 stream_timeout: PATIENCE,
                 background_timeout: PATIENCE,
-                tensors: 0,
-                tensor_memory: 0,
-                model_runs: 0,
+                tensors: handler.tensors.min(TENSORS),
+                tensor_memory: handler.tensor_memory.min(MEMORY.1),
+                model_runs: handler.model_runs,
             },
             isolation: Isolation::Request,
             reuse_instances: false,
             hides_credentials: false,
             response_headers: handler.response_headers.clone().into(),
-            outbound: None,
+            outbound: handler.outbound.then(nowhere).transpose()?,
             schema: None,
             instances: self.instances.clone(),
         })
@@ -319,6 +347,35 @@ impl Run<'_> {
         })
     }
 
+    /// Compares what the handler has asked of models and sent to others by itself.
+    ///
+    /// # Errors
+    /// The first call that is another.
+    fn asked(&self, log: &HostCallLog) -> Result<(), Divergence> {
+        let diverged = |what: String, differences: &[Difference]| {
+            let shown: Vec<String> = differences.iter().map(Difference::to_string).collect();
+            let what = format!("{what}: {}", shown.join("; "));
+            Err(Divergence { function: self.function.clone(), what })
+        };
+        let ReplayedCalls { model_calls, outbound } = log.replayed();
+        for (now, then) in model_calls {
+            let tensors = |call: HandlerModelCall| Ok(Output::Tensors(call.inputs));
+            let model = debug::cut(&now.model, 64);
+            let differences = compare(&tensors(then), &tensors(now), self.bounds);
+            if !differences.is_empty() {
+                return diverged(format!("asks the model `{model}` something else"), &differences);
+            }
+        }
+        for (now, then) in outbound {
+            let differences = compare::outbound::one(&then, &now, self.bounds);
+            if !differences.is_empty() {
+                let shown = debug::cut(&now.shown(), 120);
+                return diverged(format!("sends something else in `{shown}`"), &differences);
+            }
+        }
+        Ok(())
+    }
+
     /// Compares what the handler wants of the model.
     fn wanted(&self, recorded: &Handled, inputs: Vec<Tensor>) -> Result<(), Divergence> {
         let inputs = Ok(Output::Tensors(inputs));
@@ -356,8 +413,38 @@ fn is_out_of_time(error: &RequestError) -> bool {
     matches!(error.code, Code::PluginTimeout | Code::RequestTimeout)
 }
 
+/// A limit of a recording that was cut off.
+fn milliseconds(of: u64) -> Duration {
+    Duration::from_millis(of).clamp(Duration::from_millis(1), PATIENCE)
+}
+
+/// The way to others of a handler that was recorded with one: it leads nowhere.
+fn nowhere() -> Result<Arc<Outbound>, FormatError> {
+    let outbound = Outbound::new(Rules::default());
+    outbound.map(Arc::new).map_err(|error| format!("cannot be replayed here: {error}"))
+}
+
+fn named(model: NamedModel) -> Result<(Arc<str>, Arc<Signature>), FormatError> {
+    Ok((model.name.into(), Arc::new(model.signature.signature()?)))
+}
+
+/// As an application is to see it.
+fn exchange(sent: Sent, deadline: Instant) -> Result<(Request, Option<Client>), FormatError> {
+    let SentInput::Body(body) = sent.input else {
+        return Err("holds tensors, which no application gets".to_owned());
+    };
+    let mut headers = sent.headers;
+    if headers.is_empty() && !sent.content_type.is_empty() {
+        headers.push(("content-type".to_owned(), sent.content_type));
+    }
+    let head = PlainHead { method: sent.method, path: sent.path, query: sent.query, headers };
+    let limit = sent.body_limit.clamp(OUTPUT.0, OUTPUT.1);
+    let (request, client) = exchanges::made(head, body.bytes(), sent.secure, &sent.id, deadline, limit);
+    Ok((request, Some(client)))
+}
+
 /// As the handler is to see it.
-fn replayed(sent: Sent) -> Result<Request, FormatError> {
+fn replayed(sent: Sent, deadline: Instant) -> Result<Request, FormatError> {
     let arrived = Instant::now();
     Ok(Request {
         id: sent.id.into(),
@@ -372,7 +459,7 @@ fn replayed(sent: Sent) -> Result<Request, FormatError> {
         }),
         model: None,
         arrived,
-        deadline: arrived + 3 * PATIENCE,
+        deadline,
         debug: false,
     })
 }

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use super::compare::Outcome;
+use super::exchanges;
 use crate::blocking;
 use crate::endpoint::config::SamplesConfig;
 use crate::error::{Code, RequestError};
@@ -31,6 +33,9 @@ use crate::json::path::Pattern;
 use crate::json::redact::redacted;
 use crate::json::serving::Serving;
 use crate::keys;
+use crate::outbound::OutboundCall;
+use crate::plugin::host_call_log::{HostCallLog, KnownCalls};
+use crate::request::exchange::Client;
 use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
 use crate::tensor::{Datatype, Tensor, push_bytes_element};
 
@@ -57,6 +62,8 @@ pub struct Sample {
     pub input: SampleInput,
     /// The model that its protocol named.
     pub model: Option<Arc<str>>,
+    /// The requests that its handler sent to others, which are not sent again.
+    pub known: Arc<KnownCalls>,
 }
 
 /// The input of a request.
@@ -68,13 +75,41 @@ pub enum SampleInput {
     Serving(Bytes),
     /// Tensors, and the protocol's parameters.
     Tensors(Vec<Tensor>, Option<Box<str>>),
+    /// A whole request to an application.
+    Exchange {
+        /// Its body.
+        body: Bytes,
+        /// Whether it came by TLS.
+        is_secure: bool,
+    },
 }
 
 impl Sample {
-    /// The request, once more, with this id and these limits.
-    pub fn request(&self, id: &str, deadline: Instant, body_limit: usize) -> Request {
+    /// The request, once more, with this id and these limits; if it goes to an application, with the end that
+    /// gets the response.
+    pub fn request(
+        &self,
+        id: &str,
+        deadline: Instant,
+        body_limit: usize,
+        is_exchange: bool,
+    ) -> (Request, Option<Client>) {
+        let whole = match &self.input {
+            SampleInput::Exchange { body, is_secure } => Some((body, *is_secure, self.head.clone())),
+            // A body alone goes to the application's root.
+            SampleInput::Body(body) => {
+                Some((body, false, PlainHead { path: "/".to_owned(), ..self.head.clone() }))
+            }
+            SampleInput::Serving(_) | SampleInput::Tensors(..) => None,
+        };
+        if let Some((body, is_secure, head)) = whole.filter(|_| is_exchange) {
+            let (request, client) = exchanges::made(head, body.clone(), is_secure, id, deadline, body_limit);
+            return (request, Some(client));
+        }
         let input = match &self.input {
-            SampleInput::Body(body) => Input::Body(body.clone(), Form::Plain),
+            SampleInput::Body(body) | SampleInput::Exchange { body, .. } => {
+                Input::Body(body.clone(), Form::Plain)
+            }
             // It was JSON when it came, and is still.
             SampleInput::Serving(body) => {
                 let scanned = blocking::if_large(body.len(), || Serving::scan(body));
@@ -84,7 +119,7 @@ impl Sample {
                 Input::Tensors(TensorInput::new(tensors.clone(), parameters.clone()))
             }
         };
-        Request {
+        let request = Request {
             id: id.into(),
             head: Box::new(self.head.clone()),
             input,
@@ -93,12 +128,13 @@ impl Sample {
             deadline,
             debug: false,
             body_limit,
-        }
+        };
+        (request, None)
     }
 
     /// The sample of `request` as number `number`; `None` if a value that is to be redacted cannot be found
     /// in it.
-    fn of(request: &Request, redact: &[Pattern], number: u64) -> Option<Sample> {
+    fn of(request: &Request, known: KnownCalls, redact: &[Pattern], number: u64) -> Option<Sample> {
         let finds = Pattern::deepest(redact).is_some();
         let body = |body: &Bytes| match finds {
             true => blocking::if_large(body.len(), || redacted(body, redact)).map(Bytes::from),
@@ -119,7 +155,11 @@ impl Sample {
                 let tensors = input.tensors.iter().map(|tensor| kept(tensor, redact)).collect();
                 SampleInput::Tensors(tensors, parameters)
             }
-            Input::Exchange(_) => return None,
+            Input::Exchange(exchange) => {
+                let (bytes, true) = exchange.request_body()? else { return None };
+                let body = if bytes.is_empty() { bytes } else { body(&bytes)? };
+                SampleInput::Exchange { body, is_secure: exchange.is_secure }
+            }
         };
         let is_named = |name: &str| redact.iter().any(|pattern| pattern.is_name(name));
         let head = &request.head;
@@ -145,20 +185,24 @@ impl Sample {
             },
             input,
             model: request.model.clone(),
+            known: Arc::new(known),
         })
     }
 
     /// Bytes it holds.
     fn size(&self) -> usize {
         let input = match &self.input {
-            SampleInput::Body(body) | SampleInput::Serving(body) => body.len(),
+            SampleInput::Body(body) | SampleInput::Serving(body) | SampleInput::Exchange { body, .. } => {
+                body.len()
+            }
             SampleInput::Tensors(tensors, parameters) => {
                 bytes_of(tensors) + parameters.as_deref().map_or(0, str::len)
             }
         };
         let headers: usize =
             self.head.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
-        input + headers + self.head.path.len() + self.head.query.len() + OVERHEAD
+        let known: usize = self.known.outbound.iter().map(OutboundCall::size).sum();
+        known + input + headers + self.head.path.len() + self.head.query.len() + OVERHEAD
     }
 }
 
@@ -193,10 +237,54 @@ pub struct Samples {
     started: Instant,
     /// The window and how many requests of it were taken: `window << 32 | taken`.
     tally: AtomicU64,
+    way: Way,
+    ring: Arc<Mutex<Ring>>,
+}
+
+/// The way of requests to the task that keeps them.
+#[derive(Clone)]
+pub struct Way {
     /// Bytes of the requests in the queue.
     waiting: Arc<AtomicUsize>,
-    queue: mpsc::Sender<Arc<Request>>,
-    ring: Arc<Mutex<Ring>>,
+    /// The most of them.
+    most: usize,
+    queue: mpsc::Sender<Offered>,
+}
+
+/// A request that has its answer.
+struct Offered {
+    request: Arc<Request>,
+    /// Of a handler that sends requests.
+    log: Option<Arc<HostCallLog>>,
+}
+
+impl Offered {
+    fn size(&self) -> usize {
+        let input = match &self.request.input {
+            Input::Body(body, _) => body.len(),
+            Input::Tensors(input) => bytes_of(&input.tensors),
+            // It is within what the log has kept.
+            Input::Exchange(_) => 0,
+        };
+        input + self.log.as_ref().map_or(0, |log| log.budget().used()) + OVERHEAD
+    }
+}
+
+impl Way {
+    /// Hands over a request whose run has the log, if it is a measure and all of it is here.
+    pub fn offer(&self, request: &Arc<Request>, log: &Arc<HostCallLog>, outcome: &Outcome) {
+        if is_measure(outcome) && !log.budget().is_spent() {
+            self.take(Offered { request: request.clone(), log: Some(log.clone()) });
+        }
+    }
+
+    fn take(&self, offered: Offered) {
+        let size = offered.size();
+        let before = self.waiting.fetch_add(size, Ordering::Relaxed);
+        if before.saturating_add(size) > self.most || self.queue.try_send(offered).is_err() {
+            self.waiting.fetch_sub(size, Ordering::Relaxed);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -214,19 +302,20 @@ impl Samples {
         let (queue, requests) = mpsc::channel(QUEUE);
         let (waiting, ring) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(Ring::default())));
         tokio::spawn(keep(requests, config.clone(), waiting.clone(), ring.clone()));
-        Some(Samples { config, started: Instant::now(), tally: AtomicU64::new(0), waiting, queue, ring })
+        let way = Way { waiting, most: config.bytes, queue };
+        Some(Samples { config, started: Instant::now(), tally: AtomicU64::new(0), way, ring })
     }
 
     /// Takes note of a request that has its answer, unless there are too many.
     pub fn offer(&self, request: &Arc<Request>, outcome: &Result<Output, RequestError>) {
-        if !is_measure(outcome) || !self.takes(request.arrived) {
-            return;
+        if is_measure(outcome) && self.takes(request.arrived) {
+            self.way.take(Offered { request: request.clone(), log: None });
         }
-        let size = size_of(request);
-        let before = self.waiting.fetch_add(size, Ordering::Relaxed);
-        if before.saturating_add(size) > self.config.bytes || self.queue.try_send(request.clone()).is_err() {
-            self.waiting.fetch_sub(size, Ordering::Relaxed);
-        }
+    }
+
+    /// The way for a request that begins now and is logged for it, unless there are too many.
+    pub fn takes_next(&self, arrived: Instant) -> Option<Way> {
+        self.takes(arrived).then(|| self.way.clone())
     }
 
     /// The samples, the latest first.
@@ -265,26 +354,20 @@ pub fn is_measure(outcome: &Result<Output, RequestError>) -> bool {
     }
 }
 
-fn size_of(request: &Request) -> usize {
-    match &request.input {
-        Input::Body(body, _) => body.len() + OVERHEAD,
-        Input::Tensors(input) => bytes_of(&input.tensors) + OVERHEAD,
-        Input::Exchange(_) => OVERHEAD,
-    }
-}
-
 /// The task that keeps what comes through the queue.
 async fn keep(
-    mut requests: mpsc::Receiver<Arc<Request>>,
+    mut requests: mpsc::Receiver<Offered>,
     config: SamplesConfig,
     waiting: Arc<AtomicUsize>,
     ring: Arc<Mutex<Ring>>,
 ) {
     let mut number = 0;
-    while let Some(request) = requests.recv().await {
-        let size = size_of(&request);
-        let sample = Sample::of(&request, &config.redact, number + 1);
-        drop(request);
+    while let Some(offered) = requests.recv().await {
+        let size = offered.size();
+        let outbound = offered.log.as_ref().map(|log| log.outbound()).unwrap_or_default();
+        let known = KnownCalls { outbound, ..KnownCalls::default() };
+        let sample = Sample::of(&offered.request, known, &config.redact, number + 1);
+        drop(offered);
         waiting.fetch_sub(size, Ordering::Relaxed);
         if let Some(sample) = sample {
             number += 1;

@@ -86,7 +86,7 @@ async fn send(endpoint: &Deployment, arguments: &cli::Run, body: Bytes) -> anyho
         debug: true,
         body_limit: endpoint.config.limits.body,
     });
-    let plan = RunPlan { calls: HostCalls::LogModel, ..RunPlan::default() };
+    let plan = RunPlan { calls: HostCalls::LogCalls, ..RunPlan::default() };
     let mut report = RunReport::unqueued(arrived, &plan);
     let outcome = endpoint.current().run(&request, &plan, &mut report).await;
     show(&request, &report, outcome)

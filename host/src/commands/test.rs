@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 
 use crate::app;
-use crate::capture::compare::{self, Outcome};
+use crate::capture::compare::{Difference, Outcome};
 use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides, settings};
 use crate::endpoint::config::EndpointConfig;
 use crate::model::Catalog;
-use crate::request::{Output, is_json_type};
+use crate::request::Output;
 use crate::rollout::deployment::Deployment;
 use crate::rollout::gate::golden::{self, Golden};
 use crate::telemetry::metrics::Metrics;
@@ -122,9 +122,9 @@ async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Re
         let endpoint = Deployment::first(endpoint, &catalog, &sandbox, &metrics).await?;
         for case in cases {
             let started = Instant::now();
-            let outcome = endpoint.outcome(&case.sample).await;
+            let (outcome, differences) = endpoint.tried(case).await;
             let took = started.elapsed();
-            let differences = differences(&endpoint.config, case, &outcome);
+            let differences = lines(differences, &outcome);
             let result = match differences.is_empty() {
                 true => CaseResult::Passed,
                 false if update => updated(&folder.join(&case.sample.name), &outcome)?,
@@ -138,10 +138,9 @@ async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Re
     Ok(rows)
 }
 
-/// The differences from what the case expects.
-fn differences(config: &EndpointConfig, case: &Golden, outcome: &Outcome) -> Vec<String> {
-    let Some(expected) = &case.expected else { return vec![NO_ANSWER.to_owned()] };
-    let differences = compare::compare(&Ok(golden::response(expected)), outcome, &config.gate.bounds);
+/// The differences from what a case expects, one a line.
+fn lines(differences: Option<Vec<Difference>>, outcome: &Outcome) -> Vec<String> {
+    let Some(differences) = differences else { return vec![NO_ANSWER.to_owned()] };
     let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
     // What an operator would find in the log.
     lines.extend(outcome.as_ref().err().and_then(|error| error.detail.as_deref().map(str::to_owned)));
@@ -150,34 +149,19 @@ fn differences(config: &EndpointConfig, case: &Golden, outcome: &Outcome) -> Vec
 
 /// Writes an answer as the one that `sample` expects.
 fn updated(sample: &Path, outcome: &Outcome) -> anyhow::Result<CaseResult> {
+    let failed = |text: String| Ok(CaseResult::Failed(vec![text]));
     let response = match outcome {
-        Ok(Output::Response(response)) if response.status == 200 && is_json_type(&response.content_type) => {
-            response
-        }
-        Ok(Output::Response(response)) => {
-            let got = format!("status {}, `{}`", response.status, response.content_type);
-            return Ok(CaseResult::Failed(vec![format!(
-                "only JSON with status 200 can be expected, got {got}"
-            )]));
-        }
+        Ok(Output::Response(response)) => response,
         // A sample is a body, and so is the answer to it.
-        Ok(Output::Tensors(_)) => {
-            return Ok(CaseResult::Failed(vec!["it is answered by tensors".to_owned()]));
-        }
-        Err(error) => {
-            return Ok(CaseResult::Failed(vec![format!(
-                "{} in {}: {error}",
-                error.code.name(),
-                error.stage
-            )]));
-        }
+        Ok(Output::Tensors(_)) => return failed("it is answered by tensors".to_owned()),
+        Err(error) => return failed(format!("{} in {}: {error}", error.code.name(), error.stage)),
+    };
+    let Some(content) = golden::expecting(sample, response) else {
+        let got = format!("status {}, `{}`", response.status, response.content_type);
+        return failed(format!("only JSON with status 200 can be expected, got {got}"));
     };
     let file = golden::answer_file(sample);
-    let mut body = response.body.to_vec();
-    if !body.ends_with(b"\n") {
-        body.push(b'\n');
-    }
-    fs::write(&file, body).with_context(|| format!("cannot write `{}`", file.display()))?;
+    fs::write(&file, content).with_context(|| format!("cannot write `{}`", file.display()))?;
     Ok(CaseResult::Updated)
 }
 

@@ -38,15 +38,22 @@ pub(super) async fn run(
         return Err(refusal.clone());
     }
     let plugin = pipeline.plugin.as_ref().ok_or_else(|| not_found("the endpoint is no application"))?;
+    if let Some(log) = report.log().filter(|_| plan.keeps_exchange) {
+        exchange.keep(log.budget());
+    }
     match plugin.stages().application {
         Some(Application::Respond) => receive(request, exchange).await?,
         Some(Application::Http) => {}
         None => return Err(not_found("the endpoint is no application")),
     }
-    let mut lease = plugin.checkout(request, None, plan.instance).await?;
-    lease.allow_outbound(plan.calls_out);
+    let log = report.log();
+    let mut lease = match log.filter(|log| log.is_of_instance()) {
+        Some(log) => plugin.checkout_logged(request, None, log).await?,
+        None => plugin.checkout(request, None, plan.instance).await?,
+    };
+    lease.allow_outbound(plan.calls_out, log);
     if plugin.calls_models() {
-        lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone()));
+        lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone(), log));
     }
     report.checked_out();
     let ended = lease.handle(request, exchange).await;

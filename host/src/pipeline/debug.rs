@@ -8,7 +8,8 @@ use std::fmt::Write as _;
 use super::report::RunReport;
 use crate::error::RequestError;
 use crate::json::write;
-use crate::model_access::ModelCall;
+use crate::model_access::{HandlerModelCall, ModelCall};
+use crate::outbound::{OutboundAnswer, OutboundCall};
 use crate::request::{Input, Output, Request};
 use crate::tensor::{BytesElements, Tensor};
 
@@ -17,8 +18,8 @@ const CHARACTERS: usize = 500;
 
 /// The values that the stages of a run saw and made: `sample`, `pre_inference`, `inference`,
 /// `post_inference`,
-/// as far as it came. The plan of the run has to want the [model's call
-/// logged](super::plan::HostCalls::log_model).
+/// as far as it came, and the handler's own calls of models and of others. The plan of the run has to want
+/// the [calls logged](super::plan::HostCalls::log_calls).
 pub fn objects(
     request: &Request,
     report: &RunReport,
@@ -30,6 +31,10 @@ pub fn objects(
         Input::Exchange(_) => "a stream".to_owned(),
     };
     let mut objects = vec![("sample", sample)];
+    if let Some(log) = report.log() {
+        objects.extend(log.model_calls().iter().map(|call| ("model_call", model_call(call))));
+        objects.extend(log.outbound().iter().map(|call| ("outbound", outbound(call))));
+    }
     let Some(ModelCall { inputs, outputs }) = report.model_call() else { return objects };
     objects.push(("pre_inference", tensors(&inputs)));
     let Some(outputs) = outputs else { return objects };
@@ -42,6 +47,26 @@ pub fn objects(
         Err(_) => {}
     }
     objects
+}
+
+/// `add: a FP32 [2] = [1.0, 2.0] -> sum FP32 [2] = [2.0, 4.0]`
+fn model_call(call: &HandlerModelCall) -> String {
+    let outcome = match &call.outcome {
+        Some(Ok(outputs)) => tensors(outputs),
+        Some(Err(error)) => cut(&format!("{error:?}"), CHARACTERS),
+        None => "nothing yet".to_owned(),
+    };
+    format!("{}: {} -> {outcome}", cut(&call.model, CHARACTERS), tensors(&call.inputs))
+}
+
+/// `POST https://hooks.example.com/done -> 200`: no body, header or query, which may hold anything.
+fn outbound(call: &OutboundCall) -> String {
+    let answer = match &call.answer {
+        Some(OutboundAnswer::Response { status, .. }) => status.to_string(),
+        Some(OutboundAnswer::Failed(error)) => error.to_string(),
+        None => "nothing yet".to_owned(),
+    };
+    format!("{} -> {answer}", cut(&call.shown(), CHARACTERS))
 }
 
 /// `input FP32 [1, 4] = [5.2, 3.6, 1.4, 0.3]`, one line a tensor.

@@ -2,8 +2,9 @@
 //!
 //! Place in the flow: given to the handler's instance for one request, and called from there, through
 //! `plugin/models.rs`.
-//! In: tensors by the names of a model's inputs. Out: its outputs, checked. A call takes the way of every
-//! request's: through the model's queue, in batches, in the request's time.
+//! In: tensors by the names of a model's inputs. Out: its outputs, checked; of a call whose answer the run's
+//! log knows, that answer. Any other takes the way of every request's: through the model's queue, in batches,
+//! in the request's time.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use super::models::{Models, Named};
 use super::verify;
 use crate::model::{ModelError, ModelHandle};
 use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
+use crate::plugin::host_call_log::{Answers, Asked, HostCallLog};
 use crate::request::{Request, until};
 use crate::tensor::{Signature, Tensor};
 
@@ -24,6 +26,8 @@ pub(super) struct RequestModels {
     deadline: Deadline,
     /// The workers that run them, if not those of the handler.
     runtime: Option<Handle>,
+    /// Of a run whose calls are logged, known or recorded.
+    log: Option<Arc<HostCallLog>>,
 }
 
 #[derive(Clone, Copy)]
@@ -33,30 +37,31 @@ enum Deadline {
 }
 
 impl RequestModels {
-    pub(super) fn new(models: &Models, request: &Request, runtime: Option<Handle>) -> Arc<RequestModels> {
+    pub(super) fn new(
+        models: &Models,
+        request: &Request,
+        runtime: Option<Handle>,
+        log: Option<&Arc<HostCallLog>>,
+    ) -> Arc<RequestModels> {
         let deadline = match request.is_exchange() {
             true => Deadline::After(request.deadline.duration_since(request.arrived)),
             false => Deadline::At(request.deadline),
         };
-        Arc::new(RequestModels { models: models.clone(), deadline, runtime })
+        Arc::new(RequestModels { models: models.clone(), deadline, runtime, log: log.cloned() })
     }
 
     fn find(&self, model: &str) -> Result<&Named, ModelCallError> {
         let found = if model.is_empty() { self.models.0.first() } else { self.models.get(model) };
         found.ok_or_else(|| ModelCallError::NoSuchModel(model.to_owned()))
     }
-}
 
-impl HandlerModels for RequestModels {
-    fn names(&self) -> Vec<Arc<str>> {
-        self.models.0.iter().map(|named| named.name.clone()).collect()
+    /// The recording that answers, in a replay.
+    fn answers(&self) -> Option<&Answers> {
+        self.log.as_ref()?.answers()
     }
 
-    fn signature(&self, model: &str) -> Result<Arc<Signature>, ModelCallError> {
-        self.find(model).map(|named| named.signature.clone())
-    }
-
-    fn infer(&self, model: &str, inputs: Vec<Tensor>) -> ModelRun {
+    /// Runs the model.
+    fn live(&self, model: &str, inputs: Vec<Tensor>) -> ModelRun {
         let handle = self.find(model).and_then(|named| named.handle.clone().ok_or(ModelCallError::Unloaded));
         let deadline = match self.deadline {
             Deadline::At(deadline) => deadline,
@@ -68,6 +73,40 @@ impl HandlerModels for RequestModels {
             let run = std::pin::pin!(run(&handle, inputs, runtime.as_ref()));
             until(deadline, run).await.unwrap_or(Err(ModelCallError::TimedOut))
         })
+    }
+}
+
+impl HandlerModels for RequestModels {
+    fn names(&self) -> Vec<Arc<str>> {
+        if let Some(answers) = self.answers() {
+            return answers.models.iter().map(|(name, _)| name.clone()).collect();
+        }
+        self.models.0.iter().map(|named| named.name.clone()).collect()
+    }
+
+    fn signature(&self, model: &str) -> Result<Arc<Signature>, ModelCallError> {
+        if let Some(answers) = self.answers() {
+            let mut models = answers.models.iter();
+            let found = models.find(|(name, _)| model.is_empty() || **name == *model);
+            let missing = || ModelCallError::NoSuchModel(model.to_owned());
+            return found.map(|(_, signature)| signature.clone()).ok_or_else(missing);
+        }
+        self.find(model).map(|named| named.signature.clone())
+    }
+
+    fn infer(&self, model: &str, inputs: Vec<Tensor>) -> ModelRun {
+        let Some(log) = &self.log else { return self.live(model, inputs) };
+        match log.model_called(model, &inputs) {
+            Asked::Known(outcome) => Box::pin(std::future::ready(outcome)),
+            Asked::Live(number) => {
+                let (run, log) = (self.live(model, inputs), log.clone());
+                Box::pin(async move {
+                    let outcome = run.await;
+                    log.model_call_ended(number, &outcome);
+                    outcome
+                })
+            }
+        }
     }
 }
 

@@ -70,6 +70,11 @@ impl Models {
         Ok(Some(handle))
     }
 
+    /// Their names and signatures.
+    pub fn signatures(&self) -> Vec<(Arc<str>, Arc<Signature>)> {
+        self.0.iter().map(|named| (named.name.clone(), named.signature.clone())).collect()
+    }
+
     /// The model of this name.
     pub fn get(&self, name: &str) -> Option<&Named> {
         self.0.iter().find(|named| *named.name == *name)

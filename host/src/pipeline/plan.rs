@@ -10,9 +10,8 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 
 use crate::error::RequestError;
-use crate::model_access::ModelCall;
 use crate::plugin::InstanceSource;
-use crate::plugin::host_call_log::HostCallLog;
+use crate::plugin::host_call_log::{HostCallLog, KnownCalls};
 
 /// The plan of a run. The default is a request of an endpoint that nothing looks at.
 #[derive(Debug, Clone, Default)]
@@ -31,6 +30,8 @@ pub struct RunPlan {
     pub calls_out: bool,
     /// Whether the report says what the handler used.
     pub measures: bool,
+    /// Whether the bodies of an exchange are kept while they pass.
+    pub keeps_exchange: bool,
 }
 
 impl RunPlan {
@@ -46,27 +47,28 @@ pub enum HostCalls {
     /// They are made, and forgotten.
     #[default]
     Live,
-    /// They are made; those of the model are logged.
-    LogModel,
+    /// They are made; those of models and the requests to others are logged.
+    LogCalls,
     /// They are made and logged.
     Log,
-    /// Where the model would be asked what this call has asked, its answer is taken as known.
-    Known(Arc<ModelCall>),
+    /// They are answered by these, where they ask models the same or send others the same. Nothing else is
+    /// sent.
+    Known(Arc<KnownCalls>),
     /// A recording answers them all.
     Replay(Arc<HostCallLog>),
 }
 
 impl HostCalls {
-    /// Wants the calls of the model logged.
-    pub fn log_model(&mut self) {
+    /// Wants the calls of models and the requests to others logged.
+    pub fn log_calls(&mut self) {
         if let HostCalls::Live = self {
-            *self = HostCalls::LogModel;
+            *self = HostCalls::LogCalls;
         }
     }
 
     /// Wants all calls logged.
     pub fn log(&mut self) {
-        if let HostCalls::Live | HostCalls::LogModel = self {
+        if let HostCalls::Live | HostCalls::LogCalls = self {
             *self = HostCalls::Log;
         }
     }
@@ -75,8 +77,8 @@ impl HostCalls {
     pub(super) fn open(&self) -> Option<Arc<HostCallLog>> {
         Some(match self {
             HostCalls::Live => return None,
-            HostCalls::LogModel => Arc::new(HostCallLog::of_model(None)),
-            HostCalls::Known(call) => Arc::new(HostCallLog::of_model(Some(call.clone()))),
+            HostCalls::LogCalls => Arc::new(HostCallLog::of_calls(None)),
+            HostCalls::Known(calls) => Arc::new(HostCallLog::of_calls(Some(calls.clone()))),
             HostCalls::Log => Arc::new(HostCallLog::blank()),
             HostCalls::Replay(recorded) => recorded.clone(),
         })

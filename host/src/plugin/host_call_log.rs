@@ -1,8 +1,9 @@
 //! What a handler gets from outside by itself while it serves one request: clocks, random bytes, waits,
-//! headers.
+//! headers, answers of models and of other servers.
 //!
-//! Place in the flow: beside an instance that is recorded or replayed, and only there. `nondeterminism.rs`
-//! and `context.rs` write it, or read from it what they give to the guest.
+//! Place in the flow: beside an instance that is recorded or replayed; for the calls of models and of others
+//! alone (`calls.rs`) beside one that something is compared with. `nondeterminism.rs` and `context.rs` write
+//! it, or read from it what they give to the guest.
 //! In: while recording, what the guest got, call by call. Out: a [`RecordedCalls`], which a replay gives to
 //! the guest again.
 //!
@@ -11,6 +12,7 @@
 //! Invariants: a log belongs to one request, so its lock is never contended; it holds at most [`LONGEST`]
 //! bytes, for any guest.
 
+mod calls;
 #[cfg(test)]
 mod tests;
 
@@ -21,10 +23,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::calls::{Asked, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
+
+use self::calls::OwnCalls;
 use super::deadline::DeadlineExceeded;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::base64;
-use crate::model_access::ModelCall;
+use crate::model_access::{HandlerModelCall, ModelCall};
+use crate::outbound::OutboundCall;
+use crate::request::exchange::kept::Budget;
 use crate::tensor::{Signature, Tensor};
 
 /// Most bytes of draws and headers that one request's log holds; a longer one is spoilt.
@@ -60,6 +67,14 @@ pub enum HostCallResult {
     Ready(bool),
     /// `pollable.block` of a timer: it ran out.
     Waited,
+    /// `models.infer`, `run` or `start`: the answer of this number among those of the recording.
+    ModelCall(usize),
+    /// `outgoing-handler.handle`, likewise.
+    Outbound(usize),
+    /// `request.remaining`.
+    Remaining(Option<u64>),
+    /// `request.is-disconnected`.
+    Disconnected(bool),
 }
 
 impl HostCallResult {
@@ -77,6 +92,10 @@ impl HostCallResult {
             HostCallResult::InsecureSeed(..) => "the insecure seed",
             HostCallResult::Poll(_) | HostCallResult::Ready(_) => "whether a timer has run out",
             HostCallResult::Waited => "the end of a wait",
+            HostCallResult::ModelCall(_) => "an answer of a model",
+            HostCallResult::Outbound(_) => "an answer to a request that it sends",
+            HostCallResult::Remaining(_) => "the time that is left",
+            HostCallResult::Disconnected(_) => "whether the client is gone",
         }
     }
 
@@ -131,17 +150,25 @@ pub struct Answers {
     pub sample: Option<Vec<Tensor>>,
     /// The model's outputs; `None` if it was not asked, or failed.
     pub outputs: Option<Vec<Tensor>>,
+    /// The models that the handler may call by itself.
+    pub models: Vec<(Arc<str>, Arc<Signature>)>,
+    /// The calls of them, and their answers.
+    pub model_calls: Vec<HandlerModelCall>,
+    /// The requests that the handler sent.
+    pub outbound: Vec<OutboundCall>,
 }
 
 /// A log in use. Made for one request, shared between its instance and the readers of it.
 pub struct HostCallLog {
     /// Whether it is of all host calls of the instance, or of the model's calls alone.
     is_of_instance: bool,
-    /// A call whose answer is known.
-    known: Option<Arc<ModelCall>>,
+    /// Calls whose answers are known.
+    known: Option<Arc<KnownCalls>>,
     /// Of a replay.
     answers: Option<Answers>,
     inner: Mutex<Inner>,
+    own: OwnCalls,
+    budget: Arc<Budget>,
 }
 
 struct Inner {
@@ -178,8 +205,8 @@ impl HostCallLog {
         HostCallLog::new(RecordedCalls::default(), None)
     }
 
-    /// One of the model's calls alone. What `known` has asked is answered by it.
-    pub fn of_model(known: Option<Arc<ModelCall>>) -> HostCallLog {
+    /// One of the calls of models and of others alone. What `known` has asked is answered by it.
+    pub fn of_calls(known: Option<Arc<KnownCalls>>) -> HostCallLog {
         HostCallLog { is_of_instance: false, known, ..HostCallLog::blank() }
     }
 
@@ -202,7 +229,19 @@ impl HostCallLog {
             was_known: false,
             answer: None,
         });
-        HostCallLog { is_of_instance: true, known: None, answers: None, inner }
+        HostCallLog {
+            is_of_instance: true,
+            known: None,
+            answers: None,
+            inner,
+            own: OwnCalls::default(),
+            budget: Arc::default(),
+        }
+    }
+
+    /// The bytes that may be kept of bodies and tensors.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Whether it is of all that the instance gets from outside.
@@ -279,7 +318,8 @@ impl HostCallLog {
             let failed = || RequestError::new(Code::ModelError, Stage::Infer, "the recording has no answer");
             return Some(answers.outputs.clone().ok_or_else(failed));
         }
-        let known = self.known.as_ref().filter(|known| known.inputs == inputs)?.outputs.clone()?;
+        let known = self.known.as_ref()?.model_call.as_ref().filter(|known| known.inputs == inputs)?;
+        let known = known.outputs.clone()?;
         inner.was_known = true;
         Some(Ok(known))
     }
@@ -366,6 +406,23 @@ impl HostCallLog {
         {
             call.draws.push(draw);
         }
+    }
+
+    /// The next draw of a replay, else the real thing, which is noted; `None` if a replay has left its
+    /// recording. For what cannot trap.
+    pub(super) fn tapped<T: Copy>(
+        &self,
+        name: &'static str,
+        wanted: impl FnOnce(&HostCallResult) -> Option<T>,
+        real: impl FnOnce() -> T,
+        draw: impl FnOnce(T) -> HostCallResult,
+    ) -> Option<T> {
+        let recorded = self.next(name, wanted).ok()?;
+        Some(recorded.unwrap_or_else(|| {
+            let real = real();
+            self.note(draw(real));
+            real
+        }))
     }
 
     /// The guest asks for a header, which while recording is `real`.

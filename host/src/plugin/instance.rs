@@ -105,6 +105,7 @@ impl Instance {
     pub(super) fn end(&mut self) {
         let state = self.store.data_mut();
         state.request = None;
+        state.calls_log = None;
         if state.loaded.calls_models {
             state.model_use = ModelUse::default();
         }

@@ -48,10 +48,12 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Says whether the handler's requests to others are sent.
-    pub fn allow_outbound(&mut self, is_allowed: bool) {
+    /// Says whether the handler's requests to others are sent, and which log knows of them.
+    pub fn allow_outbound(&mut self, is_allowed: bool, log: Option<&Arc<HostCallLog>>) {
         if let Some(instance) = &mut self.instance {
-            instance.store.data_mut().calls_out = is_allowed;
+            let state = instance.store.data_mut();
+            state.calls_out = is_allowed;
+            state.calls_log = log.cloned();
         }
     }
 
@@ -126,10 +128,16 @@ impl<'a> Lease<'a> {
         exchange: &Exchange,
     ) -> Option<Result<(), RequestError>> {
         let digest = self.plugin.digest().clone();
-        let instance = self.instance.as_mut()?;
-        match self.plugin.stages().application? {
-            Application::Respond => instance.respond(request, exchange, &digest).await,
-            Application::Http => instance.handle(request, exchange, &digest).await,
+        let application = self.plugin.stages().application?;
+        match application {
+            Application::Respond => {
+                self.enter(true, "respond", None);
+                self.instance.as_mut()?.respond(request, exchange, &digest).await
+            }
+            Application::Http => {
+                self.enter(true, "handle", None);
+                self.instance.as_mut()?.handle(request, exchange, &digest).await
+            }
         }
     }
 

@@ -18,6 +18,7 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 use super::bindings::modelhost::handler::models::{self, Error};
 use super::bindings::modelhost::handler::types;
 use super::convert;
+use super::deadline::DeadlineExceeded;
 use super::state::State;
 use crate::blocking;
 use crate::model_access::{HandlerModels, ModelCallError};
@@ -65,7 +66,13 @@ enum Run {
     Taken,
 }
 
-type Outputs = Result<(Vec<Tensor>, Arc<Held>), Error>;
+type Outputs = Result<(Vec<Tensor>, Arc<Held>), RunFailure>;
+
+/// Why a run that was started has no outputs.
+enum RunFailure {
+    Model(ModelCallError),
+    Guest(Error),
+}
 type Named = (String, Resource<Resident>);
 
 /// The models that the request of an instance may use, and its use of them.
@@ -88,7 +95,10 @@ impl ModelUse {
 impl Pollable for Pending {
     async fn ready(&mut self) {
         if let Run::Going(task) = &mut self.run {
-            let outputs = task.await.unwrap_or_else(|error| Err(Error::Failed(error.to_string())));
+            let outputs = task.await.unwrap_or_else(|error| {
+                let failed = Error::Failed(error.to_string());
+                Err(RunFailure::Guest(failed))
+            });
             self.run = Run::Ended(outputs);
         }
     }
@@ -102,16 +112,22 @@ impl Drop for Pending {
     }
 }
 
-impl From<ModelCallError> for Error {
-    fn from(error: ModelCallError) -> Error {
-        match error {
-            ModelCallError::NoSuchModel(name) => Error::NoSuchModel(name),
-            ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
-            ModelCallError::Unloaded => Error::Overloaded,
-            ModelCallError::TimedOut => Error::TimedOut,
-            ModelCallError::Failed(text) => Error::Failed(text),
+/// The guest's error for a failure.
+///
+/// # Errors
+/// A replay goes on no further.
+fn told(error: ModelCallError) -> Result<Error> {
+    Ok(match error {
+        ModelCallError::NoSuchModel(name) => Error::NoSuchModel(name),
+        ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
+        ModelCallError::Unloaded => Error::Overloaded,
+        ModelCallError::TimedOut => Error::TimedOut,
+        ModelCallError::Failed(text) => Error::Failed(text),
+        ModelCallError::CutOff => return Err(DeadlineExceeded::Cpu.into()),
+        ModelCallError::Diverged => {
+            return Err(wasmtime::Error::msg("the handler has left its recording"));
         }
-    }
+    })
 }
 
 impl State {
@@ -200,8 +216,14 @@ impl models::Host for State {
     }
 
     fn describe(&mut self, model: String) -> Result<Result<types::Signature, Error>> {
-        let found = self.models().and_then(|models| Ok(models.signature(&model)?));
-        Ok(found.map(|signature| convert::signature(&signature)))
+        let models = match self.models() {
+            Ok(models) => models,
+            Err(error) => return Ok(Err(error)),
+        };
+        match models.signature(&model) {
+            Ok(signature) => Ok(Ok(convert::signature(&signature))),
+            Err(error) => told(error).map(Err),
+        }
     }
 
     async fn infer(
@@ -215,8 +237,10 @@ impl models::Host for State {
             Ok(ready) => ready,
             Err(error) => return Ok(Err(error)),
         };
-        let outputs = models.infer(&model, inputs).await;
-        Ok(outputs.map(|outputs| convert::owned_tensors_to_guest(&outputs)).map_err(Error::from))
+        match models.infer(&model, inputs).await {
+            Ok(outputs) => Ok(Ok(convert::owned_tensors_to_guest(&outputs))),
+            Err(error) => told(error).map(Err),
+        }
     }
 
     async fn run(
@@ -232,7 +256,7 @@ impl models::Host for State {
         };
         match models.infer(&model, inputs).await {
             Ok(outputs) => self.keep_all(outputs, &wanted),
-            Err(error) => Ok(Err(error.into())),
+            Err(error) => told(error).map(Err),
         }
     }
 
@@ -254,9 +278,9 @@ impl models::Host for State {
         let run = tokio::spawn(async move {
             let outputs = run.await;
             drop(held);
-            let outputs = outputs?;
+            let outputs = outputs.map_err(RunFailure::Model)?;
             let bytes = outputs.iter().map(|output| output.data.len()).sum();
-            Ok((outputs, Held::new(bytes, &all, most)?))
+            Ok((outputs, Held::new(bytes, &all, most).map_err(RunFailure::Guest)?))
         });
         Ok(Ok(self.table().push(Pending { run: Run::Going(run), wanted })?))
     }
@@ -362,13 +386,15 @@ impl models::HostPending for State {
                 drop(held);
                 self.keep_all(outputs, &wanted)
             }
-            Run::Ended(Err(error)) => Ok(Err(error)),
+            Run::Ended(Err(RunFailure::Guest(error))) => Ok(Err(error)),
+            Run::Ended(Err(RunFailure::Model(error))) => told(error).map(Err),
             Run::Going(_) | Run::Taken => Ok(Err(Error::Failed("its outputs were taken before".to_owned()))),
         }
     }
 
     fn subscribe(&mut self, pending: Resource<Pending>) -> Result<Resource<DynPollable>> {
-        subscribe(self.table(), pending)
+        let ready = subscribe(self.table(), pending)?;
+        Ok(self.timer(ready))
     }
 
     fn drop(&mut self, pending: Resource<Pending>) -> Result<()> {

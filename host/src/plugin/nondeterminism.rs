@@ -65,8 +65,8 @@ impl State {
         self.ctx().ctx.random()
     }
 
-    /// Remembers that a pollable is a timer.
-    fn timer(&self, timer: Resource<DynPollable>) -> Resource<DynPollable> {
+    /// Remembers that a pollable is a timer, or waits for anything else that a log knows of.
+    pub(super) fn timer(&self, timer: Resource<DynPollable>) -> Resource<DynPollable> {
         if let Some(log) = &self.log {
             log.timer(timer.rep());
         }

@@ -55,6 +55,8 @@ pub(super) struct State {
     http: Option<Box<Http>>,
     /// Whether requests to others are sent.
     pub(super) calls_out: bool,
+    /// Of a request whose calls of others are logged, known or recorded.
+    pub(super) calls_log: Option<Arc<HostCallLog>>,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -115,7 +117,7 @@ impl State {
     /// The guest's state of `wasi:http`, and the table of its handles.
     pub(super) fn http_and_table(&mut self) -> (&mut Http, &mut ResourceTable) {
         let http = self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.outbound.clone())));
-        http.allow_outbound(self.calls_out);
+        http.allow_outbound(self.calls_out, self.calls_log.as_ref());
         (http, &mut self.table)
     }
 
@@ -228,6 +230,7 @@ pub(super) fn store(
         wasi: None,
         http: None,
         calls_out: false,
+        calls_log: None,
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),

@@ -19,6 +19,7 @@ use super::bindings::exports::modelhost::handler::respond;
 use super::bindings::modelhost::handler::{request, streaming, types};
 use super::context::Context;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
+use super::host_call_log::HostCallResult;
 use super::instance::Instance;
 use super::state::State;
 use super::{Outcome, convert};
@@ -136,7 +137,7 @@ impl State {
     /// The exchange that the response belongs to, and the handler that gives it.
     fn exchange(&self) -> Option<(&Exchange, Arc<str>)> {
         match &self.request.as_ref()?.input {
-            Input::Exchange(exchange) => Some((exchange, self.streaming.digest.clone()?)),
+            Input::Exchange(exchange) => Some((&**exchange, self.streaming.digest.clone()?)),
             Input::Body(..) | Input::Tensors(_) => None,
         }
     }
@@ -231,19 +232,39 @@ impl request::Host for State {
     }
 
     fn remaining(&mut self) -> Option<u64> {
-        let is_open = self.response.as_ref().is_some_and(|response| response.phase() == Phase::Head);
-        let deadline = self.request.as_ref().filter(|_| is_open)?.deadline;
-        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
-        Some(u64::try_from(left).unwrap_or(u64::MAX))
+        let Some(log) = &self.log else { return self.time_left() };
+        let wanted = |draw: &HostCallResult| match draw {
+            HostCallResult::Remaining(left) => Some(*left),
+            _ => None,
+        };
+        log.tapped("the time that is left", wanted, || self.time_left(), HostCallResult::Remaining).flatten()
     }
 
     fn is_disconnected(&mut self) -> bool {
-        self.response.as_ref().is_some_and(|response| response.is_gone())
+        let is_gone = || self.response.as_ref().is_some_and(|response| response.is_gone());
+        let Some(log) = &self.log else { return is_gone() };
+        let wanted = |draw: &HostCallResult| match draw {
+            HostCallResult::Disconnected(is_gone) => Some(*is_gone),
+            _ => None,
+        };
+        let told = log.tapped("whether the client is gone", wanted, is_gone, HostCallResult::Disconnected);
+        told.unwrap_or_default()
     }
 
     fn on_disconnect(&mut self) -> Result<Resource<DynPollable>> {
         let disconnect = Disconnect(self.response.clone());
         let disconnect = self.table().push(disconnect)?;
-        subscribe(self.table(), disconnect)
+        let gone = subscribe(self.table(), disconnect)?;
+        Ok(self.timer(gone))
+    }
+}
+
+impl State {
+    /// Milliseconds until the head of the response has to be there; `None` once it is.
+    fn time_left(&self) -> Option<u64> {
+        let is_open = self.response.as_ref().is_some_and(|response| response.phase() == Phase::Head);
+        let deadline = self.request.as_ref().filter(|_| is_open)?.deadline;
+        let left = deadline.saturating_duration_since(Instant::now()).as_millis();
+        Some(u64::try_from(left).unwrap_or(u64::MAX))
     }
 }

@@ -6,6 +6,7 @@
 //! Invariants: a guest that ends without ending its body breaks the response off; head and trailers have what
 //! the handler may set, and nothing else. What the guest holds of the host goes with the call.
 
+mod logged;
 mod response;
 mod reuse;
 
@@ -28,11 +29,12 @@ use self::response::GuestResponse;
 use super::LoadedComponent;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
 use super::headers::{self, Owner};
+use super::host_call_log::HostCallLog;
 use super::instance::Instance;
 use super::state::State;
 use crate::error::{Code, RequestError};
 use crate::keys;
-use crate::outbound::{BodyError, Outbound, OutboundError, Patience};
+use crate::outbound::{self, BodyError, Outbound, OutboundError, Patience};
 use crate::request::exchange::{BUFFERED_PIECES, BrokenBody, Exchange, PIECE_SIZE, Phase};
 use crate::request::{Input, Request};
 use crate::text;
@@ -58,6 +60,7 @@ pub(super) struct Http {
 struct Hooks {
     outbound: Option<Arc<Outbound>>,
     is_allowed: bool,
+    log: Option<Arc<HostCallLog>>,
 }
 
 impl Http {
@@ -65,7 +68,7 @@ impl Http {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(FIELDS_SIZE);
         let response = GuestResponse::default();
-        Http { context, hooks: Hooks { outbound, is_allowed: false }, response }
+        Http { context, hooks: Hooks { outbound, is_allowed: false, log: None }, response }
     }
 
     /// Whether the guest has ended the body of the response that it may have set. It does no more.
@@ -73,9 +76,13 @@ impl Http {
         self.response.settle().is_ok()
     }
 
-    /// Whether requests to others are sent.
-    pub(super) fn allow_outbound(&mut self, is_allowed: bool) {
+    /// Whether requests to others are sent, and which log knows of them.
+    pub(super) fn allow_outbound(&mut self, is_allowed: bool, log: Option<&Arc<HostCallLog>>) {
         self.hooks.is_allowed = is_allowed;
+        // Comparing is cheaper than counting.
+        if self.hooks.log.as_ref().map(Arc::as_ptr) != log.map(Arc::as_ptr) {
+            self.hooks.log = log.cloned();
+        }
     }
 }
 
@@ -89,27 +96,19 @@ impl WasiHttpHooks for Hooks {
         options: Option<RequestOptions>,
         _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
     ) -> Box<dyn Future<Output = Sent> + Send> {
-        let Some(outbound) = self.outbound.as_ref().filter(|_| self.is_allowed) else {
-            return Box::new(async { Err(Error::HttpRequestDenied) });
-        };
+        let outbound = self.outbound.clone().filter(|_| self.is_allowed);
         let patience = options.map_or_else(Patience::default, |options| Patience {
             first_byte: options.first_byte_timeout,
             between_bytes: options.between_bytes_timeout,
         });
         let request = request.map(|body| body.map_err(|error| error.to_string().into()).boxed_unsync());
-        let response = outbound.send(request, patience);
-        Box::new(async move {
-            let response = response.await.map_err(outbound_error)?;
-            let response = response.map(|body| {
-                let broken = |error: BodyError| match error.downcast_ref() {
-                    Some(OutboundError::TimedOut) => Error::ConnectionReadTimeout,
-                    _ => Error::HttpResponseIncomplete,
-                };
-                body.map_err(broken).boxed_unsync()
-            });
-            let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
-            Ok((response, done))
-        })
+        match self.log.clone() {
+            None => Box::new(received(sent(outbound, request, patience))),
+            Some(log) => {
+                let live = |request| sent(outbound, request, patience);
+                Box::new(received(logged::send(log, request, live)))
+            }
+        }
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
@@ -119,6 +118,32 @@ impl WasiHttpHooks for Hooks {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         PIECE_SIZE
     }
+}
+
+/// Sends a request to where it may go.
+async fn sent(
+    outbound: Option<Arc<Outbound>>,
+    request: http::Request<outbound::Body>,
+    patience: Patience,
+) -> logged::Answer {
+    match outbound {
+        Some(outbound) => outbound.send(request, patience).await,
+        None => Err(OutboundError::Denied),
+    }
+}
+
+/// The response as a guest gets it.
+async fn received(response: impl Future<Output = logged::Answer>) -> Sent {
+    let response = response.await.map_err(outbound_error)?;
+    let response = response.map(|body| {
+        let broken = |error: BodyError| match error.downcast_ref() {
+            Some(OutboundError::TimedOut) => Error::ConnectionReadTimeout,
+            _ => Error::HttpResponseIncomplete,
+        };
+        body.map_err(broken).boxed_unsync()
+    });
+    let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
+    Ok((response, done))
 }
 
 impl WasiHttpView for State {

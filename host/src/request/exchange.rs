@@ -8,6 +8,8 @@
 //! Invariants: a body that breaks off is an error of the stream, never an end; either side sees that the
 //! other one is gone.
 
+mod again;
+pub mod kept;
 mod pieces;
 
 use std::pin::Pin;
@@ -22,6 +24,7 @@ use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::{Notify, oneshot};
 
+use self::kept::KeptExchange;
 pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
 
 /// The end of a stream of server-sent events that breaks off.
@@ -64,6 +67,8 @@ pub struct Exchange {
     pub is_secure: bool,
     /// The whole body, once a handler has asked for it.
     whole: OnceLock<Bytes>,
+    /// Both bodies, if they are kept.
+    kept: OnceLock<Box<KeptExchange>>,
 }
 
 /// The connection's end of an exchange.
@@ -128,6 +133,7 @@ impl Exchange {
             is_head: *method == http::Method::HEAD,
             is_secure,
             whole: OnceLock::new(),
+            kept: OnceLock::new(),
         };
         (exchange, client)
     }
@@ -147,6 +153,10 @@ impl Exchange {
 
     /// The request. There is one.
     pub fn take_request(&self) -> Option<http::Request<BodyStream>> {
+        self.taken().map(|request| self.kept_request(request))
+    }
+
+    fn taken(&self) -> Option<http::Request<BodyStream>> {
         self.request.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -155,7 +165,7 @@ impl Exchange {
     /// # Errors
     /// [`BrokenBody`].
     pub async fn receive(&self) -> Result<(), BrokenBody> {
-        let Some(request) = self.take_request() else { return Ok(()) };
+        let Some(request) = self.taken() else { return Ok(()) };
         let body = request.into_body().collect().await?.to_bytes();
         // The first one counts, and there is one.
         let _ = self.whole.set(body);
@@ -179,6 +189,7 @@ impl Exchange {
         let content_type = head.headers.get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
         let is_event_stream = content_type.is_some_and(|value| value.starts_with(b"text/event-stream"));
         let may_be_bare = head.status.is_server_error() && left.unwrap_or(0) == 0;
+        let body = self.kept_response(&head, body);
         let progress = self.progress.clone();
         let body = StreamedBody {
             inner: body,
@@ -259,6 +270,17 @@ impl Progress {
     /// Waits until the client goes away.
     pub async fn gone(&self) {
         self.until(|| self.is_gone()).await;
+    }
+
+    /// Whether the connection takes nothing more of a response that has begun.
+    pub fn is_settled(&self) -> bool {
+        let flags = self.flags.load(Ordering::Acquire);
+        flags & ANSWERED == 0 || flags & (DELIVERED | GONE | BROKEN) != 0
+    }
+
+    /// Waits until it does not.
+    pub async fn settled(&self) {
+        self.until(|| self.is_settled()).await;
     }
 
     /// The handler has ended, in any way.
@@ -387,6 +409,10 @@ impl Body for StreamedBody {
             Some(Ok(frame)) => {
                 self.progress.touch();
                 self.may_be_bare = false;
+                if frame.is_trailers() && self.left.is_none() {
+                    // A connection asks for nothing after them.
+                    self.left = Some(0);
+                }
                 Some(Ok(frame))
             }
             _ => {

@@ -9,6 +9,9 @@
 //! model runs once for both, as long as the new handler makes the same inputs of the sample. A sample with an
 //! expected answer goes through the new handler only, and is compared with that.
 //!
+//! What the handler of a kept request sent to others is not sent again: both handlers get the answers of
+//! then, and a new handler that sends something else differs.
+//!
 //! The gate is about handlers. Samples of a model that is replaced in the same swap are not compared: another
 //! model may say something else. Nor are those on which the old handler itself fails (a trap, a timeout):
 //! nothing worse can come of them.
@@ -32,8 +35,8 @@ use super::gate_report::{REPORTED, Report, Row};
 use super::history::Origin;
 use super::load::{load, pipeline};
 use crate::blocking;
-use crate::capture::compare::{self, Outcome};
-use crate::capture::samples::{self, Sample, Samples};
+use crate::capture::compare::{self, Difference, Outcome};
+use crate::capture::samples::{self, Samples};
 use crate::endpoint::config::{Bounds, EndpointConfig, GateConfig, GateOverrides};
 use crate::pipeline::Pipeline;
 use crate::plugin::Binary;
@@ -138,11 +141,16 @@ impl Deployment {
         Ok(runner.all(cases, Some(&current.pipeline), &new).await)
     }
 
-    /// Sends one sample through the current handler and models, isolated from all requests.
-    pub async fn outcome(&self, sample: &Sample) -> Outcome {
-        let until = Instant::now() + FOREVER;
+    /// Sends one case through the current handler and models, isolated from all requests. Gives the outcome,
+    /// and the differences from what the case expects, if it expects anything.
+    pub async fn tried(&self, case: &Golden) -> (Outcome, Option<Vec<Difference>>) {
+        let (sample, until) = (&case.sample, Instant::now() + FOREVER);
         let runner = run::Runner { config: &self.config, until, id: sample.name.clone() };
-        runner.run(&self.current().pipeline, sample, None).await.outcome
+        let run = runner.run(&self.current().pipeline, sample, &sample.known).await;
+        let bounds = &self.config.gate.bounds;
+        let differences = |it| case.differences(it, &run.outcome, &run.calls.outbound, bounds);
+        let differences = case.expected.as_ref().map(differences);
+        (run.outcome, differences)
     }
 }
 
@@ -182,13 +190,13 @@ impl GateRunner<'_> {
         let sample = &case.sample;
         let mut row = Row::of(sample.name.clone(), case.expected.is_some());
         let (wanted, known) = match (&case.expected, old) {
-            (Some(answer), _) => (Ok(golden::response(answer)), None),
+            (Some(_), _) => (None, sample.known.clone()),
             (None, None) => return row.skipped("there is no handler to compare with".to_owned()),
             (None, Some(old)) if !run::share_a_model(old, new, sample) => {
                 return row.skipped("its model is another now, or is not loaded".to_owned());
             }
             (None, Some(old)) => {
-                let run = runner.run(old, sample, None).await;
+                let run = runner.run(old, sample, &sample.known).await;
                 if let Some(code) = run.untried() {
                     return row.untried(code);
                 }
@@ -198,10 +206,10 @@ impl GateRunner<'_> {
                     return row.skipped(format!("the old handler fails: {}", error.code.name()));
                 }
                 row.old = run.taken;
-                (run.outcome, run.model_call)
+                (Some(run.outcome), run.calls)
             }
         };
-        let after = runner.run(new, sample, known.as_ref()).await;
+        let after = runner.run(new, sample, &known).await;
         if let Some(code) = after.untried() {
             return row.untried(code);
         }
@@ -209,18 +217,29 @@ impl GateRunner<'_> {
             return row.skipped(format!("it cannot be tried: {}", code.name()));
         }
         row.new = after.taken;
-        let size = run::size(&wanted) + run::size(&after.outcome);
-        row.differences = blocking::if_large(size, || compare::compare(&wanted, &after.outcome, self.bounds));
-        if wanted.is_err() || after.outcome.is_err() {
+        let size = wanted.as_ref().map_or(0, run::size) + run::size(&after.outcome);
+        row.differences = blocking::if_large(size, || {
+            let sent = &after.calls.outbound;
+            match (&wanted, &case.expected) {
+                (Some(wanted), _) => {
+                    let mut differences = compare::compare(wanted, &after.outcome, self.bounds);
+                    differences.extend(compare::outbound::compare(&known.outbound, sent, self.bounds));
+                    differences
+                }
+                (None, Some(expected)) => case.differences(expected, &after.outcome, sent, self.bounds),
+                (None, None) => Vec::new(),
+            }
+        });
+        if wanted.is_some_and(|wanted| wanted.is_err()) || after.outcome.is_err() {
             // A handler that fails early is quick.
             (row.old, row.new) = (None, None);
             return row;
         }
-        let known = known.or(after.model_call);
+        let known = if case.expected.is_some() { after.calls } else { known };
         for round in 0..self.rounds {
             for (pipeline, taken) in [(old, &mut row.old), (Some(new), &mut row.new)] {
                 let Some((pipeline, taken)) = pipeline.zip(taken.as_mut()) else { continue };
-                let run = runner.run(pipeline, sample, known.as_ref()).await;
+                let run = runner.run(pipeline, sample, &known).await;
                 if let Some(again) = run.taken {
                     taken.again(again, round == 0);
                 }

@@ -42,7 +42,7 @@ observers! {
     /// First: it may choose another generation.
     trial: TrialObserver<'a> = TrialObserver::new(&deployment.trial);
     recorder: RecorderObserver<'a> = RecorderObserver(deployment.recorder.as_ref());
-    samples: SamplesObserver<'a> = SamplesObserver(deployment.samples.as_ref());
+    samples: SamplesObserver<'a> = SamplesObserver::new(deployment.samples.as_ref());
     metrics: MetricsObserver = MetricsObserver;
     debug_log: DebugLogObserver = DebugLogObserver;
     /// After the metrics: it compares faults with requests that were counted.

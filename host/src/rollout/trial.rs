@@ -62,6 +62,8 @@ pub struct Trial {
     /// As ordered.
     pub spec: TrialSpec,
     pub(super) order: DeployRequest,
+    /// Of the endpoint.
+    request_timeout: Duration,
     /// Number of the generation it stands beside, and the digest of that.
     beside: u64,
     pub(super) current: Option<Arc<str>>,
@@ -150,6 +152,7 @@ impl Trial {
         let share = spec.steps.first().copied().unwrap_or_default();
         Ok(Trial {
             order: order.clone(),
+            request_timeout: endpoint.limits.request_timeout,
             beside: old.number,
             current: old.digest.clone(),
             candidate: ArcSwap::from_pointee(candidate),

@@ -69,7 +69,7 @@ async fn ask(endpoint: &Deployment, path: &str) -> Option<u16> {
     let request = Arc::new(Request {
         id: ID.into(),
         head: Box::new(head),
-        input: Input::Exchange(exchange),
+        input: Input::Exchange(Box::new(exchange)),
         model: None,
         arrived,
         deadline: arrived + endpoint.config.limits.request_timeout,

@@ -3,6 +3,9 @@
 //! The guests need no model unless their file says so: on an endpoint without one, what `pre_inference` returns
 //! is what `post_inference` gets.
 
+#[cfg(target_family = "wasm")]
+pub mod calls;
+
 use modelhost_guest::{Context, Response, Result, Sample, Tensor, invalid};
 use serde::Serialize;
 

@@ -6,23 +6,30 @@
 //! Invariants: a format that was released is never changed, it gets another number; bytes that are text are
 //! written as text, any others as base64; no path stands in a recording.
 
+pub mod calls;
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use self::calls::{ModelCall, NamedModel, Outbound};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::short_list::short_list;
 use crate::json::{base64, write};
 use crate::pipeline::debug::cut;
+use crate::plugin::Application;
 use crate::plugin::host_call_log::RecordedCalls;
 use crate::request::{Input, Output, Request, TensorInput};
 use crate::tensor::{self, Datatype};
 use crate::{plugin, request};
 
-/// The number of this format.
-pub const FORMAT: u32 = 1;
+/// The number of this format. 1 has no application and no calls that a handler makes by itself; it is read as
+/// well.
+pub const FORMAT: u32 = 2;
 /// Longest file, in bytes: none is written that is longer, none read.
 pub const LONGEST: usize = 256 << 20;
 /// Most characters of a file's text that a reason repeats.
@@ -49,6 +56,13 @@ pub struct Recording {
     /// `None` if the request never came as far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Exchange>,
+    /// The models that the handler may call by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<NamedModel>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub model_calls: Vec<ModelCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outbound: Vec<Outbound>,
     /// The tensors that `post-inference-tensors` made, where the host made the response of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Vec<Tensor>>,
@@ -73,9 +87,20 @@ pub struct Handler {
     pub output: usize,
     pub pre_timeout_ms: u64,
     pub post_timeout_ms: u64,
+    /// Since format 2.
+    #[serde(default)]
+    pub tensors: usize,
+    #[serde(default)]
+    pub tensor_memory: usize,
+    #[serde(default)]
+    pub model_runs: u32,
+    /// Whether it may send requests.
+    #[serde(default)]
+    pub outbound: bool,
 }
 
-/// The request as the handler could see it; the headers are with what it drew.
+/// The request as the handler could see it; the headers are with what it drew, but for a handler that gets
+/// all of them.
 #[derive(Debug, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/reference.md says what each member is")]
 pub struct Sent {
@@ -85,6 +110,12 @@ pub struct Sent {
     pub query: String,
     pub content_type: String,
     pub body_limit: usize,
+    /// All of them, of a request to `wasi:http`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
+    /// Whether it came by TLS, where the handler can tell.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub secure: bool,
     pub input: SentInput,
 }
 
@@ -186,19 +217,26 @@ impl Recording {
         let reason =
             |error: serde_json::Error| format!("is no recording: {}", cut(&error.to_string(), SHOWN_TEXT));
         let Format { format } = serde_json::from_slice(text).map_err(reason)?;
-        if format != FORMAT {
-            return Err(format!("is a recording of format {format}, and this host reads format {FORMAT}"));
+        if format == 0 || format > FORMAT {
+            return Err(format!(
+                "is a recording of format {format}, and this host reads formats 1 to {FORMAT}"
+            ));
         }
         serde_json::from_slice(text).map_err(reason)
     }
 }
 
 impl Sent {
-    pub(super) fn of(request: &Request) -> Sent {
+    pub(super) fn of(request: &Request, plugin: &plugin::Plugin) -> Sent {
+        let mut headers = Vec::new();
         let input = match &request.input {
             Input::Body(body, _) => SentInput::Body(Body::of(body)),
-            // No run of an application is recorded.
-            Input::Exchange(_) => SentInput::Body(Body::of(&Bytes::new())),
+            Input::Exchange(exchange) => {
+                if plugin.stages().application == Some(Application::Http) {
+                    headers = super::headers_of(request, plugin);
+                }
+                SentInput::Body(Body::of(&exchange.request_body().unwrap_or_default().0))
+            }
             Input::Tensors(input) => SentInput::Tensors {
                 tensors: tensors(&input.tensors),
                 parameters: input.parameters.as_deref().and_then(raw),
@@ -211,6 +249,8 @@ impl Sent {
             query: request.head.query().to_owned(),
             content_type: request.content_type().to_owned(),
             body_limit: request.body_limit,
+            headers,
+            secure: matches!(&request.input, Input::Exchange(exchange) if exchange.is_secure),
             input,
         }
     }
@@ -240,7 +280,7 @@ impl Body {
         }
     }
 
-    fn bytes(self) -> Bytes {
+    pub(in crate::capture) fn bytes(self) -> Bytes {
         match self {
             Body::Text(text) => text.into(),
             Body::Base64(bytes) => bytes,
@@ -402,86 +442,14 @@ impl Handler {
             output: config.limits.output,
             pre_timeout_ms: milliseconds(config.limits.pre_timeout),
             post_timeout_ms: milliseconds(config.limits.post_timeout),
+            tensors: config.limits.tensors,
+            tensor_memory: config.limits.tensor_memory,
+            model_runs: config.limits.model_runs,
+            outbound: config.outbound.is_some(),
         }
     }
 }
 
 fn milliseconds(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SMALL: &str = r#"{"format":1,"host":"0","recorded":"","endpoint":"e","handler":{"digest":"d","contract":"0.1.0",
-        "functions":["pre-inference"],"isolation":"worker","network":"none","project":null,"metadata":{"a":[1]},
-        "memory":1,"output":2,"pre_timeout_ms":3,"post_timeout_ms":4},"request":{"id":"i","method":"POST","path":"/",
-        "query":"","content_type":"","body_limit":5,"input":{"tensors":{"tensors":[],"parameters":{"x":1}}}},
-        "signature":{"inputs":[{"name":"x","datatype":"FP32","shape":[2,"N",null]}],"outputs":[]},
-        "drawn":{"calls":[{"function":"start","draws":[{"wall-clock":[7,5]},{"random":"AQI="},"waited",{"poll":[0]}]}],
-        "headers":{"a":null,"b":"c"}},"model":{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":"AACAPw==",
-        "values":[1.0]}]},"outcome":{"error":{"code":"model_error","stage":"infer","message":"m"}}}"#;
-
-    /// Reads everything of a recording that a replay reads.
-    fn read(text: &[u8]) -> Result<(), FormatError> {
-        let recording = Recording::read(text)?;
-        recording.request.input.input()?;
-        recording.signature.map(Signature::signature).transpose()?;
-        if let Some(model) = recording.model {
-            read_tensors(model.inputs)?;
-        }
-        recording.outcome.outcome()?.map(drop).or(Ok(()))
-    }
-
-    #[test]
-    fn whatever_is_read_is_read_or_refused_on_one_line() {
-        assert_eq!(read(SMALL.as_bytes()), Ok(()));
-        let long = SMALL.replace("[2,\"N\",null]", &format!("[{}1]", "1,".repeat(32)));
-        let reason = read(long.as_bytes()).unwrap_err();
-        assert!(reason.contains("invalid length 33, expected a list of at most 32"), "{reason}");
-        let (mut good, mut bad) = (0, 0);
-        let mut attempt = |text: &[u8]| match read(text) {
-            Ok(()) => good += 1,
-            Err(reason) => {
-                assert!(!reason.contains(char::is_control), "{reason:?}");
-                bad += 1;
-            }
-        };
-        for at in 0..SMALL.len() {
-            attempt(&SMALL.as_bytes()[..at]);
-            for byte in [0, b'"', b'9', b'-', b'[', b'}', b'z', 0xff] {
-                let mut text = SMALL.as_bytes().to_vec();
-                text[at] = byte;
-                attempt(&text);
-                text.remove(at);
-                attempt(&text);
-            }
-        }
-        assert!(good > 1_000 && bad > 1_000, "{good} {bad}");
-    }
-
-    #[test]
-    fn what_is_written_reads_the_same() {
-        let tensor = |datatype, shape: &[u64], data: &'static [u8]| {
-            tensor::Tensor::new("t".into(), datatype, shape.to_vec(), Bytes::from_static(data)).unwrap()
-        };
-        let written = [
-            tensor(Datatype::Bool, &[2, 1], &[0, 1]),
-            tensor(Datatype::Fp32, &[1], &[0, 0, 0xc0, 0x7f]),
-            tensor(Datatype::Bytes, &[2], b"\x01\0\0\0\xff\0\0\0\0"),
-            tensor(Datatype::Int64, &[], &[0xff; 8]),
-            tensor(Datatype::Uint8, &[0, 4], &[]),
-            tensor(Datatype::Uint8, &[17], &[7; 17]),
-        ];
-        let text = serde_json::to_string(&tensors(&written)).unwrap();
-        assert_eq!(read_tensors(serde_json::from_str(&text).unwrap()).unwrap(), written, "{text}");
-        let shown = [r#""values":[[false],[true]]"#, r#""values":[null]"#, r#""values":[{"b64":"/w=="},""]"#];
-        assert!(shown.iter().all(|shown| text.contains(shown)), "{text}");
-        assert_eq!(text.matches("values").count(), 5, "the longest has none");
-        for bytes in [&b"{\"a\":\"\xc3\xa9\\n\"}"[..], b"\xff\0", b""] {
-            let text = serde_json::to_string(&Body::of(&Bytes::copy_from_slice(bytes))).unwrap();
-            assert_eq!(serde_json::from_str::<Body>(&text).unwrap().bytes(), bytes, "{text}");
-        }
-    }
 }

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
+use super::format::calls::{ModelCall, NamedModel, Outbound};
 use super::format::{Exchange, FORMAT, Handler, LONGEST, Outcome, Recording, Sent, Signature, tensors};
 use super::{Config, Finished, RecordError, State};
 use crate::request::{Input, Output};
@@ -157,7 +158,7 @@ fn name(at: SystemTime, id: &str) -> String {
 
 /// The recording in a file; `None` if the log was too short for all that the handler drew.
 fn recording(finished: &Finished) -> Option<Recording> {
-    let Finished { at, endpoint, plugin, request, log, outcome, .. } = finished;
+    let Finished { at, endpoint, plugin, models, request, log, outcome, .. } = finished;
     let brought = match &request.input {
         Input::Tensors(input) => Some(&input.tensors),
         Input::Body(..) | Input::Exchange(_) => None,
@@ -169,7 +170,7 @@ fn recording(finished: &Finished) -> Option<Recording> {
         recorded: humantime::format_rfc3339_millis(*at).to_string(),
         endpoint: endpoint.to_string(),
         handler: Handler::of(plugin),
-        request: Sent::of(request),
+        request: Sent::of(request, plugin),
         signature: log.signature().map(|signature| Signature::of(&signature)),
         sample: log.sample().filter(|sample| brought != Some(sample)).map(|sample| tensors(&sample)),
         answer: log.answer().filter(|_| !is_tensors).map(|answer| tensors(&answer)),
@@ -178,6 +179,15 @@ fn recording(finished: &Finished) -> Option<Recording> {
             inputs: tensors(&call.inputs),
             outputs: call.outputs.map(|outputs| tensors(&outputs)),
         }),
+        models: models
+            .iter()
+            .map(|(name, signature)| NamedModel {
+                name: name.to_string(),
+                signature: Signature::of(signature),
+            })
+            .collect(),
+        model_calls: log.model_calls().iter().map(ModelCall::of).collect(),
+        outbound: log.outbound().iter().map(Outbound::of).collect(),
         outcome: Outcome::of(outcome),
     })
 }

@@ -27,6 +27,10 @@ fn request(body: &str, headers: &[(&str, &str)], query: &str) -> Request {
     }
 }
 
+fn none() -> KnownCalls {
+    KnownCalls::default()
+}
+
 fn patterns(texts: &[&str]) -> Vec<Pattern> {
     texts.iter().map(|text| Pattern::parse(text).unwrap()).collect()
 }
@@ -50,11 +54,11 @@ fn secrets_are_not_kept() {
     ];
     let request = request(body, &headers, "access_token=s3cret&user=s3cret&%75ser=s3cret&debug&b=1");
     let redact = patterns(&["/card", "/rows/*/pin", "X-User", "user"]);
-    let sample = Sample::of(&request, &redact, 1).unwrap();
+    let sample = Sample::of(&request, none(), &redact, 1).unwrap();
     assert!(!format!("{sample:?}").contains(SECRET), "{sample:?}");
     assert_eq!(sample.head.query, "access_token=redacted&user=redacted&%75ser=redacted&debug&b=1");
     assert_eq!(sample.head.headers(), [("x-user", "redacted"), ("content-type", "application/json")]);
-    let again = sample.request("again", Instant::now(), 1 << 20);
+    let again = sample.request("again", Instant::now(), 1 << 20, false).0;
     assert_eq!(again.body(), br#"{"a":1,"card":null,"rows":[{"x":2,"pin":null}]}"#);
     assert_eq!((again.head.method(), again.head.path()), ("POST", "/iris"));
 }
@@ -62,8 +66,8 @@ fn secrets_are_not_kept() {
 #[test]
 fn what_cannot_be_redacted_is_not_kept() {
     let text = request("not json, s3cret", &[], "");
-    assert!(Sample::of(&text, &patterns(&["/card"]), 1).is_none());
-    assert!(Sample::of(&text, &patterns(&["x-user"]), 1).is_some(), "nothing in the body is named");
+    assert!(Sample::of(&text, none(), &patterns(&["/card"]), 1).is_none());
+    assert!(Sample::of(&text, none(), &patterns(&["x-user"]), 1).is_some(), "nothing in the body is named");
 }
 
 #[test]
@@ -79,7 +83,7 @@ fn tensors_are_blanked_by_name() {
     ];
     let input = Input::Tensors(TensorInput::new(tensors, Some(r#"{"card":"s3cret","a":1}"#.into())));
     let request = Request { input, ..request("", &[], "") };
-    let sample = Sample::of(&request, &patterns(&["/card", "/pin/0"]), 1).unwrap();
+    let sample = Sample::of(&request, none(), &patterns(&["/card", "/pin/0"]), 1).unwrap();
     let SampleInput::Tensors(tensors, parameters) = &sample.input else { panic!("{sample:?}") };
     let data: Vec<&[u8]> = tensors.iter().map(|tensor| &*tensor.data).collect();
     assert_eq!(data, [&[0; 8][..], &[0, 0], &[3, 4]]);
@@ -91,7 +95,7 @@ fn the_ring_is_bounded_by_number_and_by_bytes() {
     let config = SamplesConfig { samples: 3, bytes: 4000, redact: Vec::new() };
     let mut ring = Ring::default();
     let mut push = |body: &str, number| {
-        ring.push(Sample::of(&request(body, &[], ""), &[], number).unwrap(), &config);
+        ring.push(Sample::of(&request(body, &[], ""), none(), &[], number).unwrap(), &config);
         assert!(ring.bytes <= config.bytes && ring.samples.len() <= config.samples, "{ring:?}");
         assert_eq!(ring.bytes, ring.samples.iter().map(|sample| sample.size()).sum::<usize>());
         ring.samples.iter().map(|sample| sample.name.clone()).collect::<Vec<_>>()
@@ -140,7 +144,7 @@ fn what_was_answered_is_kept_in_its_order() {
             samples.offer(&Arc::new(Request { arrived, ..request(body, &[], "") }), &outcome);
         }
         // The task is one of this very thread.
-        while samples.waiting.load(Ordering::Relaxed) > 0 {
+        while samples.way.waiting.load(Ordering::Relaxed) > 0 {
             tokio::task::yield_now().await;
         }
         let kept = samples.latest();
@@ -154,6 +158,6 @@ fn what_was_answered_is_kept_in_its_order() {
         let large = request(&"7".repeat(2 << 20), &[], "");
         let arrived = samples.started + Duration::from_secs(60);
         samples.offer(&Arc::new(Request { arrived, ..large }), &answered());
-        assert_eq!(samples.waiting.load(Ordering::Relaxed), 0);
+        assert_eq!(samples.way.waiting.load(Ordering::Relaxed), 0);
     });
 }

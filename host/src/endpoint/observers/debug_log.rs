@@ -9,7 +9,7 @@ pub struct DebugLogObserver;
 impl Observer for DebugLogObserver {
     fn begin(&mut self, start: &mut RunStart<'_>) {
         if start.request.debug {
-            start.plan.calls.log_model();
+            start.plan.calls.log_calls();
         }
     }
 

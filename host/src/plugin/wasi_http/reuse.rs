@@ -78,7 +78,7 @@ impl Plugin {
         let request = Arc::new(Request {
             id: ID.into(),
             head: Box::new(PlainHead { method: "GET".into(), path: "/".into(), ..PlainHead::default() }),
-            input: Input::Exchange(exchange),
+            input: Input::Exchange(Box::new(exchange)),
             model: None,
             arrived: now,
             deadline: now + limits.wall(limits.pre_timeout),

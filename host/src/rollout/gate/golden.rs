@@ -3,8 +3,11 @@
 //! Place in the flow: looked at when the configuration is read, read anew for every gate and by `host diff`.
 //!
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
-//! `NAME.expected.json` beside it is what has to be answered, with status 200. Names that begin with a dot
-//! and folders are left out.
+//! `NAME.expected.json` beside it is what has to be answered, with status 200. `NAME.request.json` is a
+//! request with method, path and headers ([`case`]), and its `NAME.expected.json` a whole answer. Names that
+//! begin with a dot and folders are left out.
+
+mod case;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,23 +15,39 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use self::case::ExpectedAnswer;
+
+use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{Sample, SampleInput};
+use crate::endpoint::config::Bounds;
 use crate::file;
+use crate::outbound::OutboundCall;
 use crate::pipeline::respond;
-use crate::request::{Output, PlainHead};
+use crate::request::{Output, PlainHead, Response, is_json_type};
 
 /// Most samples of a folder.
 const MOST: usize = 1000;
 /// The end of the name of an expected answer.
 const EXPECTED: &str = ".expected.json";
+/// The end of the name of a whole request.
+const REQUEST: &str = ".request.json";
 
 /// A sample, and what has to be answered to it.
 #[derive(Debug, Clone)]
 pub struct Golden {
     /// The request.
     pub sample: Arc<Sample>,
-    /// The body of the answer; without it, what the old handler answers.
-    pub expected: Option<Bytes>,
+    /// The answer; without it, what the old handler answers.
+    pub expected: Option<Expected>,
+}
+
+/// An answer that a file expects.
+#[derive(Debug, Clone)]
+pub enum Expected {
+    /// The body of a JSON response of status 200.
+    Body(Bytes),
+    /// More of it, or less.
+    Answer(Arc<ExpectedAnswer>),
 }
 
 impl Golden {
@@ -38,14 +57,48 @@ impl Golden {
     }
 }
 
-/// The form of an expected answer as a whole.
-pub fn response(body: &Bytes) -> Output {
-    Output::Response(respond::json(body.to_vec()))
+impl Golden {
+    /// How an outcome, and what the handler has sent to others for it, differ from what the file expects.
+    pub fn differences(
+        &self,
+        expected: &Expected,
+        outcome: &Outcome,
+        sent: &[OutboundCall],
+        bounds: &Bounds,
+    ) -> Vec<Difference> {
+        let mut differences = match expected {
+            Expected::Body(body) => {
+                let wanted = Output::Response(respond::json(body.to_vec()));
+                compare::compare(&Ok(wanted), outcome, bounds)
+            }
+            Expected::Answer(answer) => answer.differences(outcome, bounds),
+        };
+        differences.extend(case::unanswered(&self.sample.known.outbound, sent));
+        differences
+    }
+}
+
+/// The content of the file that expects this answer to a sample; `None` if none can.
+pub fn expecting(sample: &Path, response: &Response) -> Option<Vec<u8>> {
+    let mut content = match is_request(sample) {
+        true => serde_json::to_vec_pretty(&ExpectedAnswer::of(response)).ok()?,
+        false if response.status == 200 && is_json_type(&response.content_type) => response.body.to_vec(),
+        false => return None,
+    };
+    if !content.ends_with(b"\n") {
+        content.push(b'\n');
+    }
+    Some(content)
+}
+
+fn is_request(sample: &Path) -> bool {
+    sample.as_os_str().to_string_lossy().ends_with(REQUEST)
 }
 
 /// Where the answer stands that the sample in a file expects.
 pub fn answer_file(sample: &Path) -> PathBuf {
-    let mut answer = sample.with_extension("").into_os_string();
+    let name = if is_request(sample) { sample.with_extension("") } else { sample.to_owned() };
+    let mut answer = name.with_extension("").into_os_string();
     answer.push(EXPECTED);
     answer.into()
 }
@@ -96,16 +149,27 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
 pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, String> {
     let golden = |(file, answer): (PathBuf, Option<PathBuf>)| {
         let body = contents(&file, limit)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let sample = match is_request(&file) {
+            true => case::sample(name, &body)
+                .map_err(|error| format!("`{}` is no request: {error}", file.display()))?,
+            false => {
+                let head = PlainHead::post(path, file::media_type(&file));
+                Sample { name, head, input: SampleInput::Body(body), model: None, known: Arc::default() }
+            }
+        };
         let expected = answer.map(|answer| {
             let body = contents(&answer, limit)?;
+            let not = |what, error: String| format!("`{}` is {what}: {error}", answer.display());
+            if is_request(&file) {
+                let read = ExpectedAnswer::read(&body).map_err(|error| not("no answer", error))?;
+                return Ok(Expected::Answer(Arc::new(read)));
+            }
             match serde_json::from_slice::<&serde_json::value::RawValue>(&body) {
-                Ok(_) => Ok(body),
-                Err(error) => Err(format!("`{}` is not JSON: {error}", answer.display())),
+                Ok(_) => Ok(Expected::Body(body)),
+                Err(error) => Err(not("not JSON", error.to_string())),
             }
         });
-        let head = PlainHead::post(path, file::media_type(&file));
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let sample = Sample { name, head, input: SampleInput::Body(body), model: None };
         Ok(Golden { sample: Arc::new(sample), expected: expected.transpose()? })
     };
     files(folder)?.into_iter().map(golden).collect()

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::capture::compare::Outcome;
+use crate::capture::exchanges;
 use crate::capture::samples::Sample;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
 use crate::model::ModelHandle;
-use crate::model_access::ModelCall;
 use crate::pipeline::Pipeline;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
+use crate::plugin::host_call_log::KnownCalls;
 use crate::request::Output;
 use crate::rollout::gate_report::Taken;
 
@@ -27,28 +28,32 @@ pub(super) struct Runner<'a> {
 /// The outcome of one run.
 pub(super) struct Run {
     pub(super) outcome: Outcome,
-    /// The model call, if the request got as far.
-    pub(super) model_call: Option<Arc<ModelCall>>,
+    /// The handler's calls of models and of others.
+    pub(super) calls: Arc<KnownCalls>,
     pub(super) taken: Option<Taken>,
 }
 
 impl Runner<'_> {
-    /// Sends the sample through `pipeline`; what `known` has asked of the model is answered by it.
-    pub(super) async fn run(
-        &self,
-        pipeline: &Pipeline,
-        sample: &Sample,
-        known: Option<&Arc<ModelCall>>,
-    ) -> Run {
+    /// Sends the sample through `pipeline`; what `known` has asked of models or sent to others is answered by
+    /// it, and nothing else is sent.
+    pub(super) async fn run(&self, pipeline: &Pipeline, sample: &Sample, known: &Arc<KnownCalls>) -> Run {
         let limits = &self.config.limits;
         let deadline = self.until.min(Instant::now() + limits.request_timeout);
-        let request = Arc::new(sample.request(&self.id, deadline, limits.body));
-        let calls = known.map_or(HostCalls::LogModel, |known| HostCalls::Known(known.clone()));
+        let (request, client) = sample.request(&self.id, deadline, limits.body, pipeline.is_application());
+        let request = Arc::new(request);
+        let calls = HostCalls::Known(known.clone());
         let plan = RunPlan { calls, measures: true, ..RunPlan::isolated() };
         let mut report = RunReport::begin(request.arrived, &plan);
-        let outcome = pipeline.run(&request, &plan, &mut report).await;
-        let model_call = report.model_call().map(Arc::new);
-        Run { outcome, model_call, taken: report.usage().map(Taken::from) }
+        let run = exchanges::run(pipeline, &request, client, self.until, &plan, &mut report);
+        let outcome = run.await;
+        let calls = match report.log() {
+            Some(log) => {
+                log.settle().await;
+                log.calls()
+            }
+            None => KnownCalls::default(),
+        };
+        Run { outcome, calls: Arc::new(calls), taken: report.usage().map(Taken::from) }
     }
 }
 
@@ -69,7 +74,15 @@ impl Run {
 
 /// Whether a sample goes to the same loaded model in both.
 pub(super) fn share_a_model(old: &Pipeline, new: &Pipeline, sample: &Sample) -> bool {
-    let request = sample.request("", Instant::now(), 0);
+    if old.is_application() {
+        // It may call any of them.
+        let loaded = |pipeline: &Pipeline| -> Vec<_> {
+            let handles = pipeline.models.0.iter().map(|named| named.handle.as_deref());
+            handles.map(|handle| handle.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))).collect()
+        };
+        return loaded(old) == loaded(new);
+    }
+    let (request, _) = sample.request("", Instant::now(), 0, false);
     match (old.models.of(&request), new.models.of(&request)) {
         (Ok(old), Ok(new)) => {
             old.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))

@@ -152,9 +152,12 @@ fn files_become_samples() {
     let told: Vec<_> = read
         .iter()
         .map(|golden| {
-            let request = golden.sample.request("id", Instant::now(), 0);
+            let (request, _) = golden.sample.request("id", Instant::now(), 0, false);
             assert_eq!((request.head.method(), request.head.path()), ("POST", "/iris"));
-            let expected = golden.expected.as_ref().map(|body| String::from_utf8_lossy(body).into_owned());
+            let expected = golden.expected.as_ref().map(|expected| match expected {
+                golden::Expected::Body(body) => String::from_utf8_lossy(body).into_owned(),
+                golden::Expected::Answer(answer) => format!("{answer:?}"),
+            });
             let body = String::from_utf8_lossy(request.body()).into_owned();
             (golden.sample.name.clone(), request.content_type().to_owned(), body, expected)
         })

@@ -14,6 +14,7 @@ use super::figures::{Compared, Side};
 use super::shadow::{Sample, Shadows, handler_time};
 use super::{Mode, Trial};
 use crate::capture::compare::Outcome;
+use crate::capture::exchanges;
 use crate::endpoint::generation::Generation;
 use crate::endpoint::observers::{EndedRun, Observer, RunStart};
 use crate::error::{Code, RequestError, Stage};
@@ -49,11 +50,9 @@ impl TrialParticipation {
             return None;
         }
         let drawn = trial.draw.place(|name| request.head.header(name)) < trial.share();
-        // What an application reads and sends is there once only.
-        let is_kept = !request.is_exchange();
-        let has_place = || is_kept && trial.shadows.as_ref().is_some_and(Shadows::has_place);
+        let has_place = || trial.shadows.as_ref().is_some_and(Shadows::has_place);
         let (side, sampled) = match trial.spec.mode {
-            Mode::Shadow if !drawn || !is_kept => return None,
+            Mode::Shadow if !drawn => return None,
             Mode::Shadow if !has_place() => {
                 trial.figures.compared(Compared::Dropped);
                 return None;
@@ -98,7 +97,8 @@ impl Observer for TrialObserver<'_> {
             start.generation = candidate;
         }
         if participation.sampled {
-            start.plan.calls.log_model();
+            start.plan.calls.log_calls();
+            start.plan.keeps_exchange = start.request.is_exchange();
         }
         self.participation = Some(participation);
     }
@@ -132,16 +132,18 @@ impl TrialParticipation {
         if !self.sampled {
             return;
         }
-        let sample = || Sample {
-            trial: trial.clone(),
-            request: run.request.clone(),
-            outcome: outcome.as_ref().cloned().map_err(RequestError::told),
-            handler: handler_time(report),
-            model_call: report.model_call().map(Arc::new),
-        };
-        if !trial.shadows.as_ref().is_some_and(|shadows| shadows.take(sample)) {
-            trial.figures.compared(Compared::Dropped);
-        }
+        let (trial, request, log) = (trial.clone(), run.request.clone(), report.log().cloned());
+        let (handler, ended) = (handler_time(report), outcome.as_ref().cloned().map_err(RequestError::told));
+        exchanges::when_taken(run.request, outcome, move || {
+            let sample = || {
+                let outcome = exchanges::whole(&request, &ended)?;
+                let calls = Arc::new(log.map(|log| log.calls()).unwrap_or_default());
+                Some(Sample { trial: trial.clone(), request, outcome, handler, calls })
+            };
+            if !trial.shadows.as_ref().is_some_and(|shadows| shadows.take(sample)) {
+                trial.figures.compared(Compared::Dropped);
+            }
+        });
     }
 }
 

@@ -21,13 +21,17 @@ use super::Trial;
 use super::figures::{Compared, Side};
 use super::participation::{is_error, is_fault};
 use crate::capture::compare::{self, Outcome};
+use crate::capture::exchanges;
 use crate::error::{Code, Stage};
-use crate::model_access::ModelCall;
 use crate::pipeline::Pipeline;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
+use crate::plugin::host_call_log::KnownCalls;
 use crate::priority::{Priority, step_back};
 use crate::request::Request;
+
+/// How many times as long as the first a second run may take, beside the time of a request.
+const SLOWER: u32 = 10;
 
 /// The handler that runs after the other one has answered.
 pub(super) struct Shadow {
@@ -52,8 +56,8 @@ pub(super) struct Sample {
     pub outcome: Outcome,
     /// How long the handler took for it.
     pub handler: Duration,
-    /// The model call, if there was one.
-    pub model_call: Option<Arc<ModelCall>>,
+    /// Its handler's calls of models and of others.
+    pub calls: Arc<KnownCalls>,
 }
 
 impl Shadows {
@@ -83,10 +87,10 @@ impl Shadows {
         self.places.available_permits() > 0
     }
 
-    /// Takes a sample, unless there are too many; says whether. Never waits.
-    pub(super) fn take(&self, sample: impl FnOnce() -> Sample) -> bool {
+    /// Takes a sample, unless there are too many, or all of it is not here; says whether. Never waits.
+    pub(super) fn take(&self, sample: impl FnOnce() -> Option<Sample>) -> bool {
         match self.places.clone().try_acquire_owned() {
-            Ok(place) => self.samples.send((sample(), place)).is_ok(),
+            Ok(place) => sample().is_some_and(|sample| self.samples.send((sample, place)).is_ok()),
             Err(_) => false,
         }
     }
@@ -94,21 +98,34 @@ impl Shadows {
 
 impl Sample {
     async fn run(self) {
-        let Sample { trial, request, outcome, handler, model_call } = self;
+        let Sample { trial, request, outcome, handler, calls } = self;
         let Some(after) = &trial.after else { return };
         let (pipeline, side) = (&after.pipeline, &after.side);
-        let calls = model_call.map_or(HostCalls::Live, HostCalls::Known);
-        let plan = RunPlan { calls, ..after.plan.clone() };
+        let plan = RunPlan { calls: HostCalls::Known(calls.clone()), ..after.plan.clone() };
+        // It may be given less of a processor than the one before.
+        let until = Instant::now() + trial.request_timeout + handler.saturating_mul(SLOWER);
+        let (run, client) = match exchanges::again(&request, until) {
+            Some((again, client)) => (Arc::new(again), Some(client)),
+            None if request.is_exchange() => return trial.figures.compared(Compared::Dropped),
+            None => (request.clone(), None),
+        };
         let mut report = RunReport::begin(Instant::now(), &plan);
         let began = (Instant::now(), cpu_time());
-        let shadow = pipeline.run(&request, &plan, &mut report).await;
+        let shadow = exchanges::run(pipeline, &run, client, until, &plan, &mut report).await;
+        let sent = match report.log() {
+            Some(log) => {
+                log.settle().await;
+                log.outbound()
+            }
+            None => Vec::new(),
+        };
         let took = handler_time(&report);
         // Without a model the stage is nothing but what the handler made.
         let has_model = !pipeline.models.0.is_empty();
         let was_known = report.log().is_some_and(|log| log.was_known());
-        if has_model && !was_known && report.duration(Stage::Infer).is_some() {
-            trial.model_runs.fetch_add(1, Ordering::Relaxed);
-        }
+        let called = report.log().map_or(0, |log| log.models_asked()) as u64;
+        let inferred = has_model && !was_known && report.duration(Stage::Infer).is_some();
+        trial.model_runs.fetch_add(called + u64::from(inferred), Ordering::Relaxed);
         let code = shadow.as_ref().err().map(|error| error.code);
         let nothing_found_out = match code {
             // There was no sandbox for it, or no time left.
@@ -124,7 +141,12 @@ impl Sample {
             Side::Candidate => (&outcome, &shadow),
             Side::Current => (&shadow, &outcome),
         };
-        let differences = compare::compare(old, new, &trial.spec.bounds);
+        let mut differences = compare::compare(old, new, &trial.spec.bounds);
+        let (old, new) = match side {
+            Side::Candidate => (&calls.outbound, &sent),
+            Side::Current => (&sent, &calls.outbound),
+        };
+        differences.extend(compare::outbound::compare(old, new, &trial.spec.bounds));
         let what = match code {
             _ if differences.is_empty() => Compared::Same,
             Some(code) if error => {

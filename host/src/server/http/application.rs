@@ -194,7 +194,7 @@ impl Protocol for Application {
         *request.uri_mut() = parts.uri.clone();
         *request.headers_mut() = parts.headers.clone();
         exchange.begin(request);
-        Ok(Input::Exchange(exchange))
+        Ok(Input::Exchange(Box::new(exchange)))
     }
 
     /// The response has left by the exchange.

@@ -1,0 +1,338 @@
+//! The calls of models, and the requests to others, that a handler makes by itself.
+//!
+//! Place in the flow: the models of a run ask here before they run, and `wasi_http/` before it sends. In:
+//! what the handler asks. Out: the answer, where it is known or recorded; else the call is made, and its
+//! answer noted. When the run is over, its readers get both lists. Invariants: calls stand in the order in
+//! which the handler made them, their answers with them; what a call is answered from stands before it is
+//! made, so nothing is asked or sent that need not be.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::task::JoinHandle;
+
+use super::{Divergence, HostCallLog, HostCallResult};
+use crate::model_access::{HandlerModelCall, ModelCall, ModelCallError};
+use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
+use crate::plugin::deadline::DeadlineExceeded;
+use crate::request::exchange::kept::KeptBody;
+use crate::tensor::Tensor;
+
+/// Most characters of a name that a divergence shows.
+const SHOWN: usize = 120;
+
+/// Calls of an earlier run, whose answers hold for the same calls of another one.
+#[derive(Debug, Default)]
+pub struct KnownCalls {
+    /// Of the model that the request went to.
+    pub model_call: Option<ModelCall>,
+    /// Of models that the handler called.
+    pub model_calls: Vec<HandlerModelCall>,
+    /// The requests that it sent.
+    pub outbound: Vec<OutboundCall>,
+}
+
+/// The way of a handler's call of a model.
+pub enum Asked {
+    /// Its answer is here.
+    Known(Result<Vec<Tensor>, ModelCallError>),
+    /// The model is to be asked, and the answer noted under this number.
+    Live(usize),
+}
+
+/// A request that a handler sends, as the log sees it.
+pub struct SentRequest {
+    /// Under which its answer is noted.
+    pub number: usize,
+    /// Its body is kept here.
+    pub body: Arc<KeptBody>,
+    /// The answer.
+    pub way: Outgoing,
+}
+
+/// The way of a request that a handler sends.
+pub enum Outgoing {
+    /// It is sent.
+    Live,
+    /// It is answered, and goes nowhere.
+    Known(OutboundAnswer),
+    /// In a replay: it was never answered.
+    Unanswered,
+}
+
+/// The calls of a replay, each with the recorded one whose answer it got.
+pub struct ReplayedCalls {
+    /// Of models: asked now, asked then.
+    pub model_calls: Vec<(HandlerModelCall, HandlerModelCall)>,
+    /// Requests: sent now, sent then.
+    pub outbound: Vec<(OutboundCall, OutboundCall)>,
+}
+
+/// The calls so far.
+#[derive(Default)]
+pub(super) struct OwnCalls(Mutex<Lists>);
+
+#[derive(Default)]
+struct Lists {
+    model_calls: Vec<LoggedCall>,
+    outbound: Vec<Sent>,
+    /// The known requests whose answers have been given.
+    given: BTreeSet<usize>,
+    /// Bodies of requests that go nowhere, on their way there.
+    drains: Vec<JoinHandle<()>>,
+}
+
+struct LoggedCall {
+    call: HandlerModelCall,
+    /// The recorded call.
+    recorded: Option<usize>,
+    was_known: bool,
+}
+
+struct Sent {
+    /// Without bodies.
+    call: OutboundCall,
+    body: Arc<KeptBody>,
+    response: Option<Arc<KeptBody>>,
+    recorded: Option<usize>,
+}
+
+impl Sent {
+    fn call(&self) -> OutboundCall {
+        let mut call = OutboundCall { body: self.body.joined().0, ..self.call.clone() };
+        if let (Some(OutboundAnswer::Response { body, is_whole, .. }), Some(kept)) =
+            (&mut call.answer, &self.response)
+        {
+            (*body, *is_whole) = kept.joined();
+        }
+        call
+    }
+}
+
+impl OwnCalls {
+    fn lock(&self) -> MutexGuard<'_, Lists> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HostCallLog {
+    /// The handler calls a model.
+    pub fn model_called(&self, model: &str, inputs: &[Tensor]) -> Asked {
+        let mut lists = self.own.lock();
+        let call = HandlerModelCall { model: model.to_owned(), inputs: inputs.to_vec(), outcome: None };
+        let number = lists.model_calls.len();
+        if !self.budget.take(bytes(inputs)) {
+            // Too much to be kept: the numbers stay right, and nothing else does.
+            let call = HandlerModelCall { inputs: Vec::new(), ..call };
+            lists.model_calls.push(LoggedCall { call, recorded: None, was_known: false });
+            return Asked::Live(number);
+        }
+        if self.answers.is_some() {
+            let (recorded, outcome) = self.recorded_model_call(model);
+            let call = HandlerModelCall { outcome: Some(outcome.clone()), ..call };
+            lists.model_calls.push(LoggedCall { call, recorded, was_known: true });
+            return Asked::Known(outcome);
+        }
+        if self.is_of_instance {
+            self.note(HostCallResult::ModelCall(number));
+        }
+        let is_same = |known: &&HandlerModelCall| known.model == model && known.inputs == inputs;
+        let known = self.known.as_ref().and_then(|known| known.model_calls.iter().find(is_same));
+        let outcome = known.and_then(|known| known.outcome.clone());
+        let was_known = outcome.is_some();
+        lists.model_calls.push(LoggedCall {
+            call: HandlerModelCall { outcome: outcome.clone(), ..call },
+            recorded: None,
+            was_known,
+        });
+        outcome.map_or(Asked::Live(number), Asked::Known)
+    }
+
+    /// The answer of the model to the call of this number.
+    pub fn model_call_ended(&self, number: usize, outcome: &Result<Vec<Tensor>, ModelCallError>) {
+        let is_kept = self.budget.take(outcome.as_ref().map_or(0, |outputs| bytes(outputs)));
+        if let Some(noted) = self.own.lock().model_calls.get_mut(number).filter(|_| is_kept) {
+            noted.call.outcome = Some(outcome.clone());
+        }
+    }
+
+    /// The recorded call that comes next, and its answer.
+    fn recorded_model_call(&self, model: &str) -> (Option<usize>, Result<Vec<Tensor>, ModelCallError>) {
+        const NAME: &str = "an answer of a model";
+        let number = match self.next_number(NAME, |draw| match draw {
+            HostCallResult::ModelCall(number) => Some(*number),
+            _ => None,
+        }) {
+            Ok(number) => number,
+            Err(is_cut) => {
+                return (None, Err(if is_cut { ModelCallError::CutOff } else { ModelCallError::Diverged }));
+            }
+        };
+        let recorded = self.answers.as_ref().and_then(|answers| answers.model_calls.get(number));
+        let outcome = match recorded {
+            Some(recorded) if recorded.model != model => {
+                self.diverged(format!(
+                    "asks the model `{}` where the recorded one asked `{}`",
+                    shown(model),
+                    shown(&recorded.model)
+                ));
+                return (None, Err(ModelCallError::Diverged));
+            }
+            Some(HandlerModelCall { outcome: Some(outcome), .. }) => outcome.clone(),
+            // The recorded handler never had an answer: it let go of the call, or was stopped.
+            Some(_) => Err(ModelCallError::CutOff),
+            None => {
+                self.diverged(format!("asks for {NAME}, and the recording has lost it"));
+                Err(ModelCallError::Diverged)
+            }
+        };
+        (Some(number), outcome)
+    }
+
+    /// The handler sends a request, whose body is yet to come.
+    pub(in crate::plugin) fn sent(&self, call: OutboundCall) -> SentRequest {
+        let mut lists = self.own.lock();
+        let number = lists.outbound.len();
+        let (recorded, way) = self.way(&mut lists, &call);
+        let body = KeptBody::new(&self.budget);
+        let answer = match &way {
+            Outgoing::Known(answer) => Some(answer.clone()),
+            Outgoing::Live | Outgoing::Unanswered => None,
+        };
+        let call = OutboundCall { answer, ..call };
+        lists.outbound.push(Sent { call, body: body.clone(), response: None, recorded });
+        SentRequest { number, body, way }
+    }
+
+    fn way(&self, lists: &mut Lists, call: &OutboundCall) -> (Option<usize>, Outgoing) {
+        const DENIED: Outgoing = Outgoing::Known(OutboundAnswer::Failed(OutboundError::Denied));
+        if let Some(answers) = &self.answers {
+            let next = self.next_number("an answer to a request that it sends", |draw| match draw {
+                HostCallResult::Outbound(number) => Some(*number),
+                _ => None,
+            });
+            let Some(number) = next.ok() else { return (None, DENIED) };
+            let Some(recorded) = answers.outbound.get(number) else {
+                self.diverged("sends a request whose answer the recording has lost".to_owned());
+                return (None, DENIED);
+            };
+            if (&recorded.method, &recorded.url) != (&call.method, &call.url) {
+                let (now, then) = (call.shown(), recorded.shown());
+                self.diverged(match now == then {
+                    true => format!("sends `{}` with another query than the recorded one", shown(&now)),
+                    false => {
+                        format!("sends `{}` where the recorded one sent `{}`", shown(&now), shown(&then))
+                    }
+                });
+                return (None, DENIED);
+            }
+            return (Some(number), recorded.answer.clone().map_or(Outgoing::Unanswered, Outgoing::Known));
+        }
+        if self.is_of_instance {
+            self.note(HostCallResult::Outbound(lists.outbound.len()));
+        }
+        let Some(known) = &self.known else { return (None, Outgoing::Live) };
+        let is_same = |(number, known): &(usize, &OutboundCall)| {
+            (&known.method, &known.url) == (&call.method, &call.url) && !lists.given.contains(number)
+        };
+        let found = known.outbound.iter().enumerate().find(is_same);
+        let answer = found.and_then(|(_, known)| known.answer.clone());
+        lists.given.extend(found.map(|(number, _)| number));
+        // What was not sent before is not sent now.
+        (None, answer.map_or(DENIED, Outgoing::Known))
+    }
+
+    /// The head of the response to the request of this number, or why there is none. Gives where its body is
+    /// kept.
+    pub(in crate::plugin) fn answered(&self, number: usize, answer: OutboundAnswer) -> Arc<KeptBody> {
+        let body = KeptBody::new(&self.budget);
+        if let Some(sent) = self.own.lock().outbound.get_mut(number) {
+            sent.call.answer = Some(answer);
+            sent.response = Some(body.clone());
+        }
+        body
+    }
+
+    /// The body of a request that goes nowhere is being taken from the handler.
+    pub(in crate::plugin) fn drains(&self, task: JoinHandle<()>) {
+        self.own.lock().drains.push(task);
+    }
+
+    /// Waits until all is here that a handler has sent whose run is over.
+    pub async fn settle(&self) {
+        let drains = std::mem::take(&mut self.own.lock().drains);
+        for drain in drains {
+            // One that failed has taken what there was.
+            let _ = drain.await;
+        }
+    }
+
+    /// The calls of models that the handler has made by itself.
+    pub fn model_calls(&self) -> Vec<HandlerModelCall> {
+        self.own.lock().model_calls.iter().map(|noted| noted.call.clone()).collect()
+    }
+
+    /// The requests that it has sent.
+    pub fn outbound(&self) -> Vec<OutboundCall> {
+        self.own.lock().outbound.iter().map(Sent::call).collect()
+    }
+
+    /// How many calls of models had to be answered by a model.
+    pub fn models_asked(&self) -> usize {
+        self.own.lock().model_calls.iter().filter(|noted| !noted.was_known).count()
+    }
+
+    /// All calls of the run, to be known to another one.
+    pub fn calls(&self) -> KnownCalls {
+        KnownCalls {
+            model_call: self.model_call(),
+            model_calls: self.model_calls(),
+            outbound: self.outbound(),
+        }
+    }
+
+    /// The calls of a replay beside the recorded ones.
+    pub fn replayed(&self) -> ReplayedCalls {
+        let answers = self.answers.as_ref();
+        let lists = self.own.lock();
+        let model_calls = lists.model_calls.iter().filter_map(|noted| {
+            Some((noted.call.clone(), answers?.model_calls.get(noted.recorded?)?.clone()))
+        });
+        let outbound = lists
+            .outbound
+            .iter()
+            .filter_map(|sent| Some((sent.call(), answers?.outbound.get(sent.recorded?)?.clone())));
+        ReplayedCalls { model_calls: model_calls.collect(), outbound: outbound.collect() }
+    }
+
+    /// The next draw of a replay, which has to be a number; else whether the recorded handler was cut off.
+    fn next_number(
+        &self,
+        name: &'static str,
+        wanted: impl FnOnce(&HostCallResult) -> Option<usize>,
+    ) -> Result<usize, bool> {
+        match self.next(name, wanted) {
+            Ok(Some(number)) => Ok(number),
+            Ok(None) => Err(false),
+            Err(error) => Err(error.is::<DeadlineExceeded>()),
+        }
+    }
+
+    /// A replay has left its recording in the call that is going on.
+    fn diverged(&self, what: String) {
+        let mut inner = self.lock();
+        let super::Inner { recorded, head: Some(head), .. } = &mut *inner else { return };
+        let call = head.calls.checked_sub(1).and_then(|call| recorded.calls.get(call));
+        let function = call.map_or(super::START, |call| call.function.as_str()).to_owned();
+        let _: Divergence = head.diverge(&function, what);
+    }
+}
+
+fn bytes(tensors: &[Tensor]) -> usize {
+    tensors.iter().map(|tensor| tensor.data.len()).sum()
+}
+
+/// Of a recording, or of a handler: either may say anything.
+fn shown(text: &str) -> String {
+    text.escape_debug().take(SHOWN).collect()
+}
