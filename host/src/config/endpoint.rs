@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::file::Table;
-use super::read::{self, Metadata, NAME_HINT, reserved, tame};
+use super::read::{self, Granted, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::BodyRate;
@@ -72,7 +72,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
 
     EndpointConfig {
         metadata: metadata(sources, table),
-        env: sources.get(&set::ENV, table),
+        env: variables(sources, table),
         paths: sources.get(&set::PATHS, table),
         readiness: sources.get(&set::READINESS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
@@ -219,6 +219,34 @@ pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin
         wall_timeout: sources.get(&set::WALL_TIMEOUT, table),
         project: sources.get(&set::PROJECT_SIZE, table),
     }
+}
+
+/// The granted variables. Those that are in files are read, without the line's end, and the files hidden
+/// from every project.
+fn variables(sources: &mut Sources<'_>, table: &Table) -> Vec<(String, String)> {
+    let mut variables = Vec::new();
+    for (name, granted) in sources.get(&set::ENV, table) {
+        let value = match granted {
+            Granted::Value(value) => Ok(value),
+            Granted::File(path) => {
+                sources.secret.push(path.clone());
+                match crate::file::text(&path) {
+                    Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
+                    Err(_) if !path.exists() => Err(missing(&path, true)),
+                    Err(error) => Err(super::unreadable(&path, &error)),
+                }
+            }
+        };
+        match value {
+            Ok(value) => variables.push((name, value)),
+            Err(diagnostic) => {
+                let place = sources.place(&set::ENV, table);
+                let message = format!("`{name}`: {}", diagnostic.message);
+                sources.report(place, Diagnostic { message, ..diagnostic });
+            }
+        }
+    }
+    variables
 }
 
 fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {

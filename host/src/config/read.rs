@@ -267,13 +267,22 @@ pub(crate) fn origin(raw: &RawValue<'_>) -> ParseResult<Option<String>> {
     }
 }
 
-/// `NAME` and `NAME=value` in a list, or a table of values; the environment answers for names without a
-/// value.
-pub(crate) fn variables(raw: &RawValue<'_>) -> ParseResult<Vec<(String, String)>> {
+/// The value of a granted variable.
+#[derive(Debug, Clone)]
+pub enum Granted {
+    /// Here it is.
+    Value(String),
+    /// A file holds it.
+    File(PathBuf),
+}
+
+/// `NAME` and `NAME=value` in a list, or a table of values and of files with one each; the environment
+/// answers for names without a value.
+pub(crate) fn variables(raw: &RawValue<'_>) -> ParseResult<Vec<(String, Granted)>> {
     let hint = "write a list, such as `[\"NAME\", \"NAME=value\"]`, or a table of strings";
-    let mut variables: Vec<(String, String)> = Vec::new();
+    let mut variables: Vec<(String, Granted)> = Vec::new();
     let mut number = 0;
-    let mut add = |name: &str, value: Option<String>| -> ParseResult<()> {
+    let mut add = |name: &str, value: Option<Granted>| -> ParseResult<()> {
         number += 1;
         // A value with a comma in it comes here in pieces, so that what looks like a name may be a secret.
         let (shown, meant) = match raw.origin {
@@ -289,7 +298,7 @@ pub(crate) fn variables(raw: &RawValue<'_>) -> ParseResult<Vec<(String, String)>
         if variables.iter().any(|(other, _)| other == name) {
             return Err(Diagnostic::new(format!("{shown} is granted twice"), "remove one of them"));
         }
-        let value = value.or_else(|| (raw.env)(name)).ok_or_else(|| {
+        let value = value.or_else(|| (raw.env)(name).map(Granted::Value)).ok_or_else(|| {
             Diagnostic::new(
                 format!("{shown} is not set in the environment of the host"),
                 format!("set it, or write `{meant}=value`"),
@@ -302,7 +311,7 @@ pub(crate) fn variables(raw: &RawValue<'_>) -> ParseResult<Vec<(String, String)>
         Value::Array(items) => {
             for item in items {
                 match item.as_str().map(|text| text.split_once('=').ok_or(text)) {
-                    Some(Ok((name, value))) => add(name, Some(value.to_owned()))?,
+                    Some(Ok((name, value))) => add(name, Some(Granted::Value(value.to_owned())))?,
                     Some(Err(name)) => add(name, None)?,
                     None => return Err(Diagnostic::new("holds something that is not a string", hint)),
                 }
@@ -310,18 +319,28 @@ pub(crate) fn variables(raw: &RawValue<'_>) -> ParseResult<Vec<(String, String)>
         }
         Value::Table(table) => {
             for (name, value) in table {
-                let value = value.as_str().ok_or_else(|| {
+                let value = granted(raw, value).ok_or_else(|| {
                     Diagnostic::new(
-                        format!("the value of `{name}` is not a string"),
-                        "put it in double quotes",
+                        format!("the value of `{name}` is neither a string nor a file"),
+                        "put it in double quotes, or write `{ file = \"PATH\" }`",
                     )
                 })?;
-                add(name, Some(value.to_owned()))?;
+                add(name, Some(value))?;
             }
         }
         _ => return Err(raw.mistyped("a list or a table", hint)),
     }
     Ok(variables)
+}
+
+/// A string, or `{ file = "PATH" }`.
+fn granted(raw: &RawValue<'_>, value: &Value) -> Option<Granted> {
+    if let Some(text) = value.as_str() {
+        return Some(Granted::Value(text.to_owned()));
+    }
+    let table = value.as_table().filter(|table| table.len() == 1)?;
+    let path = table.get("file")?.as_str().filter(|path| !path.is_empty())?;
+    Some(Granted::File(raw.base.join(path)))
 }
 
 /// The filter of the log.

@@ -255,7 +255,7 @@ fn the_file_of_the_contract_means_what_it_says() {
 
         [[endpoint]]
         plugin = "other.wasm"
-        env = { A = "1", B = "" }
+        env = { A = "1", B = "", C = { file = "secret" } }
         record_share = 0.5
         smoke = false
         models.main = "m.onnx"
@@ -266,6 +266,7 @@ fn the_file_of_the_contract_means_what_it_says() {
         cache_dir = "none"
         "#,
     );
+    folder.write("secret", "from a file\n");
     let config = folder.serve(&["config DIR/c.toml"]).unwrap();
     let dir = folder.0.path();
     let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
@@ -274,8 +275,9 @@ fn the_file_of_the_contract_means_what_it_says() {
         (name.to_owned(), model::ModelConfig { path, device, version, ..model::ModelConfig::default() })
     };
     let limits = crate::pipeline::Limits::default();
-    let hidden: Arc<[PathBuf]> =
-        ["c.toml", "m.onnx", "m.onnx", "m.onnx"].map(|file| dir.join(file).canonicalize().unwrap()).into();
+    let hidden: Arc<[PathBuf]> = ["c.toml", "m.onnx", "m.onnx", "m.onnx", "secret"]
+        .map(|file| dir.join(file).canonicalize().unwrap())
+        .into();
     let input = |name: &str, datatype, shape, example: Option<serde_json::Value>, description: &str| Input {
         name: name.into(),
         datatype,
@@ -335,7 +337,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             trust_rows: false,
         },
         metadata: "null".into(),
-        env: vec![pair("A", "1"), pair("B", "")],
+        env: vec![pair("A", "1"), pair("B", ""), pair("C", "from a file")],
         isolation: Isolation::Worker,
         watch: true,
         record_share: Ratio::new(0.5).unwrap(),

@@ -137,9 +137,10 @@ settings! {
         ("null", Metadata::Json("null".to_owned()), "{ labels = ['setosa', 'versicolor'] }"), metadata,
         "metadata", "endpoint.metadata", Value("JSON|@FILE"),
         "Free-form JSON for the handler, or `@` and a file that holds it.";
-    ENV: Vec<(String, String)> = (none, "HOME,MODE=fast"), variables,
+    ENV: Vec<(String, Granted)> = (none, "HOME,MODE=fast"), variables,
         "env", "endpoint.env", List("NAME[=VALUE]"),
-        "Environment variable that the handler sees: the host's own value, or this one.";
+        "Environment variable that the handler sees: the host's own value, or this one. In the file also \
+         `env = { KEY = { file = \"PATH\" } }`: the contents of a file.";
     RESPONSE_HEADER: Vec<String> = (none, "set-cookie"), response_headers,
         "response-header", "endpoint.response_headers", List("NAME"),
         "Header that the handler may set although it speaks for the whole server, such as `set-cookie` or \
