@@ -19,7 +19,10 @@ const BUNDLE: &str = r#"export default {
   platform: "neutral",
   resolve: { conditionNames: ["modelhost", "import", "default"], mainFields: ["module", "main"] },
   output: { file: ".modelhost/handler.js", format: "esm" },
-  logLevel: "silent",
+  // It would stay an import of the component.
+  onLog(_level, log) {
+    if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
+  },
 };
 "#;
 /// The first of Node's versions that jco runs on.
@@ -81,6 +84,10 @@ mod tests {
         );
         let without_frames = format!("(jco componentize) Error: Unable to extract\nError: {missing}");
         assert_eq!(cause(&printed), format!("{missing}\n\n{without_frames}"));
+        let unresolved = "[UNRESOLVED_IMPORT] Could not resolve 'nope' in handler.js";
+        let printed =
+            format!("ERROR  Build failed with 1 error:\n\nError: {unresolved}\n    at onLog (a.mjs:8:49)");
+        assert!(cause(&printed).starts_with(&format!("{unresolved}\n\n")), "{printed}");
         let thrown = "handler.js:72:1 ReferenceError: boom is not defined";
         let printed = format!("(jco componentize) Error: Failed to initialize:\nException\n{thrown}\nStack:");
         assert_eq!(cause(&printed), format!("{thrown}\n\n{printed}"));
