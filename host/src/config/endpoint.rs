@@ -152,6 +152,9 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
     if !path.exists() {
         let diagnostic = missing(&path, sources.is_in_file(&set::MODEL, table));
         sources.report(sources.place(&set::MODEL, table), diagnostic);
+    } else if path.extension().is_some_and(|kind| kind == "wasm") {
+        let diagnostic = Diagnostic::new("is a handler", "give it with `--plugin`, and the model here");
+        sources.report(sources.place(&set::MODEL, table), diagnostic);
     }
     Some(model)
 }

@@ -50,13 +50,23 @@ pub(super) struct Bounds {
     pub wall: Duration,
 }
 
+pub(super) const MORE_MEMORY: &str = "`limits.memory` gives it more memory";
+/// Interpreters fill most of the default before the handler's first line.
+pub(super) const LANGUAGES_NEED: &str = "JavaScript and Python need 128MiB at least";
+
 /// The request's error for the engine's `error`. `out_of_memory`: growth was refused before.
 pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: bool) -> RequestError {
     let Bounds { memory, output, handles, .. } = bounds;
     let is_flood = |root: &str| root.contains(TOO_MUCH_DATA);
     let root = error.root_cause().to_string();
     let (fault, message) = if let Some(exceeded) = error.downcast_ref::<DeadlineExceeded>() {
-        return timed_out(stage, *exceeded, bounds).with_detail(detail(error));
+        let hint = match (exceeded, stage) {
+            (DeadlineExceeded::Wall, _) => "`limits.wall_timeout`",
+            (DeadlineExceeded::Cpu, Stage::PostInference) => "`limits.post_timeout`",
+            (DeadlineExceeded::Cpu, _) => "`limits.pre_timeout`",
+        };
+        let hint = format!("{hint} gives it more time");
+        return timed_out(stage, *exceeded, bounds).with_detail(hinted(error, &hint));
     } else if let Some(TooManyHostCalls(most)) = error.downcast_ref() {
         let message = format!("the handler called files, streams and timers more than {most} times");
         (PluginFault::HostCalls, message)
@@ -87,7 +97,17 @@ pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: boo
         PluginFault::OutputFlood | PluginFault::BadOutput => Code::PluginBadOutput,
         _ => Code::PluginTrap,
     };
-    RequestError::new(code, stage, message).by_plugin(fault).with_detail(detail(error))
+    let detail = match fault {
+        PluginFault::OutOfMemory => hinted(error, &format!("{MORE_MEMORY}; {LANGUAGES_NEED}")),
+        PluginFault::OutputFlood => hinted(error, "`limits.output` lets it give and print more"),
+        _ => detail(error),
+    };
+    RequestError::new(code, stage, message).by_plugin(fault).with_detail(detail)
+}
+
+/// The detail of an error, and the setting that a handler in its rights needs.
+fn hinted(error: &Error, hint: &str) -> String {
+    format!("{}\nhint: {hint}", detail(error))
 }
 
 /// A call that took longer than it may.
@@ -204,12 +224,23 @@ mod tests {
                 "cannot be read",
             ),
         ];
+        let hints = |fault: PluginFault, words: &str| match fault {
+            PluginFault::Deadline if words.contains("200ms") => "`limits.wall_timeout`",
+            PluginFault::Deadline => "`limits.pre_timeout`",
+            PluginFault::OutOfMemory => "`limits.memory`",
+            PluginFault::OutputFlood => "`limits.output`",
+            _ => "",
+        };
         for (error, out_of_memory, fault, code, words) in cases {
             let cause = error.root_cause().to_string();
             let error = of(&error, Stage::PreInference, BOUNDS, out_of_memory);
             assert_eq!((error.plugin_fault(), error.code), (Some(fault), code), "{cause}");
             assert!(error.message.contains(words), "{}", error.message);
-            assert_eq!(error.detail.as_deref(), Some(&*cause));
+            let detail = error.detail.unwrap();
+            let (found, hint) = detail.split_once("\nhint: ").unwrap_or((&detail, ""));
+            assert_eq!(found, cause);
+            let expected = hints(fault, words);
+            assert!(hint.starts_with(expected) && hint.is_empty() == expected.is_empty(), "{detail}");
         }
     }
 

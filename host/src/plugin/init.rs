@@ -98,7 +98,7 @@ impl StartError {
             // With names of the guest's own.
             StartError::Trap(error) => return LoadError::Start(fault::detail(error)),
             StartError::Memory(_) => {
-                let hint = "give it more with `limits.memory`; JavaScript and Python need 128MiB at least";
+                let hint = format!("{}; {}", fault::MORE_MEMORY, fault::LANGUAGES_NEED);
                 return LoadError::Start(format!("{self}\n  hint: {hint}"));
             }
             other => return LoadError::Start(other.to_string()),

@@ -73,7 +73,7 @@ impl Session {
                 let mut builder = builder
                     .with_execution_providers([cpu])
                     .map_err(|error| without_sources(&error.to_string()))?;
-                builder.commit_from_file(path).map_err(text)?
+                builder.commit_from_file(path).map_err(load_failed)?
             }
         };
         let session = Session::new(&engine)?;
@@ -135,6 +135,17 @@ impl engine::Session for Session {
         }
         Ok(outputs)
     }
+}
+
+/// The reason for which a file could not be loaded.
+fn load_failed(error: ort::Error) -> String {
+    let reason = text(error);
+    let is_readable =
+        !["Protobuf parsing failed", "No graph was found"].iter().any(|words| reason.contains(words));
+    if is_readable {
+        return reason;
+    }
+    "the file is no ONNX model, or is cut short\n  hint: export or download it again".to_owned()
 }
 
 /// Options of every session.
