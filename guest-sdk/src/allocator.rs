@@ -79,12 +79,12 @@ impl Recycler {
     #[inline]
     fn make_room(&self, size: usize) {
         if size >= LARGE {
-            self.give_back();
+            self.release();
         }
     }
 
     #[cold]
-    fn give_back(&self) {
+    fn release(&self) {
         // SAFETY: a list's blocks are free, of its size, and the C library's. One call is here at a time, as
         // in every function.
         unsafe {

@@ -31,7 +31,7 @@ pub mod file;
 pub mod arrivals;
 pub mod blocking;
 pub mod priority;
-pub mod draw;
+pub mod bucketing;
 pub mod shard;
 pub mod text;
 pub mod error;

@@ -36,7 +36,7 @@ use self::writer::Writer;
 use super::compare::Outcome;
 use super::exchanges;
 use crate::blocking;
-use crate::draw;
+use crate::bucketing;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, Stage};
 use crate::keys;
@@ -392,7 +392,7 @@ fn hexadecimal(digit: u8) -> Option<u8> {
 
 /// Whether the next request is of this part.
 fn is_drawn(share: Ratio) -> bool {
-    share == Ratio::ONE || draw::by_chance() < share.get()
+    share == Ratio::ONE || bucketing::by_chance() < share.get()
 }
 
 #[cfg(test)]

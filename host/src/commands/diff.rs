@@ -18,7 +18,7 @@ use crate::model::Catalog;
 use crate::plugin::Binary;
 use crate::rollout::deployment::Deployment;
 use crate::rollout::gate::golden;
-use crate::rollout::gate_report::{Report, Row, Taken, readable};
+use crate::rollout::gate_report::{Report, Row, RunCost, readable};
 use crate::telemetry::metrics::Metrics;
 
 /// Runs the command.
@@ -103,10 +103,10 @@ fn answer(row: &Row) -> &'static str {
     }
 }
 
-fn time(taken: Option<Taken>) -> String {
+fn time(taken: Option<RunCost>) -> String {
     taken.map_or_else(|| "-".to_owned(), |taken| format!("{:.1} µs", taken.time_us))
 }
 
-fn memory(taken: Option<Taken>) -> String {
+fn memory(taken: Option<RunCost>) -> String {
     taken.map_or_else(|| "-".to_owned(), |taken| readable(taken.memory))
 }

@@ -6,7 +6,7 @@
 use super::file::{File, Table};
 use super::problem::Place;
 use super::{Sources, read};
-use crate::draw::Sticky;
+use crate::bucketing::Sticky;
 use crate::endpoint::config::EndpointConfig;
 use crate::server::split::Split;
 use crate::text::similar;

@@ -76,14 +76,14 @@ impl fmt::Display for Path<'_> {
 #[derive(Clone, PartialEq, Eq)]
 pub enum Pattern {
     /// `/predictions/*/score`
-    Place(Vec<Part>),
+    Place(Vec<Segment>),
     /// `x-took`, in lower case: not a place in a document at all.
     Name(String),
 }
 
 /// One step of a [`Pattern`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Part {
+pub enum Segment {
     /// `*`
     Any,
     /// This key, or the element of this index.
@@ -103,8 +103,8 @@ impl Pattern {
             };
         };
         let parts = place.split('/').map(|part| match part {
-            "*" => Ok(Part::Any),
-            part => unescaped(part).map(Part::One),
+            "*" => Ok(Segment::Any),
+            part => unescaped(part).map(Segment::One),
         });
         let parts = parts.collect::<Result<Vec<_>, _>>()?;
         match parts.len() <= MOST_STEPS {
@@ -131,8 +131,8 @@ impl Pattern {
     pub fn begins_with(&self, key: &str) -> bool {
         match self {
             Pattern::Place(parts) => match parts.first() {
-                Some(Part::One(first)) => first == key,
-                Some(Part::Any) => true,
+                Some(Segment::One(first)) => first == key,
+                Some(Segment::Any) => true,
                 None => false,
             },
             Pattern::Name(_) => false,
@@ -143,9 +143,9 @@ impl Pattern {
         let Pattern::Place(parts) = self else { return false };
         parts.len() == path.0.len()
             && parts.iter().zip(&path.0).all(|(part, step)| match (part, step) {
-                (Part::Any, _) => true,
-                (Part::One(wanted), Step::Key(key)) => wanted == key,
-                (Part::One(wanted), Step::Index(index)) => wanted.parse() == Ok(*index),
+                (Segment::Any, _) => true,
+                (Segment::One(wanted), Step::Key(key)) => wanted == key,
+                (Segment::One(wanted), Step::Index(index)) => wanted.parse() == Ok(*index),
             })
     }
 }
@@ -162,8 +162,8 @@ impl fmt::Display for Pattern {
         match self {
             Pattern::Name(name) => f.write_str(name),
             Pattern::Place(parts) => parts.iter().try_for_each(|part| match part {
-                Part::Any => f.write_str("/*"),
-                Part::One(key) => write!(f, "/{}", key.replace('~', "~0").replace('/', "~1")),
+                Segment::Any => f.write_str("/*"),
+                Segment::One(key) => write!(f, "/{}", key.replace('~', "~0").replace('/', "~1")),
             }),
         }
     }

@@ -31,20 +31,20 @@ static TAKEN: Mutex<u64> = Mutex::new(0);
 static GIVEN_BACK: Condvar = Condvar::new();
 
 /// So much of [`MOST`] for one of them.
-struct Taken(u64);
+struct Reserved(u64);
 
-impl Taken {
+impl Reserved {
     /// Waits until there is as much left.
-    fn take(bytes: u64) -> Taken {
+    fn take(bytes: u64) -> Reserved {
         let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |taken: &mut u64| taken.saturating_add(bytes) > MOST;
         let mut taken = GIVEN_BACK.wait_while(taken, is_too_much).unwrap_or_else(PoisonError::into_inner);
         *taken += bytes;
-        Taken(bytes)
+        Reserved(bytes)
     }
 }
 
-impl Drop for Taken {
+impl Drop for Reserved {
     fn drop(&mut self) {
         *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) -= self.0;
         GIVEN_BACK.notify_all();
@@ -69,7 +69,7 @@ impl Compiler {
     /// # Errors
     /// [`TooCostly`], or the compiler's.
     pub(super) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Code> {
-        let _taken = Taken::take(estimate::estimate(bytes)?);
+        let _taken = Reserved::take(estimate::estimate(bytes)?);
         let at_work = self.at_work()?;
         let Some(engine) = &at_work.engine else { wasmtime::bail!("the compiler has ended") };
         let bytes = at_work.pool.install(|| engine.precompile_component(bytes))?;
@@ -138,9 +138,9 @@ mod tests {
 
     #[test]
     fn compilations_wait_for_each_other() {
-        let first = Taken::take(MOST);
+        let first = Reserved::take(MOST);
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| drop(Taken::take(1)));
+            let second = scope.spawn(|| drop(Reserved::take(1)));
             assert!(!second.is_finished());
             drop(first);
             second.join().unwrap();

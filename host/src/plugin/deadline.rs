@@ -65,17 +65,17 @@ pub(super) enum DeadlineExceeded {
 /// The clock and the scheduler of all calls of an engine: the ticks since it was made, and turns. Cheap to
 /// clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Scheduler(Arc<Shared>);
+pub(super) struct Scheduler(Arc<SchedulerState>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SchedulerState {
     ticks: AtomicU64,
     /// Whether guest calls are to end.
     is_stopped: AtomicBool,
     /// Whether there was a sign of guest code lately. Written when it changes only: every call reads it.
     is_awake: AtomicBool,
-    /// The thread that counts, while it rests.
-    resting: Mutex<Option<Thread>>,
+    /// The thread that counts, while it is parked.
+    parked: Mutex<Option<Thread>>,
     turns: Turns,
 }
 
@@ -93,25 +93,25 @@ impl Scheduler {
     pub(super) fn wake(&self) {
         if !self.0.is_awake.load(Ordering::Relaxed) {
             self.0.is_awake.store(true, Ordering::SeqCst);
-            if let Some(thread) = self.resting().take() {
+            if let Some(thread) = self.parked().take() {
                 thread.unpark();
             }
         }
     }
 
-    /// Rests for a while, or until there is a sign of guest code; not at all if there was one since
+    /// Waits for a while, or until there is a sign of guest code; not at all if there was one since
     /// `is_awake` was cleared.
-    fn rest(&self) {
-        *self.resting() = Some(std::thread::current());
+    fn park(&self) {
+        *self.parked() = Some(std::thread::current());
         // Either this sees the sign, or who gives it sees the thread.
         if !self.0.is_awake.load(Ordering::SeqCst) {
             std::thread::park_timeout(REST);
         }
-        self.resting().take();
+        self.parked().take();
     }
 
-    fn resting(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.0.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    fn parked(&self) -> MutexGuard<'_, Option<Thread>> {
+        self.0.parked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,7 +131,7 @@ pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<Scheduler> {
                 engine.increment_epoch();
             }
             while !counted.0.is_awake.swap(false, Ordering::SeqCst) {
-                counted.rest();
+                counted.park();
                 if engine.upgrade().is_none() {
                     return;
                 }

@@ -61,9 +61,9 @@ pub struct Pending {
 }
 
 enum Run {
-    Going(JoinHandle<Outputs>),
+    Running(JoinHandle<Outputs>),
     Ended(Outputs),
-    Taken,
+    Consumed,
 }
 
 type Outputs = Result<(Vec<Tensor>, Arc<Held>), RunFailure>;
@@ -94,7 +94,7 @@ impl ModelUse {
 #[wasmtime_wasi::async_trait]
 impl Pollable for Pending {
     async fn ready(&mut self) {
-        if let Run::Going(task) = &mut self.run {
+        if let Run::Running(task) = &mut self.run {
             let outputs = task.await.unwrap_or_else(|error| {
                 let failed = Error::Failed(error.to_string());
                 Err(RunFailure::Guest(failed))
@@ -106,7 +106,7 @@ impl Pollable for Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        if let Run::Going(task) = &self.run {
+        if let Run::Running(task) = &self.run {
             task.abort();
         }
     }
@@ -282,7 +282,7 @@ impl models::Host for State {
             let bytes = outputs.iter().map(|output| output.data.len()).sum();
             Ok((outputs, Held::new(bytes, &all, most).map_err(RunFailure::Guest)?))
         });
-        Ok(Ok(self.table().push(Pending { run: Run::Going(run), wanted })?))
+        Ok(Ok(self.table().push(Pending { run: Run::Running(run), wanted })?))
     }
 }
 
@@ -380,7 +380,7 @@ impl models::HostPending for State {
         let run = self.table().get_mut(&pending)?;
         run.ready().await;
         let wanted = run.wanted.clone();
-        match std::mem::replace(&mut run.run, Run::Taken) {
+        match std::mem::replace(&mut run.run, Run::Consumed) {
             Run::Ended(Ok((outputs, held))) => {
                 // Held one by one from here.
                 drop(held);
@@ -388,7 +388,7 @@ impl models::HostPending for State {
             }
             Run::Ended(Err(RunFailure::Guest(error))) => Ok(Err(error)),
             Run::Ended(Err(RunFailure::Model(error))) => told(error).map(Err),
-            Run::Going(_) | Run::Taken => Ok(Err(Error::Failed("its outputs were taken before".to_owned()))),
+            Run::Running(_) | Run::Consumed => Ok(Err(Error::Failed("its outputs were taken before".to_owned()))),
         }
     }
 

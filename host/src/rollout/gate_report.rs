@@ -47,26 +47,26 @@ pub struct Report {
     /// Samples that both handlers answered, which the two below are about.
     pub timed: usize,
     /// Median time and most memory of the old handler.
-    pub old: Option<Taken>,
+    pub old: Option<RunCost>,
     /// The same of the new one.
-    pub new: Option<Taken>,
+    pub new: Option<RunCost>,
     /// One row a sample; only the first that differ, if it has been [shortened](Report::shortened).
     pub results: Vec<Row>,
 }
 
 /// The time and memory of a handler for a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Taken {
+pub struct RunCost {
     /// Microseconds in the handler's functions, and in checking what they make.
     pub time_us: f64,
     /// Bytes of memory of its instance.
     pub memory: usize,
 }
 
-impl From<Usage> for Taken {
-    fn from(usage: Usage) -> Taken {
+impl From<Usage> for RunCost {
+    fn from(usage: Usage) -> RunCost {
         // A tenth of a microsecond is the most that can be measured.
-        Taken { time_us: (usage.time.as_secs_f64() * 1e7).round() / 10.0, memory: usage.memory }
+        RunCost { time_us: (usage.time.as_secs_f64() * 1e7).round() / 10.0, memory: usage.memory }
     }
 }
 
@@ -83,14 +83,14 @@ pub struct Row {
     /// The differences; empty if there are none.
     pub differences: Vec<Difference>,
     /// The old handler's cost, if it answered.
-    pub old: Option<Taken>,
+    pub old: Option<RunCost>,
     /// The new one's cost, if it answered.
-    pub new: Option<Taken>,
+    pub new: Option<RunCost>,
 }
 
-impl Taken {
+impl RunCost {
     /// Another run of the same. The first one warmed it; of the others the fastest was disturbed least.
-    pub(super) fn again(&mut self, run: Taken, is_first: bool) {
+    pub(super) fn again(&mut self, run: RunCost, is_first: bool) {
         self.time_us = if is_first { run.time_us } else { self.time_us.min(run.time_us) };
         self.memory = self.memory.max(run.memory);
     }
@@ -147,7 +147,8 @@ impl Report {
     /// No more samples come, for there are none or it is later than `until`.
     pub(super) fn finish(&mut self, until: Instant) {
         self.out_of_time = self.compared + self.skipped < self.samples && Instant::now() >= until;
-        let both: Vec<(Taken, Taken)> = self.results.iter().filter_map(|row| row.old.zip(row.new)).collect();
+        let both: Vec<(RunCost, RunCost)> =
+            self.results.iter().filter_map(|row| row.old.zip(row.new)).collect();
         self.timed = both.len();
         self.old = middle(both.iter().map(|(old, _)| *old));
         self.new = middle(both.iter().map(|(_, new)| *new));
@@ -256,13 +257,13 @@ impl fmt::Display for Report {
 }
 
 /// Median time and most memory.
-fn middle(taken: impl Iterator<Item = Taken>) -> Option<Taken> {
-    let taken: Vec<Taken> = taken.collect();
+fn middle(taken: impl Iterator<Item = RunCost>) -> Option<RunCost> {
+    let taken: Vec<RunCost> = taken.collect();
     let mut times: Vec<f64> = taken.iter().map(|taken| taken.time_us).collect();
     times.sort_by(f64::total_cmp);
     let time_us = *times.get(times.len() / 2)?;
     let memory = taken.iter().map(|taken| taken.memory).max()?;
-    Some(Taken { time_us, memory })
+    Some(RunCost { time_us, memory })
 }
 
 /// `1.1 MiB`

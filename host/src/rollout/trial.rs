@@ -42,8 +42,8 @@ use self::figures::{Compared, Counted, Figures, Side};
 use self::shadow::{Shadow, Shadows};
 use super::deploy_request::DeployRequest;
 use super::history::unix_seconds;
+use crate::bucketing::Bucketing;
 use crate::capture::compare::Difference;
-use crate::draw::Draw;
 use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
 use crate::error::Code;
@@ -71,7 +71,7 @@ pub struct Trial {
     pub(super) candidate: ArcSwap<Generation>,
     /// Bits of the share of requests that it takes part in.
     share: AtomicU64,
-    draw: Draw,
+    bucketing: Bucketing,
     figures: Figures,
     /// The shadow that requests are run through after they have been answered; `None` without one.
     after: Option<Shadow>,
@@ -157,7 +157,7 @@ impl Trial {
             current: old.digest.clone(),
             candidate: ArcSwap::from_pointee(candidate),
             share: AtomicU64::new(share.get().to_bits()),
-            draw: Draw::new(spec.sticky.clone(), &digest),
+            bucketing: Bucketing::new(spec.sticky.clone(), &digest),
             figures: Figures::new(),
             after,
             shadows,

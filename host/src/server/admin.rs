@@ -111,7 +111,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
         router = router.route(path, methods.with_state(()));
     }
     router
-        .merge(v2::router(v2::Orders::Taken))
+        .merge(v2::router(v2::Orders::Accepted))
         .merge(endpoints::router())
         .merge(trial::router())
         .route("/admin/v1/logs", logs::methods())

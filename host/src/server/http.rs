@@ -280,7 +280,7 @@ fn router(
         }
     }
     // A configured path may have a segment that begins with `:`, which once was the syntax of a parameter.
-    let orders = if served.config.model_control { v2::Orders::Taken } else { v2::Orders::Refused };
+    let orders = if served.config.model_control { v2::Orders::Accepted } else { v2::Orders::Refused };
     let mut router = Router::new().without_v07_checks();
     for (path, methods) in paths {
         router = router.route(&path, methods.with_state(()));

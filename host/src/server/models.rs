@@ -22,7 +22,7 @@ use crate::rollout::deployment::Deployment;
 use crate::rollout::error::DeployError;
 use crate::rollout::history::Origin;
 use crate::schema::check;
-use crate::server::serve::Target;
+use crate::server::serve::Destination;
 use crate::server::served::Served;
 pub use crate::telemetry::metrics::{Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
@@ -180,8 +180,8 @@ impl<'a> Entry<'a> {
 
 impl<'a> Entry<'a> {
     /// Where a request for it goes.
-    pub(super) fn target(&self) -> Target<'a> {
-        Target { endpoint: self.endpoint, model: self.model.clone() }
+    pub(super) fn destination(&self) -> Destination<'a> {
+        Destination { endpoint: self.endpoint, model: self.model.clone() }
     }
 }
 

@@ -91,7 +91,7 @@ impl Call<'_> {
 }
 
 /// Where a request goes.
-pub(super) struct Target<'a> {
+pub(super) struct Destination<'a> {
     pub endpoint: &'a Deployment,
     /// Which of the endpoint's models, if the protocol says so.
     pub model: Option<Arc<str>>,
@@ -109,13 +109,13 @@ pub(super) struct Signature<'a> {
 /// Serves one request. `found`: where it goes and what it says, or why it goes nowhere.
 pub(super) async fn serve<P: Protocol>(
     call: Call<'_>,
-    found: Result<(Target<'_>, P), RequestError>,
+    found: Result<(Destination<'_>, P), RequestError>,
     head: P::Transport,
     body: <P::Transport as Transport>::Body,
 ) -> AnswerOf<P> {
-    let endpoint = found.as_ref().ok().map(|(target, _)| target.endpoint.config.name.as_str());
+    let endpoint = found.as_ref().ok().map(|(destination, _)| destination.endpoint.config.name.as_str());
     let (encoded, generation, bypassed) = match found {
-        Ok((target, mut protocol)) => match run(&call, target, &mut protocol, head, body).await {
+        Ok((destination, mut protocol)) => match run(&call, destination, &mut protocol, head, body).await {
             Ok(Answer { outcome, generation, bypassed }) => {
                 (outcome.and_then(|output| protocol.encode(output, &generation)), Some(generation), bypassed)
             }
@@ -136,7 +136,7 @@ pub(super) async fn serve<P: Protocol>(
 /// The endpoint's handler never saw the request.
 async fn run<P: Protocol>(
     call: &Call<'_>,
-    Target { endpoint, model }: Target<'_>,
+    Destination { endpoint, model }: Destination<'_>,
     protocol: &mut P,
     mut head: P::Transport,
     body: <P::Transport as Transport>::Body,

@@ -1,8 +1,8 @@
 //! A path whose requests go to one of several endpoints, by weight.
 //!
-//! In: a place in [0, 1), see [`draw`](crate::draw). Out: which endpoint. No protocol's types.
+//! In: a place in [0, 1), see [`bucketing`](crate::bucketing). Out: which endpoint. No protocol's types.
 
-use crate::draw::Sticky;
+use crate::bucketing::Sticky;
 
 /// One split, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]

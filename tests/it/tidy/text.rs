@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{assert_none, files, root, rust_files, short};
+use super::{assert_none, code, files, root, rust_files, short};
 
 /// Most columns of a line.
 const WIDEST: usize = 110;
@@ -54,6 +54,71 @@ const WORDS: [(&str, &str); 43] = [
     ("outside.rs", "`nondeterminism.rs`"),
     ("steady.rs", "`mmap_safety.rs`"),
 ];
+
+/// Names that nothing of ours is defined by, and the terms in their place. As words of prose, or as names that others
+/// have given, they may stand.
+const NAMES: [(&str, &str); 38] = [
+    ("Door", "`AdmissionQueue`"),
+    ("Guest", "`Reservation` at the admission, *guest* is sandboxed code only"),
+    ("Tape", "`HostCallLog`"),
+    ("Reel", "`RecordedCalls`"),
+    ("Draw", "`HostCallResult`, or `Bucketing` of requests"),
+    ("Trace", "`RunPlan` or `RunReport`"),
+    ("Kept", "`RunReport`"),
+    ("aside", "`isolated`"),
+    ("lend", "`checkout`"),
+    ("settle", "`release`"),
+    ("give_back", "`checkin` or `release`"),
+    ("Shared", "what is shared: `LoadedComponent`, `SchedulerState`"),
+    ("Lane", "`ModelHandle`"),
+    ("resting", "`parked`"),
+    ("coming", "`about_to_poll`"),
+    ("Share", "`Ratio` or `CorePermit`"),
+    ("Order", "`DeployRequest`"),
+    ("Change", "`GenerationChange`"),
+    ("Front", "`ServiceSwitch`"),
+    ("Site", "`HttpService`"),
+    ("Target", "`Destination` or `EndpointRoute`"),
+    ("Several", "`WeightedRoute`"),
+    ("Edge", "`ConnectionConfig`"),
+    ("Open", "`ConnectionRegistry`"),
+    ("LOOK", "`SWEEP_INTERVAL`"),
+    ("wish", "`ConnectionState`"),
+    ("Busy", "`CallGuard`"),
+    ("Asked", "`ModelRequest`"),
+    ("Wanted", "`RequestedOutputs`"),
+    ("words", "`pydantic_messages`, or a noun for the text"),
+    ("Wish", "`SwapParams`"),
+    ("Taken", "`AdminCommand`, or a noun for the thing"),
+    ("Given", "`RawValue`"),
+    ("Reading", "`ParseResult`"),
+    ("Judge", "`GateRunner`"),
+    ("judge", "`observe_outcome`"),
+    ("examine", "`evaluate`"),
+    ("Part", "`TrialParticipation`, or `Segment` of a path"),
+];
+
+/// Before a name that is defined.
+const KEYWORDS: [&str; 8] = ["struct", "enum", "trait", "union", "fn", "const", "static", "mod"];
+
+#[test]
+fn the_fields_names_are_used() {
+    let mut wrong = Vec::new();
+    for path in rust_files("host/src") {
+        for (number, line) in code(&path).iter().enumerate() {
+            let mut tokens =
+                line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|token| !token.is_empty());
+            let Some(defined) = tokens.find(|token| KEYWORDS.contains(token)).and_then(|_| tokens.next())
+            else {
+                continue;
+            };
+            for (name, instead) in NAMES.iter().filter(|(name, _)| *name == defined) {
+                wrong.push(format!("{}:{}: `{name}`: write {instead}", short(&path), number + 1));
+            }
+        }
+    }
+    assert_none("what is defined has the field's name", wrong);
+}
 
 #[test]
 fn the_fields_words_are_used() {

@@ -14,7 +14,7 @@ use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::plugin::host_call_log::KnownCalls;
 use crate::request::Output;
-use crate::rollout::gate_report::Taken;
+use crate::rollout::gate_report::RunCost;
 
 /// The parts that all runs of a sample share.
 pub(super) struct Runner<'a> {
@@ -30,7 +30,7 @@ pub(super) struct Run {
     pub(super) outcome: Outcome,
     /// The handler's calls of models and of others.
     pub(super) calls: Arc<KnownCalls>,
-    pub(super) taken: Option<Taken>,
+    pub(super) taken: Option<RunCost>,
 }
 
 impl Runner<'_> {
@@ -53,7 +53,7 @@ impl Runner<'_> {
             }
             None => KnownCalls::default(),
         };
-        Run { outcome, calls: Arc::new(calls), taken: report.usage().map(Taken::from) }
+        Run { outcome, calls: Arc::new(calls), taken: report.usage().map(RunCost::from) }
     }
 }
 

@@ -4,22 +4,22 @@ use std::fs;
 
 use super::*;
 use crate::capture::compare::Difference;
-use crate::rollout::gate_report::Taken;
+use crate::rollout::gate_report::RunCost;
 use crate::values::Ratio;
 
-fn taken(time_us: f64, memory: usize) -> Taken {
-    Taken { time_us, memory }
+fn taken(time_us: f64, memory: usize) -> RunCost {
+    RunCost { time_us, memory }
 }
 
 /// A report on `count` samples, of which the first `differing` differ.
-fn report(count: usize, differing: usize, old: Taken, new: Taken) -> Report {
+fn report(count: usize, differing: usize, old: RunCost, new: RunCost) -> Report {
     let mut report = Report { samples: count, ..Report::default() };
     for n in 0..count {
         let difference = |place: &str| Difference { place: place.into(), change: "1 became 2".into() };
         let differences = ["/a", "/b", "/c"].map(difference);
         let differences = if n < differing { differences.to_vec() } else { Vec::new() };
         // Around the median, so that it is one.
-        let old = Taken { time_us: old.time_us + n as f64 - (count / 2) as f64, ..old };
+        let old = RunCost { time_us: old.time_us + n as f64 - (count / 2) as f64, ..old };
         let row = Row::of(format!("s{n}"), n == 1);
         report.add(Row { differences, old: Some(old), new: Some(new), ..row });
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::canary::Limits;
 use super::spec::{Mode, TrialSpec};
-use crate::draw::Sticky;
+use crate::bucketing::Sticky;
 use crate::endpoint::config::Bounds;
 use crate::json::path::Pattern;
 use crate::values::{
@@ -70,12 +70,12 @@ impl TrialSpec {
 }
 
 /// A parameter as it is given.
-struct Given<'a> {
+struct RawParameter<'a> {
     name: &'a str,
     value: &'a str,
 }
 
-impl Given<'_> {
+impl RawParameter<'_> {
     fn read<T>(&self, reader: impl Reader<T>) -> Result<T, String> {
         let read = reader.read(&RawValue::of(self.value));
         read.map_err(|diagnostic| diagnostic.of_parameter(self.name, self.value))
@@ -102,7 +102,7 @@ impl Draft {
         if row.only_canary {
             self.of_canary = Some(row.name);
         }
-        (row.set)(self, &Given { name, value })
+        (row.set)(self, &RawParameter { name, value })
     }
 }
 
@@ -119,7 +119,7 @@ struct Parameter {
     /// Its meaning, in Markdown.
     #[cfg_attr(not(test), expect(dead_code, reason = "for the reference, which a test writes"))]
     meaning: &'static str,
-    set: fn(&mut Draft, &Given<'_>) -> Result<(), String>,
+    set: fn(&mut Draft, &RawParameter<'_>) -> Result<(), String>,
 }
 
 /// The rows; a macro, so that a row reads as a row.
@@ -202,7 +202,7 @@ fn expected() -> String {
     format!("there are {}; and for a canary {}", named(false), named(true))
 }
 
-fn ignore(draft: &mut Draft, given: &Given<'_>) -> Result<(), String> {
+fn ignore(draft: &mut Draft, given: &RawParameter<'_>) -> Result<(), String> {
     let ignored = &mut draft.spec.bounds.ignore;
     if ignored.len() >= MOST_IGNORED {
         return Err(format!("`ignore`: there are at most {MOST_IGNORED}"));

@@ -49,7 +49,7 @@ impl TrialParticipation {
         if trial.beside != generation.number {
             return None;
         }
-        let drawn = trial.draw.place(|name| request.head.header(name)) < trial.share();
+        let drawn = trial.bucketing.place(|name| request.head.header(name)) < trial.share();
         let has_place = || trial.shadows.as_ref().is_some_and(Shadows::has_place);
         let (side, sampled) = match trial.spec.mode {
             Mode::Shadow if !drawn => return None,

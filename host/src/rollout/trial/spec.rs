@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::canary::Limits;
-use crate::draw::Sticky;
+use crate::bucketing::Sticky;
 use crate::endpoint::config::Bounds;
 use crate::values::Ratio;
 

@@ -184,8 +184,8 @@ fn tensor_of(name: &str, datatype: Datatype, shape: &[u64]) -> Tensor {
 fn tensors_fit_or_all_their_faults_are_named() {
     let schema = typical();
     let prompt = ("prompt", Datatype::Bytes, &[1][..]);
-    type Given<'a> = (&'a str, Datatype, &'a [u64]);
-    let cases: &[(&[Given<'_>], &str)] = &[
+    type Named<'a> = (&'a str, Datatype, &'a [u64]);
+    let cases: &[(&[Named<'_>], &str)] = &[
         (&[prompt], ""),
         (&[("prompt", Datatype::Bytes, &[])], ""),
         (

@@ -80,8 +80,8 @@ pub(super) async fn infer(
     message: pb::ModelInferRequest,
 ) -> Result<Response<pb::ModelInferResponse>, Status> {
     let entry = served.model(&message.model_name, Some(&message.model_version), call.credentials(), GRPC);
-    let found =
-        entry.map(|entry| (entry.target(), GrpcInference { entry, id: String::new(), outputs: Vec::new() }));
+    let found = entry
+        .map(|entry| (entry.destination(), GrpcInference { entry, id: String::new(), outputs: Vec::new() }));
     serve(call.call(served), found, call.head(PATH), message).await
 }
 

@@ -27,7 +27,7 @@ use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Progress};
 use crate::request::{self, Input, Output};
 use crate::server::body::Bounds;
 use crate::server::head::{Head, X_REQUEST_ID, insert};
-use crate::server::serve::{Call, Protocol, Signature, Target, Transport, serve};
+use crate::server::serve::{Call, Destination, Protocol, Signature, Transport, serve};
 
 /// The part of a request's path that its application does not see.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
@@ -61,7 +61,7 @@ pub(super) async fn call(
         // Until the handler has ended, which may be long after its response.
         let _held = is_call.then(|| served.activity.hold(arrived));
         let call = Call { served, id: run_id, arrived, client_deadline: None };
-        let found = Ok((Target { endpoint, model: None }, Application(Some(exchange))));
+        let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
         tokio::select! {
             biased;
             answer = serve(call, found, Streaming { head, is_whole }, body) => Some(answer),

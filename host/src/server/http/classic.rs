@@ -18,7 +18,7 @@ use crate::json::write;
 use crate::pipeline::respond;
 use crate::request::{Form, Input, Output};
 use crate::server::head::Head;
-use crate::server::serve::{Call, Protocol, Target, serve};
+use crate::server::serve::{Call, Destination, Protocol, serve};
 
 struct Classic;
 
@@ -47,7 +47,7 @@ pub(super) fn call(
 ) -> impl Future<Output = Response> + Send {
     let EndpointRoute { endpoint, served } = route;
     let call = Call { served, id: head.id(), arrived, client_deadline: None };
-    serve(call, Ok((Target { endpoint, model: None }, Classic)), head, body)
+    serve(call, Ok((Destination { endpoint, model: None }, Classic)), head, body)
 }
 
 /// `POST <endpoint>`, by way of the router.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::route::EndpointRoute;
 use super::{classic, error};
-use crate::draw::Draw;
+use crate::bucketing::Bucketing;
 use crate::server::head::{Head, credentials, request_id};
 use crate::server::served::Served;
 use crate::server::split::Split;
@@ -22,7 +22,7 @@ use crate::server::split::Split;
 /// The endpoints at one path.
 pub(super) struct WeightedRoute {
     split: Split,
-    draw: Draw,
+    bucketing: Bucketing,
     first: EndpointRoute,
     others: Vec<EndpointRoute>,
 }
@@ -37,8 +37,8 @@ pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, Weig
             split.endpoints.iter().filter_map(|(name, _)| served.endpoints.named(name)).map(target);
         let first = targets.next()?;
         let others = targets.collect();
-        let draw = Draw::new(split.sticky.clone(), &split.path);
-        let weighted = WeightedRoute { split: split.clone(), draw, first, others };
+        let bucketing = Bucketing::new(split.sticky.clone(), &split.path);
+        let weighted = WeightedRoute { split: split.clone(), bucketing, first, others };
         Some((split.path.clone(), weighted))
     })
 }
@@ -46,7 +46,7 @@ pub(super) fn routes(served: &Arc<Served>) -> impl Iterator<Item = (String, Weig
 impl WeightedRoute {
     /// The endpoint for a request with these headers.
     pub(super) fn target(&self, headers: &HeaderMap) -> &EndpointRoute {
-        let place = self.draw.place(|name| headers.get(name)?.to_str().ok());
+        let place = self.bucketing.place(|name| headers.get(name)?.to_str().ok());
         let others = self.split.of(place).checked_sub(1).and_then(|index| self.others.get(index));
         others.unwrap_or(&self.first)
     }

@@ -32,7 +32,7 @@ use crate::server::served::Served;
 /// Whether clients of a listener may load and unload models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Orders {
-    Taken,
+    Accepted,
     Refused,
 }
 
@@ -50,7 +50,7 @@ pub(in crate::server) fn router(orders: Orders) -> Router<Arc<Served>> {
             .route(&format!("{model}/stats"), get(metadata::statistics));
     }
     let (load, unload) = match orders {
-        Orders::Taken => (post(repository::load), post(repository::unload)),
+        Orders::Accepted => (post(repository::load), post(repository::unload)),
         Orders::Refused => (post(repository::refused), post(repository::refused)),
     };
     router

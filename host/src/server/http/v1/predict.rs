@@ -94,7 +94,7 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
     let is_binary = is_binary(head.headers());
     // The handler's body is JSON in any case.
     head.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-    serve(call, entry.map(|entry| (entry.target(), V1 { is_binary })), head, body).await
+    serve(call, entry.map(|entry| (entry.destination(), V1 { is_binary })), head, body).await
 }
 
 fn is_binary(headers: &HeaderMap) -> bool {

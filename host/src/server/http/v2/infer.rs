@@ -86,8 +86,9 @@ async fn run(
 ) -> Response {
     let call = Call { served, id: head.id(), arrived, client_deadline: None };
     let coding = Coding::wanted(head.headers());
-    let found = entry
-        .map(|entry| (entry.target(), OpenInference { entry, outputs: RequestedOutputs::default(), coding }));
+    let found = entry.map(|entry| {
+        (entry.destination(), OpenInference { entry, outputs: RequestedOutputs::default(), coding })
+    });
     serve(call, found, head, body).await
 }
 

@@ -1,4 +1,4 @@
-//! Draws lots: to which of several sides a request goes, each with a share of them.
+//! To which of several sides a request goes, each with a share of them.
 //!
 //! Place in the flow: a trial asks for the candidate's share, a split for the weights of its endpoints, the
 //! recorder whether it is a request's turn.
@@ -33,18 +33,18 @@ impl Sticky {
     }
 }
 
-/// How places are drawn.
+/// The way requests get their places.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draw {
+pub struct Bucketing {
     sticky: Option<Sticky>,
-    /// Those who are first in one draw are not first in every other.
+    /// Keys that are first by one seed are not first by every other.
     seed: u64,
 }
 
-impl Draw {
-    /// By chance, or by a key. Draws of different names are independent of each other.
-    pub fn new(sticky: Option<Sticky>, name: &str) -> Draw {
-        Draw { sticky, seed: hash(0, name) }
+impl Bucketing {
+    /// By chance, or by a key. Bucketings of different names are independent of each other.
+    pub fn new(sticky: Option<Sticky>, name: &str) -> Bucketing {
+        Bucketing { sticky, seed: hash(0, name) }
     }
 
     /// The place of a request in [0, 1). Without a header that decides it is drawn by chance.
@@ -93,23 +93,23 @@ fn mix(mut bits: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const DRAWS: u32 = 10_000;
+    const PLACES: u32 = 10_000;
 
-    /// How many of [`DRAWS`] places are below `share`.
+    /// How many of [`PLACES`] places are below `share`.
     fn below(share: f64, place: impl Fn(u32) -> f64) -> u32 {
-        (0..DRAWS).filter(|&n| place(n) < share).count().try_into().unwrap()
+        (0..PLACES).filter(|&n| place(n) < share).count().try_into().unwrap()
     }
 
     #[test]
     fn a_share_is_had_by_chance_and_by_keys() {
-        let by_chance = Draw::new(None, "a");
-        let by_key = Draw::new(Some(Sticky::parse("header:X-User").unwrap()), "a");
+        let by_chance = Bucketing::new(None, "a");
+        let by_key = Bucketing::new(Some(Sticky::parse("header:X-User").unwrap()), "a");
         for share in [0.0, 0.01, 0.1, 0.5, 0.9, 1.0] {
-            let spread = 5.0 * (f64::from(DRAWS) * share * (1.0 - share)).sqrt();
-            let around = |count: u32| (f64::from(count) - f64::from(DRAWS) * share).abs() <= spread;
+            let spread = 5.0 * (f64::from(PLACES) * share * (1.0 - share)).sqrt();
+            let around = |count: u32| (f64::from(count) - f64::from(PLACES) * share).abs() <= spread;
             let chance = below(share, |_| by_chance.place(|_| None));
             let missing = below(share, |_| by_key.place(|_| None));
-            let keys: Vec<String> = (0..DRAWS).map(|n| format!("user-{n}")).collect();
+            let keys: Vec<String> = (0..PLACES).map(|n| format!("user-{n}")).collect();
             let key = below(share, |n| by_key.place(|_| Some(&keys[n as usize])));
             assert!(around(chance) && around(missing) && around(key), "{share}: {chance} {missing} {key}");
         }
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn a_key_has_one_place_in_a_draw_and_another_in_another() {
-        let draw = |name: &str| Draw::new(Some(Sticky::parse("header:x-user").unwrap()), name);
+        let bucketing = |name: &str| Bucketing::new(Some(Sticky::parse("header:x-user").unwrap()), name);
         let place = |name: &str| {
-            draw(name).place(|header| {
+            bucketing(name).place(|header| {
                 assert_eq!(header, "x-user");
                 Some("anna")
             })
@@ -128,10 +128,10 @@ mod tests {
         // Written down: it has to be the same in the next version.
         assert_eq!(format!("{:.6}", place("a")), "0.670580");
         assert!((place("a") - place("b")).abs() > 1e-6);
-        // The other half is not the other half of every draw.
-        let keys: Vec<String> = (0..DRAWS).map(|n| n.to_string()).collect();
-        let half = |name: &str, n: u32| draw(name).place(|_| Some(&keys[n as usize])) < 0.5;
-        let both = (0..DRAWS).filter(|&n| half("a", n) && half("b", n)).count();
+        // The other half is not the other half of every bucketing.
+        let keys: Vec<String> = (0..PLACES).map(|n| n.to_string()).collect();
+        let half = |name: &str, n: u32| bucketing(name).place(|_| Some(&keys[n as usize])) < 0.5;
+        let both = (0..PLACES).filter(|&n| half("a", n) && half("b", n)).count();
         assert!((2_250..2_750).contains(&both), "{both}");
     }
 
