@@ -57,7 +57,7 @@ test: build ## set up, build, run every test
 	@scripts/browser.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.
-	cargo test --release --workspace
+	cargo test --release --workspace --config "target.'cfg(all())'.runner=['$(CURDIR)/scripts/test-runner.sh']"
 
 reference: ## write the tables of docs/reference.md that come from the code: settings, error codes, a trial's parameters
 	UPDATE_REFERENCE=1 cargo test --release --workspace --lib -- reference

@@ -27,6 +27,16 @@ build() {
     done
 }
 
+# A guest that no test and no benchmark names is not compiled: what it shows would never be looked at.
+require_tests() {
+    local file name
+    for file in tests/guests/examples/*.rs tests/guests/wat/*.wat; do
+        name=$(basename "${file%.*}")
+        grep -rqE "(tests/|guest\(\"|assembled(_with)?\(\"|application\([A-Z]+, \")$name\"|wat/$name\.wat" tests/it tests/bench host/src \
+            || die "no test names the guest $file" "name it in a file of tests/it, or delete it"
+    done
+}
+
 for what in "$@"; do
     case $what in
         examples)
@@ -36,6 +46,7 @@ for what in "$@"; do
             build "$COMPONENTS" lib --lib "${packages[@]}"
             ;;
         tests)
+            require_tests
             step "building the tests' guests"
             build "$TEST_COMPONENTS" example --examples -p guests
             ;;

@@ -67,7 +67,7 @@ pub struct App {
 }
 
 /// A reason to read configuration, handlers and models again.
-pub enum Change {
+pub enum ReloadReason {
     /// An order of the operator.
     Reload,
     /// `host dev` has built the project, or could not.
@@ -228,7 +228,7 @@ impl App {
     pub async fn run(
         mut self,
         stop: impl Future<Output = ()>,
-        mut changes: mpsc::Receiver<Change>,
+        mut changes: mpsc::Receiver<ReloadReason>,
         read: impl Fn() -> Result<Config, String>,
     ) -> anyhow::Result<()> {
         let tls = self.listeners.tls.clone().map(|tls| tokio::spawn(async move { tls.follow().await }));
@@ -292,10 +292,10 @@ impl App {
 }
 
 impl App {
-    async fn take(&mut self, change: Change, read: &impl Fn() -> Result<Config, String>) {
+    async fn take(&mut self, change: ReloadReason, read: &impl Fn() -> Result<Config, String>) {
         match change {
-            Change::Built(build) => self.built(build, read).await,
-            Change::Reload => match read() {
+            ReloadReason::Built(build) => self.built(build, read).await,
+            ReloadReason::Reload => match read() {
                 Ok(config) => {
                     tracing::info!("reloading: configuration, handlers and models as their files are now");
                     // What was wrong is in the log.

@@ -5,6 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e2e::load::{Pattern, assert_echoed};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::Wire;
 use e2e::{Host, component, replace, request, wait_until};
 use serde_json::Value;
@@ -15,14 +16,13 @@ fn serve(more: &[&str]) -> Host {
 
 /// The application at `/app` under limits that are soon reached, beside a neighbour.
 fn beside_a_neighbour() -> Host {
-    let (application, echo) = (component("tests/application"), component("tests/echo"));
-    Host::configured(&format!(
-        "[[endpoint]]\nname = \"app\"\nplugin = {application:?}\n[endpoint.limits]\nbody = \"1MiB\"\n\
-         pre_timeout = \"200ms\"\nstream_timeout = \"500ms\"\nbackground_timeout = \"500ms\"\n\
-         request_timeout = \"2s\"\n\
-         [[endpoint]]\nname = \"neighbour\"\nplugin = {echo:?}\n"
-    ))
+    let application = Endpoint::new("app").guest("application").limits("body = '1MiB'").limits(SOON_REACHED);
+    Setup::of([application, Endpoint::new("neighbour").guest("echo")]).serve()
 }
+
+/// Times of an application that a test can wait for.
+pub(crate) const SOON_REACHED: &str = "pre_timeout = '200ms', stream_timeout = '500ms', \
+                                       background_timeout = '500ms', request_timeout = '2s'";
 
 /// All bytes of a response, until the host closes the connection.
 fn raw(host: &Host, method: &str, path: &str) -> String {

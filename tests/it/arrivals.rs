@@ -3,21 +3,15 @@
 use std::time::{Duration, Instant};
 
 use e2e::frames::{DATA, END_HEADERS, HEADERS, Http2, post};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, clients, component};
+use e2e::{Host, clients};
 
 /// One endpoint with places for 12 requests in all, and a neighbour.
 fn serve(limits: &str, more: &[&str]) -> Host {
-    let endpoint = |name: &str, limits: &str| {
-        let plugin = component("tests/orders");
-        format!(
-            "[[endpoint]]\nname = '{name}'\nplugin = {plugin:?}\n\
-             limits = {{ concurrency = 4, queue = 8, {limits} }}\n"
-        )
-    };
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), endpoint("orders", limits) + &endpoint("neighbour", limits)).unwrap();
-    Host::serve(&[&["--config", file.path().to_str().unwrap()], more].concat())
+    let endpoint =
+        |name: &str| Endpoint::new(name).guest("orders").limits("concurrency = 4, queue = 8").limits(limits);
+    Setup::of(["orders", "neighbour"].map(endpoint)).arguments(more).serve()
 }
 
 /// Requests to both endpoints, one at a time.

@@ -2,11 +2,12 @@
 //! calls leave the neighbours of an endpoint alone.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use e2e::load::{Answer, Load, Pattern, alone, assert_echoed};
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, clients, component, root};
 use tempfile::TempDir;
 
@@ -26,15 +27,16 @@ fn calls(folder: &TempDir, name: &str, start: &str, body: &str) -> PathBuf {
     file
 }
 
-fn endpoint(name: &str, plugin: &std::path::Path, more: &str, limits: &str) -> String {
-    format!(
-        "[[endpoint]]\nname = {name:?}\nplugin = {plugin:?}\nwatch = false\n{more}\n[endpoint.limits]\nconcurrency = 8\n{limits}\n"
-    )
+fn endpoint(name: &str, plugin: &Path, limits: &str) -> Endpoint {
+    Endpoint::new(name).plugin(plugin).set("watch = false").limits("concurrency = 8").limits(limits)
 }
 
-fn neighbour() -> String {
-    endpoint("neighbour", &component("tests/echo"), "", "")
+fn neighbour() -> Endpoint {
+    endpoint("neighbour", &component("tests/echo"), "")
 }
+
+/// For bodies and responses of tens of megabytes.
+const LARGE: &str = "memory = '256MiB', body = '64MiB', pre_timeout = '10s'";
 
 /// A neighbour that is called all the time.
 fn beside(host: &Host) -> Load {
@@ -64,11 +66,10 @@ fn twenty_thousand_host_calls_in_a_row_are_interrupted() {
             .repeat(20_000)
     };
     let limits = "pre_timeout = '300ms'";
-    let config = neighbour()
-        + &endpoint("long", &calls(&folder, "long", "", &call(58 << 20)), "", limits)
-        + &endpoint("medium", &calls(&folder, "medium", "", &call(3 << 20)), "", limits)
-        + &endpoint("short", &calls(&folder, "short", "", &call(10)), "", limits);
-    let host = Host::configured(&config);
+    let asking = |name: &str, length| endpoint(name, &calls(&folder, name, "", &call(length)), limits);
+    let asking =
+        [("long", 58 << 20), ("medium", 3 << 20), ("short", 10)].map(|(name, length)| asking(name, length));
+    let host = Setup::of(asking).endpoint(neighbour()).serve();
     let neighbour = beside(&host);
     for (path, expected) in
         [("/long", (500, "plugin_bad_output")), ("/medium", (504, "plugin_timeout")), ("/short", (200, ""))]
@@ -94,13 +95,8 @@ fn twenty_thousand_host_calls_in_a_row_are_interrupted() {
 #[test]
 fn large_values_are_handed_over_off_the_workers() {
     let _alone = alone();
-    let large = endpoint(
-        "large",
-        &component("tests/large"),
-        "",
-        "memory = '256MiB'\nbody = '64MiB'\npre_timeout = '10s'",
-    );
-    let host = Host::configured(&(neighbour() + &large));
+    let large = endpoint("large", &component("tests/large"), LARGE);
+    let host = Setup::of([neighbour(), large]).serve();
     let ballast = "b".repeat(30_000_000);
     for (body, status) in
         [("tensors 100000", 500), ("invalid 50000000", 400), ("internal 50000000", 500), (&*ballast, 200)]
@@ -128,16 +124,8 @@ fn large_values_are_handed_over_off_the_workers() {
 #[test]
 fn compressed_messages_are_unpacked_and_packed_off_the_workers() {
     let _alone = alone();
-    let orders = endpoint(
-        "orders",
-        &component("tests/orders"),
-        "",
-        "memory = '256MiB'\nbody = '64MiB'\npre_timeout = '10s'",
-    );
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("modelhost.toml");
-    fs::write(&config, neighbour() + &orders).unwrap();
-    let host = Host::serve(&["--config", config.to_str().unwrap(), "--grpc-listen", "127.0.0.1:0"]);
+    let orders = endpoint("orders", &component("tests/orders"), LARGE);
+    let host = Setup::of([neighbour(), orders]).arguments(&["--grpc-listen", "127.0.0.1:0"]).serve();
     let neighbour = beside(&host);
     let address = host.grpc.clone().unwrap();
     let clients: Vec<_> = (0..2)
@@ -176,12 +164,8 @@ impl Drop for Busy {
 fn counts_for(folder: &TempDir, time: Duration) -> u64 {
     const TRIAL: u64 = 1_000_000_000;
     let trial = calls(folder, "trial", "", &format!("(call $loop (i64.const {TRIAL}))"));
-    let host = Host::configured(&endpoint(
-        "trial",
-        &trial,
-        "",
-        "pre_timeout = '60s'\nwall_timeout = '60s'\nrequest_timeout = '60s'",
-    ));
+    let limits = "pre_timeout = '60s', wall_timeout = '60s', request_timeout = '60s'";
+    let host = Setup::of([endpoint("trial", &trial, limits)]).serve();
     let used = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", host.pid())).unwrap();
         let user: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(11).unwrap().parse().unwrap();
@@ -201,9 +185,9 @@ fn a_busy_machine_is_not_charged_to_the_handler() {
     let count = counts_for(&folder, Duration::from_millis(150));
     let counting = calls(&folder, "counting", "", &format!("(call $loop (i64.const {count}))"));
     let spinning = calls(&folder, "spinning", "", "(call $loop (i64.const 0x7fffffffffffffff))");
-    let limits = "pre_timeout = '500ms'\nwall_timeout = '30s'";
-    let config = endpoint("counting", &counting, "", limits) + &endpoint("spinning", &spinning, "", limits);
-    let host = Host::configured(&config);
+    let limits = "pre_timeout = '500ms', wall_timeout = '30s'";
+    let endpoints = [("counting", &counting), ("spinning", &spinning)];
+    let host = Setup::of(endpoints.map(|(name, plugin)| endpoint(name, plugin, limits))).serve();
     let busy = Busy::machine();
     let senders: Vec<_> = (0..4)
         .map(|_| {
@@ -225,10 +209,9 @@ fn a_busy_machine_is_not_charged_to_the_handler() {
 #[test]
 fn waiting_has_a_limit_of_its_own() {
     let sleeper = component("tests/hostile");
-    let limits = "pre_timeout = '100ms'\nwall_timeout = '1s'";
-    let config = endpoint("sleeper", &sleeper, "", limits)
-        + &endpoint("default", &sleeper, "", "pre_timeout = '50ms'");
-    let host = Host::configured(&config);
+    let endpoints =
+        [("sleeper", "pre_timeout = '100ms', wall_timeout = '1s'"), ("default", "pre_timeout = '50ms'")];
+    let host = Setup::of(endpoints.map(|(name, limits)| endpoint(name, &sleeper, limits))).serve();
     for (path, limit) in [("/sleeper", "1s"), ("/default", "250ms")] {
         let reply = host.request("POST", path, &[("content-type", "text/plain")], b"sleep");
         let message = format!("the handler took longer than {limit}, waits included");
@@ -246,11 +229,14 @@ fn a_start_function_takes_its_time_from_the_first_call() {
     let start = format!("(func $start (call $loop (i64.const {count})))\n(start $start)\n");
     let slow = calls(&folder, "slow", &start, "");
     let slower = calls(&folder, "slower", &start, &format!("(call $loop (i64.const {count}))"));
-    let config = endpoint("each", &slow, "isolation = 'request'", "pre_timeout = '200ms'")
-        + &endpoint("kept", &slow, "", "pre_timeout = '200ms'")
-        + &endpoint("both", &slower, "isolation = 'request'", "pre_timeout = '1s'")
-        + &endpoint("roomy", &slower, "isolation = 'request'", "pre_timeout = '5s'");
-    let host = Host::configured(&config);
+    let each = |name, plugin, limits| endpoint(name, plugin, limits).set("isolation = 'request'");
+    let host = Setup::of([
+        each("each", &slow, "pre_timeout = '200ms'"),
+        endpoint("kept", &slow, "pre_timeout = '200ms'"),
+        each("both", &slower, "pre_timeout = '1s'"),
+        each("roomy", &slower, "pre_timeout = '5s'"),
+    ])
+    .serve();
     for (path, status) in [("/each", 504), ("/kept", 200), ("/both", 504), ("/roomy", 200)] {
         let reply = host.post(path, "x");
         assert_eq!(reply.status, status, "{path}: {}", reply.text());

@@ -3,6 +3,7 @@
 use std::net::TcpListener;
 use std::path::Path;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, host, model, request, version, wait_until};
 use serde_json::json;
 
@@ -59,9 +60,9 @@ fn examples_are_answered_before_anything_is_served_and_counted_by_nobody() {
     let host = Host::with(Some(&component("tests/schemas")), None, &["--env", "SCHEMA=optional"]);
     tried(&host, 0);
     // Takes tensors: the example goes both ways.
-    let tensors = "[endpoint.input.x]\ndatatype = 'FP32'\nshape = [-1]\nexample = [1.5]";
-    let plugin = component("tests/tensors");
-    let host = Host::configured(&format!("[[endpoint]]\nplugin = '{}'\n{tensors}", plugin.display()));
+    let tensors = Endpoint::new("tensors").guest("tensors");
+    let declared = tensors.table("input.x", "datatype = 'FP32'\nshape = [-1]\nexample = [1.5]");
+    let host = Setup::of([declared]).serve();
     tried(&host, 2);
 }
 
@@ -145,9 +146,9 @@ fn an_example_that_fails_refuses_the_start() {
         assert_eq!(host.post("/it", r#"{"word":"a"}"#).json(), json!({ "word": "a" }));
     }
     // The example fits what is declared, and not the model.
-    let inputs = "[endpoint.input.input]\ndatatype = 'FP32'\nshape = [-1]\nexample = [1, 2, 3]";
-    let file =
-        file(&format!("[[endpoint]]\nname = 'it'\nmodel = '{}'\n{inputs}", model("iris_dyn").display()));
+    let iris = Endpoint::new("it").model("iris_dyn");
+    let declared = iris.table("input.input", "datatype = 'FP32'\nshape = [-1]\nexample = [1, 2, 3]");
+    let file = file(&declared.to_string());
     let text = refused(1, &["--config", path(file.path())]);
     assert!(text.contains("invalid_input in pre_inference: input `input`: expected FP32 ["), "{text}");
 }
@@ -194,10 +195,8 @@ fn a_swap_brings_its_schema_or_is_refused() {
 
 #[test]
 fn a_model_that_is_loaded_again_answers_the_example_first() {
-    let inputs = "[endpoint.input.input]\ndatatype = 'FP32'\nshape = [-1, 4]\nexample = [[1, 2, 3, 4]]";
-    let iris = model("iris_dyn");
-    let host =
-        Host::configured(&format!("[[endpoint]]\nname = 'it'\nmodel = '{}'\n{inputs}", iris.display()));
+    let lines = "datatype = 'FP32'\nshape = [-1, 4]\nexample = [[1, 2, 3, 4]]";
+    let host = Setup::of([Endpoint::new("it").model("iris_dyn").table("input.input", lines)]).serve();
     let order = |what: &str| {
         let url = format!("{}/admin/v1/endpoints/it/models/default/{what}", host.admin);
         assert_eq!(request("POST", &url, &[], b"").status, 200);
@@ -213,23 +212,17 @@ fn a_model_that_is_loaded_again_answers_the_example_first() {
 
 #[test]
 fn check_says_of_every_endpoint_whether_it_would_serve() {
-    let endpoint = |name: &str, more: &str| {
-        format!(
-            "[[endpoint]]\nname = '{name}'\nplugin = '{}'\n{more}\n",
-            component("tests/schemas").display()
-        )
-    };
+    let endpoint = |name: &str, more: &str| Endpoint::new(name).guest("schemas").set(more);
     let good = [
         endpoint("one", ""),
         endpoint("none", "env = ['SCHEMA=none']"),
         endpoint("off", "smoke = false\nenv = ['SCHEMA=boom']"),
-        format!("[[endpoint]]\nname = 'model'\nmodel = '{}'\n", model("add").display()),
-    ]
-    .concat();
+        Endpoint::new("model").model("add"),
+    ];
     // A port that somebody else has does not matter: nothing listens.
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let configuration = file(&good);
+    let configuration = file(Setup::of(good.clone()).text());
     let (code, lines, stderr) = check(&["--config", path(configuration.path()), "--listen", &address]);
     assert_eq!(code, 0, "{lines:?}\n{stderr}");
     let expected = [
@@ -245,9 +238,8 @@ fn check_says_of_every_endpoint_whether_it_would_serve() {
     assert!(lines[0].contains("(admit ") && lines[0].contains("pre_inference "), "{lines:?}");
 
     // One that is bad does not keep the others from being checked.
-    let bad = [endpoint("boom", "env = ['SCHEMA=boom']"), endpoint("twice", "env = ['SCHEMA=twice']"), good]
-        .concat();
-    let configuration = file(&bad);
+    let bad = [endpoint("boom", "env = ['SCHEMA=boom']"), endpoint("twice", "env = ['SCHEMA=twice']")];
+    let configuration = file(Setup::of(bad.into_iter().chain(good)).text());
     let (code, lines, stderr) = check(&["--config", path(configuration.path())]);
     assert_eq!((code, lines.len()), (1, 6), "{lines:?}\n{stderr}");
     assert!(

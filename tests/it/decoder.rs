@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, clients, component};
 use serde_json::{Value, json};
 
@@ -70,13 +71,9 @@ fn the_example_answers_what_its_readme_shows() {
 #[test]
 fn a_cache_is_bounded_and_a_neighbour_unharmed() {
     let (plugin, model) = (component("decoder-wasm"), e2e::root().join("examples/decoder-wasm/decoder.onnx"));
-    let endpoint = |name: &str, limits: &str| {
-        format!(
-            "[[endpoint]]\nname = {name:?}\nplugin = {plugin:?}\nmodel = {{ path = {model:?} }}\n{limits}\n"
-        )
-    };
-    let small = "[endpoint.limits]\ntensor_memory = \"16KiB\"\n";
-    let host = Host::configured(&(endpoint("small", small) + &endpoint("large", "")));
+    let endpoint = |name: &str| Endpoint::new(name).plugin(&plugin).model_at(&model, "");
+    let small = endpoint("small").limits("tensor_memory = '16KiB'");
+    let host = Setup::of([small, endpoint("large")]).serve();
     let body = json!({"prompt": PROMPTS[0], "tokens": 64}).to_string();
     let cut = e2e::try_request(
         &e2e::agent(),

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, component, model, root, wait_until};
 use serde_json::{Value, json};
 
@@ -195,11 +196,10 @@ fn gpu_memory_is_limited_model_by_model() {
     assert!(error.contains("device `cuda:0`: its memory does not suffice\n  hint: raise"), "{error}");
 
     let endpoint = |name: &str, model: &Path, memory: &str| {
-        let model = format!("{{ path = {model:?}, device = \"cuda\", device_memory = \"{memory}\" }}");
-        format!("[[endpoint]]\nname = \"{name}\"\nmodel = {model}\n")
+        Endpoint::new(name).model_at(model, &format!("device = 'cuda', device_memory = '{memory}'"))
     };
-    let config = endpoint("m", &model("add"), "64MiB") + &endpoint("encoder", &encoder, "2GiB");
-    let host = Host::configured(&config);
+    let host =
+        Setup::of([endpoint("m", &model("add"), "64MiB"), endpoint("encoder", &encoder, "2GiB")]).serve();
     assert_eq!(host.endpoint("encoder")["models"][0]["device"], "cuda:0");
     assert_eq!(device(&host), "cuda:0");
     assert_eq!(host.post("/m", r#"{"a": [1, 2], "b": [3, 4]}"#).json(), json!([[4.0, 6.0]]));

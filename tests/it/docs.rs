@@ -1,6 +1,7 @@
 //! The page at `/docs/`, as a person sees it in a browser.
 
 use e2e::browser::Browser;
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, model};
 use serde_json::{Value, json};
 
@@ -23,16 +24,12 @@ const SAMPLE: [(&str, f64); 4] =
 
 /// `iris` declares what it takes, with examples; `any` is the same without a word of it.
 fn host() -> Host {
-    let endpoint = |name: &str| {
-        let (handler, model) = (component("iris-wasm"), model("iris_dyn"));
-        let (handler, model) = (handler.display(), model.display());
-        format!("[[endpoint]]\nname = '{name}'\nplugin = '{handler}'\nmodel = '{model}'\n")
-    };
-    let input = |(name, example): &(&str, f64)| {
-        format!("[endpoint.input.{name}]\ndatatype = 'FP32'\nshape = [1]\nexample = {example}\n")
-    };
-    let inputs: String = SAMPLE.iter().map(input).collect();
-    Host::configured(&(endpoint("any") + &endpoint("iris") + &inputs))
+    let endpoint = |name: &str| Endpoint::new(name).plugin(&component("iris-wasm")).model("iris_dyn");
+    let declared = SAMPLE.iter().fold(endpoint("iris"), |endpoint, (name, example)| {
+        let lines = format!("datatype = 'FP32'\nshape = [1]\nexample = {example}");
+        endpoint.table(&format!("input.{name}"), &lines)
+    });
+    Setup::of([endpoint("any"), declared]).serve()
 }
 
 #[test]

@@ -6,23 +6,19 @@ use e2e::frames::{
     DATA, END_HEADERS, END_STREAM, Frame, GOAWAY, HEADERS, Http2, RST_STREAM, SETTINGS, is_ok, post,
 };
 use e2e::load::{Load, Pattern, assert_echoed};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, Reply, component, wait_until};
+use e2e::{Host, Reply, wait_until};
 
-/// Three endpoints: `echo`; `door`, which sleeps as the body says, one request at a time; `flood`, whose answers are long.
+/// Three endpoints: `echo`; `few`, which sleeps as the body says, one request at a time; `flood`, whose answers are long.
 fn serve(server: &str) -> Host {
-    let mut config = format!("[server]\n{server}\n");
-    for (name, guest, limits) in [
-        ("echo", "tests/echo", ""),
-        ("door", "tests/files", "concurrency = 1\nqueue = 1\npre_timeout = '60s'\nrequest_timeout = '2s'"),
-        ("flood", "tests/liar", "output = '128MiB'\nmemory = '256MiB'"),
-    ] {
-        config += &format!(
-            "[[endpoint]]\nname = '{name}'\nplugin = {:?}\n[endpoint.limits]\n{limits}\n",
-            component(guest)
-        );
-    }
-    Host::configured(&config)
+    let few = "concurrency = 1, queue = 1, pre_timeout = '60s', request_timeout = '2s'";
+    let endpoints = [
+        Endpoint::new("echo").guest("echo"),
+        Endpoint::new("few").guest("files").limits(few),
+        Endpoint::new("flood").guest("liar").limits("output = '128MiB', memory = '256MiB'"),
+    ];
+    Setup::of(endpoints).tables(format!("[server]\n{server}")).serve()
 }
 
 fn connect(host: &Host) -> Wire {
@@ -49,12 +45,12 @@ fn unharmed(neighbour: Load) {
 }
 
 fn in_flight(host: &Host) -> usize {
-    host.metric(r#"modelhost_requests_in_flight{endpoint="door"}"#) as usize
+    host.metric(r#"modelhost_requests_in_flight{endpoint="few"}"#) as usize
 }
 
-/// Requests that have a place at `door`, or wait for one.
+/// Requests that have a place at `few`, or wait for one.
 fn known(host: &Host) -> usize {
-    in_flight(host) + host.metric(r#"modelhost_requests_queued{endpoint="door"}"#) as usize
+    in_flight(host) + host.metric(r#"modelhost_requests_queued{endpoint="few"}"#) as usize
 }
 
 #[test]
@@ -138,7 +134,7 @@ fn a_body_that_drips_ends_with_its_requests_time_and_frees_its_place() {
     let host = serve("");
     let neighbour = neighbour(&host);
     let body = format!("sleep:1{}", " ".repeat(4000));
-    let request = wire::post("/door", &[("expect", "100-continue")], &body);
+    let request = wire::post("/few", &[("expect", "100-continue")], &body);
     let mut wires: Vec<Wire> = (0..2).map(|_| connect(&host)).collect();
     let started = Instant::now();
     for wire in &mut wires {
@@ -146,7 +142,7 @@ fn a_body_that_drips_ends_with_its_requests_time_and_frees_its_place() {
         assert_eq!(wire.read().unwrap().status, 100, "its body is awaited");
     }
     // They take every place there is, until a request is there that can be served: the older makes way.
-    assert_eq!(answered(&host, &wire::post("/door", &[], "sleep:1")).status, 200);
+    assert_eq!(answered(&host, &wire::post("/few", &[], "sleep:1")).status, 200);
     wires[0].read().unwrap().error(503, "overloaded", "admit");
     let mut drip = || -> std::io::Result<Reply> {
         while started.elapsed() < Duration::from_millis(1700) {
@@ -157,7 +153,7 @@ fn a_body_that_drips_ends_with_its_requests_time_and_frees_its_place() {
     };
     drip().unwrap().error(504, "request_timeout", "admit");
     assert!(started.elapsed() >= Duration::from_secs(2));
-    assert_eq!(answered(&host, &wire::post("/door", &[], "sleep:1")).status, 200);
+    assert_eq!(answered(&host, &wire::post("/few", &[], "sleep:1")).status, 200);
     unharmed(neighbour);
 }
 
@@ -193,7 +189,7 @@ fn an_idle_connection_is_closed_and_one_with_a_request_is_not() {
     idle.send(&wire::get("/healthz")).unwrap();
     assert_eq!(idle.read().unwrap().status, 200);
     let mut busy = connect(&host);
-    busy.send(&wire::post("/door", &[], "sleep:1500")).unwrap();
+    busy.send(&wire::post("/few", &[], "sleep:1500")).unwrap();
     assert_eq!(idle.until_closed(), b"");
     assert_eq!(busy.read().unwrap().status, 200);
     // HTTP/2 says goodbye.
@@ -208,10 +204,10 @@ fn more_connections_than_may_be_wait_for_their_turn() {
     let host = serve("max_connections = 3");
     // Two with requests, one that answers all the time: nobody has a place to give.
     let mut first = connect(&host);
-    first.send(&wire::post("/door", &[], "sleep:1200")).unwrap();
+    first.send(&wire::post("/few", &[], "sleep:1200")).unwrap();
     wait_until("the first to be served", || in_flight(&host) == 1);
     let mut second = connect(&host);
-    second.send(&wire::post("/door", &[], "sleep:1")).unwrap();
+    second.send(&wire::post("/few", &[], "sleep:1")).unwrap();
     let load = Pattern { clients: 1, ..Pattern::new(&host.url, "/echo") }.start();
     load.wait_for_more(5);
     let mut more = connect(&host);
@@ -320,7 +316,7 @@ fn requests_sent_ahead_are_answered_in_order() {
 #[test]
 fn a_client_that_asks_before_its_body_is_told() {
     let host = serve("");
-    let request = wire::post("/door", &[("expect", "100-continue")], "sleep:1");
+    let request = wire::post("/few", &[("expect", "100-continue")], "sleep:1");
     let (head, body) = request.split_at(request.len() - 7);
     let mut wire = connect(&host);
     wire.send(head).unwrap();
@@ -329,7 +325,7 @@ fn a_client_that_asks_before_its_body_is_told() {
     assert_eq!(wire.read().unwrap().status, 200);
     // Who has no place to hope for is told that instead.
     let mut others: Vec<Wire> = (0..2).map(|_| connect(&host)).collect();
-    others.iter_mut().for_each(|wire| wire.send(&wire::post("/door", &[], "sleep:1000")).unwrap());
+    others.iter_mut().for_each(|wire| wire.send(&wire::post("/few", &[], "sleep:1000")).unwrap());
     wait_until("no place to be left", || known(&host) == 2);
     let mut wire = connect(&host);
     wire.send(head).unwrap();
@@ -351,11 +347,11 @@ fn final_reply(wire: &mut Wire) -> Reply {
 fn a_client_that_only_listens_gets_its_answer_and_one_that_has_gone_frees_its_place() {
     let host = serve("");
     let cancelled =
-        || host.metric(r#"modelhost_requests_total{endpoint="door",outcome="cancelled"}"#) as usize;
-    let ok = || host.metric(r#"modelhost_requests_total{endpoint="door",outcome="ok"}"#) as usize;
+        || host.metric(r#"modelhost_requests_total{endpoint="few",outcome="cancelled"}"#) as usize;
+    let ok = || host.metric(r#"modelhost_requests_total{endpoint="few",outcome="ok"}"#) as usize;
     let mut listens: Vec<Wire> = (0..2).map(|_| connect(&host)).collect();
     for wire in &mut listens {
-        wire.send(&wire::post("/door", &[], "sleep:500")).unwrap();
+        wire.send(&wire::post("/few", &[], "sleep:500")).unwrap();
         wire.finish().unwrap();
     }
     for mut wire in listens {
@@ -373,17 +369,17 @@ fn a_client_that_only_listens_gets_its_answer_and_one_that_has_gone_frees_its_pl
     // Gone while in flight, and while waiting: long before their time is up both places are free.
     for (gone, before) in [(1, 0), (2, 1)] {
         let mut wires: Vec<Wire> = (0..gone).map(|_| connect(&host)).collect();
-        wires.iter_mut().for_each(|wire| wire.send(&wire::post("/door", &[], "sleep:60000")).unwrap());
+        wires.iter_mut().for_each(|wire| wire.send(&wire::post("/few", &[], "sleep:60000")).unwrap());
         wait_until("them to be known", || known(&host) == gone);
         let started = Instant::now();
         drop(wires);
         wait_until("them to be cancelled", || cancelled() == before + gone);
         assert!(started.elapsed() < Duration::from_millis(1500), "took {:?}", started.elapsed());
     }
-    assert_eq!(answered(&host, &wire::post("/door", &[], "sleep:1")).status, 200);
+    assert_eq!(answered(&host, &wire::post("/few", &[], "sleep:1")).status, 200);
     // A body that ends too early is one that has gone, whoever listens.
     let mut wire = connect(&host);
-    let request = wire::post("/door", &[], "sleep:1");
+    let request = wire::post("/few", &[], "sleep:1");
     wire.send(&request[..request.len() - 1]).unwrap();
     drop(wire);
     wait_until("it to be cancelled", || cancelled() == 4);

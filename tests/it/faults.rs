@@ -2,32 +2,34 @@
 //!
 //! The kinds of faults are in `hostile` and `instances`.
 
-use std::fmt::Write as _;
-
 use e2e::load::{Pattern, alone};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::Wire;
-use e2e::{Host, Reply, component, model, oip, request, wait_until};
+use e2e::{Host, Reply, component, oip, request, wait_until};
 use serde_json::{Value, json};
 
-/// An endpoint of the config file: `more` are further lines, first of its own table, then of others.
-fn endpoint(name: &str, guest: &str, model_name: Option<&str>, more: &str) -> String {
-    let mut text =
-        format!("[[endpoint]]\nname = {name:?}\nplugin = {:?}\n", component(&format!("tests/{guest}")));
-    if let Some(model_name) = model_name {
-        writeln!(text, "model = {:?}", model(model_name)).unwrap();
-    }
-    text + more + "\n"
+fn endpoint(name: &str, guest: &str) -> Endpoint {
+    Endpoint::new(name).guest(guest)
+}
+
+fn serve(endpoint: Endpoint) -> Host {
+    Setup::of([endpoint]).serve()
 }
 
 fn metric(host: &Host, name: &str, endpoint: &str) -> f64 {
     host.metric(&format!("modelhost_plugin_{name}{{endpoint=\"{endpoint}\"}}"))
 }
 
-const BREAKER: &str = "breaker = { faults = 0.5, min = 4, window = '1m', pause = '300ms' }\n";
+const BREAKER: &str = "breaker = { faults = 0.5, min = 4, window = '1m', pause = '300ms' }";
+
+/// One that stays open for as long as a test takes.
+fn long_breaker() -> String {
+    BREAKER.replace("300ms", "1h")
+}
 
 #[test]
 fn a_handler_that_keeps_failing_is_left_alone_and_tried_again() {
-    let host = Host::configured(&endpoint("it", "hostile", None, BREAKER));
+    let host = serve(endpoint("it", "hostile").set(BREAKER));
     let state = || host.endpoint("it")["breaker"].clone();
     assert_eq!((state(), metric(&host, "breaker_open", "it")), (json!("closed"), 0.0));
     // Errors that a handler may return are no faults, and good answers count.
@@ -59,7 +61,7 @@ fn a_handler_that_keeps_failing_is_left_alone_and_tried_again() {
 
 #[test]
 fn an_open_breaker_refuses_before_the_body_is_read() {
-    let host = Host::configured(&endpoint("it", "hostile", None, &BREAKER.replace("300ms", "1h")));
+    let host = serve(endpoint("it", "hostile").set(long_breaker()));
     for _ in 0..4 {
         host.post("/", "panic").error(500, "plugin_trap", "pre_inference");
     }
@@ -72,7 +74,7 @@ fn an_open_breaker_refuses_before_the_body_is_read() {
 
 #[test]
 fn without_a_breaker_every_request_is_tried() {
-    let host = Host::configured(&endpoint("it", "hostile", None, ""));
+    let host = serve(endpoint("it", "hostile"));
     for _ in 0..30 {
         host.post("/", "panic").error(500, "plugin_trap", "pre_inference");
     }
@@ -82,9 +84,7 @@ fn without_a_breaker_every_request_is_tried() {
 #[test]
 fn the_generation_before_takes_over_from_one_that_fails() {
     let _alone = alone();
-    let config =
-        endpoint("it", "echo", None, &BREAKER.replace("300ms", "1h")) + &endpoint("other", "echo", None, "");
-    let host = Host::configured(&config);
+    let host = Setup::of([endpoint("it", "echo").set(long_breaker()), endpoint("other", "echo")]).serve();
     let good = host.endpoint("it")["digest"].clone();
     let bad = std::fs::read(component("tests/hostile")).unwrap();
     let url = format!("{}/admin/v1/endpoints/it/plugin", host.admin);
@@ -107,8 +107,7 @@ fn the_generation_before_takes_over_from_one_that_fails() {
 
 /// The model's answer without a handler: what every bypassed request has to get.
 fn bare(path: &str, body: &str) -> Reply {
-    let host =
-        Host::configured(&format!("[[endpoint]]\nname = \"it\"\nmodel = {:?}\n", model("iris_static")));
+    let host = serve(Endpoint::new("it").model("iris_static"));
     let reply = host.post(path, body);
     assert_eq!(reply.status, 200, "{}", reply.text());
     reply
@@ -118,24 +117,19 @@ const FLOWER: &str = r#"{"input": [[5.2, 3.6, 1.4, 0.3]]}"#;
 
 #[test]
 fn a_handler_that_fails_is_bypassed_where_the_operator_asks_for_it() {
-    let bypass = "on_fault = \"bypass\"\n";
-    let config = [
+    let bypass = |endpoint: Endpoint| endpoint.set("on_fault = 'bypass'");
+    let endpoints = [
         // `trap` makes tensors that this model does not take: a fault in `pre_inference`, whatever is sent.
-        endpoint("it", "trap", Some("iris_static"), bypass),
-        endpoint("strict", "trap", Some("iris_static"), ""),
+        bypass(endpoint("it", "trap").model("iris_static")),
+        endpoint("strict", "trap").model("iris_static"),
         // `liar` makes a good request of anything, and nonsense of `json` afterwards.
-        endpoint("post", "liar", Some("iris_static"), bypass),
-        endpoint("alone", "trap", None, bypass),
+        bypass(endpoint("post", "liar").model("iris_static")),
+        bypass(endpoint("alone", "trap")),
         // `tensors` doubles what it gets, as long as it may return so much.
-        endpoint(
-            "doubles",
-            "tensors",
-            Some("identity_fp32"),
-            &(bypass.to_owned() + "limits.output = '1KiB'\n"),
-        ),
-        endpoint("open", "trap", Some("iris_static"), &(bypass.to_owned() + &BREAKER.replace("300ms", "1h"))),
+        bypass(endpoint("doubles", "tensors").model("identity_fp32").limits("output = '1KiB'")),
+        bypass(endpoint("open", "trap").model("iris_static").set(long_breaker())),
     ];
-    let host = Host::configured(&config.concat());
+    let host = Setup::of(endpoints).serve();
     let expected = bare("/", FLOWER);
 
     let reply = host.post("/it", FLOWER);
@@ -195,8 +189,7 @@ fn a_handler_that_fails_is_bypassed_where_the_operator_asks_for_it() {
 
 #[test]
 fn a_failure_names_its_handler_in_every_protocol() {
-    let spin = endpoint("spin", "spin_pre", None, "limits.pre_timeout = '50ms'\n");
-    let host = Host::configured(&spin);
+    let host = serve(endpoint("spin", "spin_pre").limits("pre_timeout = '50ms'"));
     let digest = host.endpoint("spin")["digest"].as_str().unwrap().to_owned();
     let tensor = json!({"inputs": [oip::input("x", "BYTES", &[1], json!(["spin"]))]});
     for reply in [
@@ -227,6 +220,9 @@ fn the_last_words_on_stderr_are_in_the_failure() {
     let panicked = detail("panic");
     assert!(panicked.contains("stderr:") && panicked.contains("the test asked for a panic"), "{panicked}");
     assert!(!panicked.contains("RUST_BACKTRACE"), "{panicked}");
+    let large = Host::with(Some(&component("tests/hog")), None, &["--memory", "16MiB", "--debug"]);
+    let refused = large.post("/hog", "hog").json()["detail"].as_str().unwrap().to_owned();
+    assert!(refused.contains("\nhint: `limits.memory` gives it more memory"), "{refused}");
     let silent = detail("unreachable");
     assert!(silent.contains("unreachable") && !silent.contains("the test asked"), "{silent}");
     wait_until("the log", || host.log().contains("plugin_trap"));

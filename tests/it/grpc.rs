@@ -10,33 +10,23 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::oip_clients::{number, perf_analyzer};
-use e2e::{Host, PATIENCE, clients, component, model, root, wait_until};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{Host, PATIENCE, clients, root, wait_until};
 
-/// An endpoint of a config file: `more` are further lines, before its limits.
-fn endpoint(name: &str, guest: Option<&str>, model_name: Option<&str>, more: &str) -> String {
-    let mut text = format!("[[endpoint]]\nname = '{name}'\n");
-    if let Some(guest) = guest {
-        text += &format!("plugin = '{}'\n", component(&format!("tests/{guest}")).display());
-    }
-    if let Some(name) = model_name {
-        text += &format!("model = '{}'\n", model(name).display());
-    }
-    text + more + "\n"
-}
-
-fn orders(name: &str, limits: &str) -> String {
-    endpoint(name, Some("orders"), None, &format!("limits = {{ {limits} }}\n"))
+fn orders(name: &str, limits: &str) -> Endpoint {
+    Endpoint::new(name).guest("orders").limits(limits)
 }
 
 /// A host that speaks gRPC, and its address.
-fn serve(config: &str, more: &[&str]) -> (Host, String) {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), config).unwrap();
-    let mut arguments = vec!["--config", file.path().to_str().unwrap(), "--grpc-listen", "127.0.0.1:0"];
-    arguments.extend(more);
-    let host = Host::serve(&arguments);
+fn serve(setup: Setup) -> (Host, String) {
+    let host = setup.arguments(&["--grpc-listen", "127.0.0.1:0"]).serve();
     let address = host.grpc.clone().unwrap();
     (host, address)
+}
+
+/// The same with the guest of orders at `/orders`.
+fn serve_orders(limits: &str) -> (Host, String) {
+    serve(Setup::of([orders("orders", limits)]))
 }
 
 fn in_flight(host: &Host) -> f64 {
@@ -44,22 +34,20 @@ fn in_flight(host: &Host) -> f64 {
 }
 
 /// What `triton_grpc.py` expects.
-fn zoo() -> String {
-    let identity = |name: &str| endpoint(name, None, Some(&format!("identity_{name}")), "");
-    [
-        endpoint("iris", None, Some("iris_dyn"), ""),
-        endpoint("rows", None, Some("rows"), "batching = { max_batch = 8, wait = 'always' }\n"),
-        ["bytes", "fp16", "bf16", "bool", "int8", "uint64"].map(identity).concat(),
-        endpoint("defaults", None, Some("defaults"), ""),
-        endpoint("tensors", Some("tensors"), None, ""),
-        orders("orders", "pre_timeout = '30s'"),
-    ]
-    .concat()
+fn zoo() -> Setup {
+    let identity = |name: &str| Endpoint::new(name).model(&format!("identity_{name}"));
+    Setup::of([Endpoint::new("iris").model("iris_dyn"), Endpoint::new("rows").model("rows").set(BATCHING)])
+        .endpoints(["bytes", "fp16", "bf16", "bool", "int8", "uint64"].map(identity))
+        .endpoint(Endpoint::new("defaults").model("defaults"))
+        .endpoint(Endpoint::new("tensors").guest("tensors"))
+        .endpoint(orders("orders", "pre_timeout = '30s'"))
 }
+
+const BATCHING: &str = "batching = { max_batch = 8, wait = 'always' }";
 
 #[test]
 fn tritonclient_works_unchanged() {
-    let (host, address) = serve(&zoo(), &[]);
+    let (host, address) = serve(zoo());
     for case in ["questions", "infer", "typed", "asynchronous", "stream", "no_control"] {
         clients::run("triton_grpc", &[&address, case]);
     }
@@ -71,9 +59,8 @@ fn tritonclient_works_unchanged() {
 
 #[test]
 fn perf_analyzer_works_unchanged() {
-    let batching = "batching = { max_batch = 8, wait = 'always' }\n";
-    let config = zoo() + &endpoint("batched", None, Some("iris_dyn"), batching);
-    let (_host, address) = serve(&config, &[]);
+    let batched = Endpoint::new("batched").model("iris_dyn").set(BATCHING);
+    let (_host, address) = serve(zoo().endpoint(batched));
     for (model, more) in [
         ("iris", &["--shape", "input:2,4", "--concurrency-range", "4"][..]),
         ("iris", &["--shape", "input:2,4", "--concurrency-range", "4", "--async", "--streaming"]),
@@ -90,14 +77,14 @@ fn perf_analyzer_works_unchanged() {
 
 #[test]
 fn models_are_loaded_and_unloaded_by_clients_where_they_may() {
-    let (_host, address) = serve(&zoo(), &["--model-control"]);
+    let (_host, address) = serve(zoo().arguments(&["--model-control"]));
     clients::run("triton_grpc", &[&address, "control"]);
 }
 
 #[test]
 fn every_failure_has_its_status() {
-    let config = [endpoint("iris", None, Some("iris_dyn"), ""), orders("orders", "pre_timeout = '500ms'")];
-    let (host, address) = serve(&config.concat(), &[]);
+    let iris = Endpoint::new("iris").model("iris_dyn");
+    let (host, address) = serve(Setup::of([iris, orders("orders", "pre_timeout = '500ms'")]));
     clients::run("grpc_raw", &[&address, "statuses"]);
     let failures = [("id-plugin_trap", "plugin_trap"), ("id-plugin_error", "a secret of the handler's")];
     wait_until("both in the log", || failures.iter().all(|(id, _)| host.log().contains(id)));
@@ -109,31 +96,31 @@ fn every_failure_has_its_status() {
     }
     assert!(!log.contains("id-invalid_input") && !log.contains("id-not_found"), "{log}");
 
-    let (_host, address) = serve(&orders("orders", "pre_timeout = '30s', request_timeout = '1s'"), &[]);
+    let (_host, address) = serve_orders("pre_timeout = '30s', request_timeout = '1s'");
     clients::run("grpc_raw", &[&address, "timeout"]);
 
     let one = "concurrency = 1, queue = 0, pre_timeout = '30s'";
-    let (_host, address) = serve(&[orders("orders", one), orders("neighbour", one)].concat(), &[]);
+    let (_host, address) = serve(Setup::of([orders("orders", one), orders("neighbour", one)]));
     clients::run("grpc_raw", &[&address, "overload"]);
 }
 
 #[test]
 fn messages_have_a_longest() {
-    let config = [orders("orders", "body = '1MiB'"), orders("neighbour", "body = '4MiB'")];
-    let (_host, address) = serve(&config.concat(), &[]);
+    let endpoints = [orders("orders", "body = '1MiB'"), orders("neighbour", "body = '4MiB'")];
+    let (_host, address) = serve(Setup::of(endpoints));
     clients::run("grpc_raw", &[&address, "sizes"]);
 }
 
 #[test]
 fn a_stream_sends_no_more_than_its_client_may() {
-    let (host, address) = serve(&orders("orders", "concurrency = 2, queue = 16, pre_timeout = '30s'"), &[]);
+    let (host, address) = serve_orders("concurrency = 2, queue = 16, pre_timeout = '30s'");
     clients::run("grpc_raw", &[&address, "bounded_stream"]);
     assert_eq!(host.metric(r#"modelhost_requests_total{endpoint="orders",outcome="ok"}"#), 300.0);
 }
 
 #[test]
 fn tools_find_their_way_by_reflection_and_health() {
-    let (_host, address) = serve(&orders("orders", ""), &[]);
+    let (_host, address) = serve_orders("");
     clients::run("grpc_raw", &[&address, "reflection"]);
     clients::run("grpc_raw", &[&address, "health"]);
 }
@@ -174,8 +161,7 @@ impl Beside {
 
 #[test]
 fn whoever_goes_away_takes_their_requests_along() {
-    let (host, address) =
-        serve(&orders("orders", "concurrency = 10, pre_timeout = '60s', request_timeout = '60s'"), &[]);
+    let (host, address) = serve_orders("concurrency = 10, pre_timeout = '60s', request_timeout = '60s'");
     for (case, signal) in [("leaves", None), ("stays", Some("-KILL"))] {
         let mut client = Beside::start(&address, case);
         wait_until("the requests to be in flight", || in_flight(&host) == 4.0);
@@ -197,7 +183,7 @@ fn whoever_goes_away_takes_their_requests_along() {
 fn sigterm_under_load_loses_nothing() {
     let _alone = e2e::load::alone();
     for _ in 0..3 {
-        let (host, address) = serve(&orders("orders", ""), &[]);
+        let (host, address) = serve_orders("");
         let mut load = Beside::start(&address, "load");
         load.says("under load");
         host.signal("TERM");
@@ -211,7 +197,7 @@ fn sigterm_under_load_loses_nothing() {
 /// Streams that rest, and watchers of health, are told that the server goes and do not hold it up.
 #[test]
 fn whoever_only_listens_does_not_hold_the_end_up() {
-    let (host, address) = serve(&orders("orders", ""), &[]);
+    let (host, address) = serve_orders("");
     let (mut watcher, mut stream) = (Beside::start(&address, "watch"), Beside::start(&address, "resting"));
     watcher.says("serving");
     stream.says("resting");
@@ -298,7 +284,7 @@ const BEGUN: [u8; 20] = [0, 0, 0, 3, 0xe8, 10, 6, b'o', b'r', b'd', b'e', b'r', 
 
 #[test]
 fn a_message_that_stops_to_arrive_is_given_up() {
-    let (_host, address) = serve(&orders("orders", "request_timeout = '1s', pre_timeout = '1s'"), &[]);
+    let (_host, address) = serve_orders("request_timeout = '1s', pre_timeout = '1s'");
     for path in [INFER, STREAM] {
         let mut slow = Frames::connect(&address);
         slow.call(1, path);
@@ -316,7 +302,7 @@ fn a_message_that_stops_to_arrive_is_given_up() {
 
 #[test]
 fn as_many_messages_arrive_at_a_time_as_there_are_places() {
-    let (_host, address) = serve(&orders("orders", "concurrency = 2, queue = 1"), &[]);
+    let (_host, address) = serve_orders("concurrency = 2, queue = 1");
     let mut slow = Frames::connect(&address);
     for stream in [1, 3, 5, 7] {
         slow.call(stream, INFER);
@@ -343,7 +329,7 @@ fn as_many_messages_arrive_at_a_time_as_there_are_places() {
 
 #[test]
 fn nonsense_on_the_port_hurts_nobody() {
-    let (host, address) = serve(&zoo(), &[]);
+    let (host, address) = serve(zoo());
     let beside = thread::spawn({
         let address = address.clone();
         move || clients::run("triton_grpc", &[&address, "infer"])
@@ -369,7 +355,7 @@ fn nonsense_on_the_port_hurts_nobody() {
 /// A peer that is gone without a word does not keep its connection; one that answers pings does.
 #[test]
 fn a_client_that_answers_no_ping_is_let_go() {
-    let (_host, address) = serve(&orders("orders", ""), &[]);
+    let (_host, address) = serve_orders("");
     let mut gone = Frames::connect(&address);
     gone.call(1, STREAM);
     assert_eq!(gone.next(PING).unwrap(), 0);

@@ -2,19 +2,15 @@
 
 use std::time::Duration;
 
+use e2e::Host;
 use e2e::load::{Pattern, assert_echoed};
-use e2e::{Host, component, model};
+use e2e::setup::{Endpoint, Setup};
 use serde_json::{Value, json};
 
 fn serve(limits: &str) -> Host {
-    let (plugin, echo) = (component("tests/models"), component("tests/echo"));
-    Host::configured(&format!(
-        "[[endpoint]]\nname = \"calls\"\nplugin = {plugin:?}\n[endpoint.limits]\n{limits}\n\
-         [endpoint.models.add]\npath = {:?}\n[endpoint.models.slow]\npath = {:?}\ninstances = 2\n\
-         [[endpoint]]\nname = \"neighbour\"\nplugin = {echo:?}\n",
-        model("add"),
-        model("slow"),
-    ))
+    let calls = Endpoint::new("calls").guest("models").limits(limits);
+    let calls = calls.named_model("add", "add", "").named_model("slow", "slow", "instances = 2");
+    Setup::of([calls, Endpoint::new("neighbour").guest("echo")]).serve()
 }
 
 fn ask(host: &Host, order: &Value) -> Value {
@@ -53,7 +49,7 @@ fn a_handler_calls_models_by_value_and_with_tensors_that_stay() {
 
 #[test]
 fn what_a_request_has_of_models_is_limited_and_goes_with_it() {
-    let host = serve("tensors = 10\ntensor_memory = \"1KiB\"\nmodel_runs = 5");
+    let host = serve("tensors = 10, tensor_memory = '1KiB', model_runs = 5");
     let neighbour = Pattern::new(&host.url, "/neighbour").start();
     // Each request begins with nothing: the second answer is the first's.
     for _ in 0..2 {

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use e2e::load::{Pattern, alone, assert_echoed};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, component, model, wait_until};
+use e2e::{Host, model, wait_until};
 
 /// Rounds over all stages, and clients that hang up together: 7 × 5 × 30 in all.
 const ROUNDS: usize = 5;
@@ -49,24 +50,23 @@ const NEXT: [(&str, &str); 5] = [
 ];
 
 fn serve() -> Host {
-    let mut config = String::new();
-    for (name, source) in [
-        ("sleep", format!("plugin = {:?}", component("tests/files"))),
-        ("spin_pre", format!("plugin = {:?}", component("tests/spin_pre"))),
-        ("spin_post", format!("plugin = {:?}", component("tests/spin_post"))),
-        // One session that all requests wait for.
-        ("model", format!("model = {{ path = {:?}, instances = 1, threads = 1 }}", model("slow"))),
-        ("flood", format!("plugin = {:?}", component("tests/liar"))),
-        ("neighbour", format!("plugin = {:?}", component("tests/echo"))),
-    ] {
-        // Guests that compute are not stopped by a client that goes away, but by their time.
-        let time = if name.starts_with("spin") { "100ms" } else { "100s" };
-        config += &format!(
-            "[[endpoint]]\nname = \"{name}\"\n{source}\n[endpoint.limits]\nconcurrency = {CONCURRENCY}\n\
-             pre_timeout = \"{time}\"\npost_timeout = \"{time}\"\nrequest_timeout = \"100s\"\n"
+    let endpoint = |name: &str, time: &str| {
+        let limits = format!(
+            "concurrency = {CONCURRENCY}, pre_timeout = '{time}', post_timeout = '{time}', request_timeout = '100s'"
         );
-    }
-    Host::configured(&config)
+        Endpoint::new(name).limits(&limits)
+    };
+    Setup::of([
+        endpoint("sleep", "100s").guest("files"),
+        // Guests that compute are not stopped by a client that goes away, but by their time.
+        endpoint("spin_pre", "100ms").guest("spin_pre"),
+        endpoint("spin_post", "100ms").guest("spin_post"),
+        // One session that all requests wait for.
+        endpoint("model", "100s").model_at(&model("slow"), "instances = 1, threads = 1"),
+        endpoint("flood", "100s").guest("liar"),
+        endpoint("neighbour", "100s").guest("echo"),
+    ])
+    .serve()
 }
 
 fn gauge(host: &Host, series: &str, endpoint: &str) -> usize {

@@ -1,16 +1,15 @@
 //! Headers of a handler's response: which are its own, which need a grant, and how many a client gets. Headers of a request as a
 //! handler finds them. What says it is JSON.
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, component};
 use serde_json::{Value, json};
 
 /// The guest that answers what it is told to, with these headers granted.
 fn host(granted: &[&str]) -> Host {
-    let plugin = component("tests/answer");
-    let endpoint =
-        |name: &str, more: &str| format!("[[endpoint]]\nname = '{name}'\nplugin = {plugin:?}\n{more}");
-    let grant = if granted.is_empty() { String::new() } else { format!("response_headers = {granted:?}\n") };
-    Host::configured(&(endpoint("answer", &grant) + &endpoint("other", "")))
+    let answer = |name: &str| Endpoint::new(name).guest("answer");
+    let grant = if granted.is_empty() { String::new() } else { format!("response_headers = {granted:?}") };
+    Setup::of([answer("answer").set(grant), answer("other")]).serve()
 }
 
 fn with_headers(headers: &Value) -> Value {

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use e2e::load::{Load, Pattern, alone, assert_echoed};
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, component, root, wait_until};
 use tempfile::TempDir;
 
@@ -123,10 +124,12 @@ impl Stage {
             std::os::unix::fs::symlink(target, project.join(link)).unwrap();
         }
         let guest = component("tests/hostile");
-        let given = format!("project = {project:?}\nenv = [\"GRANTED=1\"]\n");
-        let mut config = endpoint("hostile", &guest, &given, "300ms")
-            + &endpoint("patient", &guest, &given, "60s")
-            + &endpoint("neighbour", &component("tests/echo"), "", "10s");
+        let given = format!("project = {project:?}\nenv = [\"GRANTED=1\"]");
+        let mut setup = Setup::of([
+            endpoint("hostile", &guest, "300ms").set(&given),
+            endpoint("patient", &guest, "60s").set(&given),
+            neighbour(),
+        ]);
         let wat = fs::read_to_string(root().join("tests/guests/wat/hostile.wat")).unwrap();
         let allocator = "(result i32) (i32.const 1024)";
         assert!(wat.contains(allocator) && wat.contains(";; START\n"));
@@ -138,9 +141,9 @@ impl Stage {
         ] {
             let file = folder.path().join(name).with_extension("wasm");
             fs::write(&file, wat::parse_str(wat.replace(allocator, new_allocator)).unwrap()).unwrap();
-            config += &endpoint(name, &file, "", "300ms");
+            setup = setup.endpoint(endpoint(name, &file, "300ms"));
         }
-        Stage { host: Host::configured(&config), folder }
+        Stage { host: setup.serve(), folder }
     }
 
     /// One request, under an id of its own.
@@ -163,12 +166,19 @@ fn open_files(host: &Host) -> usize {
     fs::read_dir(format!("/proc/{}/fd", host.pid())).unwrap().count()
 }
 
-fn endpoint(name: &str, plugin: &Path, more: &str, time: &str) -> String {
-    let output = if name == "neighbour" { "64MiB" } else { "1MiB" };
-    format!(
-        "[[endpoint]]\nname = \"{name}\"\nplugin = {plugin:?}\nwatch = false\n{more}[endpoint.limits]\nmemory = \"32MiB\"\n\
-         concurrency = 8\npre_timeout = \"{time}\"\npost_timeout = \"{time}\"\noutput = \"{output}\"\n"
-    )
+/// One that is hostile: it has little memory and output, and this much time.
+fn endpoint(name: &str, plugin: &Path, time: &str) -> Endpoint {
+    limited(name, plugin, time).limits("output = '1MiB'")
+}
+
+fn neighbour() -> Endpoint {
+    limited("neighbour", &component("tests/echo"), "10s")
+}
+
+fn limited(name: &str, plugin: &Path, time: &str) -> Endpoint {
+    let limits =
+        format!("memory = '32MiB', concurrency = 8, pre_timeout = '{time}', post_timeout = '{time}'");
+    Endpoint::new(name).plugin(plugin).set("watch = false").limits(&limits)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The client of Inferless, unchanged, against an endpoint with an input schema.
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
 use e2e::{Host, clients, component};
 use serde_json::{Value, json};
@@ -76,8 +77,7 @@ fn a_handler_alone_answers_with_typed_outputs() {
 
 #[test]
 fn every_datatype_that_the_client_sends_fits_its_declaration() {
-    let mut config =
-        format!("[[endpoint]]\nname = 'it'\nplugin = '{}'\n", component("tests/tensors").display());
+    let mut endpoint = Endpoint::new("it").guest("tensors");
     for (name, datatype, shape, example) in [
         ("prompt", "STRING", "[1]", "'x'"),
         ("n", "INT64", "[1]", "3"),
@@ -86,14 +86,12 @@ fn every_datatype_that_the_client_sends_fits_its_declaration() {
         ("list", "INT64", "[-1]", "[1, 2, 3]"),
         ("rows", "FP64", "[-1, 2]", "[[1, 2]]"),
     ] {
-        config += &format!(
-            "[endpoint.input.{name}]\ndatatype = '{datatype}'\nshape = {shape}\nexample = {example}\n"
-        );
-        if ["list", "rows"].contains(&name) {
-            config += "required = false\n";
-        }
+        let required = !["list", "rows"].contains(&name);
+        let lines =
+            format!("datatype = '{datatype}'\nshape = {shape}\nexample = {example}\nrequired = {required}");
+        endpoint = endpoint.table(&format!("input.{name}"), &lines);
     }
-    let host = Host::configured(&config);
+    let host = Setup::of([endpoint]).serve();
     let mut data = json!({ "prompt": "x", "n": 3, "f": 1.5, "b": true });
     let mut expected = json!({
         "prompt": ["BYTES", [1], ["X"]],

@@ -3,6 +3,7 @@
 use std::thread;
 
 use e2e::load::alone;
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
 use e2e::{Host, component, model};
 use serde_json::json;
@@ -45,19 +46,16 @@ fn a_hundred_clients_never_see_each_other() {
     const CLIENTS: usize = 100;
     const ROUNDS: usize = 12;
     let _alone = alone();
-    let mut config = String::new();
     let paths = ["/echo-worker", "/echo-request", "/probe-worker", "/probe-request"];
-    for path in paths {
+    let endpoint = |path: &str| {
         let (guest, isolation) = path[1..].split_once('-').unwrap();
-        config += &format!(
-            "[[endpoint]]\nname = {:?}\nplugin = {:?}\nisolation = {isolation:?}\n\
-             model = {{ path = {:?}, instances = 1, threads = 1 }}\n[endpoint.limits]\nconcurrency = 16\n",
-            &path[1..],
-            component(&format!("tests/{guest}")),
-            model("identity_uint8"),
-        );
-    }
-    let host = Host::configured(&config);
+        Endpoint::new(&path[1..])
+            .guest(guest)
+            .set(format!("isolation = '{isolation}'"))
+            .model_at(&model("identity_uint8"), "instances = 1, threads = 1")
+            .limits("concurrency = 16")
+    };
+    let host = Setup::of(paths.map(endpoint)).serve();
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
             let url = host.url.clone();

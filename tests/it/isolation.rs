@@ -6,8 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use e2e::load::{Pattern, alone, assert_echoed};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, component, model, wait_until};
+use e2e::{Host, component, wait_until};
 
 /// Longest a neighbour's request may take. Alone it takes about a millisecond. A guest holds an async worker for two
 /// ticks (4 ms) and then competes as one thread among others, so two cores that are full of guests cost a
@@ -17,24 +18,26 @@ const SOON: Duration = Duration::from_millis(500);
 
 /// One hostile endpoint per guest, and `/neighbour`.
 fn serve() -> Host {
-    let mut config = String::new();
-    for guest in ["spin_pre", "spin_post", "hog", "trap", "files", "liar"] {
-        config += &endpoint(guest, guest, "");
-    }
-    config += &endpoint("strict", "liar", &format!("model = {:?}", model("iris_static")));
-    config += &endpoint("neighbour", "echo", "");
-    Host::configured(&config)
+    // Handlers that are hostile have little output, and those that would never end little time.
+    let hostile = |guest: &str| endpoint(guest, guest).limits("output = '1MiB'");
+    Setup::of(["spin_pre", "spin_post", "files"].map(|guest| hostile(guest).limits(&both("200ms"))))
+        .endpoint(hostile("hog").limits(&both("10s")))
+        .endpoint(hostile("trap").limits(&both("10s")))
+        .endpoint(hostile("liar").limits(&both("10s")))
+        .endpoint(
+            endpoint("strict", "liar").model("iris_static").limits("output = '1MiB'").limits(&both("10s")),
+        )
+        .endpoint(endpoint("neighbour", "echo").limits(&both("10s")))
+        .serve()
 }
 
-/// The TOML of an endpoint: whoever is hostile has little output and 32 places, and who would never end little time.
-fn endpoint(name: &str, guest: &str, more: &str) -> String {
-    let plugin = component(&format!("tests/{guest}"));
-    let time = if ["spin_pre", "spin_post", "files"].contains(&name) { "200ms" } else { "10s" };
-    let output = if name == "neighbour" { "64MiB" } else { "1MiB" };
-    format!(
-        "[[endpoint]]\nname = \"{name}\"\nplugin = {plugin:?}\n{more}\n[endpoint.limits]\nconcurrency = 32\n\
-         pre_timeout = \"{time}\"\npost_timeout = \"{time}\"\noutput = \"{output}\"\n"
-    )
+fn endpoint(name: &str, guest: &str) -> Endpoint {
+    Endpoint::new(name).guest(guest).limits("concurrency = 32")
+}
+
+/// This much time for either function.
+fn both(time: &str) -> String {
+    format!("pre_timeout = '{time}', post_timeout = '{time}'")
 }
 
 const PRE: &str = "pre_inference";

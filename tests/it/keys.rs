@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::tls::Pair;
 use e2e::{Host, clients, component, host, model, request, serve_command, wait_until};
 
@@ -43,14 +44,10 @@ fn every_way_to_an_endpoint_wants_its_key() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys");
     fs::write(&file, format!("# two of them\n{OTHER}\n{KEY}\n")).unwrap();
-    let echo = component("tests/echo");
-    let config = format!(
-        "[server]\nmodel_control = true\n[[endpoint]]\nname = 'locked'\nplugin = {echo:?}\nkeys = ['@{}']\n\
-         [[endpoint]]\nname = 'open'\nplugin = {echo:?}\n\
-         [log]\nlevel = 'trace'\n",
-        file.display()
-    );
-    let host = Host::configured(&config);
+    let locked = Endpoint::new("locked").guest("echo").set(format!("keys = ['@{}']", file.display()));
+    let host = Setup::of([locked, Endpoint::new("open").guest("echo")])
+        .tables("[server]\nmodel_control = true\n[log]\nlevel = 'trace'")
+        .serve();
     let shown = |key: &str| {
         [
             bearer(key),

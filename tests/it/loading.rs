@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 
 use e2e::frames::{DATA, END_HEADERS, END_STREAM, HEADERS, Http2, is_ok, post};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Reply, component, model, request, serve_command, wait_until};
+use e2e::{Reply, component, request, serve_command, wait_until};
 use serde_json::json;
 
 /// A host whose start takes as long as the test likes: it has a model, and opening the model's engine waits for the other end
@@ -30,12 +31,8 @@ impl Slow {
         let file = |name: &str| folder.path().join(name);
         let (plugin, config, pipe) = (file("handler.wasm"), file("modelhost.toml"), file("pipe"));
         fs::write(&plugin, handler).unwrap();
-        let text = format!(
-            "[[endpoint]]\nname = 'slow'\nmodel = {:?}\n\
-             [[endpoint]]\nname = 'model'\nplugin = {plugin:?}\n",
-            model("add")
-        );
-        fs::write(&config, text).unwrap();
+        let slow = Endpoint::new("slow").model("add");
+        fs::write(&config, Setup::of([slow, Endpoint::new("model").plugin(&plugin)]).text()).unwrap();
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mut command = serve_command(&[
             "--config",

@@ -5,27 +5,14 @@ use std::io::Write as _;
 use std::net::TcpStream;
 use std::thread;
 
-use e2e::{Host, component, model, request, wait_until};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{Host, request, wait_until};
 
 use crate::reference;
 
-/// One endpoint of the config file, named as its guest or its model; `more` are further lines of its table.
-fn endpoint(name: &str, plugin: Option<&str>, model_name: Option<&str>, more: &str) -> String {
-    let mut text = format!("[[endpoint]]\nname = '{name}'\n");
-    if let Some(plugin) = plugin {
-        text += &format!("plugin = '{}'\n", component(&format!("tests/{plugin}")).display());
-    }
-    if let Some(model_name) = model_name {
-        text += &format!("model = '{}'\n", model(model_name).display());
-    }
-    text + more + "\n"
-}
-
-fn serve(endpoints: &[String]) -> Host {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("modelhost.toml");
-    std::fs::write(&file, endpoints.concat()).unwrap();
-    Host::serve(&["--config", file.to_str().unwrap()])
+/// An endpoint that has the name of its guest.
+fn guest(name: &str) -> Endpoint {
+    Endpoint::new(name).guest(name)
 }
 
 fn outcome(host: &Host, endpoint: &str, outcome: &str) -> f64 {
@@ -53,23 +40,20 @@ const FAILURES: [(&str, &str, &str); 11] = [
 
 #[test]
 fn every_outcome_is_counted_once_under_its_name() {
-    let host = serve(&[
-        endpoint("bare", None, Some("iris_dyn"), ""),
-        endpoint("gather", None, Some("gather"), ""),
-        endpoint("values", Some("values"), None, ""),
-        endpoint("trap", Some("trap"), None, ""),
-        endpoint("hog", Some("hog"), None, "limits = { memory = '16MiB', pre_timeout = '30s' }"),
-        endpoint("liar", Some("liar"), None, ""),
-        endpoint("spin", Some("spin_pre"), None, "limits.pre_timeout = '50ms'"),
-        endpoint("slow", Some("slow"), None, "limits.pre_timeout = '10s'\nlimits.request_timeout = '100ms'"),
-        endpoint("small", Some("echo"), None, "limits.body = '1KiB'"),
-        endpoint(
-            "one",
-            Some("files"),
-            None,
-            "limits = { pre_timeout = '100s', request_timeout = '100s', concurrency = 1, queue = 0 }",
-        ),
-    ]);
+    let one = "pre_timeout = '100s', request_timeout = '100s', concurrency = 1, queue = 0";
+    let host = Setup::of([
+        Endpoint::new("bare").model("iris_dyn"),
+        Endpoint::new("gather").model("gather"),
+        guest("values"),
+        guest("trap"),
+        guest("hog").limits("memory = '16MiB', pre_timeout = '30s'"),
+        guest("liar"),
+        Endpoint::new("spin").guest("spin_pre").limits("pre_timeout = '50ms'"),
+        guest("slow").limits("pre_timeout = '10s', request_timeout = '100ms'"),
+        Endpoint::new("small").guest("echo").limits("body = '1KiB'"),
+        Endpoint::new("one").guest("files").limits(one),
+    ])
+    .serve();
     let statuses = reference::statuses();
     let mut expected: BTreeMap<(&str, &str), f64> = BTreeMap::new();
     let mut provoked: BTreeSet<&str> = BTreeSet::new();
@@ -126,7 +110,7 @@ fn every_outcome_is_counted_once_under_its_name() {
 
 #[test]
 fn durations_are_those_of_the_stages_a_request_came_through() {
-    let host = serve(&[endpoint("values", Some("values"), None, "")]);
+    let host = Setup::of([guest("values")]).serve();
     for body in ["int", "int", "int", "invalid", "error"] {
         host.post("/values", body);
     }
@@ -140,7 +124,7 @@ fn durations_are_those_of_the_stages_a_request_came_through() {
         assert!(host.metric(&series("sum")) >= 0.0, "{stage}");
     }
     // A request that took 100 ms is in the buckets from there on, and only there.
-    let host = serve(&[endpoint("slow", Some("slow"), None, "")]);
+    let host = Setup::of([guest("slow")]).serve();
     assert_eq!(host.post("/slow", "100").status, 200);
     let bucket = |le: &str| {
         host.metric(&format!("modelhost_request_duration_seconds_bucket{{endpoint=\"slow\",le=\"{le}\"}}"))
@@ -150,10 +134,10 @@ fn durations_are_those_of_the_stages_a_request_came_through() {
 
 #[test]
 fn instances_are_counted_from_first_to_last() {
-    let host = serve(&[
-        endpoint("worker", Some("trap"), None, "isolation = 'worker'"),
-        endpoint("fresh", Some("trap"), None, "isolation = 'request'"),
-    ]);
+    let trap = |name: &str, isolation: &str| {
+        Endpoint::new(name).guest("trap").set(format!("isolation = '{isolation}'"))
+    };
+    let host = Setup::of([trap("worker", "worker"), trap("fresh", "request")]).serve();
     let instances = |name| {
         let created = of(&host, "modelhost_plugin_instances_created_total", name);
         (of(&host, "modelhost_plugin_instances", name), created)
@@ -173,7 +157,7 @@ fn instances_are_counted_from_first_to_last() {
 
 #[test]
 fn counts_of_parallel_requests_add_up() {
-    let host = serve(&[endpoint("echo", Some("echo"), None, "")]);
+    let host = Setup::of([guest("echo")]).serve();
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
@@ -194,7 +178,7 @@ fn counts_of_parallel_requests_add_up() {
 
 #[test]
 fn the_text_can_be_parsed_line_by_line() {
-    let host = serve(&[endpoint("a", Some("echo"), None, ""), endpoint("b", None, Some("add"), "")]);
+    let host = Setup::of([Endpoint::new("a").guest("echo"), Endpoint::new("b").model("add")]).serve();
     host.post("/a", "x");
     host.post("/b", "{}");
     let reply = request("GET", &format!("{}/metrics", host.admin), &[], b"");

@@ -1,10 +1,11 @@
 //! The models of an endpoint: found by path and version, several of them, loaded and unloaded while serving.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use e2e::load::{Pattern, alone};
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, component, model, request, root, wait_until};
 use serde_json::{Value, json};
 
@@ -135,10 +136,8 @@ fn a_model_that_does_not_fit_the_handler_is_refused_by_name() {
 
 #[test]
 fn a_request_names_its_model_where_there_are_several() {
-    let [one, two] = ["identity_fp32", "sum"].map(|name| model(name).display().to_string());
-    let host = Host::configured(&format!(
-        "[[endpoint]]\nname = 'm'\n[endpoint.models]\nsecond = '{one}'\nfirst = {{ path = '{two}' }}\n"
-    ));
+    let two = Endpoint::new("m").named_model("second", "identity_fp32", "").named_model("first", "sum", "");
+    let host = Setup::of([two]).serve();
     for (query, expected) in [
         ("", json!([[1.0, 2.0]])),
         ("?model=first", json!([3.0])),
@@ -167,12 +166,10 @@ fn a_request_names_its_model_where_there_are_several() {
 
 #[test]
 fn endpoints_that_name_the_same_model_share_it() {
-    let path = model("identity_fp32").display().to_string();
     let endpoint =
-        |name: &str, more: &str| format!("[[endpoint]]\nname = '{name}'\nmodel = '{path}'\n{more}\n");
-    let third = format!("[[endpoint]]\nname = 'c'\nmodel = {{ path = '{path}', instances = 1 }}\n");
-    let host =
-        Host::configured(&[endpoint("a", ""), endpoint("b", "batching.max_batch = 4"), third].concat());
+        |name: &str, settings: &str| Endpoint::new(name).model_at(&model("identity_fp32"), settings);
+    let batching = endpoint("b", "").set("batching.max_batch = 4");
+    let host = Setup::of([endpoint("a", ""), batching, endpoint("c", "instances = 1")]).serve();
     // The third has settings of its own.
     wait_until("the log", || host.log().contains("endpoint=c"));
     assert_eq!(host.log().matches("model loaded").count(), 2, "{}", host.log());
@@ -188,12 +185,9 @@ fn endpoints_that_name_the_same_model_share_it() {
 #[test]
 fn memory_goes_back_when_models_are_unloaded() {
     let _alone = alone();
-    let onnx = model("iris_dyn").display().to_string();
-    let saved = root().join("tests/models/savedmodels/iris_tf2").display().to_string();
-    let host = Host::configured(&format!(
-        "[[endpoint]]\nname = 'onnx'\nmodel = '{onnx}'\nbatching.max_batch = 8\n\
-         [[endpoint]]\nname = 'saved'\nmodel = '{saved}'\n"
-    ));
+    let onnx = Endpoint::new("onnx").model("iris_dyn").set("batching.max_batch = 8");
+    let saved = Endpoint::new("saved").model_at(&root().join("tests/models/savedmodels/iris_tf2"), "");
+    let host = Setup::of([onnx, saved]).serve();
     for endpoint in ["onnx", "saved"] {
         let cycle = || {
             assert!(changed(&order(&host, endpoint, "default", "unload")));
@@ -249,12 +243,8 @@ fn the_weights_of_a_model_are_in_memory_once() {
 #[test]
 fn a_slow_model_does_not_starve_a_fast_one() {
     let _alone = alone();
-    let [slow, fast]: [PathBuf; 2] = ["seconds", "rows"].map(model);
-    let host = Host::configured(&format!(
-        "[[endpoint]]\nname = 'slow'\nmodel = '{}'\n[[endpoint]]\nname = 'fast'\nmodel = '{}'\n",
-        slow.display(),
-        fast.display()
-    ));
+    let endpoints = [("slow", "seconds"), ("fast", "rows")];
+    let host = Setup::of(endpoints.map(|(name, model)| Endpoint::new(name).model(model))).serve();
     let body = |_: &str| "[1]".to_owned();
     let load = Pattern { clients: 6, body, ..Pattern::new(&host.url, "/slow") }.start();
     wait_until("the slow model to be busy", || {

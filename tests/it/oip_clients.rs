@@ -2,15 +2,12 @@
 
 use std::process::Command;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, clients, component, model};
 
-/// An endpoint for each of these models, under its name; more of its table after a `;`.
-fn serve(head: &str, models: &[&str]) -> Host {
-    let endpoint = |name: &&str| {
-        let (name, more) = name.split_once(';').unwrap_or((name, ""));
-        format!("[[endpoint]]\nname = '{name}'\nmodel = '{}'\n{more}\n", model(name).display())
-    };
-    Host::configured(&[head.to_owned(), models.iter().map(endpoint).collect()].concat())
+/// An endpoint for a model, under its name.
+fn of(model: &str) -> Endpoint {
+    Endpoint::new(model).model(model)
 }
 
 fn address(host: &Host) -> &str {
@@ -19,27 +16,25 @@ fn address(host: &Host) -> &str {
 
 #[test]
 fn tritonclient() {
-    let host = serve(
-        "[server]\nmodel_control = true\n",
-        &[
-            "identity_bool",
-            "identity_uint8",
-            "identity_uint16",
-            "identity_uint32",
-            "identity_uint64",
-            "identity_int8",
-            "identity_int16",
-            "identity_int32",
-            "identity_int64",
-            "identity_fp16",
-            "identity_bf16",
-            "identity_fp32",
-            "identity_fp64",
-            "identity_bytes",
-            "iris_dyn",
-            "rows",
-        ],
-    );
+    let models = [
+        "identity_bool",
+        "identity_uint8",
+        "identity_uint16",
+        "identity_uint32",
+        "identity_uint64",
+        "identity_int8",
+        "identity_int16",
+        "identity_int32",
+        "identity_int64",
+        "identity_fp16",
+        "identity_bf16",
+        "identity_fp32",
+        "identity_fp64",
+        "identity_bytes",
+        "iris_dyn",
+        "rows",
+    ];
+    let host = Setup::of(models.map(of)).tables("[server]\nmodel_control = true").serve();
     let said = clients::run("triton_http", &[address(&host)]);
     for part in ["datatype BF16", "datatype BYTES", "iris", "several", "models", "repository", "errors"] {
         assert!(said.lines().any(|line| line == part), "{part} is missing in\n{said}");
@@ -65,7 +60,8 @@ pub(crate) fn perf_analyzer(address: &str, model: &str, more: &[&str]) -> String
 
 #[test]
 fn perf_analyzer_measures_models() {
-    let host = serve("", &["iris_static", "iris_dyn;batching = { max_batch = 8, wait = 'always' }", "strid"]);
+    let batching = of("iris_dyn").set("batching = { max_batch = 8, wait = 'always' }");
+    let host = Setup::of([of("iris_static"), batching, of("strid")]).serve();
     for (model, more) in [
         ("iris_static", &["--concurrency-range", "4"][..]),
         ("iris_static", &["--async"]),

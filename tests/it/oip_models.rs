@@ -1,25 +1,21 @@
 //! What clients of the Open Inference Protocol learn of server and models, and how they load and unload them.
 
 use e2e::oip::{infer, input};
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::Wire;
-use e2e::{Host, Reply, component, model, request, root, wait_until};
+use e2e::{Host, Reply, model, request, root, wait_until};
 use serde_json::{Value, json};
 
 /// Every kind of model there is.
-fn every_kind(more: &str) -> Host {
-    let path = |name: &str| model(name).display().to_string();
-    let saved = root().join("tests/models/savedmodels/iris_tf2").display().to_string();
-    let guest = |name: &str| component(&format!("tests/{name}")).display().to_string();
-    let one = |name: &str, what: &str| format!("[[endpoint]]\nname = '{name}'\n{what}\n");
-    let config = [
-        more.to_owned(),
-        one("iris", &format!("model = '{}'", path("iris_dyn"))),
-        one("rows", &format!("model = '{}'\nbatching = {{ max_batch = 8, wait = 'always' }}", path("rows"))),
-        one("saved", &format!("model = '{saved}'")),
-        one("alone", &format!("plugin = '{}'", guest("greet"))),
-        one("two", &format!("models.a = '{}'\nmodels.b = '{}'", path("add"), path("strid"))),
+fn every_kind(tables: &str) -> Host {
+    let endpoints = [
+        Endpoint::new("iris").model("iris_dyn"),
+        Endpoint::new("rows").model("rows").set("batching = { max_batch = 8, wait = 'always' }"),
+        Endpoint::new("saved").model_at(&root().join("tests/models/savedmodels/iris_tf2"), ""),
+        Endpoint::new("alone").guest("greet"),
+        Endpoint::new("two").named_model("a", "add", "").named_model("b", "strid", ""),
     ];
-    Host::configured(&config.concat())
+    Setup::of(endpoints).tables(tables).serve()
 }
 
 fn order(url: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::Command;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, model, root, wait_until};
 use serde_json::{Value, json};
 
@@ -54,38 +55,40 @@ fn findings(document: &Value) -> Vec<String> {
     report["problems"].as_array().unwrap().iter().map(finding).collect()
 }
 
+fn two_models(name: &str) -> Endpoint {
+    Endpoint::new(name).named_model("x", "add", "").named_model("y", "iris_static", "")
+}
+
 #[test]
 fn redocly_finds_nothing() {
-    let endpoint = |name: &str, more: String| format!("[[endpoint]]\nname = '{name}'\n{more}\n");
-    let handler = |guest: &str| format!("plugin = {:?}", component(guest));
-    let of_model = |name: &str| format!("model = {:?}", model(name));
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys");
     std::fs::write(&keys, "s3cret\n").unwrap();
-    let with_key = |more: String| format!("{more}\nkeys = ['@{}']", keys.display());
-    let several = format!("models = {{ x = {:?}, y = {:?} }}", model("add"), model("iris_static"));
-    let scalars = endpoint("scalar", of_model("scalar")) + &endpoint("bool", of_model("identity_bool"));
-    let configurations = [
-        endpoint("add", of_model("add")),
-        endpoint("echo", handler("tests/echo")),
-        endpoint("locked", with_key(handler("tests/echo"))),
-        [
-            endpoint("locked", with_key(handler("tests/echo"))),
-            endpoint("raw", handler("tests/post_only") + "\n" + &of_model("iris_dyn")),
-            endpoint("tensors", handler("tests/tensors")),
-            endpoint("declared", handler("tests/greet")),
-            endpoint("iris", handler("iris-wasm") + "\n" + &of_model("iris_dyn")),
-            endpoint("add", of_model("add")),
-            endpoint("text", of_model("strid")),
-            scalars,
-            endpoint("several", several),
-            "[server]\nmodel_control = true\n[[split]]\npath = '/alike'\nendpoints = { add = 1, locked = 1 }\n".to_owned(),
-        ]
-        .concat(),
+    let add = Endpoint::new("add").model("add");
+    let locked = Endpoint::new("locked").guest("echo").set(format!("keys = ['@{}']", keys.display()));
+    let all = [
+        locked.clone(),
+        Endpoint::new("raw").guest("post_only").model("iris_dyn"),
+        Endpoint::new("tensors").guest("tensors"),
+        Endpoint::new("declared").guest("greet"),
+        Endpoint::new("iris").plugin(&component("iris-wasm")).model("iris_dyn"),
+        add.clone(),
+        Endpoint::new("text").model("strid"),
+        Endpoint::new("scalar").model("scalar"),
+        Endpoint::new("bool").model("identity_bool"),
+        two_models("several"),
     ];
-    for configuration in configurations {
-        let found = findings(&document(&Host::configured(&configuration)));
-        assert!(found.is_empty(), "{found:#?}\n{configuration}");
+    let split =
+        "[server]\nmodel_control = true\n[[split]]\npath = '/alike'\nendpoints = { add = 1, locked = 1 }";
+    let setups = [
+        Setup::of([add]),
+        Setup::of([Endpoint::new("echo").guest("echo")]),
+        Setup::of([locked]),
+        Setup::of(all).tables(split),
+    ];
+    for setup in setups {
+        let found = findings(&document(&setup.serve()));
+        assert!(found.is_empty(), "{found:#?}\n{}", setup.text());
     }
     // The linter does see something.
     let without_license =
@@ -137,11 +140,9 @@ fn what_wants_a_key_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("keys");
     std::fs::write(&file, "s3cret\n").unwrap();
-    let endpoint = |name: &str, keys: &str| {
-        format!("[[endpoint]]\nname = '{name}'\nplugin = {:?}\n{keys}", component("tests/echo"))
-    };
-    let keys = format!("keys = ['@{}']\n", file.display());
-    let host = Host::configured(&(endpoint("locked", &keys) + &endpoint("open", "")));
+    let echo = |name: &str| Endpoint::new(name).guest("echo");
+    let keys = format!("keys = ['@{}']", file.display());
+    let host = Setup::of([echo("locked").set(keys), echo("open")]).serve();
     let document = document(&host);
     assert_eq!(problems(&document), "");
     assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
@@ -165,9 +166,7 @@ fn what_wants_a_key_says_so() {
 #[test]
 fn without_a_handler_the_model_says_what_is_taken_and_returned() {
     let names = ["iris_dyn", "add", "strid", "scalar", "identity_bool"];
-    let endpoint =
-        |name: &&str| format!("[[endpoint]]\nname = '{name}'\nmodel = '{}'\n", model(name).display());
-    let host = Host::configured(&names.iter().map(endpoint).collect::<String>());
+    let host = Setup::of(names.map(|name| Endpoint::new(name).model(name))).serve();
     let document = document(&host);
     assert_eq!(problems(&document), "");
     for name in names {
@@ -220,13 +219,8 @@ fn what_a_handler_declares_is_documented_and_its_example_works() {
 
 #[test]
 fn several_models_can_be_chosen_from() {
-    let (iris, add) = (model("iris_dyn"), model("add"));
-    let config = format!(
-        "[[endpoint]]\nname = 'two'\nmodels.iris = '{}'\nmodels.add = '{}'\n",
-        iris.display(),
-        add.display()
-    );
-    let document = document(&Host::configured(&config));
+    let two = Endpoint::new("two").named_model("iris", "iris_dyn", "").named_model("add", "add", "");
+    let document = document(&Setup::of([two]).serve());
     assert_eq!(problems(&document), "");
     let call = &document["paths"]["/two"]["post"];
     assert_eq!(call["parameters"][1]["schema"]["enum"], json!(["iris", "add"]));
@@ -272,17 +266,11 @@ fn no_value_stands_twice_in_an_enum() {
             _ => {}
         }
     }
-    let endpoint = |name: &str, more: &str| format!("[[endpoint]]\nname = '{name}'\n{more}\n");
-    let plugin = |guest: &str| format!("plugin = {:?}", component(guest));
-    let several = format!("models = {{ x = {:?}, y = {:?} }}", model("add"), model("iris_static"));
-    let config = [
-        endpoint("one", &plugin("tests/echo")),
-        endpoint("two", &plugin("tests/schemas")),
-        endpoint("three", &format!("model = {:?}", model("iris_dyn"))),
-        endpoint("four", &several),
-    ];
-    for config in [config.concat(), config[0].clone(), config[2].clone(), config[3].clone()] {
-        let host = Host::configured(&config);
+    let [handler, model] = [Endpoint::new("one").guest("echo"), Endpoint::new("three").model("iris_dyn")];
+    let declared = Endpoint::new("two").guest("schemas");
+    let all = Setup::of([handler.clone(), declared, model.clone(), two_models("four")]);
+    for setup in [all, Setup::of([handler]), Setup::of([model]), Setup::of([two_models("four")])] {
+        let host = setup.serve();
         let description = host.get("/openapi.json").json();
         let mut found = Vec::new();
         enums(&description, &mut found);
@@ -298,12 +286,9 @@ fn no_value_stands_twice_in_an_enum() {
 /// The Rust SDK's router says its routes by itself; an application of another toolchain says nothing.
 #[test]
 fn what_an_application_says_it_serves_is_documented() {
-    let (says, silent) = (component("tests/responder"), component("tests/application"));
-    let host = Host::configured(&format!(
-        "[[endpoint]]\nname = 'app'\nplugin = {says:?}\nmodel = {{ path = {:?} }}\npaths = ['/count']\n\
-         [[endpoint]]\nname = 'other'\npath = '/deep/other'\nplugin = {silent:?}\n",
-        model("add")
-    ));
+    let says = Endpoint::new("app").guest("responder").model("add").set("paths = ['/count']");
+    let silent = Endpoint::new("other").guest("application").set("path = '/deep/other'");
+    let host = Setup::of([says, silent]).serve();
     let document = document(&host);
     assert_eq!(problems(&document), "");
     assert_eq!(findings(&document), [""; 0]);

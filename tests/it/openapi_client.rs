@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use e2e::{Host, component, model, root};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{component, root};
 
 /// Predicts with the generated client.
 const CALL: &str = r#"
@@ -17,18 +18,13 @@ print(answer)
 
 #[test]
 fn a_client_is_generated_and_calls() {
-    let endpoint = |name: &str, handler: &str| {
-        format!("[[endpoint]]\nname = '{name}'\nplugin = '{}'\n", component(handler).display())
-    };
-    let of_model = |name: &str| format!("model = '{}'\n", model(name).display());
     let endpoints = [
-        endpoint("iris", "iris-wasm") + &of_model("iris_dyn"),
-        format!("[[endpoint]]\nname = 'add'\n{}", of_model("add")),
-        endpoint("greet", "tests/greet"),
-        endpoint("echo", "tests/echo"),
-        "[[split]]\npath = '/alike'\nendpoints = { add = 1 }\n".to_owned(),
+        Endpoint::new("iris").plugin(&component("iris-wasm")).model("iris_dyn"),
+        Endpoint::new("add").model("add"),
+        Endpoint::new("greet").guest("greet"),
+        Endpoint::new("echo").guest("echo"),
     ];
-    let host = Host::configured(&endpoints.concat());
+    let host = Setup::of(endpoints).tables("[[split]]\npath = '/alike'\nendpoints = { add = 1 }").serve();
     let folder = tempfile::tempdir().unwrap();
     let document = folder.path().join("openapi.json");
     std::fs::write(&document, host.get("/openapi.json").body).unwrap();

@@ -2,11 +2,12 @@
 //! process killed in the middle.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
 use e2e::load::Pattern;
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, component, host, model, request, root, version, wait_until};
 use serde_json::Value;
 
@@ -129,12 +130,11 @@ fn what_cannot_be_written_is_not_published_and_what_cannot_be_read_is_told() {
 fn the_watch_leaves_alone_what_an_order_has_written() {
     let folder = tempfile::tempdir().unwrap();
     let files = ["e", "clock"].map(|name| folder.path().join(format!("{name}.wasm")));
-    let mut config = String::new();
-    for (name, file) in ["e", "clock"].iter().zip(&files) {
+    let endpoint = |(name, file): (&str, &PathBuf)| {
         fs::copy(component("tests/version_a"), file).unwrap();
-        config.push_str(&format!("[[endpoint]]\nname = '{name}'\nplugin = '{}'\n", file.display()));
-    }
-    let host = Host::configured(&config);
+        Endpoint::new(name).plugin(file)
+    };
+    let host = Setup::of(["e", "clock"].into_iter().zip(&files).map(endpoint)).serve();
     put(&host, "plugin?persist=true", &bytes("tests/version_b"));
     assert_eq!(order(&host, "POST", "rollback", &[], b"").status, 200);
     // The other file is looked at as often. Once it has been swapped in twice, this one has had its time too.

@@ -4,17 +4,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
 use e2e::{Host, component, wait_until};
 
 /// Endpoints `e0`, `e1`, … with the guest that sleeps as the body says.
 fn serve(endpoints: usize, places: &str) -> Host {
-    let plugin = component("tests/files");
-    let endpoint = |number| {
-        format!("[[endpoint]]\nname = 'e{number}'\nplugin = {plugin:?}\nlimits.pre_timeout = '30s'\n")
-    };
-    let endpoints: String = (0..endpoints).map(endpoint).collect();
-    Host::configured(&format!("[plugin]\ninstances = {places}\n{endpoints}"))
+    let endpoint = |number| Endpoint::new(format!("e{number}")).guest("files").limits("pre_timeout = '30s'");
+    Setup::of((0..endpoints).map(endpoint)).tables(format!("[plugin]\ninstances = {places}")).serve()
 }
 
 fn alive(host: &Host) -> f64 {

@@ -3,23 +3,22 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
 use e2e::{Host, clients, component, wait_until};
 use serde_json::{Value, json};
 
 /// Potassium's app, a path for each of its handlers.
 fn app() -> Host {
-    let plugin = component("tests/potassium");
-    let endpoint = |(name, path): (&str, &str)| {
-        format!("[[endpoint]]\nname = '{name}'\npath = '{path}'\nplugin = {plugin:?}\n")
-    };
+    let endpoint =
+        |(name, path): (&str, &str)| Endpoint::new(name).guest("potassium").set(format!("path = '{path}'"));
     let handlers = [
         ("hello", "/"),
         ("count", "/count"),
         ("headers", "/some_headers_request"),
         ("binary", "/some_binary_response"),
     ];
-    Host::configured(&handlers.map(endpoint).concat())
+    Setup::of(handlers.map(endpoint)).serve()
 }
 
 fn status(host: &Host) -> Value {

@@ -6,24 +6,23 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, Reply, component, wait_until};
+use e2e::{Host, Reply, wait_until};
 use serde_json::{Value, json};
 
 /// Serves Python, one start after another: the first one compiles an interpreter, which the others find.
-pub fn in_turn(config: &str) -> Host {
+pub fn in_turn(setup: &Setup) -> Host {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    Host::configured(config)
+    setup.serve()
 }
 
 /// The app with so many workers.
 fn app(workers: usize, more: &str) -> Host {
-    let plugin = component("tests/apps_py");
-    in_turn(&format!(
-        "[[endpoint]]\nname = 'app'\nplugin = {plugin:?}\nmetadata = {{ style = 'potassium' }}\n{more}\n\
-         [endpoint.limits]\nmemory = '128MiB'\nconcurrency = {workers}\n"
-    ))
+    let limits = format!("memory = '128MiB', concurrency = {workers}");
+    let app = Endpoint::new("app").guest("apps_py").set("metadata = { style = 'potassium' }").set(more);
+    in_turn(&Setup::of([app.limits(&limits)]))
 }
 
 fn call(host: &Host, path: &str, body: &Value) -> Reply {

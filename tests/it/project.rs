@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use e2e::clients::finished;
-use e2e::{Host, assert_close, component, host_binary, model};
+use e2e::setup::Endpoint;
+use e2e::{Host, assert_close, component, host_binary};
 use serde_json::{Value, json};
 
 /// Runs the host in `folder`.
@@ -183,10 +184,8 @@ fn a_folder_that_is_no_project_and_a_missing_tool_are_named() {
 /// A project that is built: the iris example with these cases, each with the answer that is expected, if any.
 fn with_cases(cases: &[(&str, &str, Option<&str>)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let (plugin, model) = (component("iris-wasm"), model("iris_static"));
-    let config =
-        format!("[[endpoint]]\nname = \"iris\"\nplugin = {plugin:?}\nmodel = {{ path = {model:?} }}\n");
-    fs::write(folder.path().join("modelhost.toml"), config).unwrap();
+    let endpoint = Endpoint::new("iris").plugin(&component("iris-wasm")).model("iris_static");
+    fs::write(folder.path().join("modelhost.toml"), endpoint.to_string()).unwrap();
     fs::create_dir(folder.path().join("cases")).unwrap();
     let write = |file: String, text: &str| fs::write(folder.path().join("cases").join(file), text).unwrap();
     for (name, body, expected) in cases {

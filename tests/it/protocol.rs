@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, PATIENCE, component, model, request, wait_until};
 use serde_json::{Value, json};
 
@@ -90,14 +91,8 @@ fn paths_and_methods_that_are_not_there() {
 
 #[test]
 fn several_endpoints_have_no_short_paths() {
-    let folder = tempfile::tempdir().unwrap();
-    let config = folder.path().join("modelhost.toml");
-    let model = model("add");
-    let endpoint = |name| {
-        format!("[[endpoint]]\nname = '{name}'\npath = '/models/{name}'\nmodel = '{}'\n", model.display())
-    };
-    std::fs::write(&config, endpoint("a") + &endpoint("b")).unwrap();
-    let host = Host::serve(&["--config", config.to_str().unwrap(), "--log-level", "debug"]);
+    let endpoint = |name| Endpoint::new(name).model("add").set(format!("path = '/models/{name}'"));
+    let host = Setup::of(["a", "b"].map(endpoint)).arguments(&["--log-level", "debug"]).serve();
     for path in ["/models/a", "/models/b"] {
         assert_eq!(host.post(path, r#"{"a":[1,2],"b":[3,4]}"#).text(), "[[4.0,6.0]]");
     }

@@ -1,6 +1,7 @@
 //! No way to a model past its handler; and protocols by which an endpoint can be reached at all.
 
 use e2e::oip::{infer, input, outputs};
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, clients, component, model};
 use serde_json::{Value, json};
 
@@ -42,16 +43,12 @@ fn tensors_reach_a_handler_that_takes_bodies_as_its_body() {
 
 #[test]
 fn an_endpoint_is_reached_by_the_protocols_that_it_speaks_only() {
-    let endpoint = |name: &str, more: &str| {
-        format!("[[endpoint]]\nname = '{name}'\npath = '/by/{name}'\nmodel = {:?}\n{more}\n", model("add"))
-    };
-    let config =
-        ["http", "v1", "v2", "grpc"].map(|name| endpoint(name, &format!("protocols = ['{name}']"))).concat()
-            + &endpoint("all", "");
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), config).unwrap();
-    let arguments = ["--config", file.path().to_str().unwrap(), "--grpc-listen", "127.0.0.1:0"];
-    let host = Host::serve(&arguments);
+    let endpoint = |name: &str| Endpoint::new(name).model("add").set(format!("path = '/by/{name}'"));
+    let one = |name: &str| endpoint(name).set(format!("protocols = ['{name}']"));
+    let host = Setup::of(["http", "v1", "v2", "grpc"].map(one))
+        .endpoint(endpoint("all"))
+        .arguments(&["--grpc-listen", "127.0.0.1:0"])
+        .serve();
     let tensor = |name: &str| input(name, "FP32", &[2], json!([1, 2]));
     let v2 = json!({ "inputs": [tensor("a"), tensor("b")] }).to_string();
     let body = r#"{"a":[1,2],"b":[3,4]}"#;

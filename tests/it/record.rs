@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use e2e::recorded::{Recorded, assert_same, by_id, files, text};
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, serve_command, wait_until};
 use serde_json::json;
 
@@ -174,16 +175,10 @@ fn a_disk_that_fails_harms_no_request() {
 #[test]
 fn a_neighbour_that_is_not_recorded_keeps_its_instances() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = component("tests/draws");
-    let endpoint =
-        |name: &str, more: &str| format!("[[endpoint]]\nname = \"{name}\"\nplugin = {plugin:?}\n{more}\n");
-    let config = format!(
-        "[record]\ndir = {:?}\n{}{}",
-        folder.path(),
-        endpoint("recorded", ""),
-        endpoint("neighbour", "record_share = 0\nenv = [\"MODE=fast\"]")
-    );
-    let host = Host::configured(&config);
+    let draws = |name: &str| Endpoint::new(name).guest("draws");
+    let neighbour = draws("neighbour").set("record_share = 0\nenv = ['MODE=fast']");
+    let record = format!("[record]\ndir = {:?}", folder.path());
+    let host = Setup::of([draws("recorded"), neighbour]).tables(record).serve();
     for number in 1..=3 {
         assert_eq!(host.post("/recorded", "kept").json()["pre"][0], 1);
         assert_eq!(host.post("/neighbour", "kept").json()["pre"][0], number);

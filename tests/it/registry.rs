@@ -4,16 +4,16 @@ use std::fs;
 use std::path::Path;
 
 use e2e::load::Pattern;
-use e2e::{Host, component, wait_until};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{Host, wait_until};
 
-/// An endpoint of the config file that signs with `letter`; `more` are further lines of its table.
-fn endpoint(name: &str, letter: &str, more: &str) -> String {
-    let plugin = component(&format!("tests/version_{letter}"));
-    format!("[[endpoint]]\nname = {name:?}\nplugin = {plugin:?}\n{more}\n")
+/// An endpoint that signs with `letter`.
+fn endpoint(name: &str, letter: &str) -> Endpoint {
+    Endpoint::new(name).guest(&format!("version_{letter}"))
 }
 
-fn read_again(host: &Host, file: &Path, config: &str) {
-    fs::write(file, config).unwrap();
+fn read_again(host: &Host, file: &Path, setup: &Setup) {
+    fs::write(file, setup.text()).unwrap();
     host.signal("HUP");
 }
 
@@ -32,23 +32,24 @@ fn signature(host: &Host, path: &str) -> Option<String> {
 fn endpoints_come_go_and_change_while_others_serve() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("modelhost.toml");
-    let (stays, goes) = (endpoint("stays", "a", ""), endpoint("goes", "a", ""));
-    fs::write(&file, [&*stays, &goes].concat()).unwrap();
+    let stays = endpoint("stays", "a");
+    fs::write(&file, Setup::of([stays.clone(), endpoint("goes", "a")]).text()).unwrap();
     let host = Host::serve(&["--config", file.to_str().unwrap(), "--grpc-listen", "127.0.0.1:0"]);
     let load = Pattern::new(&host.url, "/stays").start();
     load.wait_for_more(20);
     assert_eq!(signature(&host, "/goes").as_deref(), Some("a"));
 
-    read_again(&host, &file, &[&*endpoint("comes", "b", ""), &stays].concat());
+    read_again(&host, &file, &Setup::of([endpoint("comes", "b"), stays]));
     wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
-    assert_eq!(names(&host), ["comes", "stays"]);
+    // The administration goes over to them after the endpoints' address has.
+    wait_until("the administration to know it", || names(&host) == ["comes", "stays"]);
     assert_eq!(host.post("/goes", "{}").status, 404);
     assert_eq!(host.get("/v2/models/goes/ready").status, 404);
     assert_eq!(host.get("/v2/models/comes/ready").status, 200);
     assert!(!host.metrics().contains(r#"modelhost_plugin_info{endpoint="goes""#), "{}", host.metrics());
 
     // One that is another is replaced: requests see one of the two.
-    read_again(&host, &file, &[&*endpoint("comes", "a", ""), &endpoint("stays", "b", "")].concat());
+    read_again(&host, &file, &Setup::of([endpoint("comes", "a"), endpoint("stays", "b")]));
     wait_until("the endpoint to be replaced", || signature(&host, "/stays").as_deref() == Some("b"));
     assert_eq!(signature(&host, "/comes").as_deref(), Some("a"));
     load.wait_for_more(20);
@@ -66,14 +67,13 @@ fn what_cannot_be_served_changes_nothing() {
     let file = folder.path().join("modelhost.toml");
     let broken = folder.path().join("broken.wasm");
     fs::write(&broken, b"\0asm\r\0\x01\0broken").unwrap();
-    let stays = endpoint("stays", "a", "");
-    fs::write(&file, &stays).unwrap();
+    let stays = endpoint("stays", "a");
+    fs::write(&file, stays.to_string()).unwrap();
     let host = Host::serve(&["--config", file.to_str().unwrap()]);
-    let unknown = endpoint("comes", "b", "pathh = '/x'");
-    let unloadable = format!("[[endpoint]]\nname = 'comes'\nplugin = {broken:?}\n");
-    for (more, reason) in [(&*unknown, "`endpoint.pathh`: unknown key"), (&unloadable, "cannot be compiled")]
-    {
-        read_again(&host, &file, &[&*endpoint("other", "b", ""), more, &stays].concat());
+    let unknown = endpoint("comes", "b").set("pathh = '/x'");
+    let unloadable = Endpoint::new("comes").plugin(&broken);
+    for (more, reason) in [(unknown, "`endpoint.pathh`: unknown key"), (unloadable, "cannot be compiled")] {
+        read_again(&host, &file, &Setup::of([endpoint("other", "b"), more, stays.clone()]));
         wait_until("the refusal", || {
             host.log().lines().any(|line| line.contains("not reloaded") && line.contains(reason))
         });
@@ -82,8 +82,12 @@ fn what_cannot_be_served_changes_nothing() {
         assert_eq!(host.post("/other", "{}").status, 404);
     }
     // What concerns the process takes a restart, and is said.
-    read_again(&host, &file, &[&*stays, "[server]\ncors_allow_origin = 'https://example.org'\n"].concat());
+    read_again(
+        &host,
+        &file,
+        &Setup::of([stays.clone()]).tables("[server]\ncors_allow_origin = 'https://example.org'"),
+    );
     wait_until("the warning", || host.log().contains("takes a restart"));
-    read_again(&host, &file, &[&*stays, &endpoint("comes", "b", "")].concat());
+    read_again(&host, &file, &Setup::of([stays, endpoint("comes", "b")]));
     wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
 }

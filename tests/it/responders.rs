@@ -1,20 +1,21 @@
 //! Handlers that are whole applications, built with an SDK: `respond`.
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::wire::Wire;
-use e2e::{Host, component, model, request, wait_until};
+use e2e::{Host, component, request, wait_until};
 use serde_json::{Value, json};
+
+use super::applications::SOON_REACHED;
 
 /// The application at `/app` under limits that are soon reached, beside a neighbour.
 fn beside_a_neighbour() -> Host {
-    let (application, echo) = (component("tests/responder"), component("tests/echo"));
-    Host::configured(&format!(
-        "[[endpoint]]\nname = \"app\"\nplugin = {application:?}\nmodel = {{ path = {:?} }}\n\
-         metadata = {{ of = \"the configuration\" }}\n[endpoint.limits]\nbody = \"100KiB\"\n\
-         pre_timeout = \"200ms\"\nstream_timeout = \"500ms\"\nbackground_timeout = \"500ms\"\n\
-         request_timeout = \"2s\"\n\
-         [[endpoint]]\nname = \"neighbour\"\nplugin = {echo:?}\n",
-        model("add")
-    ))
+    let application = Endpoint::new("app")
+        .guest("responder")
+        .model("add")
+        .set("metadata = { of = 'the configuration' }")
+        .limits("body = '100KiB'")
+        .limits(SOON_REACHED);
+    Setup::of([application, Endpoint::new("neighbour").guest("echo")]).serve()
 }
 
 /// All bytes of a response, until the host closes the connection.

@@ -1,16 +1,17 @@
 //! An endpoint with an input schema: requests are held against it before handler or model see them.
 
 use e2e::oip::{infer, input};
-use e2e::{Host, assert_close, component, model};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{Host, assert_close, component};
 use serde_json::{Value, json};
 
-/// What an endpoint with these tables answers. `what` is its handler or model, as in a config file.
-fn declared(what: &str, inputs: &str) -> Host {
-    Host::configured(&format!("[[endpoint]]\nname = 'it'\n{what}\n{inputs}"))
+/// The host of an endpoint with these tables of inputs.
+fn declared(endpoint: Endpoint, inputs: &str) -> Host {
+    Setup::of([endpoint]).tables(inputs).serve()
 }
 
-fn plugin(name: &str) -> String {
-    format!("plugin = '{}'", component(name).display())
+fn guest(name: &str) -> Endpoint {
+    Endpoint::new("it").guest(name)
 }
 
 /// Sends each body; `Ok` is the exact JSON of a response, `Err` the exact text of a 400.
@@ -87,7 +88,7 @@ fn a_refused_request_takes_no_sandbox() {
 fn what_the_configuration_declares_wins() {
     let inputs = "[endpoint.input.prompt]\ndatatype = 'STRING'\nshape = [1]\nexample = 'x'\n\
                   [endpoint.input.times]\ndatatype = 'INT8'\nrequired = false";
-    let host = declared(&plugin("tests/greet"), inputs);
+    let host = declared(guest("greet"), inputs);
     check(
         &host,
         &[
@@ -97,12 +98,12 @@ fn what_the_configuration_declares_wins() {
     );
     // Also over what could not be used by itself.
     let host = declared(
-        &format!("{}\nenv = ['SCHEMA=twice']", plugin("tests/schemas")),
+        guest("schemas").set("env = ['SCHEMA=twice']"),
         "[endpoint.input.word]\ndatatype = 'STRING'\nshape = [1]\nexample = 'x'",
     );
     check(&host, &[(r#"{"word":"a"}"#, Ok(json!({ "word": "a" })))]);
     // A handler that declares nothing takes anything.
-    let host = declared(&format!("{}\nenv = ['SCHEMA=none']", plugin("tests/schemas")), "");
+    let host = declared(guest("schemas").set("env = ['SCHEMA=none']"), "");
     check(&host, &[(r#"{"word":3}"#, Ok(json!({ "word": 3 }))), ("[]", Ok(json!({ "word": null })))]);
 }
 
@@ -131,7 +132,7 @@ fn json_becomes_the_declared_tensors_for_a_handler_of_tensors() {
     }
     inputs += "[endpoint.input.list]\ndatatype = 'INT32'\nshape = [-1]\nrequired = false\n\
                [endpoint.input.rows]\ndatatype = 'FP32'\nshape = [-1, 2]\nrequired = false\n";
-    let host = declared(&plugin("tests/tensors"), &inputs);
+    let host = declared(guest("tensors"), &inputs);
     let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     for (datatype, given, expected) in datatypes {
         for given in [given.to_owned(), format!("[{given}]")] {
@@ -164,7 +165,7 @@ fn json_becomes_the_declared_tensors_for_a_handler_of_tensors() {
 fn a_bare_model_is_held_to_what_is_declared() {
     let inputs = "[endpoint.input.input]\ndatatype = 'FP32'\nshape = [2, 4]\n\
                   example = [[5.2, 3.6, 1.4, 0.3], [6.7, 3.0, 5.2, 2.3]]";
-    let host = declared(&format!("model = '{}'", model("iris_dyn").display()), inputs);
+    let host = declared(Endpoint::new("it").model("iris_dyn"), inputs);
     for body in
         [r#"{"input":[[5.2,3.6,1.4,0.3],[6.7,3.0,5.2,2.3]]}"#, "[[5.2,3.6,1.4,0.3],[6.7,3.0,5.2,2.3]]"]
     {
@@ -210,12 +211,7 @@ fn tensors_are_held_to_the_same_declaration() {
 #[test]
 fn tensors_that_go_past_the_handler_are_the_models_business() {
     // The handler reads `{"word": …}`, the model takes `a` and `b`.
-    let what = format!(
-        "{}\nmodel = '{}'\nsmoke = false\nbare_tensors = true",
-        plugin("tests/schemas"),
-        model("add").display()
-    );
-    let host = declared(&what, "");
+    let host = declared(guest("schemas").model("add").set("smoke = false\nbare_tensors = true"), "");
     let tensor = |name| input(name, "FP32", &[2], json!([1, 2]));
     let reply = infer(&host, "it", &json!({ "inputs": [tensor("a"), tensor("b")] }));
     assert_eq!(reply.json()["outputs"][0]["data"], json!([2.0, 4.0]), "{}", reply.text());
@@ -226,17 +222,17 @@ fn tensors_that_go_past_the_handler_are_the_models_business() {
 }
 
 /// A body that is a file: JPEG, with the example that is in a template.
-fn takes_jpeg(handler: &str) -> String {
+fn takes_jpeg(handler: &std::path::Path) -> Endpoint {
     let example = e2e::root().canonicalize().unwrap().join("host/templates/image/common/sample.jpg");
     let body = format!("body = {{ media_types = ['image/jpeg'], example = '{}' }}", example.display());
-    format!("[[endpoint]]\nname = 'it'\n{}\n{body}\n", plugin(handler))
+    Endpoint::new("it").plugin(handler).set(body)
 }
 
 #[test]
 fn a_body_that_is_a_file_is_of_the_declared_type_or_refused() {
     // The neighbour takes what it gets.
-    let other = format!("[[endpoint]]\nname = 'other'\n{}\n", plugin("tests/echo"));
-    let host = Host::configured(&(takes_jpeg("tests/echo") + &other));
+    let host =
+        Setup::of([takes_jpeg(&component("tests/echo")), Endpoint::new("other").guest("echo")]).serve();
     let send = |path: &str, media_type: &str, body: &[u8]| {
         host.request("POST", path, &[("content-type", media_type)], body)
     };
@@ -259,11 +255,11 @@ fn a_body_that_is_a_file_is_of_the_declared_type_or_refused() {
 
 #[test]
 fn the_example_of_a_file_is_tried_before_a_handler_serves() {
-    let log = Host::configured(&takes_jpeg("tests/echo")).log();
+    let log = Setup::of([takes_jpeg(&component("tests/echo"))]).serve().log();
     assert!(log.contains("smoke test: the example is answered"), "{log}");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("modelhost.toml");
-    std::fs::write(&file, takes_jpeg("iris-wasm")).unwrap();
+    std::fs::write(&file, takes_jpeg(&component("iris-wasm")).to_string()).unwrap();
     let mut check = std::process::Command::new(e2e::host_binary());
     let output = check.args(["check", "--config", file.to_str().unwrap()]).output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();

@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, model, root};
 
 /// Tests every operation of `host` and asserts that nothing is found.
@@ -29,17 +30,6 @@ fn finds_nothing(host: &Host) {
     assert_eq!(operations, documented, "{text}");
 }
 
-fn endpoint(name: &str, handler: Option<&str>, onnx: Option<&str>) -> String {
-    let mut text = format!("[[endpoint]]\nname = '{name}'\n");
-    if let Some(handler) = handler {
-        text.push_str(&format!("plugin = '{}'\n", component(handler).display()));
-    }
-    if let Some(onnx) = onnx {
-        text.push_str(&format!("model = '{}'\n", model(onnx).display()));
-    }
-    text
-}
-
 #[test]
 fn schemathesis_finds_nothing_in_models_without_handlers() {
     let names = [
@@ -53,32 +43,32 @@ fn schemathesis_finds_nothing_in_models_without_handlers() {
         "scalar",
         "strid",
     ];
-    let config: String = names.iter().map(|name| endpoint(name, None, Some(name))).collect();
-    let alike = "[[split]]\npath = '/alike'\nendpoints = { add = 1 }\n";
-    finds_nothing(&Host::configured(&format!("{config}{alike}")));
+    let models = Setup::of(names.map(|name| Endpoint::new(name).model(name)));
+    finds_nothing(&models.tables("[[split]]\npath = '/alike'\nendpoints = { add = 1 }").serve());
 }
 
 #[test]
 fn schemathesis_finds_nothing_in_handlers() {
-    let declared = |name: &str, datatype: &str, more: &str| {
-        format!("[endpoint.input.{name}]\ndatatype = '{datatype}'\nshape = [1]\n{more}\n")
+    let declared = |endpoint: Endpoint, name: &str, datatype: &str, example: &str| {
+        let lines = format!("datatype = '{datatype}'\nshape = [1]\nexample = {example}");
+        endpoint.table(&format!("input.{name}"), &lines)
     };
+    let iris = |name: &str| Endpoint::new(name).plugin(&component("iris-wasm")).model("iris_dyn");
     let sizes = ["sepal_length", "sepal_width", "petal_length", "petal_width"];
-    let sizes: String = sizes.iter().map(|name| declared(name, "FP32", "example = 1.5")).collect();
-    // Not all that the handler declares itself: it repeats the prompt as often as a second input says, whatever the memory.
-    let prompt = declared("prompt", "BYTES", "example = 'hi'");
     let endpoints = [
-        endpoint("iris", Some("iris-wasm"), Some("iris_dyn")) + &sizes,
-        endpoint("greet", Some("tests/greet"), None) + &prompt,
-        endpoint("undeclared-iris", Some("iris-wasm"), Some("iris_dyn")),
-        endpoint("undeclared-pre", Some("tests/pre_only"), Some("iris_dyn")),
+        sizes.iter().fold(iris("iris"), |endpoint, name| declared(endpoint, name, "FP32", "1.5")),
+        // Not all that the handler declares itself: it repeats the prompt as often as a second input says, regardless of
+        // the memory.
+        declared(Endpoint::new("greet").guest("greet"), "prompt", "BYTES", "'hi'"),
+        iris("undeclared-iris"),
+        Endpoint::new("undeclared-pre").guest("pre_only").model("iris_dyn"),
         // These two take what the document says: one reads the model's JSON, the other anything.
-        endpoint("post", Some("tests/post_only"), Some("iris_dyn")),
-        endpoint("echo", Some("tests/echo"), None),
-        "[[split]]\npath = '/unlike'\nendpoints = { undeclared-iris = 1, undeclared-pre = 1, echo = 1 }\n"
-            .to_owned(),
+        Endpoint::new("post").guest("post_only").model("iris_dyn"),
+        Endpoint::new("echo").guest("echo"),
     ];
-    finds_nothing(&Host::configured(&endpoints.concat()));
+    let split =
+        "[[split]]\npath = '/unlike'\nendpoints = { undeclared-iris = 1, undeclared-pre = 1, echo = 1 }";
+    finds_nothing(&Setup::of(endpoints).tables(split).serve());
 }
 
 #[test]

@@ -1,16 +1,17 @@
 //! What components of other hosts ask `wasi:config`: the endpoint's variables and metadata.
 
-use e2e::{Host, component};
+use e2e::setup::{Endpoint, Setup};
 use serde_json::json;
 
 #[test]
 fn settings_are_the_variables_and_the_metadata_in_every_draft() {
-    let plugin = component("tests/settings");
-    let host = Host::configured(&format!(
-        "[log]\nlevel = \"trace\"\n[[endpoint]]\nname = \"settings\"\nplugin = {plugin:?}\nenv = {{ KEY = \"hush-hush\", both = \"variable\" }}\n\
-         metadata = {{ both = \"metadata\", mode = \"fast\", top = 3 }}\n\
-         [[endpoint]]\nname = \"bare\"\nplugin = {plugin:?}\nmetadata = [1, 2]\n"
-    ));
+    let asking = |name: &str| Endpoint::new(name).guest("settings");
+    let settings = asking("settings")
+        .set("env = { KEY = 'hush-hush', both = 'variable' }")
+        .set("metadata = { both = 'metadata', mode = 'fast', top = 3 }");
+    let host = Setup::of([settings, asking("bare").set("metadata = [1, 2]")])
+        .tables("[log]\nlevel = 'trace'")
+        .serve();
     let names = json!(["KEY", "both", "mode", "top", "other", ""]).to_string();
     let values = json!(["hush-hush", "variable", "fast", "3", null, null]);
     let all = json!([["KEY", "hush-hush"], ["both", "variable"], ["mode", "fast"], ["top", "3"]]);

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use e2e::{Host, Reply, agent, component, request, try_request};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{Host, Reply, agent, request, try_request};
 use serde_json::json;
 
 /// Endpoints `a` and `b` that sign with their letters, and what else the file says.
 fn serve(more: &str) -> Host {
-    let endpoint = |name: &str| {
-        let handler = component(&format!("tests/version_{name}"));
-        format!("[[endpoint]]\nname = '{name}'\nplugin = '{}'\n", handler.display())
-    };
-    Host::configured(&format!("{}{}{more}", endpoint("a"), endpoint("b")))
+    let endpoint = |name: &str| Endpoint::new(name).guest(&format!("version_{name}"));
+    Setup::of(["a", "b"].map(endpoint)).tables(more).serve()
 }
 
 fn signed(reply: &Reply) -> String {
@@ -72,12 +70,8 @@ fn each_endpoint_keeps_its_keys() {
     let folder = tempfile::tempdir().unwrap();
     let key = folder.path().join("key");
     std::fs::write(&key, "secret\n").unwrap();
-    let a = component("tests/version_a");
-    let host = Host::configured(&format!(
-        "[[endpoint]]\nname = 'a'\nplugin = '{}'\nkeys = ['@{}']\n[[split]]\npath = '/s'\nendpoints = {{ a = 1 }}\n",
-        a.display(),
-        key.display()
-    ));
+    let locked = Endpoint::new("a").guest("version_a").set(format!("keys = ['@{}']", key.display()));
+    let host = Setup::of([locked]).tables("[[split]]\npath = '/s'\nendpoints = { a = 1 }").serve();
     assert_eq!((host.post("/s", "{}").status, host.get("/s").status), (401, 401));
     let with_key = |method| {
         request(method, &format!("{}/s", host.url), &[("authorization", "Bearer secret")], b"{}").status

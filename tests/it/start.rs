@@ -359,12 +359,19 @@ fn common_mistakes_are_told_with_what_was_meant() {
     std::fs::write(path("bare.toml"), "[[endpoint]]\nname = iris\n").unwrap();
     let key = format!("[[endpoint]]\nplugin = '{plugin}'\ntimeout = '1s'\n");
     std::fs::write(path("timeout.toml"), key).unwrap();
+    std::fs::write(path("short.onnx"), &std::fs::read(&iris).unwrap()[..100]).unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     for (code, arguments, expected) in [
         (2, vec!["--config", &path("bare.toml")], &["bare.toml:2", "hint: write a text in quotes"][..]),
         (2, vec!["--config", &path("timeout.toml")], &["did you mean `endpoint.limits.request_timeout`?"]),
         (2, vec!["--plugin", &iris], &["is a model", "hint: give it with `--model`"]),
+        (
+            1,
+            vec!["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--model", &path("short.onnx")],
+            &["the file is no ONNX model, or is cut short\n  hint: export"],
+        ),
+        (2, vec!["--model", &plugin], &["is a handler", "hint: give it with `--plugin`"]),
         (
             2,
             vec!["--plugin", folder.path().to_str().unwrap()],

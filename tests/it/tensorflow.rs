@@ -5,6 +5,7 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::PathBuf;
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, assert_close, component, model, root, serve_command, wait_until};
 use serde_json::{Value, json};
 
@@ -25,20 +26,17 @@ const OTHER: [f64; 3] = [5.59e-5, 0.0800746, 0.9198695];
 
 #[test]
 fn savedmodels_and_onnx_models_share_a_process() {
-    let endpoint = |name: &str, model: PathBuf, more: &str| {
-        format!("[[endpoint]]\nname = '{name}'\nmodel = {{ path = '{}'{more} }}\n\n", model.display())
-    };
-    let config = [
+    let endpoint = |name: &str, path: PathBuf, settings: &str| Endpoint::new(name).model_at(&path, settings);
+    let host = Setup::of([
         endpoint("onnx", model("iris_dyn"), ""),
         endpoint("iris", saved_model("iris_tf2"), ""),
         endpoint("version", saved_model("iris_tf2").join("1"), ""),
         endpoint("chosen", saved_model("multi_signature_tf2"), ""),
-        endpoint("double", saved_model("multi_signature_tf2"), ", signature_key = 'a'"),
+        endpoint("double", saved_model("multi_signature_tf2"), "signature_key = 'a'"),
         endpoint("text", saved_model("string_tf1"), ""),
         endpoint("words", saved_model("vocabulary_tf2"), ""),
-    ]
-    .concat();
-    let host = Host::configured(&config);
+    ])
+    .serve();
 
     let flowers = "[[5.2,3.6,1.4,0.3],[6.7,3.0,5.2,2.3]]";
     for iris in ["/onnx", "/iris", "/version"] {

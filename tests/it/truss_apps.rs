@@ -4,6 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use e2e::setup::Setup;
 use e2e::wire::{self, Wire};
 use e2e::{Host, Reply, component, wait_until};
 use serde_json::{Value, json};
@@ -26,14 +27,14 @@ fn model_of_server(settings: &str, concurrency: usize) -> Host {
     std::fs::write(project.path().join("data/x.txt"), "hello").unwrap();
     let secret = project.path().join("secret");
     std::fs::write(&secret, format!("{SECRET}\n")).unwrap();
-    in_turn(&format!(
+    in_turn(&Setup::default().tables(format!(
         "[server]\n{settings}\n[[endpoint]]\nname = 'model'\nplugin = {plugin:?}\nreadiness = '/v1/models/model'\n\
          paths = ['{PREDICT}', '/v1/chat/completions']\nproject = {:?}\n\
          metadata = {{ style = 'truss', config = {{ model_name = 'm' }}, environment = 'staging' }}\n\
          env = {{ TRUSS_SECRET_key = {{ file = {secret:?} }} }}\n\
          [endpoint.limits]\nmemory = '128MiB'\nconcurrency = {concurrency}\nstream_timeout = '2s'\n",
         project.path()
-    ))
+    )))
 }
 
 fn predict(host: &Host, inputs: &Value) -> Reply {

@@ -1,5 +1,6 @@
 //! TensorFlow Serving, KServe's first protocol and Truss: `/v1/models/…`.
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, assert_close, clients, component, model, root};
 use serde_json::{Value, json};
 
@@ -162,11 +163,9 @@ fn a_model_tells_what_it_is() {
 
 #[test]
 fn names_versions_and_signatures_that_are_not_there() {
-    let endpoint = |name: &str, more: &str| {
-        let path = root().join("tests/models/savedmodels/multi_signature_tf2");
-        format!("[[endpoint]]\nname = '{name}'\nmodel = {{ path = '{}'{more} }}\n", path.display())
-    };
-    let host = Host::configured(&[endpoint("one", ""), endpoint("two", ", signature_key = 'a'")].concat());
+    let path = root().join("tests/models/savedmodels/multi_signature_tf2");
+    let endpoint = |(name, settings)| Endpoint::new(name).model_at(&path, settings);
+    let host = Setup::of([("one", ""), ("two", "signature_key = 'a'")].map(endpoint)).serve();
     for (method, path, expected) in [
         ("GET", "three", "there is no model `three`"),
         ("POST", "three:predict", "there is no model `three`"),

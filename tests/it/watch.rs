@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use e2e::load::Pattern;
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, request, version, wait_until};
 use tempfile::TempDir;
 
@@ -24,13 +25,13 @@ impl Pair {
     /// `subject` is served with `more` in its configuration.
     fn start(more: &str) -> Pair {
         let folder = tempfile::tempdir().unwrap();
-        let mut config = String::new();
-        for (name, more) in [("subject", more), ("clock", "")] {
+        let endpoint = |(name, more)| {
             let file = folder.path().join(name);
             fs::copy(component("tests/version_a"), &file).unwrap();
-            config += &format!("[[endpoint]]\nname = {name:?}\nplugin = {file:?}\n{more}\n");
-        }
-        Pair { host: Host::configured(&config), folder, notes: 0 }
+            Endpoint::new(name).plugin(&file).set(more)
+        };
+        let host = Setup::of([("subject", more), ("clock", "")].map(endpoint)).serve();
+        Pair { host, folder, notes: 0 }
     }
 
     fn subject(&self) -> PathBuf {

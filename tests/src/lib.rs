@@ -19,6 +19,7 @@ pub mod frames;
 pub mod load;
 pub mod oip;
 pub mod recorded;
+pub mod setup;
 pub mod tls;
 pub mod wire;
 
@@ -179,11 +180,10 @@ impl Host {
         Host::serve(&arguments)
     }
 
-    /// Serves what a config file says; paths in it have to be absolute.
+    /// Serves what a config file says, of a test that is about its text; [`setup`] writes what others serve. Paths
+    /// in it have to be absolute.
     pub fn configured(config: &str) -> Host {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), config).unwrap();
-        Host::serve(&["--config", file.path().to_str().unwrap()])
+        setup::Setup::default().tables(config).serve()
     }
 
     /// Everything logged so far.

@@ -22,7 +22,7 @@ use anyhow::Context as _;
 use tokio::sync::{mpsc, oneshot};
 
 use self::sources::Sources;
-use crate::app::{self, App, Build, Change};
+use crate::app::{self, App, Build, ReloadReason};
 use crate::cli;
 use crate::commands::build::{Interrupted, Project};
 use crate::commands::signals::stop;
@@ -33,7 +33,7 @@ use crate::text::on_one_line;
 
 const CONFIG: &str = "modelhost.toml";
 /// How often the files are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs the command.
 ///
@@ -97,7 +97,11 @@ struct Builds {
 }
 
 impl Builds {
-    fn start(project: Project, models: Vec<PathBuf>, tell: mpsc::Sender<Change>) -> anyhow::Result<Builds> {
+    fn start(
+        project: Project,
+        models: Vec<PathBuf>,
+        tell: mpsc::Sender<ReloadReason>,
+    ) -> anyhow::Result<Builds> {
         let ended = Arc::<AtomicBool>::default();
         let flag = ended.clone();
         let thread = thread::Builder::new().name("dev".to_owned());
@@ -114,7 +118,7 @@ impl Builds {
 }
 
 /// Builds whenever the files have changed.
-fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<Change>, ended: &Arc<AtomicBool>) {
+fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason>, ended: &Arc<AtomicBool>) {
     let folder = project.folder.clone();
     let mut seen = Sources::of(&folder, models);
     let mut has_built = false;
@@ -145,7 +149,7 @@ fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<Change>, end
         // Once: what is loaded wrongly is in the log, by the server.
         error.iter().for_each(|error| report(&format!("error: {error}")));
         let (served, outcome) = oneshot::channel();
-        if tell.blocking_send(Change::Built(Build { error, served })).is_err() {
+        if tell.blocking_send(ReloadReason::Built(Build { error, served })).is_err() {
             return;
         }
         match outcome.blocking_recv() {
@@ -165,7 +169,7 @@ fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<Change>, end
             }
             match seen.changed() {
                 Some(changed) => break changed,
-                None => thread::sleep(LOOK),
+                None => thread::sleep(POLL_INTERVAL),
             }
         };
     }

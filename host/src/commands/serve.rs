@@ -6,7 +6,7 @@
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::app::{App, Change};
+use crate::app::{App, ReloadReason};
 use crate::commands::signals::stop;
 use crate::commands::{Failure, environment, runtime, say, start_logs, systemd};
 use crate::config::{self, Overrides};
@@ -55,7 +55,7 @@ pub(super) fn serve_then(
 }
 
 /// Yields at every SIGHUP. One that comes because the terminal is gone means what Ctrl-C means there.
-fn hangups() -> anyhow::Result<mpsc::Receiver<Change>> {
+fn hangups() -> anyhow::Result<mpsc::Receiver<ReloadReason>> {
     use std::io::{IsTerminal as _, stdin};
     use tokio::signal::unix::{SignalKind, signal};
     let mut hangup = signal(SignalKind::hangup())?;
@@ -67,7 +67,7 @@ fn hangups() -> anyhow::Result<mpsc::Receiver<Change>> {
             if had_terminal && !stdin().is_terminal() {
                 rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM)
                     .unwrap_or_default();
-            } else if let Err(TrySendError::Closed(_)) = ask.try_send(Change::Reload) {
+            } else if let Err(TrySendError::Closed(_)) = ask.try_send(ReloadReason::Reload) {
                 break;
             }
         }

@@ -15,7 +15,7 @@ use super::models::{Models, Named};
 use super::verify;
 use crate::model::{ModelError, ModelHandle};
 use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
-use crate::plugin::host_call_log::{Answers, Asked, HostCallLog};
+use crate::plugin::host_call_log::{AnswerSource, Answers, HostCallLog};
 use crate::request::{Request, until};
 use crate::tensor::{Signature, Tensor};
 
@@ -97,8 +97,8 @@ impl HandlerModels for RequestModels {
     fn infer(&self, model: &str, inputs: Vec<Tensor>) -> ModelRun {
         let Some(log) = &self.log else { return self.live(model, inputs) };
         match log.model_called(model, &inputs) {
-            Asked::Known(outcome) => Box::pin(std::future::ready(outcome)),
-            Asked::Live(number) => {
+            AnswerSource::Known(outcome) => Box::pin(std::future::ready(outcome)),
+            AnswerSource::Live(number) => {
                 let (run, log) = (self.live(model, inputs), log.clone());
                 Box::pin(async move {
                     let outcome = run.await;

@@ -236,8 +236,8 @@ mod tests {
             let error = of(&error, Stage::PreInference, BOUNDS, out_of_memory);
             assert_eq!((error.plugin_fault(), error.code), (Some(fault), code), "{cause}");
             assert!(error.message.contains(words), "{}", error.message);
-            let detail = error.detail.unwrap();
-            let (found, hint) = detail.split_once("\nhint: ").unwrap_or((&detail, ""));
+            let detail = error.detail.as_deref().unwrap();
+            let (found, hint) = detail.split_once("\nhint: ").unwrap_or((detail, ""));
             assert_eq!(found, cause);
             let expected = hints(fault, words);
             assert!(hint.starts_with(expected) && hint.is_empty() == expected.is_empty(), "{detail}");

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::calls::{Asked, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
+pub use self::calls::{AnswerSource, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
 
 use self::calls::OwnCalls;
 use super::deadline::DeadlineExceeded;

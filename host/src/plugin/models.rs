@@ -388,7 +388,9 @@ impl models::HostPending for State {
             }
             Run::Ended(Err(RunFailure::Guest(error))) => Ok(Err(error)),
             Run::Ended(Err(RunFailure::Model(error))) => told(error).map(Err),
-            Run::Running(_) | Run::Consumed => Ok(Err(Error::Failed("its outputs were taken before".to_owned()))),
+            Run::Running(_) | Run::Consumed => {
+                Ok(Err(Error::Failed("its outputs were taken before".to_owned())))
+            }
         }
     }
 

@@ -6,9 +6,10 @@ use std::fs;
 use std::thread;
 
 use e2e::load::{Pattern, alone, assert_echoed};
+use e2e::setup::Setup;
 use e2e::{Host, assembled, component, request, root, version};
 
-use super::{SOON_BESIDE_A_COMPILER, endpoint};
+use super::{SOON_BESIDE_A_COMPILER, endpoint, neighbour};
 
 /// `hostile.wat` with pieces put in the place of others.
 fn patched(pieces: &[(&str, &str)]) -> Vec<u8> {
@@ -188,8 +189,8 @@ fn offers() -> Vec<(&'static str, Vec<u8>, Option<&'static str>)> {
 fn whoever_loads_them_lives_and_the_neighbour_does_not_notice() {
     let _alone = alone();
     let echo = component("tests/echo");
-    let config = ["target", "slow", "neighbour"].map(|name| endpoint(name, &echo, "", "10s")).concat();
-    let host = Host::configured(&config);
+    let host =
+        Setup::of([endpoint("target", &echo, "10s"), endpoint("slow", &echo, "10s"), neighbour()]).serve();
     let offer = |endpoint: &str, bytes: &[u8]| {
         let url = format!("{}/admin/v1/endpoints/{endpoint}/plugin", host.admin);
         request("PUT", &url, &[], bytes)

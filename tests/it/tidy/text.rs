@@ -57,7 +57,7 @@ const WORDS: [(&str, &str); 43] = [
 
 /// Names that nothing of ours is defined by, and the terms in their place. As words of prose, or as names that others
 /// have given, they may stand.
-const NAMES: [(&str, &str); 38] = [
+const NAMES: [(&str, &str); 36] = [
     ("Door", "`AdmissionQueue`"),
     ("Guest", "`Reservation` at the admission, *guest* is sandboxed code only"),
     ("Tape", "`HostCallLog`"),
@@ -67,7 +67,6 @@ const NAMES: [(&str, &str); 38] = [
     ("Kept", "`RunReport`"),
     ("aside", "`isolated`"),
     ("lend", "`checkout`"),
-    ("settle", "`release`"),
     ("give_back", "`checkin` or `release`"),
     ("Shared", "what is shared: `LoadedComponent`, `SchedulerState`"),
     ("Lane", "`ModelHandle`"),
@@ -78,7 +77,6 @@ const NAMES: [(&str, &str); 38] = [
     ("Change", "`GenerationChange`"),
     ("Front", "`ServiceSwitch`"),
     ("Site", "`HttpService`"),
-    ("Target", "`Destination` or `EndpointRoute`"),
     ("Several", "`WeightedRoute`"),
     ("Edge", "`ConnectionConfig`"),
     ("Open", "`ConnectionRegistry`"),

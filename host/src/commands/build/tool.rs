@@ -15,7 +15,7 @@ use anyhow::anyhow;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// How often is looked whether a tool has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// How often is asked whether it is to end.
 const ASK: Duration = Duration::from_millis(50);
 /// How often the time is shown.
@@ -94,7 +94,7 @@ fn ended(child: &mut Child, program: &str, interrupt: Option<&Interrupt>) -> any
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
         if asked.elapsed() >= ASK {
             asked = Instant::now();
             if interrupt.is_some_and(|interrupt| interrupt()) {
@@ -177,7 +177,7 @@ mod tests {
         let begun = Instant::now();
         while !is_gone(state()) {
             assert!(begun.elapsed() < Duration::from_secs(10), "{}", state());
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -33,7 +33,7 @@ pub struct KnownCalls {
 }
 
 /// The way of a handler's call of a model.
-pub enum Asked {
+pub enum AnswerSource {
     /// Its answer is here.
     Known(Result<Vec<Tensor>, ModelCallError>),
     /// The model is to be asked, and the answer noted under this number.
@@ -117,7 +117,7 @@ impl OwnCalls {
 
 impl HostCallLog {
     /// The handler calls a model.
-    pub fn model_called(&self, model: &str, inputs: &[Tensor]) -> Asked {
+    pub fn model_called(&self, model: &str, inputs: &[Tensor]) -> AnswerSource {
         let mut lists = self.own.lock();
         let call = HandlerModelCall { model: model.to_owned(), inputs: inputs.to_vec(), outcome: None };
         let number = lists.model_calls.len();
@@ -125,13 +125,13 @@ impl HostCallLog {
             // Too much to be kept: the numbers stay right, and nothing else does.
             let call = HandlerModelCall { inputs: Vec::new(), ..call };
             lists.model_calls.push(LoggedCall { call, recorded: None, was_known: false });
-            return Asked::Live(number);
+            return AnswerSource::Live(number);
         }
         if self.answers.is_some() {
             let (recorded, outcome) = self.recorded_model_call(model);
             let call = HandlerModelCall { outcome: Some(outcome.clone()), ..call };
             lists.model_calls.push(LoggedCall { call, recorded, was_known: true });
-            return Asked::Known(outcome);
+            return AnswerSource::Known(outcome);
         }
         if self.is_of_instance {
             self.note(HostCallResult::ModelCall(number));
@@ -145,7 +145,7 @@ impl HostCallLog {
             recorded: None,
             was_known,
         });
-        outcome.map_or(Asked::Live(number), Asked::Known)
+        outcome.map_or(AnswerSource::Live(number), AnswerSource::Known)
     }
 
     /// The answer of the model to the call of this number.
