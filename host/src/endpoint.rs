@@ -41,8 +41,8 @@ pub struct Endpoint {
     pub metrics: EndpointMetrics,
     admission: AdmissionQueue,
     current: ArcSwap<Generation>,
-    /// Held while an application is asked whether it is ready.
-    pub readiness: tokio::sync::Mutex<()>,
+    /// What an application has said last of its readiness; held while it is asked.
+    pub readiness: tokio::sync::Mutex<bool>,
 }
 
 /// A request that has a place at its endpoint.
@@ -69,7 +69,7 @@ impl Endpoint {
         let admission = AdmissionQueue::new(config.limits.concurrency, config.limits.queue);
         metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
         let current = ArcSwap::from_pointee(first);
-        Endpoint { config, metrics, admission, current, readiness: tokio::sync::Mutex::default() }
+        Endpoint { config, metrics, admission, current, readiness: tokio::sync::Mutex::new(true) }
     }
 
     /// The generation that new requests begin on.

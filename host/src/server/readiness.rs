@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: behind every path that tells readiness. In: an endpoint. Out: whether a `GET` of the
 //! application's own path ends in a 2xx.
-//! Invariants: it counts as no client's request and takes no place of one, so that it is answered while all
-//! of them are taken; one at a time asks an endpoint; requests are served all the same.
+//! Invariants: it counts as no client's request and waits for no place; while all places are taken, what the
+//! application said last stands; one at a time asks an endpoint; requests are served all the same.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,14 +43,18 @@ impl Served {
         let endpoint = endpoint.clone();
         // Guest code runs on the runtime of requests, for a client of the admin address too.
         let asked = self.runtime.spawn(async move {
-            let _turn = endpoint.readiness.lock().await;
+            let mut last = endpoint.readiness.lock().await;
+            // Another instance would know nothing of what those of requests have come to.
+            if endpoint.free_places() == 0 {
+                return *last;
+            }
             let limit = endpoint.config.limits.request_timeout;
             let status = tokio::time::timeout(limit, ask(&endpoint, &path)).await;
-            let is_ready = matches!(status, Ok(Some(200..=299)));
-            if !is_ready {
+            *last = matches!(status, Ok(Some(200..=299)));
+            if !*last {
                 tracing::debug!(endpoint = %endpoint.config.name, "the application says that it is not ready");
             }
-            is_ready
+            *last
         });
         asked.await.unwrap_or(false)
     }
