@@ -41,7 +41,7 @@ pub struct Endpoint {
     pub metrics: EndpointMetrics,
     admission: AdmissionQueue,
     current: ArcSwap<Generation>,
-    /// What an application has said last of its readiness; held while it is asked.
+    /// The last answer of an application about its readiness; held while it is asked.
     pub readiness: tokio::sync::Mutex<bool>,
 }
 
