@@ -20,6 +20,7 @@ mod grants;
 pub mod headers;
 mod wasi_config;
 mod wasi_http;
+mod wasi_nn;
 mod idle;
 mod init;
 mod inspect;

@@ -44,6 +44,7 @@ mod lists;
 mod loading;
 mod metrics;
 mod models;
+mod nn;
 mod no_handler;
 mod ocr;
 mod oip;

@@ -20,6 +20,7 @@ use super::bindings::{
 use super::instance::StartError;
 use super::state::State;
 use super::wasi_http::incoming_handler;
+use super::wasi_nn::INFERENCE;
 
 /// Which stages a handler takes part in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -135,9 +136,9 @@ impl Outline {
         self.exports.iter().any(|name| is_same(name, INIT))
     }
 
-    /// Whether it imports `models`.
+    /// Whether it imports `models`, or `wasi:nn`.
     pub(super) fn calls_models(&self) -> bool {
-        self.imports.iter().any(|name| is_same(name, MODELS))
+        self.imports.iter().any(|name| is_same(name, MODELS) || name == INFERENCE)
     }
 
     /// Whether it imports what sends requests.

@@ -22,11 +22,11 @@ use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERS
 use super::exports::{Outline, is_same};
 use super::state::State;
 use super::{LoadError, Network};
-use super::{wasi_config, wasi_http};
+use super::{wasi_config, wasi_http, wasi_nn};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
-const GRANTED: [&str; 24] = [
+const GRANTED: [&str; 28] = [
     "modelhost:handler/models",
     "modelhost:handler/types",
     "wasi:cli/environment",
@@ -48,6 +48,10 @@ const GRANTED: [&str; 24] = [
     "wasi:io/error",
     "wasi:io/poll",
     "wasi:io/streams",
+    wasi_nn::INTERFACES[0],
+    wasi_nn::INTERFACES[1],
+    wasi_nn::INTERFACES[2],
+    wasi_nn::INTERFACES[3],
     "wasi:random/insecure",
     "wasi:random/insecure-seed",
     "wasi:random/random",
@@ -136,6 +140,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
     wasi_config::link(l)?;
+    wasi_nn::link(l)?;
     Ok(linker)
 }
 

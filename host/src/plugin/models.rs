@@ -31,7 +31,7 @@ pub struct Resident {
 }
 
 /// Bytes that are held for a request, until the last handle and the last run that uses them are gone.
-struct Held {
+pub(super) struct Held {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }
@@ -116,7 +116,7 @@ impl Drop for Pending {
 ///
 /// # Errors
 /// A replay goes on no further.
-fn told(error: ModelCallError) -> Result<Error> {
+pub(super) fn told(error: ModelCallError) -> Result<Error> {
     Ok(match error {
         ModelCallError::NoSuchModel(name) => Error::NoSuchModel(name),
         ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
@@ -131,13 +131,14 @@ fn told(error: ModelCallError) -> Result<Error> {
 }
 
 impl State {
-    fn models(&self) -> Result<&Arc<dyn HandlerModels>, Error> {
+    /// The models of the request that the instance serves.
+    pub(super) fn models(&self) -> Result<&Arc<dyn HandlerModels>, Error> {
         let none = || Error::Failed("there is no request, so there are no models".to_owned());
         self.model_use.models.as_ref().ok_or_else(none)
     }
 
     /// Counts a run.
-    fn begin_run(&mut self) -> Result<(), Error> {
+    pub(super) fn begin_run(&mut self) -> Result<(), Error> {
         let most = self.loaded.config.limits.model_runs;
         if self.model_use.runs >= most {
             return Err(Error::Limit(format!("more than {most} runs, `limits.model_runs`")));
@@ -146,10 +147,29 @@ impl State {
         Ok(())
     }
 
+    /// Holds so many bytes for a tensor.
+    pub(super) fn hold(&self, bytes: usize) -> Result<Arc<Held>, Error> {
+        Held::new(bytes, &self.model_use.bytes, self.loaded.config.limits.tensor_memory)
+    }
+
+    /// Counts a handle of a tensor.
+    pub(super) fn count_tensor(&mut self) -> Result<(), Error> {
+        let most = self.loaded.config.limits.tensors;
+        if self.model_use.tensors >= most {
+            return Err(Error::Limit(format!("more than {most} tensors, `limits.tensors`")));
+        }
+        self.model_use.tensors += 1;
+        Ok(())
+    }
+
+    /// A counted handle is gone.
+    pub(super) fn uncount_tensor(&mut self) {
+        self.model_use.tensors = self.model_use.tensors.saturating_sub(1);
+    }
+
     /// Keeps a tensor for the guest.
     fn keep(&mut self, tensor: Tensor) -> Result<Result<Resource<Resident>, Error>> {
-        let most = self.loaded.config.limits.tensor_memory;
-        match Held::new(tensor.data.len(), &self.model_use.bytes, most) {
+        match self.hold(tensor.data.len()) {
             Ok(held) => self.keep_held(tensor, held),
             Err(error) => Ok(Err(error)),
         }
@@ -157,11 +177,9 @@ impl State {
 
     /// Keeps a tensor whose bytes are held.
     fn keep_held(&mut self, tensor: Tensor, held: Arc<Held>) -> Result<Result<Resource<Resident>, Error>> {
-        let most = self.loaded.config.limits.tensors;
-        if self.model_use.tensors >= most {
-            return Ok(Err(Error::Limit(format!("more than {most} tensors, `limits.tensors`"))));
+        if let Err(error) = self.count_tensor() {
+            return Ok(Err(error));
         }
-        self.model_use.tensors += 1;
         Ok(Ok(self.table().push(Resident { tensor, held })?))
     }
 
@@ -370,7 +388,7 @@ impl models::HostResident for State {
 
     fn drop(&mut self, resident: Resource<Resident>) -> Result<()> {
         self.table().delete(resident)?;
-        self.model_use.tensors = self.model_use.tensors.saturating_sub(1);
+        self.uncount_tensor();
         Ok(())
     }
 }

@@ -1,0 +1,298 @@
+//! `wasi:nn`: the endpoint's models, for components that were made for other hosts.
+//!
+//! Place in the flow: linked by [`grants`](super::grants), called while any function of a handler runs;
+//! beside [`models`](super::models), whose limits it shares. In: a model's name, tensors by the names of its
+//! inputs. Out: its outputs, by name.
+//! Invariants: a graph is a model of the configuration, and none is loaded from a guest's bytes; a call takes
+//! the way of `models.infer`, through the model's queue and in batches.
+//! Source: <https://github.com/WebAssembly/wasi-nn>, the draft `0.2.0-rc-2024-10-28`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use wasmtime::Result;
+use wasmtime::component::{HasSelf, Linker, Resource};
+
+use self::wasi::nn::errors::{self, ErrorCode};
+use self::wasi::nn::graph::{ExecutionTarget, GraphEncoding};
+use self::wasi::nn::tensor::TensorType;
+use self::wasi::nn::{graph, inference, tensor};
+use super::bindings::modelhost::handler::models::Error as ModelsError;
+use super::models::{Held, told};
+use super::state::State;
+use crate::blocking;
+use crate::tensor::{Datatype, Tensor};
+
+wasmtime::component::bindgen!({
+    path: "wit/nn",
+    world: "ml",
+    imports: {
+        "wasi:nn/inference.[method]graph-execution-context.compute": async | trappable,
+        default: trappable,
+    },
+    with: {
+        "wasi:nn/tensor.tensor": NnTensor,
+        "wasi:nn/graph.graph": Graph,
+        "wasi:nn/inference.graph-execution-context": Graph,
+        "wasi:nn/errors.error": NnError,
+    },
+});
+
+/// Its interfaces, without versions.
+pub(super) const INTERFACES: [&str; 4] =
+    ["wasi:nn/errors", "wasi:nn/graph", "wasi:nn/inference", "wasi:nn/tensor"];
+/// Full name of the import by which a handler runs models.
+pub(super) const INFERENCE: &str = "wasi:nn/inference@0.2.0-rc-2024-10-28";
+
+/// A tensor as the guest made it: what is wrong with it is said by the run that gets it.
+pub struct NnTensor {
+    dimensions: Vec<u32>,
+    ty: TensorType,
+    data: Bytes,
+    _held: Arc<Held>,
+}
+
+/// A model by its name; it has no state, so its execution context is the same.
+#[derive(Clone)]
+pub struct Graph {
+    model: String,
+}
+
+/// An error that the guest has a handle of.
+pub struct NnError {
+    code: ErrorCode,
+    data: String,
+}
+
+impl NnError {
+    fn new(code: ErrorCode, data: impl Into<String>) -> NnError {
+        NnError { code, data: data.into() }
+    }
+}
+
+impl From<ModelsError> for NnError {
+    fn from(error: ModelsError) -> NnError {
+        match error {
+            ModelsError::NoSuchModel(name) => {
+                NnError::new(ErrorCode::NotFound, format!("the endpoint has no model `{name}`"))
+            }
+            ModelsError::InvalidInput(text) => NnError::new(ErrorCode::InvalidArgument, text),
+            ModelsError::Overloaded => NnError::new(ErrorCode::RuntimeError, "the model is overloaded"),
+            ModelsError::TimedOut => NnError::new(ErrorCode::Timeout, "the model did not answer in time"),
+            ModelsError::Failed(text) => NnError::new(ErrorCode::RuntimeError, text),
+            ModelsError::Limit(text) => NnError::new(ErrorCode::TooLarge, text),
+        }
+    }
+}
+
+/// Links all of its interfaces.
+pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
+    tensor::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    graph::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    inference::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
+    errors::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+}
+
+impl State {
+    fn nn_error(&mut self, error: impl Into<NnError>) -> Result<Resource<NnError>> {
+        Ok(self.table().push(error.into())?)
+    }
+
+    fn take_input(&mut self, named: (String, Resource<NnTensor>)) -> Result<Result<Tensor, NnError>> {
+        let (name, handle) = named;
+        let NnTensor { dimensions, ty, data, .. } = self.table().delete(handle)?;
+        self.uncount_tensor();
+        let shape = dimensions.into_iter().map(u64::from).collect();
+        let made = Tensor::new(name.as_str().into(), datatype(ty), shape, data);
+        Ok(made.map_err(|wrong| NnError::new(ErrorCode::InvalidArgument, format!("input `{name}`: {wrong}"))))
+    }
+
+    fn give_output(&mut self, output: Tensor) -> Result<Result<(String, Resource<NnTensor>), NnError>> {
+        let Tensor { name, datatype, shape, data, .. } = output;
+        let dimensions = shape.iter().map(|&extent| u32::try_from(extent).ok()).collect();
+        let (Some(ty), Some(dimensions)) = (tensor_type(datatype), dimensions) else {
+            let text = format!("output `{name}` is {datatype} {shape:?}, which `wasi:nn` cannot express");
+            return Ok(Err(NnError::new(ErrorCode::UnsupportedOperation, text)));
+        };
+        Ok(match self.keep_nn(dimensions, ty, data)? {
+            Ok(handle) => Ok((name.to_string(), handle)),
+            Err(limit) => Err(limit),
+        })
+    }
+
+    fn keep_nn(
+        &mut self,
+        dimensions: Vec<u32>,
+        ty: TensorType,
+        data: Bytes,
+    ) -> Result<Result<Resource<NnTensor>, NnError>> {
+        match self.hold(data.len()).and_then(|held| self.count_tensor().map(|()| held)) {
+            Ok(_held) => Ok(Ok(self.table().push(NnTensor { dimensions, ty, data, _held })?)),
+            Err(limit) => Ok(Err(limit.into())),
+        }
+    }
+
+    async fn run_graph(
+        &mut self,
+        context: &Resource<Graph>,
+        inputs: Vec<(String, Resource<NnTensor>)>,
+    ) -> Result<Result<Vec<(String, Resource<NnTensor>)>, NnError>> {
+        let Graph { model } = self.table().get(context)?.clone();
+        let mut given = Vec::with_capacity(inputs.len());
+        for named in inputs {
+            given.push(self.take_input(named)?);
+        }
+        let given = match given.into_iter().collect::<Result<Vec<Tensor>, NnError>>() {
+            Ok(given) => given,
+            Err(error) => return Ok(Err(error)),
+        };
+        let models = match self.begin_run().and_then(|()| self.models().cloned()) {
+            Ok(models) => models,
+            Err(error) => return Ok(Err(error.into())),
+        };
+        let outputs = match models.infer(&model, given).await {
+            Ok(outputs) => outputs,
+            Err(error) => return Ok(Err(told(error)?.into())),
+        };
+        let mut made = Vec::with_capacity(outputs.len());
+        for output in outputs {
+            match self.give_output(output)? {
+                Ok(named) => made.push(named),
+                Err(error) => {
+                    for (_, handle) in made {
+                        tensor::HostTensor::drop(self, handle)?;
+                    }
+                    return Ok(Err(error));
+                }
+            }
+        }
+        Ok(Ok(made))
+    }
+}
+
+impl tensor::Host for State {}
+
+impl tensor::HostTensor for State {
+    fn new(&mut self, dimensions: Vec<u32>, ty: TensorType, data: Vec<u8>) -> Result<Resource<NnTensor>> {
+        // The interface has no error for this: beyond the limit the call ends, as one beyond its memory does.
+        self.keep_nn(dimensions, ty, data.into())?.map_err(|limit| wasmtime::Error::msg(limit.data))
+    }
+
+    fn dimensions(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u32>> {
+        Ok(self.table().get(&handle)?.dimensions.clone())
+    }
+
+    fn ty(&mut self, handle: Resource<NnTensor>) -> Result<TensorType> {
+        Ok(self.table().get(&handle)?.ty)
+    }
+
+    fn data(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u8>> {
+        let data = self.table().get(&handle)?.data.clone();
+        Ok(blocking::if_much_copied(data.len(), || data.to_vec()))
+    }
+
+    fn drop(&mut self, handle: Resource<NnTensor>) -> Result<()> {
+        self.table().delete(handle)?;
+        self.uncount_tensor();
+        Ok(())
+    }
+}
+
+impl graph::Host for State {
+    fn load(
+        &mut self,
+        _builder: Vec<Vec<u8>>,
+        _encoding: GraphEncoding,
+        _target: ExecutionTarget,
+    ) -> Result<Result<Resource<Graph>, Resource<NnError>>> {
+        let text = "handlers bring no models: name one of the endpoint's with `load-by-name`";
+        Ok(Err(self.nn_error(NnError::new(ErrorCode::UnsupportedOperation, text))?))
+    }
+
+    fn load_by_name(&mut self, name: String) -> Result<Result<Resource<Graph>, Resource<NnError>>> {
+        let found = match self.models() {
+            Ok(models) => models.signature(&name).map_err(told),
+            Err(error) => Err(Ok(error)),
+        };
+        match found {
+            Ok(_) => Ok(Ok(self.table().push(Graph { model: name })?)),
+            Err(error) => Ok(Err(self.nn_error(error?)?)),
+        }
+    }
+}
+
+impl graph::HostGraph for State {
+    fn init_execution_context(
+        &mut self,
+        handle: Resource<Graph>,
+    ) -> Result<Result<Resource<Graph>, Resource<NnError>>> {
+        let graph = self.table().get(&handle)?.clone();
+        Ok(Ok(self.table().push(graph)?))
+    }
+
+    fn drop(&mut self, handle: Resource<Graph>) -> Result<()> {
+        self.table().delete(handle)?;
+        Ok(())
+    }
+}
+
+impl inference::Host for State {}
+
+impl inference::HostGraphExecutionContext for State {
+    async fn compute(
+        &mut self,
+        handle: Resource<Graph>,
+        inputs: Vec<(String, Resource<NnTensor>)>,
+    ) -> Result<Result<Vec<(String, Resource<NnTensor>)>, Resource<NnError>>> {
+        match self.run_graph(&handle, inputs).await? {
+            Ok(outputs) => Ok(Ok(outputs)),
+            Err(error) => Ok(Err(self.nn_error(error)?)),
+        }
+    }
+
+    fn drop(&mut self, handle: Resource<Graph>) -> Result<()> {
+        graph::HostGraph::drop(self, handle)
+    }
+}
+
+impl errors::Host for State {}
+
+impl errors::HostError for State {
+    fn code(&mut self, handle: Resource<NnError>) -> Result<ErrorCode> {
+        Ok(self.table().get(&handle)?.code)
+    }
+
+    fn data(&mut self, handle: Resource<NnError>) -> Result<String> {
+        Ok(self.table().get(&handle)?.data.clone())
+    }
+
+    fn drop(&mut self, handle: Resource<NnError>) -> Result<()> {
+        self.table().delete(handle)?;
+        Ok(())
+    }
+}
+
+fn datatype(ty: TensorType) -> Datatype {
+    match ty {
+        TensorType::Fp16 => Datatype::Fp16,
+        TensorType::Fp32 => Datatype::Fp32,
+        TensorType::Fp64 => Datatype::Fp64,
+        TensorType::Bf16 => Datatype::Bf16,
+        TensorType::U8 => Datatype::Uint8,
+        TensorType::I32 => Datatype::Int32,
+        TensorType::I64 => Datatype::Int64,
+    }
+}
+
+fn tensor_type(datatype: Datatype) -> Option<TensorType> {
+    Some(match datatype {
+        Datatype::Fp16 => TensorType::Fp16,
+        Datatype::Fp32 => TensorType::Fp32,
+        Datatype::Fp64 => TensorType::Fp64,
+        Datatype::Bf16 => TensorType::Bf16,
+        Datatype::Uint8 => TensorType::U8,
+        Datatype::Int32 => TensorType::I32,
+        Datatype::Int64 => TensorType::I64,
+        _ => return None,
+    })
+}
