@@ -1,7 +1,7 @@
 //! Reads the text of an image with three models: a detector of lines, a classifier of those that are upside down,
 //! a recogniser of characters.
 //!
-//! Flow: [`image`] (decoding) → detector → [`detect`] (boxes) → [`image`] (cutting out) → [`lines`] (classifier,
+//! Flow: [`image`] (decoding) → detector → [`mod@detect`] (boxes) → [`image`] (cutting out) → [`lines`] (classifier,
 //!       recogniser).
 //! In:   `POST /` with a PNG or a JPEG.
 //! Out:  `[{"text": "…", "score": 0.98, "box": [[x, y], …]}, …]`: lines in the order of reading, their corners in

@@ -111,7 +111,8 @@ struct Finished {
     counts: RecordingCounts,
 }
 
-/// The part of a [`RequestError`] that is recorded: nothing of its detail, which may name anything.
+/// The part of a [`RequestError`](crate::error::RequestError) that is recorded: nothing of its detail, which
+/// may name anything.
 struct Failure {
     code: Code,
     stage: Stage,
