@@ -70,6 +70,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         sources.report(sources.place(&set::PROJECT, table), diagnostic);
     }
 
+    let limits = limits(sources, table);
     EndpointConfig {
         metadata: metadata(sources, table),
         env: variables(sources, table),
@@ -91,8 +92,8 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         breaker: breaker(sources, table),
         gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
-        raw_body: raw_body(sources, table).map(Arc::new),
-        limits: limits(sources, table),
+        raw_body: raw_body(sources, table, limits.body).map(Arc::new),
+        limits,
         batching: batching(sources, table),
         name,
         path,
@@ -271,7 +272,7 @@ fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
 }
 
 /// The files that a body has to be one of, if it is one.
-fn raw_body(sources: &mut Sources<'_>, table: &Table) -> Option<RawBody> {
+fn raw_body(sources: &mut Sources<'_>, table: &Table, limit: usize) -> Option<RawBody> {
     let mut media_types = sources.get(&set::BODY_MEDIA_TYPES, table);
     let file = sources.get(&set::BODY_EXAMPLE, table);
     if let Some(input) = table.inputs.first().filter(|_| file.is_some() || !media_types.is_empty()) {
@@ -280,7 +281,6 @@ fn raw_body(sources: &mut Sources<'_>, table: &Table) -> Option<RawBody> {
         sources.report(input.1.place.clone(), diagnostic);
     }
     existing_file(sources, &set::BODY_EXAMPLE, table, file.as_deref());
-    let limit = sources.get(&set::BODY, table);
     let read = |file: &Path| crate::file::read(file, limit as u64);
     let example = file.as_deref().filter(|file| file.is_file()).and_then(|file| match read(file) {
         Ok(body) => {

@@ -185,6 +185,7 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             "onnxruntime-lib",
             "tensorflow-lib",
             "cache-dir",
+            "body-media-types",
         ]
         .contains(&setting.flag)
             || setting.default.is_empty()

@@ -35,6 +35,11 @@ pub(super) struct TooManyHostCalls(pub u32);
 #[error("more than {0} bytes on stdout and stderr")]
 pub(super) struct PrintsTooMuch(pub usize);
 
+/// A guest that makes more tensors than it may hold, by an interface that has no error for it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct HoldsTooMuch(pub String);
+
 /// The limits of an instance, as far as errors name them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bounds {
@@ -77,6 +82,8 @@ pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: boo
             PluginFault::Handles,
             format!("the handler holds more than {handles} files, streams, clocks and resources"),
         )
+    } else if let Some(HoldsTooMuch(what)) = error.downcast_ref() {
+        (PluginFault::Handles, format!("the handler holds {what}"))
     } else if error.is::<PrintsTooMuch>() {
         (PluginFault::OutputFlood, format!("the handler printed more than its {output} bytes"))
     } else if out_of_memory {

@@ -18,6 +18,7 @@ use self::wasi::nn::graph::{ExecutionTarget, GraphEncoding};
 use self::wasi::nn::tensor::TensorType;
 use self::wasi::nn::{graph, inference, tensor};
 use super::bindings::modelhost::handler::models::Error as ModelsError;
+use super::fault::HoldsTooMuch;
 use super::models::{Held, told};
 use super::state::State;
 use crate::blocking;
@@ -175,7 +176,7 @@ impl tensor::Host for State {}
 impl tensor::HostTensor for State {
     fn new(&mut self, dimensions: Vec<u32>, ty: TensorType, data: Vec<u8>) -> Result<Resource<NnTensor>> {
         // The interface has no error for this: beyond the limit the call ends, as one beyond its memory does.
-        self.keep_nn(dimensions, ty, data.into())?.map_err(|limit| wasmtime::Error::msg(limit.data))
+        self.keep_nn(dimensions, ty, data.into())?.map_err(|limit| HoldsTooMuch(limit.data).into())
     }
 
     fn dimensions(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u32>> {

@@ -44,7 +44,7 @@ settings! {
     PATHS: Vec<String> = (none, "/v1/chat/completions"), server_paths,
         "paths", "endpoint.paths", List("PATH"),
         "Paths of the server that an application answers in its place, with everything below.";
-    READINESS: Option<String> = ("not asked", None, "/health"), some(own_path),
+    READINESS: Option<String> = (none, "/health"), some(own_path),
         "readiness", "endpoint.readiness", Value("PATH"),
         "Path of an application that says whether it is ready: its `GET` ends in a 2xx. Readiness of the server and \
          of its models waits for it; requests do not.";

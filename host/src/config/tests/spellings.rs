@@ -62,9 +62,9 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("reuse-instances", "true", "true", "reuse_instances: true,"),
     (
         "body-media-types",
-        "image/*,Image/JPEG",
-        "['image/*', 'image/jpeg']",
-        r#"media_types: [ "image/*", "image/jpeg", ],"#,
+        "Image/JPEG",
+        "['image/jpeg']",
+        r#"raw_body: Some( RawBody { media_types: [ "image/jpeg", ], example: None, }, ),"#,
     ),
     ("body-example", "DIR/h.wasm", "\"h.wasm\"", r#"media_type: "application/octet-stream","#),
     ("bare-tensors", "true", "true", "bare_tensors: true,"),

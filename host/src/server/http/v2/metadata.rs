@@ -41,16 +41,16 @@ pub(super) async fn model(request: ModelRequest) -> Response {
 
 /// `GET /v2/models/{model}/ready`.
 pub(super) async fn ready(request: ModelRequest) -> Response {
-    let serves = !request.served.drain.has_begun();
-    let says = match request.entry() {
-        Ok(entry) => request.served.says_ready(entry.endpoint).await,
-        Err(_) => false,
-    };
-    request.answer(request.entry().map(|entry| {
-        let ready = serves && says && entry.is_ready();
-        let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-        (status, Json(json!({ "name": entry.name, "ready": ready }))).into_response()
-    }))
+    let outcome = readiness(&request).await;
+    request.answer(outcome)
+}
+
+async fn readiness(request: &ModelRequest) -> Result<Response, RequestError> {
+    let entry = request.entry()?;
+    let says = request.served.says_ready(entry.endpoint).await;
+    let ready = says && entry.is_ready() && !request.served.drain.has_begun();
+    let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    Ok((status, Json(json!({ "name": entry.name, "ready": ready }))).into_response())
 }
 
 /// `GET /v2/models/{model}/config`.
