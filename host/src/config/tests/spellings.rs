@@ -66,7 +66,13 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
         "['image/jpeg']",
         r#"raw_body: Some( RawBody { media_types: [ "image/jpeg", ], example: None, }, ),"#,
     ),
-    ("body-example", "DIR/h.wasm", "\"h.wasm\"", r#"media_type: "application/octet-stream","#),
+    (
+        "body-example",
+        "DIR/h.wasm",
+        "\"h.wasm\"",
+        "raw_body: Some( RawBody { media_types: [ \"application/octet-stream\", ], example: Some( \
+         RawExample { media_type: \"application/octet-stream\", body: b\"\", }, ), }, ),",
+    ),
     ("bare-tensors", "true", "true", "bare_tensors: true,"),
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
     ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),
