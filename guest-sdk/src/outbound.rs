@@ -143,7 +143,7 @@ impl Request {
     /// With a body of JSON.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal) if `value` cannot be written as JSON.
+    /// [`Error::Internal`] if `value` cannot be written as JSON.
     pub fn json<T: Serialize + ?Sized>(self, value: &T) -> crate::Result<Request> {
         let body = serde_json::to_vec(value);
         body.map(|body| self.body("application/json", body))

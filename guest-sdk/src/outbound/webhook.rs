@@ -34,7 +34,7 @@ pub struct Webhook {
 /// Sends `value` as JSON, once and without a signature.
 ///
 /// # Errors
-/// An [`Error::Internal`](crate::Error::Internal) of why it has not arrived; often the handler goes on
+/// An [`Error::Internal`] of why it has not arrived; often the handler goes on
 /// without it.
 pub fn send_webhook<T: Serialize + ?Sized>(url: &str, value: &T) -> crate::Result<Response> {
     Webhook::new(url).send(value)
@@ -83,7 +83,7 @@ impl Webhook {
     /// Sends `value` as JSON.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal): `value` cannot be written as JSON, or the last attempt
+    /// [`Error::Internal`]: `value` cannot be written as JSON, or the last attempt
     /// ended in an [`OutboundError`].
     pub fn send<T: Serialize + ?Sized>(&self, value: &T) -> crate::Result<Response> {
         let request = Request::post(&self.url).timeout(self.timeout).json(value)?;
