@@ -175,6 +175,24 @@ fn a_body_over_the_limit_is_not_read() {
     assert_eq!(host.metric(r#"modelhost_requests_in_flight{endpoint="iris"}"#), 0.0);
 }
 
+/// A client that sends all of its body before it reads gets its answer nevertheless, not a reset.
+#[test]
+fn the_answer_reaches_a_client_that_still_sends_its_body() {
+    let host = iris(&["--body", "1KiB"]);
+    let body = vec![b' '; 8 << 20];
+    for _ in 0..10 {
+        for (method, path, status) in [
+            ("POST", "/iris", 413),
+            ("POST", "/nope", 404),
+            ("PUT", "/iris", 405),
+            ("POST", "/v2/models/no/infer", 404),
+        ] {
+            assert_eq!(host.request(method, path, &[], &body).status, status, "{method} {path}");
+        }
+    }
+    assert_eq!(host.post("/iris", GOOD).status, 200);
+}
+
 #[test]
 fn a_request_is_known_by_its_id() {
     let host = Host::with(Some(&component("tests/values")), None, &["--log-level", "debug"]);

@@ -38,6 +38,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_s
 /// After a pause of this length what has come of a body has been read, too: the rest will not come.
 const LONGEST_IN_BODY: Duration = Duration::from_millis(160);
 
+/// How long a client that still sends a body may go on after an answer that came without reading it. A socket
+/// that is closed with bytes unread is reset by the kernel, and the answer is lost with it.
+const LONGEST_LINGER: Duration = Duration::from_secs(5);
+
 /// Where bytes go.
 pub(super) enum Stream {
     Plain(TcpStream),
@@ -54,11 +58,13 @@ pub(super) struct Socket {
     is_stuck: bool,
     /// When to look whether a client is there that will send nothing more, and the pause before that.
     next_look: Option<(Pin<Box<Sleep>>, Duration)>,
+    /// The end of [`LONGEST_LINGER`], once all has been written.
+    lingers_until: Option<Pin<Box<Sleep>>>,
 }
 
 impl Socket {
     pub(super) fn new(stream: Stream, client: Arc<Client>) -> Socket {
-        Socket { stream, client, is_fresh: true, is_stuck: false, next_look: None }
+        Socket { stream, client, is_fresh: true, is_stuck: false, next_look: None, lingers_until: None }
     }
 
     /// The client will send nothing more. Ready if it has gone, or if nothing is owed to it.
@@ -94,6 +100,23 @@ impl Socket {
             }
             self.next_look = Some((Box::pin(tokio::time::sleep(pause)), pause));
         }
+    }
+
+    /// Reads on for a client whose body was left unread, so that it comes to read its answer. Ready when it
+    /// ends, or has had its time.
+    fn linger(&mut self, context: &mut Context<'_>, end: &mut Pin<Box<Sleep>>) -> Poll<()> {
+        let mut unread = [0; 8 << 10];
+        while end.as_mut().poll(context).is_pending() {
+            let mut buffer = ReadBuf::new(&mut unread);
+            let read = match &mut self.stream {
+                Stream::Plain(stream) => Pin::new(stream).poll_read(context, &mut buffer),
+                Stream::Tls(stream) => Pin::new(stream).poll_read(context, &mut buffer),
+            };
+            if ready!(read).is_err() || buffer.filled().is_empty() {
+                break;
+            }
+        }
+        Poll::Ready(())
     }
 
     /// Notes what the client sent.
@@ -186,9 +209,22 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
+        let mut end = match self.lingers_until.take() {
+            Some(end) => end,
+            None => {
+                ready!(match &mut self.stream {
+                    Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+                    Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+                })?;
+                let is_left = self.client.in_body.load(Ordering::Relaxed);
+                if !is_left || self.client.is_http2.load(Ordering::Relaxed) {
+                    return Poll::Ready(Ok(()));
+                }
+                Box::pin(tokio::time::sleep(LONGEST_LINGER))
+            }
+        };
+        let ended = self.linger(context, &mut end);
+        self.lingers_until = Some(end);
+        ended.map(Ok)
     }
 }
