@@ -2,10 +2,10 @@
 //! `host serve`, a request; and
 //! what the author is told when something is missing.
 //!
-//! cargo, pip and npm bring what the templates pin; without them these tests fail with what is missing.
+//! cargo, pip and npm bring what the templates pin, and Go is on the machine; without them these tests fail with what is missing.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use e2e::clients::finished;
@@ -47,7 +47,7 @@ struct Language {
 }
 
 /// From nothing to an answer; then a change that does not build, which leaves the component alone.
-fn journey(language: &Language) {
+fn journey(language: &Language) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let made = done(folder.path(), &["new", "flowers", "--lang", language.name]);
     assert!(made.starts_with("made flowers\n"), "{made}");
@@ -67,15 +67,21 @@ fn journey(language: &Language) {
     assert!(text.contains("missing field `sepal_width`"), "{text}");
     drop(host);
     breaks(&project, language);
+    (folder, project)
+}
+
+/// Replaces text in a file of the project.
+fn edit(file: &Path, before: &str, after: &str) {
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains(before), "no `{before}` in {}", file.display());
+    fs::write(file, text.replacen(before, after, 1)).unwrap();
 }
 
 /// A change of the source that does not build is told, and leaves the component alone.
 fn breaks(project: &Path, language: &Language) {
     let component = fs::read(project.join("handler.wasm")).unwrap();
     let (before, after) = language.broken;
-    let source = fs::read_to_string(project.join(language.source)).unwrap();
-    assert!(source.contains(before), "no `{before}` in {}", language.source);
-    fs::write(project.join(language.source), source.replacen(before, after, 1)).unwrap();
+    edit(&project.join(language.source), before, after);
     // From the folder above, by its name.
     let stderr = fails(project.parent().unwrap(), 1, &["build", "flowers"]);
     let error = stderr.split_once("error: ").expect("an error").1;
@@ -148,6 +154,50 @@ fn javascript_from_new_to_an_answer() {
 }
 
 #[test]
+fn typescript_from_new_to_an_answer() {
+    let (folder, project) = journey(&Language {
+        name: "ts",
+        source: "handler.ts",
+        broken: ("sample.fields(", "sample.felds("),
+        told: "handler.ts(19,29): error TS2551: Property 'felds' does not exist on type 'Sample'.",
+    });
+    edit(&project.join("handler.ts"), "sample.felds(", "sample.fields(");
+    let printed = finished(Command::new("npm").arg("test").current_dir(&project), "npm test");
+    assert!(printed.contains("# pass 4\n"), "{printed}");
+    drop(folder);
+}
+
+#[test]
+fn go_from_new_to_an_answer() {
+    let (folder, project) = journey(&Language {
+        name: "go",
+        source: "handler.go",
+        broken: ("sample.Numbers(", "sample.Numbrs("),
+        told: "./handler.go:34:24: sample.Numbrs undefined",
+    });
+    edit(&project.join("handler.go"), "sample.Numbrs(", "sample.Numbers(");
+    finished(Command::new("go").args(["test", "./..."]).current_dir(&project), "go test");
+    // A function that is not registered is not exported.
+    edit(&project.join("handler.go"), "\tguest.PostInference(answer)\n", "\t_ = answer\n");
+    done(&project, &["build"]);
+    let exports = done(&project, &["inspect", "handler.wasm"]);
+    assert!(
+        exports.contains("handler/pre-inference@") && !exports.contains("handler/post-inference@"),
+        "{exports}"
+    );
+    for registered in ["\tguest.Init(load)\n", "\tguest.PreInference(prepare)\n"] {
+        edit(&project.join("handler.go"), registered, "");
+    }
+    edit(&project.join("handler.go"), "\t_ = answer\n", "\t_, _, _ = load, prepare, answer\n");
+    let stderr = fails(&project, 1, &["build"]);
+    assert!(
+        stderr.contains("error: the handler registers no function\n  hint: call `guest.PreInference"),
+        "{stderr}"
+    );
+    drop(folder);
+}
+
+#[test]
 fn what_is_there_already_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("flowers")).unwrap();
@@ -166,10 +216,13 @@ fn a_folder_that_is_no_project_and_a_missing_tool_are_named() {
         stderr.starts_with("error: `.` is no handler project: it has none of `Cargo.toml`, "),
         "{stderr}"
     );
-    for (language, tool) in [("rust", "cargo"), ("python", "python3"), ("js", "node")] {
+    let empty = tempfile::tempdir().unwrap();
+    for (language, tool) in
+        [("rust", "cargo"), ("python", "python3"), ("js", "node"), ("ts", "node"), ("go", "go")]
+    {
         done(folder.path(), &["new", language, "--lang", language]);
         let mut command = Command::new(host_binary());
-        command.args(["build", language]).current_dir(folder.path()).env("PATH", folder.path());
+        command.args(["build", language]).current_dir(folder.path()).env("PATH", empty.path());
         let output = command.output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{stderr}");

@@ -141,13 +141,19 @@ fn app_in_javascript() {
 }
 
 #[test]
-fn a_combination_that_is_not_there_is_refused_with_the_reason() {
+fn a_combination_that_is_not_there_is_refused_with_what_is() {
     let folder = tempfile::tempdir().unwrap();
-    for language in ["python", "js"] {
-        let output = host(folder.path(), &["new", "mine", "--lang", language, "--template", "image"]);
+    for (language, template, there, reason) in [
+        ("python", "image", "Rust", "Python"),
+        ("ts", "image", "Rust", "TypeScript"),
+        ("go", "text", "Rust, Python, JavaScript", "Go"),
+    ] {
+        let output = host(folder.path(), &["new", "mine", "--lang", language, "--template", template]);
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{stderr}");
-        assert!(stderr.starts_with("error: the template `image` is in Rust only: "), "{stderr}");
+        let expected =
+            format!("error: the template `{template}` is there in {there}, not in {reason}\n  hint: ");
+        assert!(stderr.starts_with(&expected), "{stderr}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

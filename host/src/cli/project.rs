@@ -31,6 +31,16 @@ pub enum Language {
     Python,
     /// JavaScript, by jco.
     Js,
+    /// TypeScript, by jco; its types are checked.
+    Ts,
+    /// Go, by its own compiler.
+    Go,
+}
+
+impl Language {
+    /// All of them.
+    pub const ALL: [Language; 5] =
+        [Language::Rust, Language::Python, Language::Js, Language::Ts, Language::Go];
 }
 
 /// The templates of a new handler.

@@ -5,6 +5,8 @@
 //! Invariants: tools that the manifest pins are installed into the project and nowhere else; what a tool
 //! prints is shown only if it fails, its cause first.
 
+mod component;
+mod go;
 mod js;
 mod python;
 mod rust;
@@ -32,8 +34,14 @@ const PRIVATE: &str = ".modelhost";
 /// Builds the project in a folder, and says where the component is.
 type Builder = fn(&Project) -> anyhow::Result<PathBuf>;
 
-const LANGUAGES: [(&str, Builder); 3] =
-    [("Cargo.toml", rust::build), ("requirements.txt", python::build), ("package.json", js::build)];
+const LANGUAGES: [(&str, Builder); 4] = [
+    ("Cargo.toml", rust::build),
+    ("requirements.txt", python::build),
+    ("package.json", js::build),
+    ("go.mod", go::build),
+];
+/// Bytes of a component.
+const LARGEST: u64 = 1 << 30;
 
 /// Runs the command.
 ///
@@ -80,7 +88,7 @@ impl Project {
             [] => {
                 let text = format!(
                     "`{shown}` is no handler project: it has none of {names}
-  hint: `{} new NAME --lang rust|python|js` makes one",
+  hint: `{} new NAME --lang rust|python|js|ts|go` makes one",
                     cli::program()
                 );
                 return Err(Failure::Input(text));

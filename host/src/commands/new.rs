@@ -22,6 +22,7 @@ static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 static RUST_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/src");
 static PYTHON_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/python/modelhost_guest");
 static JS_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/js/src");
+static GO_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/go");
 /// A file of a project, and its contents.
 type File = (&'static str, &'static [u8]);
 const RUST_SDK_FILES: [File; 2] = [
@@ -62,11 +63,8 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
         );
         return Err(Failure::Input(text));
     }
-    if template == Template::Image && language != Language::Rust {
-        let text = "the template `image` is in Rust only: what decodes pictures for Python is native code, and in JavaScript \
-                    it takes seconds for a photograph
-  hint: `--lang rust`";
-        return Err(Failure::Input(text.to_owned()));
+    if let Some(refusal) = refusal(language, template) {
+        return Err(Failure::Input(refusal));
     }
     match fs::create_dir(name) {
         Ok(()) => {}
@@ -98,19 +96,48 @@ fn is_name(name: &str) -> bool {
         && name.len() <= LONGEST_NAME
 }
 
-fn write_project(folder: &Path, name: &str, language: Language, template: Template) -> anyhow::Result<()> {
-    let (language_folder, language_name) = match language {
+/// The folder of a language's templates, and what the language is called.
+fn names(language: Language) -> (&'static str, &'static str) {
+    match language {
         Language::Rust => ("rust", "Rust"),
         Language::Python => ("python", "Python"),
         Language::Js => ("js", "JavaScript"),
-    };
-    let template_folder = match template {
+        Language::Ts => ("ts", "TypeScript"),
+        Language::Go => ("go", "Go"),
+    }
+}
+
+fn folder_of(template: Template) -> &'static str {
+    match template {
         Template::Iris => "iris",
         Template::Image => "image",
         Template::Text => "text",
         Template::Tensors => "tensors",
         Template::App => "app",
-    };
+    }
+}
+
+/// Why a template is not there in a language, if it is not.
+fn refusal(language: Language, template: Template) -> Option<String> {
+    let (template, own) = (folder_of(template), names(language));
+    let is_there = |folder: &str| TEMPLATES.get_dir(format!("{template}/{folder}")).is_some();
+    if is_there(own.0) {
+        return None;
+    }
+    let all = Language::ALL.into_iter().map(names);
+    let there: Vec<_> = all.filter(|(folder, _)| is_there(folder)).collect();
+    let listed = there.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
+    let first = there.first().map_or("rust", |(folder, _)| folder);
+    Some(format!(
+        "the template `{template}` is there in {listed}, not in {}
+  hint: `--lang {first}`, or `--template iris`, which is there in every language",
+        own.1
+    ))
+}
+
+fn write_project(folder: &Path, name: &str, language: Language, template: Template) -> anyhow::Result<()> {
+    let (language_folder, language_name) = names(language);
+    let template_folder = folder_of(template);
     let named = |contents: &[u8]| match str::from_utf8(contents) {
         Ok(text) => text.replace(PLACEHOLDER, name).into_bytes(),
         Err(_) => contents.to_owned(),
@@ -150,11 +177,12 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
             write_files(&PYTHON_SDK_FILES, &sdk)?;
             write_world(template_folder, folder)?;
         }
-        Language::Js => {
+        Language::Js | Language::Ts => {
             write_tree(&JS_SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
             write_files(&JS_SDK_FILES, &sdk)?;
             write_world(template_folder, folder)?;
         }
+        Language::Go => write_tree(&GO_SDK, &sdk, &<[u8]>::to_owned)?,
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! JavaScript, by rolldown, which makes one file of the handler and what it imports, and jco; both in the
-//! project's `node_modules`.
+//! JavaScript and TypeScript, by rolldown, which makes one file of the handler and what it imports, and jco;
+//! both in the project's `node_modules`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,14 +10,21 @@ use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "package.json";
 const SOURCE: &str = "handler.js";
+const TYPED_SOURCE: &str = "handler.ts";
+/// The file that rolldown makes of them.
+const BUNDLED: &str = "handler.js";
 const WORLD: &str = "app";
 /// The bundler's configuration. Imports from the host stay; `modelhost` chooses the side of a package that is
 /// for the component.
 const BUNDLE: &str = r#"export default {
-  input: "handler.js",
+  input: "SOURCE",
   external: /^(modelhost|wasi):/,
   platform: "neutral",
-  resolve: { conditionNames: ["modelhost", "import", "default"], mainFields: ["module", "main"] },
+  resolve: {
+    conditionNames: ["modelhost", "import", "default"],
+    extensionAlias: { ".js": [".ts", ".js"] },
+    mainFields: ["module", "main"],
+  },
   output: { file: ".modelhost/handler.js", format: "esm" },
   // It would stay an import of the component.
   onLog(_level, log) {
@@ -29,6 +36,7 @@ const BUNDLE: &str = r#"export default {
 const LEAST_NODE: u32 = 20;
 const NO_NODE: &str = "https://nodejs.org installs Node and npm; Debian: apt install nodejs npm";
 const NO_BUNDLER: &str = "package.json has to name `rolldown`, as `\"1.3.2\"` under `devDependencies`";
+const NO_TYPES: &str = "package.json has to name `typescript`, as `\"5.9.3\"` under `devDependencies`";
 const NO_BUILDER: &str =
     "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
 
@@ -49,19 +57,32 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
         Ok(())
     })?;
     announce("building with jco");
-    // The builder only says that there is an error in it.
-    project.finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
+    let is_typed = project.folder.join(TYPED_SOURCE).is_file();
+    if is_typed {
+        // The bundler leaves types out without a look at them.
+        let mut tsc = project.command(modules.join(".bin/tsc"));
+        project.finish(tsc.args(["--noEmit", "--pretty", "false"]), NO_TYPES, type_error)?;
+    } else {
+        // The builder only says that there is an error in it.
+        project.finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
+    }
+    let bundle = BUNDLE.replace("SOURCE", if is_typed { TYPED_SOURCE } else { SOURCE });
     let config = project.private().join("rolldown.config.mjs");
-    fs::write(&config, BUNDLE).with_context(|| format!("cannot write `{}`", config.display()))?;
+    fs::write(&config, bundle).with_context(|| format!("cannot write `{}`", config.display()))?;
     let mut rolldown = project.command(modules.join(".bin/rolldown"));
     project.finish(rolldown.arg("--config").arg(config), NO_BUNDLER, cause)?;
     let mut jco = project.command(modules.join(".bin/jco"));
-    jco.arg("componentize").arg(project.private().join(SOURCE));
+    jco.arg("componentize").arg(project.private().join(BUNDLED));
     jco.args(["--wit", "wit", "--world-name", WORLD]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(project.output());
     project.finish(&mut jco, NO_BUILDER, cause)?;
     Ok(project.output())
+}
+
+/// The first error of the types, then all.
+fn type_error(printed: &str) -> String {
+    cause_first(printed.lines().find(|line| line.contains("error TS")), printed)
 }
 
 /// Without the frames of the builder's stack, the lowest error first.

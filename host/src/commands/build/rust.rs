@@ -6,14 +6,12 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use serde_json::Value;
 
-use super::{Project, announce, cause_first};
+use super::{LARGEST, Project, announce, cause_first};
 use crate::file;
 
 const TARGET: &str = "wasm32-wasip2";
 /// Every engine that runs components has SIMD; the compiler uses it only when told to.
 const SIMD: &str = "target.wasm32-wasip2.rustflags=[\"-C\",\"target-feature=+simd128\"]";
-/// Bytes of a component.
-const LARGEST: u64 = 1 << 30;
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {

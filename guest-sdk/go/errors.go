@@ -1,0 +1,45 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+)
+
+// InvalidInput is an error that is the caller's to mend: 400 with this text, which the caller reads. Any other error
+// is 500, and its text goes to the log.
+type InvalidInput struct{ Text string }
+
+func (e *InvalidInput) Error() string { return e.Text }
+
+// Invalid makes an [InvalidInput].
+func Invalid(format string, arguments ...any) error {
+	return &InvalidInput{fmt.Sprintf(format, arguments...)}
+}
+
+// rejection answers with a response in place of what is left to do.
+type rejection struct{ response *Response }
+
+func (r *rejection) Error() string { return fmt.Sprintf("answered with status %d", r.response.Status) }
+
+// Respond is an error that answers with this response and skips what is left. Any status: a cache hit is a 200.
+func Respond(response *Response) error { return &rejection{response} }
+
+// kinds of errors, in the order of the contract.
+const (
+	kindInvalidInput = iota
+	kindInternal
+	kindRespond
+)
+
+// kindOf sorts an error: its kind, its text, and the response that it carries.
+func kindOf(err error) (uint32, string, *Response) {
+	var invalid *InvalidInput
+	var rejected *rejection
+	switch {
+	case errors.As(err, &invalid):
+		return kindInvalidInput, invalid.Text, nil
+	case errors.As(err, &rejected):
+		return kindRespond, "", rejected.response
+	}
+	return kindInternal, err.Error(), nil
+}

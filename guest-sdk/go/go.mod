@@ -1,0 +1,3 @@
+module modelhost.example/guest
+
+go 1.24

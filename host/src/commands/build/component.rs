@@ -1,0 +1,150 @@
+//! A module of a compiler, wrapped into a component: for languages whose compilers make no components.
+//!
+//! In: the bytes of a module for WASI's first version, whose exports and imports have the contract's names.
+//! Out: the bytes of a component that exports what the module defines of the contract.
+//! Invariant: nothing is exported that the module does not define; imports that are not called are left out.
+
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use include_dir::{Dir, include_dir};
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
+};
+use wasmparser::{KnownCustom, Name, Parser, Payload};
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::{Resolve, SourceMap};
+
+static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
+const INTERFACES: &str = "modelhost:handler/";
+const POLL: &str = "deps/io/poll.wit";
+
+/// The parts of a module that decide about the component.
+#[derive(Debug, Default)]
+pub(super) struct Module {
+    /// Interfaces of the contract, `pre-inference@0.1.0`, of which it exports functions.
+    pub(super) interfaces: Vec<String>,
+    /// The names of its functions, if they were kept.
+    pub(super) functions: Vec<String>,
+}
+
+impl Module {
+    /// Reads what a module exports.
+    ///
+    /// # Errors
+    /// The bytes are no module.
+    pub(super) fn read(core: &[u8]) -> anyhow::Result<Module> {
+        let mut module = Module::default();
+        for payload in Parser::new(0).parse_all(core) {
+            match payload? {
+                Payload::ExportSection(exports) => {
+                    for export in exports {
+                        let name = export?.name;
+                        let interface =
+                            name.strip_prefix(INTERFACES).and_then(|name| Some(name.split_once('#')?.0));
+                        module.interfaces.extend(interface.map(str::to_owned));
+                    }
+                }
+                Payload::CustomSection(section) => {
+                    let KnownCustom::Name(names) = section.as_known() else { continue };
+                    for name in names {
+                        let Name::Function(functions) = name? else { continue };
+                        for function in functions {
+                            module.functions.push(function?.name.to_owned());
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(module)
+    }
+}
+
+/// Wraps a module that exports functions of these interfaces.
+///
+/// # Errors
+/// The module does not keep to the contract: a function of another type, or an import that no host has.
+pub(super) fn component(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
+    encoded(core, interfaces).map_err(|error| {
+        anyhow!(
+            "{error:#}\n  hint: a handler calls what its SDK and WASI have, and defines what the SDK declares"
+        )
+    })
+}
+
+fn encoded(mut core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
+    let mut resolve = Resolve::default();
+    let text = |path: &str| {
+        CONTRACT.get_file(path).and_then(|file| file.contents_utf8()).context("the contract is incomplete")
+    };
+    resolve.push_source(POLL, text(POLL)?)?;
+    let mut contract = SourceMap::new();
+    for file in CONTRACT.files().filter(|file| is_wit(file.path())) {
+        contract.push(file.path(), file.contents_utf8().unwrap_or_default());
+    }
+    let contract = contract.parse().map_err(|(_, error)| anyhow!("{error}"))?;
+    resolve.push_group(contract)?;
+    let mut world = "package modelhost:build;\nworld made {\n".to_owned();
+    for import in ["types", "models", "request"] {
+        world += &format!("  import {INTERFACES}{import}@0.1.0;\n");
+    }
+    for interface in interfaces {
+        world += &format!("  export {INTERFACES}{interface};\n");
+    }
+    let package = resolve.push_source("world.wit", &(world + "}\n"))?;
+    let world = resolve.select_world(&[package], None)?;
+    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8)?;
+    // Where the module names no function that the adapter takes its memory from, it adds a page.
+    let takes = Parser::new(0).parse_all(&core).any(|payload| match payload {
+        Ok(Payload::ExportSection(exports)) => {
+            exports.into_iter().any(|export| export.is_ok_and(|export| export.name == "cabi_realloc_adapter"))
+        }
+        _ => false,
+    });
+    ComponentEncoder::default()
+        .validate(true)
+        .realloc_via_memory_grow(!takes)
+        .module(&core)?
+        .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?
+        .encode()
+}
+
+fn is_wit(path: &Path) -> bool {
+    path.extension().is_some_and(|kind| kind == "wit")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODULE: &str = r#"(module
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) i32.const 1024)
+        (func (export "modelhost:handler/init@0.1.0#init") (param i32 i32) (result i32) i32.const 0)
+        (func $elsewhere (export "other")))"#;
+
+    #[test]
+    fn a_component_exports_what_the_module_defines() {
+        let core = wat::parse_str(MODULE).unwrap();
+        let module = Module::read(&core).unwrap();
+        assert_eq!(module.interfaces, ["init@0.1.0"]);
+        assert!(module.functions.contains(&"elsewhere".to_owned()), "{module:?}");
+        let component = component(core, &module.interfaces).unwrap();
+        let mut exported = Vec::new();
+        for payload in Parser::new(0).parse_all(&component) {
+            if let Payload::ComponentExportSection(exports) = payload.unwrap() {
+                exported.extend(exports.into_iter().map(|export| export.unwrap().name.name.to_owned()));
+            }
+        }
+        assert!(exported.contains(&"modelhost:handler/init@0.1.0".to_owned()), "{exported:?}");
+        assert!(!exported.contains(&"modelhost:handler/pre-inference@0.1.0".to_owned()), "{exported:?}");
+    }
+
+    #[test]
+    fn a_module_that_calls_what_no_host_has_is_refused() {
+        let core = wat::parse_str(r#"(module (import "env" "system" (func)) (memory (export "memory") 1))"#);
+        let error = component(core.unwrap(), &[]).unwrap_err().to_string();
+        assert!(error.contains("env") && error.contains("\n  hint: "), "{error}");
+    }
+}
