@@ -2,7 +2,7 @@
 # Installs the clients that the tests drive against the host, tests/clients/requirements.txt, into target/clients: an
 # environment of its own, for their dependencies do not agree with those of the guests' tools; what the examples are compared
 # with, tests/clients/examples.txt, into the same; and perf_analyzer, a program, with what it is linked with,
-# tests/clients/perf-analyzer.txt, into target/clients/perf. Does nothing if they are there. `--python`: the first alone.
+# tests/clients/perf-analyzer.txt, into target/clients/perf; OpenAI's client for JavaScript into target/clients/js. Does nothing if they are there. `--python`: the first alone.
 . "$(dirname "$0")/lib.sh"
 
 WANTED=tests/clients/requirements.txt
@@ -20,6 +20,9 @@ if ! cmp -s "$WANTED" "$CLIENTS/installed.txt"; then
     cp "$WANTED" "$CLIENTS/installed.txt"
 fi
 if [ "${1:-}" = --python ]; then exit 0; fi
+
+npm_install tests/clients/openai/package.json "$CLIENTS/js"
+ln -sf "$(command -v node)" "$CLIENTS/js/node"
 
 if ! cmp -s "$EXAMPLES" "$CLIENTS/examples.txt"; then
     step "installing what the examples are compared with from PyPI into target/clients (about half a minute)"

@@ -51,6 +51,7 @@ mod oip;
 mod oip_binary;
 mod oip_clients;
 mod oip_models;
+mod openai;
 mod openapi;
 mod openapi_client;
 mod operate;

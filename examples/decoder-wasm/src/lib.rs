@@ -2,9 +2,12 @@
 //!
 //! In:   `POST /generate` with `{"prompt": "Once", "tokens": 32}`.
 //! Out:  server-sent events: `{"token": 48, "text": "O"}` each, at last `event: done` with the whole text.
+//!       OpenAI's paths for the same: [`openai`].
 //!
 //! The model appends to a cache of keys and values with every step. That cache never enters the sandbox: the
 //! outputs of one run are the inputs of the next, and only the logits are read.
+
+mod openai;
 
 use std::sync::LazyLock;
 
@@ -41,7 +44,12 @@ struct Done {
 
 struct App;
 
-static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| Router::new().post("/generate", generate));
+static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
+    Router::new()
+        .post("/generate", generate)
+        .post("/v1/completions", openai::complete)
+        .post("/v1/chat/completions", openai::chat)
+});
 
 export!(App: respond);
 
@@ -56,13 +64,7 @@ impl Handler for App {
 }
 
 fn generate(_: &mut App, Json(Generate { prompt, tokens }): Json<Generate>, output: Output) -> Result<Sent> {
-    let mut new = prompt.chars().map(token).collect::<Result<Vec<i64>>>()?;
-    if new.is_empty() {
-        return Err(invalid("`prompt` is empty"));
-    }
-    if prompt.len().saturating_add(tokens) > CONTEXT {
-        return Err(invalid(format!("`prompt` and `tokens` are more than {CONTEXT} together")));
-    }
+    let mut new = read(&prompt, tokens)?;
     let mut decoder = Decoder::new()?;
     let mut events = output.events()?;
     let mut text = String::new();
@@ -76,6 +78,18 @@ fn generate(_: &mut App, Json(Generate { prompt, tokens }): Json<Generate>, outp
     }
     let _ = events.send(&Event::json(&Done { tokens: text.len(), text })?.name("done"));
     Ok(events.finish())
+}
+
+/// The tokens of a prompt that so many are to follow.
+fn read(prompt: &str, tokens: usize) -> Result<Vec<i64>> {
+    let new = prompt.chars().map(token).collect::<Result<Vec<i64>>>()?;
+    if new.is_empty() {
+        return Err(invalid("`prompt` is empty"));
+    }
+    if prompt.len().saturating_add(tokens) > CONTEXT {
+        return Err(invalid(format!("`prompt` and `tokens` are more than {CONTEXT} together")));
+    }
+    Ok(new)
 }
 
 /// A text that the model has read so far.
@@ -148,14 +162,14 @@ fn character(token: i64) -> Result<char> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use modelhost_guest::app::{Answer, answer};
     use modelhost_guest::{Context, Datatype, Error, Signature, TensorSpec};
 
     use super::*;
 
     /// A model whose cache holds the tokens themselves, and whose next token is their sum modulo 96.
-    fn serve() {
+    pub(crate) fn serve() {
         let spec = |name: &str, datatype, shape: &[i64]| {
             let (name, shape) = (name.to_owned(), shape.to_vec());
             TensorSpec { name, datatype, shape }

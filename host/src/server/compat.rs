@@ -5,9 +5,11 @@
 //! that is none of theirs does nothing in here but be counted ([`activity`], two writes to its own thread's
 //! memory).
 //! [`potassium`]: banana's Potassium; [`truss`] and [`pydantic_messages`]: Baseten's Truss;
-//! [`tf_serving`]: the JSON of TensorFlow Serving's and KServe's first protocol.
+//! [`tf_serving`]: the JSON of TensorFlow Serving's and KServe's first protocol; [`openai`]: OpenAI's errors
+//! and list of models.
 
 pub mod activity;
+pub(super) mod openai;
 pub(super) mod potassium;
 pub(super) mod pydantic_messages;
 pub(super) mod tf_serving;

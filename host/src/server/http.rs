@@ -3,6 +3,7 @@
 //! | method and path | answered by |
 //! |---|---|
 //! | everything on and below the path of an application | [`application`] |
+//! | `POST` on a path of the server that several endpoints were given | [`given`], then one of the two |
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
 //! | the same on the path of a split | [`split`], then [`classic`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
@@ -13,7 +14,8 @@
 //! | `/_k/warmup`, `/_k/status`, `/__status__` | [`potassium`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
-//! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`].
+//! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`]; on OpenAI's
+//! paths it takes [their form](openai).
 
 mod application;
 mod classic;
@@ -22,6 +24,7 @@ mod cors;
 mod describe;
 mod docs;
 mod error;
+mod given;
 pub(super) mod health;
 pub(super) mod loading;
 mod openapi;
@@ -46,17 +49,24 @@ use tower_service::Service as _;
 
 use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
+use self::given::{SharedPath, Taker};
 use self::route::EndpointRoute;
 use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
 use super::compat::activity::Activity;
-use super::compat::potassium;
+use super::compat::{openai, potassium};
 use super::development::{Development, X_BUILD_ERROR};
 use super::head::{Head, X_REQUEST_ID, insert};
 use super::served::Served;
 use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
+
+/// Answers a path in the server's place.
+enum Answering<'a> {
+    Application(&'a Arc<ApplicationRoute>),
+    Shared(&'a SharedPath),
+}
 
 /// Where the calls of a path go.
 enum Route {
@@ -80,6 +90,8 @@ pub struct HttpService {
     calls: HashMap<String, Route>,
     /// Everything on these paths and below them.
     applications: HashMap<String, Arc<ApplicationRoute>>,
+    /// Paths of the server that several endpoints were given.
+    shared: HashMap<String, SharedPath>,
     /// The length of the longest of these paths.
     longest_application: usize,
     /// Where inferences find their models, not by the router either; `None` if there are none.
@@ -97,6 +109,7 @@ impl HttpService {
         HttpService {
             calls: HashMap::new(),
             applications: HashMap::new(),
+            shared: HashMap::new(),
             longest_application: 0,
             models: None,
             router,
@@ -131,10 +144,32 @@ impl HttpService {
             let prefix = endpoint.config.path.trim_end_matches('/').to_owned();
             let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
             applications.insert(prefix.clone(), Arc::new(ApplicationRoute { route, prefix }));
-            for path in &endpoint.config.paths {
+        }
+        let mut takers: BTreeMap<&String, Vec<Taker>> = BTreeMap::new();
+        for endpoint in &served.endpoints {
+            let taker = || {
                 let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
-                let whole = ApplicationRoute { route, prefix: String::new() };
-                applications.entry(path.clone()).or_insert_with(|| Arc::new(whole));
+                if is_application(endpoint) {
+                    Taker::Application(Arc::new(ApplicationRoute { route, prefix: String::new() }))
+                } else {
+                    Taker::Classic(Arc::new(route))
+                }
+            };
+            for path in &endpoint.config.paths {
+                takers.entry(path).or_default().push(taker());
+            }
+        }
+        let mut shared = HashMap::new();
+        for (path, mut takers) in takers {
+            match takers.pop() {
+                Some(Taker::Application(only)) if takers.is_empty() => {
+                    applications.entry(path.clone()).or_insert(only);
+                }
+                Some(last) => {
+                    takers.push(last);
+                    shared.insert(path.clone(), SharedPath::new(served, takers));
+                }
+                None => {}
             }
         }
         // At the root it gets what nothing else answers.
@@ -152,6 +187,7 @@ impl HttpService {
         HttpService {
             calls,
             applications,
+            shared,
             longest_application,
             models: Some(served.clone()),
             router,
@@ -178,12 +214,22 @@ impl HttpService {
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let path = head.parts.uri.path();
         let is_post = head.parts.method == Method::POST;
-        if !self.applications.is_empty()
-            && let Some(route) = self.application(path)
+        let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
+        let application = || if self.applications.is_empty() { None } else { self.application(path) };
+        if let Some(taker) =
+            shared.map(Answering::Shared).or_else(|| application().map(Answering::Application))
         {
             let _guard = is_post.then(|| self.activity.begin(arrived));
-            let is_banana = head.is_banana;
-            let mut response = Box::pin(application::call(route.clone(), head, body, arrived)).await;
+            let (is_banana, is_openai) = (head.is_banana, openai::is_path(path));
+            let mut response = match taker {
+                Answering::Shared(shared) => Box::pin(shared.call(head, body, arrived)).await,
+                Answering::Application(route) => {
+                    Box::pin(application::call(route.clone(), head, body, arrived)).await
+                }
+            };
+            if is_openai {
+                response = openai::in_form(response);
+            }
             for (name, value) in &self.headers {
                 // An application that is granted them says more than the server's one word for all.
                 if name == VARY || !response.headers().contains_key(name) {
@@ -205,13 +251,14 @@ impl HttpService {
             (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
                 let id = head.id();
+                let is_openai = openai::is_path(path);
                 // The id that handlers of routes will find.
                 insert(&mut head.parts.headers, X_REQUEST_ID, &id);
                 head.parts.extensions.insert(head.origin);
                 let Ok(mut response) =
                     Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
                 insert(response.headers_mut(), X_REQUEST_ID, &id);
-                response
+                if is_openai { openai::in_form(response) } else { response }
             }
         };
         if is_banana {

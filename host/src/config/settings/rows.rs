@@ -43,7 +43,8 @@ settings! {
         "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
     PATHS: Vec<String> = (none, "/v1/chat/completions"), server_paths,
         "paths", "endpoint.paths", List("PATH"),
-        "Paths of the server that an application answers in its place, with everything below.";
+        "Paths of the server that the endpoint answers in its place; an application with everything below. The `model` of \
+         the body says which of several endpoints with the same path is meant, by its name.";
     READINESS: Option<String> = (none, "/health"), some(own_path),
         "readiness", "endpoint.readiness", Value("PATH"),
         "Path of an application that says whether it is ready: its `GET` ends in a 2xx. Readiness of the server and \

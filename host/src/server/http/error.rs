@@ -1,7 +1,8 @@
 //! Failures as HTTP responses.
 //!
 //! Place in the flow: every failure of every path leaves through [`respond`].
-//! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`.
+//! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`; beside it the same
+//! for a protocol with a form of its own.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,6 +15,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use crate::error::{Code, RequestError, Stage};
+use crate::server::compat::openai;
 use crate::server::failure::log_failure;
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::served::Served;
@@ -51,6 +53,7 @@ pub(super) fn respond(
         .unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
+    response.extensions_mut().insert(openai::said(&error.message, error.code, detail));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::SERVICE_UNAVAILABLE {

@@ -28,8 +28,9 @@ use self::path::{ModelPath, Operation, V1, no_route, wrong_method};
 use super::{cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
-use crate::server::compat::{tf_serving, truss};
+use crate::server::compat::{openai, tf_serving, truss};
 use crate::server::head::{credentials, request_id};
+use crate::server::models::Entry;
 use crate::server::served::Served;
 
 /// Paths and their methods.
@@ -55,7 +56,10 @@ async fn preflight(allowed: State<bool>, request: Request) -> Response {
 /// `GET /v1/models`.
 async fn list(State(served): State<Arc<Served>>) -> Json<Value> {
     let names: Vec<String> = served.index(V1).into_iter().map(|entry| entry.name).collect();
-    Json(json!({ "models": names }))
+    Json(match openai::list(&served) {
+        None => json!({ "models": names }),
+        Some(models) => json!({ "models": names, "object": "list", "data": models }),
+    })
 }
 
 /// `GET` on everything below.
@@ -85,7 +89,7 @@ async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Re
             let message = format!("model `{name}` is not ready");
             Err(RequestError::new(Code::NotReady, Stage::Admit, message))
         }
-        Operation::Status | Operation::Prediction => Ok(tf_serving::ready(&entry)),
+        Operation::Status | Operation::Prediction => Ok(told(&entry)),
         Operation::Loaded => Ok(json!({})),
         Operation::Metadata => Ok(tf_serving::metadata(&entry)),
         Operation::Schema => match truss::schema(&entry.endpoint.current()) {
@@ -93,6 +97,18 @@ async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Re
             None => Err(RequestError::new(Code::NotFound, Stage::Admit, "No schema found")),
         },
     }
+}
+
+/// One object for the clients of all: KServe's, TensorFlow Serving's, Truss's and OpenAI's.
+fn told(entry: &Entry<'_>) -> Value {
+    let mut told = tf_serving::ready(entry);
+    if openai::is_answered_by(entry.endpoint)
+        && let (Value::Object(told), Value::Object(described)) =
+            (&mut told, openai::described(entry.endpoint))
+    {
+        told.extend(described);
+    }
+    told
 }
 
 /// Answers a request that reads. Only predictions are ever refused for their method.
