@@ -165,8 +165,12 @@ impl AdmittedRequest<'_> {
     /// # Errors
     /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its
     /// place.
-    pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
-        self.endpoint.admission.arrive(origin, body).await
+    pub fn arrive<F: Future + Unpin>(
+        &self,
+        origin: Origin,
+        body: F,
+    ) -> impl Future<Output = Result<F::Output, RequestError>> {
+        self.endpoint.admission.arrive(origin, body)
     }
 
     /// Ends a request that cannot be served, for its body cannot be had.

@@ -96,12 +96,15 @@ impl AdmissionQueue {
     /// # Errors
     /// `shutting_down` if the queue is closed before it is there, `overloaded` if another request gets its
     /// place.
-    pub async fn arrive<F: Future>(&self, origin: Origin, body: F) -> Result<F::Output, RequestError> {
-        let mut body = pin!(body);
+    pub async fn arrive<F: Future + Unpin>(
+        &self,
+        origin: Origin,
+        mut body: F,
+    ) -> Result<F::Output, RequestError> {
         // The usual case: a body that is here is neither listed nor timed. Where places are scarce there is
         // no time to see whether it is: one that is not listed cannot yield its place.
         if self.reserved() <= self.places() / 2
-            && let Some(output) = soon(body.as_mut()).await
+            && let Some(output) = soon(&mut body).await
         {
             return Ok(output);
         }

@@ -174,10 +174,10 @@ impl Call {
         Call { allowed, begun: Instant::now(), first, passed: 0, leaves: LONG, resumed: 0, meter }
     }
 
-    /// A call begins.
-    pub(super) fn begin(&mut self, allowed: Allowed, scheduler: &Scheduler) {
+    /// A call begins, `now`.
+    pub(super) fn begin(&mut self, now: Instant, allowed: Allowed, scheduler: &Scheduler) {
         self.allowed = allowed;
-        self.begun = Instant::now();
+        self.begun = now;
         self.first = scheduler.now();
         self.passed = 0;
         self.leaves = LONG;
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(call.look(&ticks, &long_calls), Ok(()));
         while call.meter.used() < Duration::from_millis(20) {}
         assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));
-        call.begin(Allowed { cpu: HOUR, until: Instant::now() }, &ticks);
+        call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() }, &ticks);
         assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
     }
 
@@ -473,14 +473,14 @@ mod tests {
         assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
         ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
         assert_eq!(call.glance(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
-        call.begin(Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
+        call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
         ticks.0.ticks.fetch_add(LONG, Ordering::Relaxed);
         assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
         assert_eq!((call.passed, call.leaves), (LONG, LONG + turns::LENGTH));
         call.meter.end_turn();
         assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT);
         call.end(&long_calls);
-        call.begin(Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
+        call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
         call.end(&long_calls);
         assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT - 1);
     }

@@ -302,9 +302,10 @@ pub(super) fn arm_until(
     given: usize,
 ) -> (Arc<Meter>, Instant) {
     let state = store.data_mut();
-    let until = Instant::now() + state.loaded.config.limits.wall(cpu);
+    let now = Instant::now();
+    let until = now + state.loaded.config.limits.wall(cpu);
     let until = end.map_or(until, |end| until.min(end));
-    state.call.begin(Allowed { cpu, until }, &state.loaded.scheduler);
+    state.call.begin(now, Allowed { cpu, until }, &state.loaded.scheduler);
     state.host_calls = 0;
     state.in_host = false;
     state.loaded.long_calls.begin(given);

@@ -7,6 +7,7 @@
 //! Invariants: nothing of a message is received or decoded of a request that has no place at
 //! its endpoint; each request that had one is counted once, however it ends.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -146,7 +147,11 @@ async fn run<P: Protocol>(
     let bounds =
         Bounds { longest: limits.body, body_rate: limits.body_rate, arrived: call.arrived, deadline };
     let admitted = endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?;
-    let received = admitted.arrive(head.origin(), head.receive(body, bounds)).await;
+    let origin = head.origin();
+    let received = {
+        let receive = pin!(head.receive(body, bounds));
+        admitted.arrive(origin, receive).await
+    };
     let input = match received.flatten() {
         Ok(Some(message)) => protocol.decode(&head, message, limits.body),
         // Its client is gone and will read no answer. `admitted`, dropped here, counts the request as
