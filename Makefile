@@ -55,6 +55,7 @@ test: build ## set up, build, run every test
 	@scripts/clients.sh
 	@scripts/openapi.sh
 	@scripts/browser.sh
+	@scripts/zig.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.
 	cargo test --release --workspace --config "target.'cfg(all())'.runner=['$(CURDIR)/scripts/test-runner.sh']"

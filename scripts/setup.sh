@@ -13,4 +13,5 @@ scripts/build-guests-js.sh --tools
 scripts/clients.sh
 scripts/openapi.sh
 scripts/browser.sh
+scripts/zig.sh
 step "set up"

@@ -1,8 +1,13 @@
-//! The iris handler in three languages, under both isolations: the same requests, the same answers.
+//! The iris handler in every language, under both isolations: the same requests, the same answers. In Rust, Python and
+//! JavaScript it is a guest of the tests, which has labels of its own; in the others the template of `host new`.
 //!
 //! The probabilities were computed from the weights in numpy's float64; 1e-5 is what FP32 leaves of them.
 
-use e2e::{Host, Reply, assert_close, component, model};
+use std::path::Path;
+use std::process::Command;
+
+use e2e::clients::finished;
+use e2e::{Host, Reply, assert_close, component, host_binary, model, path_with_tools};
 use serde_json::{Value, json};
 
 /// Measurements, class, probabilities.
@@ -61,15 +66,20 @@ fn check_answer(reply: &Reply, class: usize, labels: [&str; 3], probabilities: [
 
 /// C1 to C7 on one handler: as a worker with the built-in labels, then fresh for every request with the endpoint's.
 fn check_handler(name: &str, network: &str) {
+    check(name, &component(name), network, &[]);
+}
+
+/// The same; `own` are arguments of the first host, whose labels are [`LABELS`].
+fn check(name: &str, handler: &Path, network: &str, own: &[&str]) {
     let host = |model_name: &str, more: &[&str]| {
         // Interpreters on a machine that is busy with other tests.
         let patient =
             ["--name", "iris", "--network", network, "--pre-timeout", "30s", "--post-timeout", "30s"];
         let arguments = [&patient, more].concat();
-        Host::with(Some(&component(name)), Some(&model(model_name)), &arguments)
+        Host::with(Some(handler), Some(&model(model_name)), &arguments)
     };
 
-    let worker = host("iris_static", &[]);
+    let worker = host("iris_static", own);
     // Twice: an instance that has served answers as a fresh one does.
     for (measurements, class, probabilities) in [FLOWERS, FLOWERS].concat() {
         let reply = worker.post("/iris", flower(measurements));
@@ -96,6 +106,38 @@ fn check_handler(name: &str, network: &str) {
 #[test]
 fn in_rust() {
     check_handler("iris-wasm", "none");
+}
+
+/// The template of a language.
+fn check_template(language: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["new", "iris", "--lang", language][..], &["build", "iris"]] {
+        let mut command = Command::new(host_binary());
+        command.args(arguments).current_dir(folder.path()).env("PATH", path_with_tools());
+        finished(&mut command, &format!("host {arguments:?}"));
+    }
+    let metadata = json!({ "labels": LABELS }).to_string();
+    check(language, &folder.path().join("iris/handler.wasm"), "none", &["--metadata", &metadata]);
+}
+
+#[test]
+fn in_go() {
+    check_template("go");
+}
+
+#[test]
+fn in_c() {
+    check_template("c");
+}
+
+#[test]
+fn in_cpp() {
+    check_template("cpp");
+}
+
+#[test]
+fn in_zig() {
+    check_template("zig");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! `host serve`, a request; and
 //! what the author is told when something is missing.
 //!
-//! cargo, pip and npm bring what the templates pin, and Go is on the machine; without them these tests fail with what is missing.
+//! cargo, pip and npm bring what the templates pin, Go is on the machine and Zig in target/tools; without them these tests fail with what is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::process::{Command, Output};
 
 use e2e::clients::finished;
 use e2e::setup::Endpoint;
-use e2e::{Host, assert_close, component, host_binary};
+use e2e::{Host, assert_close, component, host_binary, path_with_tools, root};
 use serde_json::{Value, json};
 
 /// Runs the host in `folder`.
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(host_binary());
     // The project's own build is what a user has.
-    command.args(arguments).current_dir(folder).env_remove("CARGO_TARGET_DIR");
+    command.args(arguments).current_dir(folder).env_remove("CARGO_TARGET_DIR").env("PATH", path_with_tools());
     command.output().expect("the host starts")
 }
 
@@ -198,6 +198,61 @@ fn go_from_new_to_an_answer() {
 }
 
 #[test]
+fn c_from_new_to_an_answer() {
+    journey(&Language {
+        name: "c",
+        source: "src/handler.c",
+        broken: ("mh_one(", "mh_on("),
+        told: "src/handler.c:40:15: error: call to undeclared function 'mh_on'",
+    });
+}
+
+#[test]
+fn cpp_from_new_to_an_answer() {
+    journey(&Language {
+        name: "cpp",
+        source: "src/handler.cpp",
+        broken: ("sample.numbers(", "sample.numbrs("),
+        told: "src/handler.cpp:27:26: error: no member named 'numbrs' in 'mh::sample'",
+    });
+}
+
+#[test]
+fn zig_from_new_to_an_answer() {
+    let (folder, project) = journey(&Language {
+        name: "zig",
+        source: "src/handler.zig",
+        broken: ("sample.numbers(", "sample.numbrs("),
+        told: "src/handler.zig:28:30: error: no field or member function named 'numbrs' in 'guest.Sample'",
+    });
+    edit(&project.join("src/handler.zig"), "sample.numbrs(", "sample.numbers(");
+    let mut tests = Command::new("zig");
+    tests.args(["build", "test"]).current_dir(&project).env("PATH", path_with_tools());
+    finished(&mut tests, "zig build test");
+    drop(folder);
+}
+
+/// The SDKs' own unit tests, of those that no other test runs.
+#[test]
+fn the_sdks_in_go_c_and_zig_pass_their_tests() {
+    for (sdk, command) in [
+        ("go", "go vet ./... && go test ./..."),
+        ("zig", "zig build test --cache-dir \"$SCRATCH\""),
+        (
+            "c",
+            "zig cc -std=c17 -Wall -Wextra -Werror -fsanitize=undefined -Iinclude src/json.c src/modelhost.c tests/test.c \
+             -lm -o \"$SCRATCH/test\" && \"$SCRATCH/test\"",
+        ),
+    ] {
+        let scratch = tempfile::tempdir().unwrap();
+        let mut tests = Command::new("bash");
+        tests.args(["-c", command]).current_dir(root().join("guest-sdk").join(sdk));
+        tests.env("PATH", path_with_tools()).env("SCRATCH", scratch.path());
+        finished(&mut tests, command);
+    }
+}
+
+#[test]
 fn what_is_there_already_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("flowers")).unwrap();
@@ -217,9 +272,15 @@ fn a_folder_that_is_no_project_and_a_missing_tool_are_named() {
         "{stderr}"
     );
     let empty = tempfile::tempdir().unwrap();
-    for (language, tool) in
-        [("rust", "cargo"), ("python", "python3"), ("js", "node"), ("ts", "node"), ("go", "go")]
-    {
+    for (language, tool) in [
+        ("rust", "cargo"),
+        ("python", "python3"),
+        ("js", "node"),
+        ("ts", "node"),
+        ("go", "go"),
+        ("c", "zig"),
+        ("zig", "zig"),
+    ] {
         done(folder.path(), &["new", language, "--lang", language]);
         let mut command = Command::new(host_binary());
         command.args(["build", language]).current_dir(folder.path()).env("PATH", empty.path());

@@ -56,6 +56,14 @@ pub fn host_binary() -> PathBuf {
     existing(root().join("target/release/host"), "make build")
 }
 
+/// The value of `PATH` with the tools that are brought for the tests.
+pub fn path_with_tools() -> std::ffi::OsString {
+    let tools = existing(root().join("target/tools/zig"), "scripts/zig.sh").parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let tools = tools.canonicalize().unwrap();
+    std::env::join_paths([tools].into_iter().chain(std::env::split_paths(&path))).unwrap()
+}
+
 /// A built component: `tests/NAME` for the guests of the tests, `iris-wasm` for the example.
 pub fn component(name: &str) -> PathBuf {
     existing(root().join(format!("target/components/{name}.wasm")), "make build")

@@ -35,12 +35,26 @@ pub enum Language {
     Ts,
     /// Go, by its own compiler.
     Go,
+    /// C, by the compiler that comes with Zig.
+    C,
+    /// C++, by the compiler that comes with Zig.
+    Cpp,
+    /// Zig.
+    Zig,
 }
 
 impl Language {
     /// All of them.
-    pub const ALL: [Language; 5] =
-        [Language::Rust, Language::Python, Language::Js, Language::Ts, Language::Go];
+    pub const ALL: [Language; 8] = [
+        Language::Rust,
+        Language::Python,
+        Language::Js,
+        Language::Ts,
+        Language::Go,
+        Language::C,
+        Language::Cpp,
+        Language::Zig,
+    ];
 }
 
 /// The templates of a new handler.

@@ -11,6 +11,7 @@ mod js;
 mod python;
 mod rust;
 mod tool;
+mod zig;
 
 use std::fmt;
 use std::fs;
@@ -34,11 +35,13 @@ const PRIVATE: &str = ".modelhost";
 /// Builds the project in a folder, and says where the component is.
 type Builder = fn(&Project) -> anyhow::Result<PathBuf>;
 
-const LANGUAGES: [(&str, Builder); 4] = [
+const LANGUAGES: [(&str, Builder); 6] = [
     ("Cargo.toml", rust::build),
     ("requirements.txt", python::build),
     ("package.json", js::build),
     ("go.mod", go::build),
+    ("compile_flags.txt", zig::build_c),
+    ("build.zig", zig::build_zig),
 ];
 /// Bytes of a component.
 const LARGEST: u64 = 1 << 30;
@@ -88,7 +91,7 @@ impl Project {
             [] => {
                 let text = format!(
                     "`{shown}` is no handler project: it has none of {names}
-  hint: `{} new NAME --lang rust|python|js|ts|go` makes one",
+  hint: `{} new NAME --lang rust|python|js|ts|go|c|cpp|zig` makes one",
                     cli::program()
                 );
                 return Err(Failure::Input(text));

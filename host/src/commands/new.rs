@@ -23,6 +23,8 @@ static RUST_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/src");
 static PYTHON_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/python/modelhost_guest");
 static JS_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/js/src");
 static GO_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/go");
+static C_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/c");
+static ZIG_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/zig");
 /// A file of a project, and its contents.
 type File = (&'static str, &'static [u8]);
 const RUST_SDK_FILES: [File; 2] = [
@@ -104,6 +106,9 @@ fn names(language: Language) -> (&'static str, &'static str) {
         Language::Js => ("js", "JavaScript"),
         Language::Ts => ("ts", "TypeScript"),
         Language::Go => ("go", "Go"),
+        Language::C => ("c", "C"),
+        Language::Cpp => ("cpp", "C++"),
+        Language::Zig => ("zig", "Zig"),
     }
 }
 
@@ -183,6 +188,8 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
             write_world(template_folder, folder)?;
         }
         Language::Go => write_tree(&GO_SDK, &sdk, &<[u8]>::to_owned)?,
+        Language::C | Language::Cpp => write_tree(&C_SDK, &sdk, &<[u8]>::to_owned)?,
+        Language::Zig => write_tree(&ZIG_SDK, &sdk, &<[u8]>::to_owned)?,
     }
     Ok(())
 }

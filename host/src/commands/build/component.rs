@@ -73,7 +73,7 @@ pub(super) fn component(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<
     })
 }
 
-fn encoded(mut core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
+fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     let mut resolve = Resolve::default();
     let text = |path: &str| {
         CONTRACT.get_file(path).and_then(|file| file.contents_utf8()).context("the contract is incomplete")
@@ -94,6 +94,7 @@ fn encoded(mut core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> 
     }
     let package = resolve.push_source("world.wit", &(world + "}\n"))?;
     let world = resolve.select_world(&[package], None)?;
+    let mut core = without_debug_information(&core)?;
     embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8)?;
     // Where the module names no function that the adapter takes its memory from, it adds a page.
     let takes = Parser::new(0).parse_all(&core).any(|payload| match payload {
@@ -108,6 +109,31 @@ fn encoded(mut core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> 
         .module(&core)?
         .adapter(WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER)?
         .encode()
+}
+
+/// The same module without DWARF, which is most of some; names of functions stay.
+fn without_debug_information(core: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut kept = core.get(..8).context("the module is cut off")?.to_vec();
+    for payload in Parser::new(0).parse_all(core) {
+        let payload = payload?;
+        let Some((id, range)) = payload.as_section() else { continue };
+        if matches!(&payload, Payload::CustomSection(section) if section.name().starts_with(".debug_")) {
+            continue;
+        }
+        let contents = core.get(range).context("a section is cut off")?;
+        kept.push(id);
+        let mut rest = contents.len();
+        loop {
+            let byte = (rest & 0x7f) as u8;
+            rest >>= 7;
+            kept.push(if rest == 0 { byte } else { byte | 0x80 });
+            if rest == 0 {
+                break;
+            }
+        }
+        kept.extend(contents);
+    }
+    Ok(kept)
 }
 
 fn is_wit(path: &Path) -> bool {
@@ -139,6 +165,21 @@ mod tests {
         }
         assert!(exported.contains(&"modelhost:handler/init@0.1.0".to_owned()), "{exported:?}");
         assert!(!exported.contains(&"modelhost:handler/pre-inference@0.1.0".to_owned()), "{exported:?}");
+    }
+
+    #[test]
+    fn a_module_loses_its_dwarf_and_keeps_the_rest() {
+        let text = MODULE.replace(
+            "(module",
+            "(module (@custom \".debug_info\" \"DWARF-here\") (@custom \"own\" \"stays\")",
+        );
+        let core = wat::parse_str(text).unwrap();
+        let kept = without_debug_information(&core).unwrap();
+        let has =
+            |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(has(&core, "DWARF-here") && !has(&kept, "DWARF-here"));
+        assert!(has(&kept, "stays"));
+        assert_eq!(Module::read(&kept).unwrap().functions, Module::read(&core).unwrap().functions);
     }
 
     #[test]

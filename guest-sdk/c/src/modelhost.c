@@ -1,0 +1,240 @@
+/* Memory of a call, errors, tensors. */
+#include "modelhost.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+/* --- Memory: blocks in which one call's allocations lie one after another --------------------------------------- */
+
+typedef struct block {
+    struct block *next;
+    size_t used, size;
+} block;
+
+enum { BLOCK = 64 * 1024, ALIGN = 16 };
+#define HEADER ((sizeof(block) + ALIGN - 1) / ALIGN * ALIGN)
+
+static block *blocks;
+
+void *mh_alloc(size_t size) {
+    if (size > SIZE_MAX / 2) abort();
+    size = (size + ALIGN - 1) / ALIGN * ALIGN;
+    if (blocks == NULL || blocks->size - blocks->used < size) {
+        size_t room = size > BLOCK - HEADER ? size : BLOCK - HEADER;
+        block *made = malloc(HEADER + room);
+        if (made == NULL) abort();
+        made->next = blocks;
+        made->used = 0;
+        made->size = room;
+        blocks = made;
+    }
+    void *start = (char *)blocks + HEADER + blocks->used;
+    blocks->used += size;
+    return start;
+}
+
+void mh_call_over(void) {
+    /* One block of the usual size stays for the next call. */
+    block *kept = NULL;
+    while (blocks != NULL) {
+        block *next = blocks->next;
+        if (kept == NULL && blocks->size == BLOCK - HEADER) {
+            kept = blocks;
+            kept->next = NULL;
+            kept->used = 0;
+        } else {
+            free(blocks);
+        }
+        blocks = next;
+    }
+    blocks = kept;
+}
+
+#ifdef __wasm__
+/* What the host gives lasts as long as the call. The adapter for WASI's functions has a page of its own. */
+MH_EXPORT("cabi_realloc") void *mh_cabi_realloc(void *old, size_t old_size, size_t align, size_t size);
+void *mh_cabi_realloc(void *old, size_t old_size, size_t align, size_t size) {
+    (void)align;
+    void *made = mh_alloc(size);
+    if (old_size > 0) memcpy(made, old, old_size < size ? old_size : size);
+    return made;
+}
+#endif
+
+/* --- Text ------------------------------------------------------------------------------------------------------- */
+
+mh_str mh_text(const char *text) { return (mh_str){text, strlen(text)}; }
+
+bool mh_equal(mh_str a, mh_str b) { return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0); }
+
+mh_str mh_keep(mh_str text) {
+    char *copy = malloc(text.len + 1);
+    if (copy == NULL) abort();
+    if (text.len > 0) memcpy(copy, text.data, text.len);
+    copy[text.len] = 0;
+    return (mh_str){copy, text.len};
+}
+
+static mh_str formatted(const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int len = vsnprintf(NULL, 0, format, arguments);
+    if (len < 0) len = 0;
+    char *text = mh_alloc((size_t)len + 1);
+    vsnprintf(text, (size_t)len + 1, format, again);
+    va_end(again);
+    return (mh_str){text, (size_t)len};
+}
+
+mh_str mh_format(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    mh_str text = formatted(format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* --- Errors ----------------------------------------------------------------------------------------------------- */
+
+static const mh_error *error_of(uint8_t kind, mh_str text) {
+    mh_error *error = mh_alloc(sizeof *error);
+    error->kind = kind;
+    error->as.text = text;
+    return error;
+}
+
+const mh_error *mh_invalid(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    mh_str text = formatted(format, arguments);
+    va_end(arguments);
+    return error_of(MH_ERROR_INVALID, text);
+}
+
+const mh_error *mh_internal(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    mh_str text = formatted(format, arguments);
+    va_end(arguments);
+    return error_of(MH_ERROR_INTERNAL, text);
+}
+
+const mh_error *mh_respond(mh_response response) {
+    mh_error *error = mh_alloc(sizeof *error);
+    error->kind = MH_ERROR_RESPOND;
+    error->as.response = response;
+    return error;
+}
+
+mh_str mh_error_text(const mh_error *error) {
+    if (error->kind != MH_ERROR_RESPOND) return error->as.text;
+    return (mh_str){(const char *)error->as.response.body.data, error->as.response.body.len};
+}
+
+/* --- Tensors ---------------------------------------------------------------------------------------------------- */
+
+size_t mh_size_of(mh_datatype datatype) {
+    static const uint8_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 0};
+    return datatype < sizeof sizes ? sizes[datatype] : 0;
+}
+
+uint64_t mh_count(const mh_tensor *tensor) {
+    uint64_t count = 1;
+    for (size_t axis = 0; axis < tensor->shape.len; axis++) count *= tensor->shape.data[axis];
+    return count;
+}
+
+mh_tensor mh_tensor_of(mh_datatype datatype, const void *values, const uint64_t *shape, size_t rank) {
+    uint64_t *extents = mh_alloc(rank * sizeof *extents);
+    if (rank > 0) memcpy(extents, shape, rank * sizeof *extents);
+    mh_tensor tensor = {.name = {"", 0}, .datatype = datatype, .shape = {extents, rank}, .data = {values, 0}};
+    tensor.data.len = (size_t)mh_count(&tensor) * mh_size_of(datatype);
+    return tensor;
+}
+
+mh_tensor mh_tensor_of_texts(const mh_str *texts, size_t count) {
+    size_t len = 0;
+    for (size_t at = 0; at < count; at++) len += 4 + texts[at].len;
+    uint8_t *data = mh_alloc(len), *end = data;
+    for (size_t at = 0; at < count; at++) {
+        uint32_t own = (uint32_t)texts[at].len;
+        for (int byte = 0; byte < 4; byte++) *end++ = (uint8_t)(own >> (8 * byte));
+        if (own > 0) memcpy(end, texts[at].data, own);
+        end += own;
+    }
+    uint64_t *extent = mh_alloc(sizeof *extent);
+    *extent = count;
+    return (mh_tensor){.name = {"", 0}, .datatype = MH_BYTES, .shape = {extent, 1}, .data = {data, len}};
+}
+
+const void *mh_values(const mh_tensor *tensor, mh_datatype datatype) {
+    size_t size = mh_size_of(datatype);
+    if (tensor->datatype != datatype || size == 0 || mh_count(tensor) * size != tensor->data.len) return NULL;
+    return tensor->data.data;
+}
+
+const float *mh_floats(const mh_tensor *tensor) { return mh_values(tensor, MH_FP32); }
+
+const mh_str *mh_texts(const mh_tensor *tensor, size_t *count) {
+    uint64_t elements = mh_count(tensor);
+    /* Each has its length in front. */
+    if (tensor->datatype != MH_BYTES || elements > tensor->data.len / 4) return NULL;
+    mh_str *texts = mh_alloc((size_t)elements * sizeof *texts);
+    const uint8_t *at = tensor->data.data, *end = at + tensor->data.len;
+    for (size_t index = 0; index < elements; index++) {
+        if (end - at < 4) return NULL;
+        uint32_t len = (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        at += 4;
+        if (len > (size_t)(end - at)) return NULL;
+        texts[index] = (mh_str){(const char *)at, len};
+        at += len;
+    }
+    *count = (size_t)elements;
+    return texts;
+}
+
+mh_tensors mh_one(mh_tensor tensor) {
+    mh_tensor *items = mh_alloc(sizeof *items);
+    *items = tensor;
+    return (mh_tensors){items, 1};
+}
+
+const mh_tensor *mh_named(mh_tensors tensors, const char *name) {
+    for (size_t at = 0; at < tensors.len; at++) {
+        if (mh_equal(tensors.items[at].name, mh_text(name))) return &tensors.items[at];
+    }
+    return NULL;
+}
+
+size_t mh_argmax(const float *values, size_t count) {
+    size_t best = count;
+    for (size_t at = 0; at < count; at++) {
+        if (!isnan(values[at]) && (best == count || values[at] > values[best])) best = at;
+    }
+    return best;
+}
+
+float mh_from_half(uint16_t bits) {
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                 : exponent == 0 ? ldexpf((float)fraction, -24)
+                                 : ldexpf((float)(1024 + fraction), exponent - 25);
+    return bits & 0x8000 ? -size : size;
+}
+
+uint16_t mh_to_half(float value) {
+    uint16_t sign = signbit(value) ? 0x8000 : 0;
+    float size = fabsf(value);
+    if (isnan(value)) return 0x7e00;
+    /* Half a unit beyond the largest begins infinity. */
+    if (size >= 65520) return sign | 0x7c00;
+    if (size < 0x1p-14f) return sign | (uint16_t)rintf(ldexpf(size, 24));
+    int exponent;
+    frexpf(size, &exponent);
+    return (uint16_t)(sign | (((exponent + 13) << 10) + (int)rintf(ldexpf(size, 11 - exponent))));
+}

@@ -1,0 +1,353 @@
+//! The contract's functions as the component model has them in a module: what the component exports, and what it
+//! imports. Its records lie in memory as the extern structs here do.
+
+const std = @import("std");
+const builtin = @import("builtin");
+const guest = @import("guest.zig");
+
+const is_component = builtin.target.cpu.arch.isWasm();
+const backing = if (is_component) std.heap.wasm_allocator else std.heap.page_allocator;
+
+pub var arena = std.heap.ArenaAllocator.init(backing);
+/// The text and the response of the error that was made last.
+pub var said: []const u8 = "";
+pub var answered: guest.Response = .{};
+
+/// Element types of the Open Inference Protocol, in the order of the contract.
+pub const Datatype = enum(u8) {
+    bool,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    int8,
+    int16,
+    int32,
+    int64,
+    fp16,
+    bf16,
+    fp32,
+    fp64,
+    bytes,
+
+    pub fn of(comptime T: type) Datatype {
+        return switch (T) {
+            bool => .bool,
+            u8 => .uint8,
+            u16 => .uint16,
+            u32 => .uint32,
+            u64 => .uint64,
+            i8 => .int8,
+            i16 => .int16,
+            i32 => .int32,
+            i64 => .int64,
+            f16 => .fp16,
+            f32 => .fp32,
+            f64 => .fp64,
+            else => @compileError("no element of a tensor: " ++ @typeName(T)),
+        };
+    }
+};
+
+/// A list or a string.
+fn List(comptime T: type) type {
+    return extern struct {
+        start: ?[*]const T,
+        length: usize,
+
+        fn slice(self: @This()) []const T {
+            return if (self.length == 0) &.{} else self.start.?[0..self.length];
+        }
+
+        fn of(values: []const T) @This() {
+            // The pointer of an empty slice may lead out of the memory, which the host refuses.
+            const start: [*]const T = if (values.len == 0) @ptrFromInt(@alignOf(T)) else values.ptr;
+            return .{ .start = start, .length = values.len };
+        }
+    };
+}
+
+const Text = List(u8);
+const RawTensor = extern struct { name: Text, datatype: Datatype, shape: List(u64), data: Text };
+const RawHeader = extern struct { name: Text, value: Text };
+const RawResponse = extern struct { status: u16, content_type: Text, headers: List(RawHeader), body: Text };
+const RawError = extern struct { kind: u8, as: extern union { text: Text, response: RawResponse } };
+const RawSpec = extern struct { name: Text, datatype: Datatype, shape: List(i64) };
+const RawOptional = extern struct { has: u8, text: Text };
+const RawInput = extern struct {
+    name: Text,
+    datatype: Datatype,
+    shape: List(i64),
+    required: bool,
+    example: RawOptional,
+    description: Text,
+};
+const Result = extern struct {
+    is_error: u8,
+    as: extern union { tensors: List(RawTensor), response: RawResponse, failure: RawError, text: Text },
+};
+
+comptime {
+    if (is_component) {
+        std.debug.assert(@sizeOf(RawTensor) == 28 and @offsetOf(RawTensor, "data") == 20);
+        std.debug.assert(@sizeOf(RawResponse) == 28 and @offsetOf(RawResponse, "headers") == 12);
+        std.debug.assert(@sizeOf(RawError) == 32 and @sizeOf(RawSpec) == 20 and @sizeOf(RawInput) == 44);
+        @export(&realloc, .{ .name = "cabi_realloc" });
+    }
+}
+
+/// What the host gives lasts as long as the call.
+fn realloc(old: ?[*]u8, old_size: usize, alignment: usize, size: usize) callconv(.c) ?[*]u8 {
+    _ = alignment;
+    const made = arena.allocator().alignedAlloc(u8, .@"16", @max(size, 1)) catch @trap();
+    if (old_size > 0) @memcpy(made[0..@min(old_size, size)], old.?[0..@min(old_size, size)]);
+    return made.ptr;
+}
+
+/// The result of the call, which the host reads before it ends the call.
+var result: Result = undefined;
+var schema: List(RawInput) = undefined;
+
+fn over(_: *const anyopaque) callconv(.c) void {
+    _ = arena.reset(.{ .retain_with_limit = 64 * 1024 });
+}
+
+fn rawResponse(response: guest.Response) RawResponse {
+    const headers = arena.allocator().alloc(RawHeader, response.headers.len) catch @trap();
+    for (headers, response.headers) |*to, from| to.* = .{ .name = .of(from.name), .value = .of(from.value) };
+    return .{
+        .status = response.status,
+        .content_type = .of(response.content_type),
+        .headers = .of(headers),
+        .body = .of(response.body),
+    };
+}
+
+fn text(failed: anyerror) []const u8 {
+    return switch (failed) {
+        error.InvalidInput, error.Internal => said,
+        else => @errorName(failed),
+    };
+}
+
+fn failure(failed: anyerror) *const Result {
+    result.is_error = 1;
+    result.as = .{ .failure = switch (failed) {
+        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(said) } },
+        error.Respond => .{ .kind = 2, .as = .{ .response = rawResponse(answered) } },
+        else => .{ .kind = 1, .as = .{ .text = .of(text(failed)) } },
+    } };
+    return &result;
+}
+
+fn lifted(given: List(RawTensor)) []const guest.Tensor {
+    const tensors = arena.allocator().alloc(guest.Tensor, given.length) catch @trap();
+    for (tensors, given.slice()) |*to, from| to.* = .{
+        .name = from.name.slice(),
+        .datatype = from.datatype,
+        .shape = from.shape.slice(),
+        .data = from.data.slice(),
+    };
+    return tensors;
+}
+
+fn returned(made: anyerror![]const guest.Tensor) *const Result {
+    const tensors = made catch |failed| return failure(failed);
+    const raw = arena.allocator().alloc(RawTensor, tensors.len) catch @trap();
+    for (raw, tensors) |*to, from| to.* = .{
+        .name = .of(from.name),
+        .datatype = from.datatype,
+        .shape = .of(from.shape),
+        .data = .of(from.data),
+    };
+    result.is_error = 0;
+    result.as = .{ .tensors = .of(raw) };
+    return &result;
+}
+
+/// Exports a function by the name of its field.
+pub fn exported(comptime field: []const u8, comptime function: anytype) void {
+    const function_name = comptime kebab(field);
+    const name = "modelhost:handler/" ++ function_name ++ "@0.1.0#" ++ function_name;
+    const Export = struct {
+        fn init(start: ?[*]const u8, length: usize) callconv(.c) *const Result {
+            result.is_error = 0;
+            function((Text{ .start = start, .length = length }).slice()) catch |failed| {
+                result = .{ .is_error = 1, .as = .{ .text = .of(text(failed)) } };
+            };
+            return &result;
+        }
+
+        fn pre_inference(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32) callconv(.c) *const Result {
+            defer drop(handle);
+            const sample: guest.Sample = .{
+                .content_type = (Text{ .start = kind, .length = kind_length }).slice(),
+                .body = (Text{ .start = body, .length = body_length }).slice(),
+            };
+            return returned(function(sample, Context{ .handle = handle }));
+        }
+
+        fn post_inference(start: ?[*]const RawTensor, length: usize, handle: i32) callconv(.c) *const Result {
+            defer drop(handle);
+            const made: anyerror!guest.Response = function(lifted(.{ .start = start, .length = length }), Context{ .handle = handle });
+            const response = made catch |failed| return failure(failed);
+            result = .{ .is_error = 0, .as = .{ .response = rawResponse(response) } };
+            return &result;
+        }
+
+        fn pre_inference_tensors(start: ?[*]const RawTensor, length: usize, handle: i32) callconv(.c) *const Result {
+            defer drop(handle);
+            return returned(function(lifted(.{ .start = start, .length = length }), Context{ .handle = handle }));
+        }
+
+        const post_inference_tensors = pre_inference_tensors;
+
+        fn input_schema() callconv(.c) *const List(RawInput) {
+            const declared: []const guest.Input = function;
+            const inputs = arena.allocator().alloc(RawInput, declared.len) catch @trap();
+            for (inputs, declared) |*to, from| to.* = .{
+                .name = .of(from.name),
+                .datatype = from.datatype,
+                .shape = .of(from.shape),
+                .required = from.required,
+                .example = .{ .has = @intFromBool(from.example != null), .text = .of(from.example orelse "") },
+                .description = .of(from.description),
+            };
+            schema = .of(inputs);
+            return &schema;
+        }
+    };
+    if (!@hasDecl(Export, field)) @compileError("a handler has no function `" ++ field ++ "`");
+    @export(&@field(Export, field), .{ .name = name });
+    @export(&over, .{ .name = "cabi_post_" ++ name });
+}
+
+fn kebab(comptime field: []const u8) []const u8 {
+    var name = field[0..field.len].*;
+    std.mem.replaceScalar(u8, &name, '_', '-');
+    const made = name;
+    return &made;
+}
+
+pub const TensorSpec = struct {
+    name: []const u8,
+    datatype: Datatype,
+    /// -1 is any extent.
+    shape: []const i64,
+};
+
+/// A model's inputs and outputs, in the model's order.
+pub const Signature = struct { inputs: []const TensorSpec, outputs: []const TensorSpec };
+
+/// The request being served. A test makes one: `Context{ .given = .{ .metadata = "{}" } }`.
+pub const Context = struct {
+    handle: i32 = 0,
+    given: Given = .{},
+
+    pub const Given = struct {
+        request_id: []const u8 = "test",
+        method: []const u8 = "POST",
+        path: []const u8 = "/",
+        query: []const u8 = "",
+        metadata: []const u8 = "null",
+        parameters: []const u8 = "{}",
+        headers: []const guest.Header = &.{},
+        sample: guest.Sample = .{ .body = "" },
+        signature: Signature = .{ .inputs = &.{}, .outputs = &.{} },
+    };
+
+    /// From the header `x-request-id`, or made by the host.
+    pub fn requestId(self: Context) []const u8 {
+        return if (is_component) asked(host.request_id, self) else self.given.request_id;
+    }
+
+    pub fn method(self: Context) []const u8 {
+        return if (is_component) asked(host.method, self) else self.given.method;
+    }
+
+    pub fn path(self: Context) []const u8 {
+        return if (is_component) asked(host.path, self) else self.given.path;
+    }
+
+    /// Without the question mark.
+    pub fn query(self: Context) []const u8 {
+        return if (is_component) asked(host.query, self) else self.given.query;
+    }
+
+    /// The endpoint's metadata as JSON text.
+    pub fn metadata(self: Context) []const u8 {
+        return if (is_component) asked(host.metadata, self) else self.given.metadata;
+    }
+
+    /// The request's parameters of the Open Inference Protocol, a JSON object.
+    pub fn parameters(self: Context) []const u8 {
+        return if (is_component) asked(host.parameters, self) else self.given.parameters;
+    }
+
+    /// The header's first value. Names match in any case.
+    pub fn header(self: Context, name: []const u8) ?[]const u8 {
+        if (is_component) {
+            var found: RawOptional = undefined;
+            host.header(self.handle, name.ptr, name.len, &found);
+            return if (found.has == 0) null else found.text.slice();
+        }
+        for (self.given.headers) |own| {
+            if (std.ascii.eqlIgnoreCase(own.name, name)) return own.value;
+        }
+        return null;
+    }
+
+    /// The request's body again, for post-inference.
+    pub fn sample(self: Context) guest.Sample {
+        if (!is_component) return self.given.sample;
+        var raw: extern struct { kind: Text, body: Text } = undefined;
+        host.sample(self.handle, &raw);
+        return .{ .content_type = raw.kind.slice(), .body = raw.body.slice() };
+    }
+
+    /// The model's inputs and outputs.
+    pub fn signature(self: Context) Signature {
+        if (!is_component) return self.given.signature;
+        var raw: extern struct { inputs: List(RawSpec), outputs: List(RawSpec) } = undefined;
+        host.signature(self.handle, &raw);
+        return .{ .inputs = specs(raw.inputs), .outputs = specs(raw.outputs) };
+    }
+};
+
+fn asked(comptime function: anytype, context: Context) []const u8 {
+    var found: Text = undefined;
+    function(context.handle, &found);
+    return found.slice();
+}
+
+fn specs(raw: List(RawSpec)) []const TensorSpec {
+    const made = arena.allocator().alloc(TensorSpec, raw.length) catch @trap();
+    for (made, raw.slice()) |*to, from| {
+        to.* = .{ .name = from.name.slice(), .datatype = from.datatype, .shape = from.shape.slice() };
+    }
+    return made;
+}
+
+fn drop(handle: i32) void {
+    host.drop(handle);
+}
+
+const module = "modelhost:handler/types@0.1.0";
+const Ask = *const fn (handle: i32, found: *Text) callconv(.c) void;
+
+fn imported(comptime T: type, comptime name: []const u8) T {
+    return @extern(T, .{ .name = name, .library_name = module });
+}
+
+const host = struct {
+    const drop = imported(*const fn (i32) callconv(.c) void, "[resource-drop]context");
+    const request_id = imported(Ask, "[method]context.request-id");
+    const method = imported(Ask, "[method]context.method");
+    const path = imported(Ask, "[method]context.path");
+    const query = imported(Ask, "[method]context.query");
+    const metadata = imported(Ask, "[method]context.metadata");
+    const parameters = imported(Ask, "[method]context.parameters");
+    const header = imported(*const fn (i32, [*]const u8, usize, *RawOptional) callconv(.c) void, "[method]context.header");
+    const sample = imported(*const fn (i32, *anyopaque) callconv(.c) void, "[method]context.sample");
+    const signature = imported(*const fn (i32, *anyopaque) callconv(.c) void, "[method]context.signature");
+};

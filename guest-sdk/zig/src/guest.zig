@@ -1,0 +1,247 @@
+//! Write handlers for modelhost in Zig: what happens to a request before the model, and to the model's outputs after
+//! it.
+//!
+//! A handler names its functions: `comptime { guest.handler(.{ .pre_inference = prepare, … }); }`; the component
+//! exports those. What they are given, and what `guest.allocator` makes, lasts until the call is over; what is to stay
+//! is copied with an allocator of the handler's, such as `std.heap.wasm_allocator`.
+
+const std = @import("std");
+const builtin = @import("builtin");
+const abi = @import("abi.zig");
+
+pub const Datatype = abi.Datatype;
+
+/// Memory that lasts until the call is over.
+pub const allocator = abi.arena.allocator();
+
+/// Errors that functions return. `invalid`, `internal` and `respond` make them; any other error is 500.
+pub const Error = error{ InvalidInput, Internal, Respond };
+
+/// The caller sent something unusable: 400 with this text, which the caller reads.
+pub fn invalid(comptime format: []const u8, arguments: anytype) error{InvalidInput} {
+    abi.said = std.fmt.allocPrint(allocator, format, arguments) catch "out of memory";
+    return error.InvalidInput;
+}
+
+/// The handler cannot do its job: 500; the text goes to the log.
+pub fn internal(comptime format: []const u8, arguments: anytype) error{Internal} {
+    abi.said = std.fmt.allocPrint(allocator, format, arguments) catch "out of memory";
+    return error.Internal;
+}
+
+/// Answers with this response and skips what is left. Any status: a cache hit is a 200.
+pub fn respond(response: Response) error{Respond} {
+    abi.answered = response;
+    return error.Respond;
+}
+
+/// The text of the error that was made last, for tests.
+pub fn lastError() []const u8 {
+    return abi.said;
+}
+
+/// A dense tensor: what goes to a model and what comes from it.
+pub const Tensor = struct {
+    /// The model's input or output. From a handler: the empty name is the model's only input.
+    name: []const u8 = "",
+    datatype: Datatype,
+    /// Extents, outermost first. A scalar has none.
+    shape: []const u64,
+    /// Row-major, little-endian; of BYTES each element has its length in front, 4 bytes.
+    data: []const u8,
+
+    /// A tensor that shares `elements`; an error if the shape is for another number of them.
+    pub fn of(comptime T: type, elements: []const T, shape: []const u64) error{Internal}!Tensor {
+        var count: u64 = 1;
+        for (shape) |extent| count *= extent;
+        if (count != elements.len) return internal("{d} elements do not fit the shape {any}", .{ elements.len, shape });
+        return .{ .datatype = Datatype.of(T), .shape = shape, .data = std.mem.sliceAsBytes(elements) };
+    }
+
+    /// A vector of texts, as BYTES.
+    pub fn ofTexts(given: []const []const u8) error{OutOfMemory}!Tensor {
+        var data: std.ArrayList(u8) = .empty;
+        for (given) |text| {
+            var length: [4]u8 = undefined;
+            std.mem.writeInt(u32, &length, @intCast(text.len), .little);
+            try data.appendSlice(allocator, &length);
+            try data.appendSlice(allocator, text);
+        }
+        const shape = try allocator.dupe(u64, &.{given.len});
+        return .{ .datatype = .bytes, .shape = shape, .data = data.items };
+    }
+
+    /// The elements, where they lie; an error if they are others.
+    pub fn values(self: Tensor, comptime T: type) error{ Internal, OutOfMemory }![]const T {
+        if (self.datatype != Datatype.of(T) or self.data.len % @sizeOf(T) != 0) {
+            return internal("tensor `{s}` is {s}, not {s}", .{ self.name, @tagName(self.datatype), @typeName(T) });
+        }
+        if (std.mem.isAligned(@intFromPtr(self.data.ptr), @alignOf(T))) {
+            const aligned: []align(@alignOf(T)) const u8 = @alignCast(self.data);
+            return std.mem.bytesAsSlice(T, aligned);
+        }
+        const copied = try allocator.alloc(T, self.data.len / @sizeOf(T));
+        @memcpy(std.mem.sliceAsBytes(copied), self.data);
+        return copied;
+    }
+
+    /// The elements of a tensor of BYTES.
+    pub fn texts(self: Tensor) error{ Internal, OutOfMemory }![]const []const u8 {
+        if (self.datatype != .bytes) return internal("tensor `{s}` is {s}, not bytes", .{ self.name, @tagName(self.datatype) });
+        var found: std.ArrayList([]const u8) = .empty;
+        var rest = self.data;
+        while (rest.len > 0) {
+            const length = if (rest.len < 4) rest.len else std.mem.readInt(u32, rest[0..4], .little);
+            if (rest.len < 4 or length > rest.len - 4) return internal("tensor `{s}` ends inside an element", .{self.name});
+            try found.append(allocator, rest[4..][0..length]);
+            rest = rest[4 + length ..];
+        }
+        return found.items;
+    }
+};
+
+/// The tensor of this name.
+pub fn named(tensors: []const Tensor, name: []const u8) error{Internal}!Tensor {
+    for (tensors) |tensor| {
+        if (std.mem.eql(u8, tensor.name, name)) return tensor;
+    }
+    return internal("no tensor is named `{s}`", .{name});
+}
+
+/// Where the largest value is; NaN is never the largest.
+pub fn argmax(values: []const f32) ?usize {
+    var best: ?usize = null;
+    for (values, 0..) |value, at| {
+        if (!std.math.isNan(value) and (best == null or value > values[best.?])) best = at;
+    }
+    return best;
+}
+
+pub const Header = struct { name: []const u8, value: []const u8 };
+
+/// A response.
+pub const Response = struct {
+    /// 200 to 599.
+    status: u16 = 200,
+    content_type: []const u8 = "application/octet-stream",
+    headers: []const Header = &.{},
+    body: []const u8 = "",
+
+    /// A value as std.json writes it.
+    pub fn json(value: anytype) error{OutOfMemory}!Response {
+        const body = try std.json.Stringify.valueAlloc(allocator, value, .{});
+        return .{ .content_type = "application/json", .body = body };
+    }
+
+    pub fn text(body: []const u8) Response {
+        return .{ .content_type = "text/plain; charset=utf-8", .body = body };
+    }
+};
+
+/// A request's body.
+pub const Sample = struct {
+    content_type: []const u8 = "",
+    body: []const u8,
+
+    /// The body as std.json reads it into a type. What does not fit is the caller's fault.
+    pub fn json(self: Sample, comptime T: type) error{ InvalidInput, OutOfMemory }!T {
+        return std.json.parseFromSliceLeaky(T, allocator, self.body, .{ .ignore_unknown_fields = true }) catch |failed|
+            switch (failed) {
+                error.OutOfMemory => error.OutOfMemory,
+                error.SyntaxError, error.UnexpectedEndOfInput => invalid("malformed json: {t}", .{failed}),
+                else => invalid("the body is another json than expected: {t}", .{failed}),
+            };
+    }
+
+    /// The numbers under the names of a struct's fields in the body, an object. One that is missing, or no number, is
+    /// the caller's fault, and named.
+    pub fn numbers(self: Sample, comptime T: type) error{ InvalidInput, OutOfMemory }!T {
+        const parsed = std.json.parseFromSliceLeaky(std.json.Value, allocator, self.body, .{}) catch |failed|
+            return if (failed == error.OutOfMemory) error.OutOfMemory else invalid("malformed json: {t}", .{failed});
+        if (parsed != .object) return invalid("invalid type: {s}, expected an object", .{described(parsed)});
+        var made: T = undefined;
+        inline for (@typeInfo(T).@"struct".fields) |field| {
+            const value = parsed.object.get(field.name) orelse return invalid("missing field `" ++ field.name ++ "`", .{});
+            const number: f64 = switch (value) {
+                .integer => |whole| @floatFromInt(whole),
+                .float => |float| float,
+                .number_string => |digits| std.fmt.parseFloat(f64, digits) catch std.math.inf(f64),
+                else => return invalid("`" ++ field.name ++ "`: invalid type: {s}, expected f32", .{described(value)}),
+            };
+            @field(made, field.name) = @floatCast(number);
+            if (!std.math.isFinite(@field(made, field.name))) return invalid("`" ++ field.name ++ "`: number out of range", .{});
+        }
+        return made;
+    }
+};
+
+/// The type of a JSON value, with the value if it is short.
+fn described(value: std.json.Value) []const u8 {
+    return switch (value) {
+        .null => "null",
+        .bool => |it| if (it) "boolean `true`" else "boolean `false`",
+        .string => |it| std.fmt.allocPrint(allocator, "string \"{s}\"", .{it[0..@min(it.len, 40)]}) catch "string",
+        .array => "sequence",
+        .object => "map",
+        else => "number",
+    };
+}
+
+/// The request being served. What is not asked for is not fetched.
+pub const Context = abi.Context;
+pub const Signature = abi.Signature;
+pub const TensorSpec = abi.TensorSpec;
+
+/// An input that the handler takes.
+pub const Input = struct {
+    name: []const u8,
+    datatype: Datatype = .fp32,
+    /// `.{1}` is a scalar, in JSON the bare value; -1 is any extent.
+    shape: []const i64 = &.{1},
+    required: bool = true,
+    /// A value as JSON text; needed if the input is required.
+    example: ?[]const u8 = null,
+    description: []const u8 = "",
+};
+
+/// Makes functions the component's exports:
+///
+/// - `init: fn (metadata: []const u8) anyerror!void` runs once, when the handler is loaded; an error refuses it.
+/// - `pre_inference: fn (Sample, Context) anyerror![]const Tensor`
+/// - `post_inference: fn ([]const Tensor, Context) anyerror!Response`
+/// - `pre_inference_tensors`, `post_inference_tensors: fn ([]const Tensor, Context) anyerror![]const Tensor`
+/// - `input_schema: []const Input`
+pub fn handler(comptime functions: anytype) void {
+    const is_component = builtin.target.cpu.arch.isWasm();
+    inline for (@typeInfo(@TypeOf(functions)).@"struct".fields) |field| {
+        if (is_component) abi.exported(field.name, @field(functions, field.name));
+    }
+}
+
+test "numbers are read, and what is wrong is named" {
+    const Flower = struct { a: f32, b: f32 };
+    const good = try (Sample{ .body = "{\"b\": 2, \"a\": -1.5e1, \"c\": []}" }).numbers(Flower);
+    try std.testing.expectEqual(Flower{ .a = -15, .b = 2 }, good);
+    for ([_][2][]const u8{
+        .{ "{\"a\": 1}", "missing field `b`" },
+        .{ "{\"a\": \"x\"}", "`a`: invalid type: string \"x\", expected f32" },
+        .{ "{\"a\": true}", "`a`: invalid type: boolean `true`, expected f32" },
+        .{ "{\"a\": 1e999}", "`a`: number out of range" },
+        .{ "null", "invalid type: null, expected an object" },
+        .{ "{bad", "malformed json: " },
+        .{ "", "malformed json: " },
+    }) |case| {
+        try std.testing.expectError(error.InvalidInput, (Sample{ .body = case[0] }).numbers(Flower));
+        try std.testing.expect(std.mem.startsWith(u8, lastError(), case[1]));
+    }
+}
+
+test "tensors have types" {
+    const tensor = try Tensor.of(f32, &.{ 1, 2, 3, 4 }, &.{ 2, 2 });
+    try std.testing.expectEqual(4, (try tensor.values(f32)).len);
+    try std.testing.expectError(error.Internal, tensor.values(i64));
+    try std.testing.expectError(error.Internal, Tensor.of(f32, &.{1}, &.{2}));
+    const words = try (try Tensor.ofTexts(&.{ "a", "", "bcd" })).texts();
+    try std.testing.expectEqualStrings("bcd", words[2]);
+    try std.testing.expectEqual(2, argmax(&.{ std.math.nan(f32), 1, 3, 3 }));
+}
