@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -155,7 +156,8 @@ impl SharedPath {
         let body = {
             let _place = self.admission.try_reserve()?;
             let origin = head.origin;
-            self.admission.arrive(origin, head.receive(body, bounds)).await??
+            let receive = pin!(head.receive(body, bounds));
+            self.admission.arrive(origin, receive).await??
         };
         let body = body.ok_or_else(|| RequestError::invalid(Stage::Admit, "the body broke off"))?;
         let model = blocking::if_large(body.len(), || model_of(&body))?;
