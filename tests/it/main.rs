@@ -88,6 +88,7 @@ mod templates;
 mod tensorflow;
 mod tidy;
 mod tls;
+mod tracker;
 mod trials;
 mod truss_apps;
 mod v1;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, Reply, component, model, request, version};
 
 /// The rows of the table in `section` whose first column is headed `first`: each row's cells, code marks removed.
@@ -37,7 +38,17 @@ fn get(host: &Host, path: &str) -> Reply {
 
 #[test]
 fn the_metrics_are_those_of_the_reference() {
-    let text = get(&iris(), "/metrics").text();
+    // Series of predictions begin with the first of them.
+    let tracked = |name: &str, kind: &str| {
+        let tracker = format!("tracker = {{ model_type = {kind:?} }}");
+        Endpoint::new(name).model("identity_int64").set(tracker)
+    };
+    let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")]);
+    let host = setup.serve();
+    for (path, body) in [("/class", "{\"x\":[1,2]}"), ("/class", "{\"x\":[1]}"), ("/value", "{\"x\":[1]}")] {
+        assert_eq!(host.post(path, body).status, 200);
+    }
+    let text = get(&host, "/metrics").text();
     let mut found: BTreeMap<&str, [String; 3]> = BTreeMap::new();
     for line in text.lines() {
         if let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' ')) {

@@ -14,7 +14,7 @@ use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::BodyRate;
 use crate::endpoint::breaker::Policy;
-use crate::endpoint::config::EndpointConfig;
+use crate::endpoint::config::{EndpointConfig, TrackerConfig};
 use crate::model::{Batching, ModelConfig};
 use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
@@ -90,6 +90,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         bare_tensors: sources.get(&set::BARE_TENSORS, table),
         on_fault: sources.get(&set::ON_FAULT, table),
         breaker: breaker(sources, table),
+        tracker: tracker(sources, table),
         gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
         raw_body: raw_body(sources, table, limits.body).map(Arc::new),
@@ -190,6 +191,18 @@ fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
     let min = sources.get(&set::BREAKER_MIN, table);
     let pause = sources.get(&set::BREAKER_PAUSE, table);
     faults.map(|faults| Policy { faults, window, min, pause })
+}
+
+/// The predictions that are counted.
+fn tracker(sources: &mut Sources<'_>, table: &Table) -> Option<TrackerConfig> {
+    let (key, kind) = (sources.get(&set::TRACKER_KEY, table), sources.get(&set::TRACKER_MODEL_TYPE, table));
+    if kind.is_none()
+        && let Some(place) = sources.place(&set::TRACKER_KEY, table)
+    {
+        let hint = "set `tracker.model_type` too: `classification` or `regression`";
+        sources.report(Some(place), Diagnostic::new("names a prediction of no kind", hint));
+    }
+    kind.map(|kind| TrackerConfig { key, kind })
 }
 
 /// The limits of a request, and of its handler.

@@ -90,6 +90,18 @@ pub(crate) fn own_path(raw: &RawValue<'_>) -> ParseResult<String> {
     }
 }
 
+/// A place in a JSON document: a key, or a JSON Pointer (RFC 6901).
+pub(crate) fn key_path(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
+    let typed = text(raw)?;
+    match typed.strip_prefix('/') {
+        Some(steps) => Ok(steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect()),
+        None if typed.is_empty() => {
+            Err(Diagnostic::new("is empty", "leave it out if the response is the prediction"))
+        }
+        None => Ok(vec![typed]),
+    }
+}
+
 /// A list of paths, the server's own among them but for those that operators and proxies need.
 pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     const KEPT: [&str; 3] = ["metrics", "healthz", "admin"];

@@ -127,8 +127,15 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     // The first names the file; the next mean something only together with `breaker.faults` and `max_batch`,
     // then with each other, then with `record`; those of the gate with `gate-samples`.
     missing.retain(|flag| !GATE_SPELLINGS.iter().any(|(other, ..)| other == flag));
-    let together =
-        ["breaker-window", "breaker-min", "breaker-pause", "max-delay", "batch-wait", "trust-rows"];
+    let together = [
+        "breaker-window",
+        "breaker-min",
+        "breaker-pause",
+        "tracker-key",
+        "max-delay",
+        "batch-wait",
+        "trust-rows",
+    ];
     let tls = ["tls-cert", "tls-key", "tls-admin"];
     let expected = [&["config"], &together[..], &tls, &["record-size"]].concat();
     assert_eq!(missing, expected, "a setting without a line in SPELLINGS");
@@ -143,6 +150,14 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
         let both = folder.serve(&["model DIR/m.onnx", "breaker-faults 1", alone]).unwrap();
         assert!(folder.changed(&both).contains(&format!("{key}: ")), "{alone}");
     }
+    let problem = folder.serve(&["model DIR/m.onnx", "tracker-key label"]).unwrap_err();
+    assert!(
+        problem.contains("a prediction of no kind") && problem.contains("hint: set `tracker."),
+        "{problem}"
+    );
+    let tracked = ["model DIR/m.onnx", "tracker-model-type classification", "tracker-key /labels/0"];
+    let tracked = folder.changed(&folder.serve(&tracked).unwrap());
+    assert!(tracked.contains(r#"key: [ "labels", "0", ], kind: Classification,"#), "{tracked}");
     for (flag, text, toml, expected) in GATE_SPELLINGS {
         let key = flag.strip_prefix("gate-").unwrap().replace('-', "_");
         folder.write(

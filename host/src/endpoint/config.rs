@@ -76,10 +76,40 @@ pub struct EndpointConfig {
     pub on_fault: OnFault,
     /// When a handler that keeps failing is no longer called; `None`: never.
     pub breaker: Option<Policy>,
+    /// The predictions that are counted, if any are.
+    pub tracker: Option<TrackerConfig>,
     /// The gate that a new handler has to pass before it serves.
     pub gate: GateConfig,
     /// The limits of a request.
     pub limits: pipeline::Limits,
+}
+
+/// Where a response has its prediction, and what that is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrackerConfig {
+    /// Keys and indices in the JSON, or an output's name; empty if the response is the prediction.
+    pub key: Vec<String>,
+    /// The kind of the prediction.
+    pub kind: PredictionKind,
+}
+
+/// The kind of a model's predictions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PredictionKind {
+    /// One of some classes.
+    Classification,
+    /// A number.
+    Regression,
+}
+
+impl PredictionKind {
+    /// A value of this kind, in words.
+    pub fn expected(self) -> &'static str {
+        match self {
+            PredictionKind::Classification => "text or an integer",
+            PredictionKind::Regression => "a number",
+        }
+    }
 }
 
 /// The answer to a request whose handler fails.

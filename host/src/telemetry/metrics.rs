@@ -4,9 +4,10 @@
 //! for `GET /metrics` in Prometheus' text format. What every request touches is in `requests`, sharded by
 //! thread; the rest changes rarely and is `prometheus`' own.
 //! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; the label
-//! sets are fixed at start, so no caller can grow them. docs/reference.md lists the names, and a test
-//! compares.
+//! sets are fixed at start, so no caller can grow them, but for the classes of a tracker, which are bounded.
+//! docs/reference.md lists the names, and a test compares.
 
+mod predictions;
 mod requests;
 mod trials;
 
@@ -14,15 +15,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus::core::Collector;
-use prometheus::{GaugeVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
+    TextEncoder,
+};
 
+use self::predictions::Families;
+pub use self::predictions::Predictions;
 use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
 pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 18] = [
+pub const METRICS: [(&str, &str); 23] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -70,8 +76,23 @@ pub const METRICS: [(&str, &str); 18] = [
         "modelhost_trial_share",
         "Share of the requests that the candidate takes part in, by endpoint; 0 without one.",
     ),
+    ("modelhost_predictions_total", "Predictions by endpoint and class, where a tracker of classes is set."),
+    (
+        "modelhost_prediction_value",
+        "Values that were predicted, by endpoint, where a tracker of values is set.",
+    ),
+    ("modelhost_prediction_value_min", "The least of them since the start, by endpoint."),
+    ("modelhost_prediction_value_max", "The greatest of them since the start, by endpoint."),
+    (
+        "modelhost_prediction_untracked_total",
+        "Responses in which the tracker found no prediction of its kind, by endpoint.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
+
+/// Upper bounds of predicted values, whose unit only the model knows: by powers of ten, both ways from 0.
+const PREDICTED: [f64; 15] =
+    [-1e6, -1e4, -100.0, -10.0, -1.0, -0.1, 0.0, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0, 1e4, 1e6];
 
 /// All metrics of one process.
 pub struct Metrics {
@@ -90,6 +111,7 @@ pub struct Metrics {
     plugins: IntGaugeVec,
     trial_requests: IntCounterVec,
     trial_share: GaugeVec,
+    predictions: Families,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -119,6 +141,8 @@ pub struct EndpointMetrics {
     pub plugins: Plugins,
     /// The outcomes of its trials.
     pub trial: TrialCounts,
+    /// Its predictions, if it has a tracker.
+    pub predictions: Predictions,
 }
 
 /// Counts what became of the recordings of one endpoint.
@@ -168,7 +192,20 @@ impl Metrics {
         let [requests, duration, stages, batches, rest @ ..] = METRICS;
         let [in_flight, queued, instances, created, generation, swaps, faults, bypassed, open, rest @ ..] =
             rest;
-        let [recordings, plugins, trial_requests, trial_share, build] = rest;
+        let [
+            recordings,
+            plugins,
+            trial_requests,
+            trial_share,
+            classes,
+            values,
+            least,
+            greatest,
+            untracked,
+            build,
+        ] = rest;
+        let bounds = PREDICTED.to_vec();
+        let values = HistogramOpts::new(values.0, values.1).buckets(bounds);
         let build = IntGaugeVec::new(Opts::new(build.0, build.1), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         register(&registry, build)?;
@@ -190,6 +227,13 @@ impl Metrics {
                 IntCounterVec::new(opts(trial_requests), &["endpoint", "mode", "outcome"])?,
             )?,
             trial_share: register(&registry, GaugeVec::new(opts(trial_share), &["endpoint"])?)?,
+            predictions: Families {
+                classes: register(&registry, IntCounterVec::new(opts(classes), &["endpoint", "class"])?)?,
+                values: register(&registry, HistogramVec::new(values, &["endpoint"])?)?,
+                least: register(&registry, GaugeVec::new(opts(least), &["endpoint"])?)?,
+                greatest: register(&registry, GaugeVec::new(opts(greatest), &["endpoint"])?)?,
+                untracked: register(&registry, IntCounterVec::new(opts(untracked), &["endpoint"])?)?,
+            },
             registry,
         })
     }
@@ -217,6 +261,7 @@ impl Metrics {
             },
             plugins: Plugins::new(&self.plugins, name),
             trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
+            predictions: Predictions::new(&self.predictions, name),
         }
     }
 
@@ -311,7 +356,9 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let _iris = metrics.endpoint("iris");
         let text = metrics.render();
-        for (name, help) in METRICS {
+        // What is predicted has series only where that is asked for.
+        let always = METRICS.into_iter().filter(|(name, _)| !name.starts_with("modelhost_prediction"));
+        for (name, help) in always {
             assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")), "{name}");
         }
         let mut samples = samples(&text);

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::Kind::{List, Switch, Value};
 use super::{Group, Row, Setting, settings};
 use crate::config::read::*;
-use crate::endpoint::config::OnFault;
+use crate::endpoint::config::{OnFault, PredictionKind};
 use crate::json::path::Pattern;
 use crate::model::{Device, Wait};
 use crate::outbound::Rules;
@@ -83,6 +83,18 @@ settings! {
     BREAKER_PAUSE: Duration = "30s", duration(MILLISECOND..=DAY),
         "breaker-pause", "endpoint.breaker.pause", Value("DURATION"),
         "For how long; then one request at a time tries whether the handler works again.";
+
+    TRACKER_MODEL_TYPE: Option<PredictionKind> = "none",
+        or("none", choice(&[
+            ("classification", PredictionKind::Classification),
+            ("regression", PredictionKind::Regression),
+        ])),
+        "tracker-model-type", "endpoint.tracker.model_type", Value("classification|regression|none"),
+        "Count what is predicted, as metrics: how often each class (text or an integer), or how the numbers are spread.";
+    TRACKER_KEY: Vec<String> = ("the response is the prediction", Vec::new(), "class_label"), key_path,
+        "tracker-key", "endpoint.tracker.key", Value("KEY"),
+        "Where the prediction is in a response: a key of its JSON, a path such as `/predictions/0/label`, or the name of an \
+         output.";
 
     [Gate]
     GATE_SAMPLES: usize = "0", count(0..=10_000),

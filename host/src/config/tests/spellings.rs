@@ -59,6 +59,12 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("listen", "0.0.0.0:80", "\"0.0.0.0:80\"", "listen: 0.0.0.0:80,"),
     ("admin-host", "Admin.internal", "['admin.internal']", "admin_hosts: [ \"admin.internal\", ],"),
     ("protocol", "v2", "['v2']", "V2,"),
+    (
+        "tracker-model-type",
+        "regression",
+        "'regression'",
+        "tracker: Some( TrackerConfig { key: [], kind: Regression, }, ),",
+    ),
     ("reuse-instances", "true", "true", "reuse_instances: true,"),
     (
         "body-media-types",
