@@ -67,6 +67,29 @@ fn the_example_answers_what_its_readme_shows() {
     assert!(readme.contains(&text), "{text}");
 }
 
+/// The paths of Triton's generate extension: the same text, whole and in pieces, beside the server's own below `/v2`.
+#[test]
+fn clients_of_tritons_generate_extension_are_answered() {
+    let host = serve();
+    let ask = |path: &str, body: &Value| host.post(&format!("/v2/models/decoder/{path}"), body.to_string());
+    let body = json!({"text_input": "Once", "max_tokens": 5});
+    let whole = ask("generate", &body).json();
+    assert_eq!((&whole["model_name"], &whole["model_version"]), (&json!("decoder"), &json!("1")));
+    let reply = ask("generate_stream", &body);
+    assert_eq!((reply.status, reply.header("content-type")), (200, Some("text/event-stream")));
+    let text = reply.text();
+    let pieces = text.split_terminator("\n\n").map(|event| {
+        let piece: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+        piece["text_output"].as_str().unwrap().to_owned()
+    });
+    assert_eq!(pieces.collect::<String>(), whole["text_output"].as_str().unwrap());
+    for path in ["generate", "generate_stream"] {
+        ask(path, &json!({})).error(400, "invalid_input", "pre_inference");
+    }
+    assert_eq!(host.get("/v2/models/decoder/ready").status, 200);
+    assert_eq!(host.get("/v2/models/decoder").json()["name"], "decoder");
+}
+
 /// A cache that outgrows what a request may hold ends that stream alone, and not as if it were whole.
 #[test]
 fn a_cache_is_bounded_and_a_neighbour_unharmed() {

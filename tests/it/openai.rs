@@ -4,6 +4,7 @@ use std::process::Command;
 use std::thread;
 
 use e2e::setup::{Endpoint, Setup};
+use e2e::wire::{self, Wire};
 use e2e::{Host, Reply, clients, component, root};
 use serde_json::{Value, json};
 
@@ -174,6 +175,49 @@ fn a_shared_path_holds_each_endpoint_to_its_own_limits() {
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert!(reply.json()["body"].as_str().unwrap().contains(&format!("\"{model}\"")), "{}", reply.text());
     }
+}
+
+/// Bodies that never come take no place from requests that are there, at this path or another; when the drain is over
+/// they are told so.
+#[test]
+fn begun_bodies_at_a_shared_path_harm_nobody() {
+    let endpoint = |name: &str| {
+        let limits = "concurrency = 1, queue = 1, body_timeout = '4s'";
+        Endpoint::new(name).guest("echo").set(format!("paths = ['{CHAT}']")).limits(limits)
+    };
+    let host = Setup::of([endpoint("one"), endpoint("two"), Endpoint::new("neighbour").guest("echo")])
+        .arguments(&["--drain-timeout", "500ms"])
+        .serve();
+    let begin = |headers: &[(&str, &str)]| {
+        let begun = wire::post(CHAT, headers, r#"{"model": "one"}"#);
+        let mut wire = Wire::connect(&host.url).unwrap();
+        wire.send(&begun[..begun.len() - 1]).unwrap();
+        wire
+    };
+    let wires: Vec<Wire> = (0..20).map(|_| begin(&[])).collect();
+    for model in ["one", "two"].repeat(5) {
+        let reply = host.post(CHAT, json!({ "model": model }).to_string());
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert_eq!(host.post("/neighbour", "x").status, 200);
+    }
+    let mut made_way = 0;
+    for mut wire in wires {
+        let reply = wire.read().unwrap();
+        let code = reply.json()["error"]["code"].as_str().unwrap().to_owned();
+        assert!([(503, "overloaded"), (408, "body_timeout")].contains(&(reply.status, &code)), "{code}");
+        made_way += usize::from(reply.status == 503);
+    }
+    // Four places there are at the path, and others have had them since.
+    assert!(made_way >= 16, "{made_way}");
+    // This one is waited for: its client has been told to go on.
+    let mut last = begin(&[("expect", "100-continue")]);
+    while !String::from_utf8_lossy(last.unread()).contains("100 Continue") {
+        last.receive().unwrap();
+    }
+    host.signal("TERM");
+    let told = String::from_utf8(last.until_closed()).unwrap();
+    assert!(told.contains("HTTP/1.1 503") && told.contains(r#""code":"shutting_down""#), "{told}");
+    host.wait();
 }
 
 #[test]

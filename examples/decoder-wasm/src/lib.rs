@@ -2,12 +2,13 @@
 //!
 //! In:   `POST /generate` with `{"prompt": "Once", "tokens": 32}`.
 //! Out:  server-sent events: `{"token": 48, "text": "O"}` each, at last `event: done` with the whole text.
-//!       OpenAI's paths for the same: [`openai`].
+//!       Paths of OpenAI's and Triton's clients for the same: [`openai`], [`triton`].
 //!
 //! The model appends to a cache of keys and values with every step. That cache never enters the sandbox: the
 //! outputs of one run are the inputs of the next, and only the logits are read.
 
 mod openai;
+mod triton;
 
 use std::sync::LazyLock;
 
@@ -47,6 +48,8 @@ struct App;
 static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
     Router::new()
         .post("/generate", generate)
+        .post("/v2/models/{model}/generate", triton::generate)
+        .post("/v2/models/{model}/generate_stream", triton::stream)
         .post("/v1/completions", openai::complete)
         .post("/v1/chat/completions", openai::chat)
 });

@@ -157,7 +157,15 @@ impl SharedPath {
             let _place = self.admission.try_reserve()?;
             let origin = head.origin;
             let receive = pin!(head.receive(body, bounds));
-            self.admission.arrive(origin, receive).await??
+            tokio::select! {
+                biased;
+                body = self.admission.arrive(origin, receive) => body??,
+                // No endpoint has it yet that could end it.
+                () = self.served.drain.over() => {
+                    let message = "the server is shutting down";
+                    return Err(RequestError::new(Code::ShuttingDown, Stage::Admit, message));
+                }
+            }
         };
         let body = body.ok_or_else(|| RequestError::invalid(Stage::Admit, "the body broke off"))?;
         let model = blocking::if_large(body.len(), || model_of(&body))?;
