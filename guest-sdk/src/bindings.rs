@@ -84,6 +84,14 @@ pub mod models {
     });
 }
 
+/// `kv`, which a handler imports.
+pub mod kv {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "kv-imports",
+    });
+}
+
 /// `respond`, and `streaming`, which it is given.
 pub mod respond {
     wit_bindgen::generate!({

@@ -231,6 +231,8 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         hides_credentials: false,
         response_headers: [].into(),
         outbound: None,
+        kv: None,
+        kv_calls: None,
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     })

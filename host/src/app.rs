@@ -38,7 +38,7 @@ use crate::server::tls::Tls;
 use crate::server::{self, Endpoints, Served, admin, grpc, listen};
 use crate::telemetry::metrics::Metrics;
 use crate::text::on_one_line;
-use crate::{capture, model, plugin, telemetry};
+use crate::{capture, kv, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Config {
     pub logs: telemetry::logs::Config,
     /// Where requests are recorded, if they are.
     pub record: Option<capture::record::Config>,
+    /// Where handlers keep values, if they may.
+    pub kv: Option<kv::Place>,
 }
 
 /// A server that serves.
@@ -78,9 +80,9 @@ impl Config {
     /// Whether all is the same but for what is served.
     fn is_same_process(&self, other: &Config) -> bool {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
-        let Config { server: _, endpoints: _, plugin, model, logs, record } = self;
-        (&self.server, plugin, model, logs, record)
-            == (&server, &other.plugin, &other.model, &other.logs, &other.record)
+        let Config { server: _, endpoints: _, plugin, model, logs, record, kv } = self;
+        (&self.server, plugin, model, logs, record, kv)
+            == (&server, &other.plugin, &other.model, &other.logs, &other.record, &other.kv)
     }
 }
 
@@ -140,7 +142,7 @@ impl App {
         let listeners = Listeners::open(&served).await?;
         let registry = Registry::new(Resources {
             metrics,
-            sandbox: sandbox(&config.plugin, &config.endpoints)?,
+            sandbox: store(config.kv.as_ref(), sandbox(&config.plugin, &config.endpoints)?)?,
             archive: config.record.as_ref().map(Archive::open).transpose()?,
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
@@ -401,6 +403,14 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow:
     let most = needs().max().unwrap_or(0).clamp(MOST_INSTANCES.0, MOST_INSTANCES.1);
     let instances = config.instances.unwrap_or_else(|| needs().sum::<usize>().min(most));
     Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)
+}
+
+/// The sandbox with the store of the configuration, if there is one.
+fn store(place: Option<&kv::Place>, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
+    Ok(match place {
+        Some(place) => sandbox.with_store(kv::Store::open(place)?),
+        None => sandbox,
+    })
 }
 
 /// Most instances if their number is not configured: for endpoints that need few each; and for one that needs

@@ -39,7 +39,7 @@ use self::settings::{self as set, Kind, Row, Scope, Setting};
 use crate::endpoint::config::EndpointConfig;
 use crate::telemetry::logs;
 use crate::values::{Diagnostic, Env, Origin, RawValue};
-use crate::{app, model, plugin, server};
+use crate::{app, kv, model, plugin, server};
 
 /// The command line: texts as typed, not judged yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -93,6 +93,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
+    let kv = store(&mut sources, &file, &endpoints, scope);
     let config = app::Config {
         server: server::Config { splits: split::splits(&mut sources, &file, &endpoints), ..server },
         record: record::record(&mut sources, &file.process, &endpoints),
@@ -103,6 +104,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
             tensorflow: tensorflow(&mut sources, &file.process),
         },
         logs: logs_config(&mut sources, &file.process),
+        kv,
     };
     if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
 }
@@ -226,6 +228,24 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
 fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && covers
+}
+
+/// Where handlers keep values; endpoints that may keep some need a place, but for a run that keeps none.
+fn store(
+    sources: &mut Sources<'_>,
+    file: &File,
+    endpoints: &[EndpointConfig],
+    scope: Scope,
+) -> Option<kv::Place> {
+    let place = sources.get(&set::KV_STORE, &file.process);
+    if place.is_none() && scope != Scope::Run {
+        for endpoint in endpoints.iter().filter(|endpoint| !endpoint.kv.is_empty()) {
+            let message = format!("endpoint `{}` has buckets, and there is no store for them", endpoint.name);
+            let hint = "give `--kv-store FILE`, or `[kv]` with `store = \"FILE\"`";
+            sources.report(file.place(), Diagnostic::new(message, hint));
+        }
+    }
+    place
 }
 
 fn plugin_config(sources: &mut Sources<'_>, table: &Table) -> plugin::Config {

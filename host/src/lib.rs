@@ -22,6 +22,7 @@ pub mod model;
 pub mod telemetry;
 pub mod model_access;
 pub mod outbound;
+pub mod kv;
 pub mod request;
 pub mod schema;
 pub mod keys;

@@ -20,11 +20,13 @@ mod grants;
 pub mod headers;
 mod wasi_config;
 mod wasi_http;
+mod wasi_keyvalue;
 mod wasi_nn;
 mod idle;
 mod init;
 mod inspect;
 mod instance;
+mod kv;
 mod lease;
 mod loaded;
 mod models;
@@ -58,10 +60,11 @@ use self::project::ProjectView;
 use self::source::{Source, blocking};
 use self::state::State;
 use crate::error::RequestError;
+use crate::kv::{EndpointKv, Quota};
 use crate::outbound::Outbound;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
-use crate::telemetry::metrics::Instances;
+use crate::telemetry::metrics::{Instances, KvCalls};
 use crate::tensor::Signature;
 
 pub use self::binary::Binary;
@@ -161,6 +164,8 @@ pub struct Limits {
     pub tensor_memory: usize,
     /// How often one request may run models.
     pub model_runs: u32,
+    /// The most that its buckets hold.
+    pub kv: Quota,
 }
 
 impl Limits {
@@ -209,6 +214,10 @@ pub struct HandlerConfig {
     pub response_headers: Arc<[String]>,
     /// How it reaches others, if it may.
     pub outbound: Option<Arc<Outbound>>,
+    /// Its buckets, if it is granted any.
+    pub kv: Option<EndpointKv>,
+    /// Counts what it asks of them.
+    pub kv_calls: Option<KvCalls>,
     /// The inputs that the endpoint takes, as configured; without them the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.

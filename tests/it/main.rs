@@ -40,6 +40,7 @@ mod instances;
 mod iris;
 mod isolation;
 mod keys;
+mod kv;
 mod lists;
 mod loading;
 mod metrics;

@@ -38,14 +38,27 @@ fn get(host: &Host, path: &str) -> Reply {
 
 #[test]
 fn the_metrics_are_those_of_the_reference() {
-    // Series of predictions begin with the first of them.
+    // Series of predictions begin with the first of them, those of values that are kept likewise.
     let tracked = |name: &str, kind: &str| {
         let tracker = format!("tracker = {{ model_type = {kind:?} }}");
         Endpoint::new(name).model("identity_int64").set(tracker)
     };
-    let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")]);
-    let host = setup.serve();
-    for (path, body) in [("/class", "{\"x\":[1,2]}"), ("/class", "{\"x\":[1]}"), ("/value", "{\"x\":[1]}")] {
+    let folder = tempfile::tempdir().unwrap();
+    let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
+    let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression"), keeper]);
+    let host = setup
+        .tables(format!(
+            "[kv]
+store = {:?}",
+            folder.path().join("values")
+        ))
+        .serve();
+    for (path, body) in [
+        ("/class", "{\"x\":[1,2]}"),
+        ("/class", "{\"x\":[1]}"),
+        ("/value", "{\"x\":[1]}"),
+        ("/keeper", r#"[["open", "a"], ["get", "k"]]"#),
+    ] {
         assert_eq!(host.post(path, body).status, 200);
     }
     let text = get(&host, "/metrics").text();

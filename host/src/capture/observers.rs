@@ -26,11 +26,14 @@ impl<'a> SamplesObserver<'a> {
     }
 }
 
-/// Whether the gate needs more of a run than its request: what was sent to others, or a body that is read
-/// once.
+/// Whether the gate needs more of a run than its request: what was sent to others or stored, or a
+/// body that is read once.
 fn has_to_be_logged(pipeline: &Pipeline) -> bool {
     let plugin = pipeline.plugin.as_ref();
-    plugin.is_some_and(|plugin| plugin.stages().application.is_some() || plugin.config().outbound.is_some())
+    plugin.is_some_and(|plugin| {
+        let config = plugin.config();
+        plugin.stages().application.is_some() || config.outbound.is_some() || config.kv.is_some()
+    })
 }
 
 impl Observer for RecorderObserver<'_> {

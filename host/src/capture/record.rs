@@ -40,6 +40,7 @@ use crate::bucketing;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, Stage};
 use crate::keys;
+use crate::kv::{KvAnswer, KvValue};
 use crate::outbound::{OutboundAnswer, OutboundCall};
 use crate::plugin::host_call_log::HostCallLog;
 use crate::plugin::{Application, Plugin};
@@ -319,6 +320,19 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
             && is_any_secret(&headers)
         {
             return Some("a header of an answer to a request that the handler sent");
+        }
+    }
+    for call in log.kv() {
+        if call.op.keys().any(|key| key.split([':', '/', '.']).any(keys::is_secret_name)) {
+            return Some("a key of a value that the handler keeps");
+        }
+        let kept = call.op.values().chain(match &call.answer {
+            Some(Ok(KvAnswer::Value(Some(value)))) => Some(value),
+            _ => None,
+        });
+        let document = |value: &KvValue| serde_json::from_slice(&value.0).unwrap_or_default();
+        if kept.into_iter().any(|value| has_secret_member(&document(value))) {
+            return Some("a value that the handler keeps");
         }
     }
     let parameters = request.parameters();

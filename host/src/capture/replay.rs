@@ -21,6 +21,7 @@ use super::record::format::calls::{ModelCall, NamedModel, Outbound as RecordedOu
 use super::record::format::{FormatError, Recording, Sent, SentInput, read_tensors};
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
+use crate::kv::{EndpointKv, Quota};
 use crate::model_access::HandlerModelCall;
 use crate::outbound::{Outbound, Rules};
 use crate::pipeline::models::Models;
@@ -136,6 +137,7 @@ impl Replayer {
             models,
             model_calls,
             outbound,
+            kv,
             answer,
             outcome,
             ..
@@ -188,6 +190,7 @@ impl Replayer {
             models: models.into_iter().map(named).collect::<Result<_, _>>()?,
             model_calls: model_calls.into_iter().map(ModelCall::call).collect::<Result<_, _>>()?,
             outbound: outbound.into_iter().map(RecordedOutbound::call).collect::<Result<_, _>>()?,
+            kv,
         };
         let pipeline = Pipeline {
             plugin: Some(plugin),
@@ -247,12 +250,16 @@ impl Replayer {
                 tensors: handler.tensors.min(TENSORS),
                 tensor_memory: handler.tensor_memory.min(MEMORY.1),
                 model_runs: handler.model_runs,
+                kv: NO_QUOTA,
             },
             isolation: Isolation::Request,
             reuse_instances: false,
             hides_credentials: false,
             response_headers: handler.response_headers.clone().into(),
             outbound: handler.outbound.then(nowhere).transpose()?,
+            kv: (!handler.kv.is_empty())
+                .then(|| EndpointKv::new(self.sandbox.store().clone(), "replay", &handler.kv, NO_QUOTA)),
+            kv_calls: None,
             schema: None,
             instances: self.instances.clone(),
         })
@@ -419,6 +426,9 @@ fn milliseconds(of: u64) -> Duration {
 }
 
 /// The way to others of a handler that was recorded with one: it leads nowhere.
+/// What is asked of a store is answered by the recording.
+const NO_QUOTA: Quota = Quota { bytes: u64::MAX, entries: u64::MAX, value: MEMORY.1 };
+
 fn nowhere() -> Result<Arc<Outbound>, FormatError> {
     let outbound = Outbound::new(Rules::default());
     outbound.map(Arc::new).map_err(|error| format!("cannot be replayed here: {error}"))

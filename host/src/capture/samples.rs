@@ -33,6 +33,7 @@ use crate::json::path::Pattern;
 use crate::json::redact::redacted;
 use crate::json::serving::Serving;
 use crate::keys;
+use crate::kv::KvCall;
 use crate::outbound::OutboundCall;
 use crate::plugin::host_call_log::{HostCallLog, KnownCalls};
 use crate::request::exchange::Client;
@@ -202,6 +203,7 @@ impl Sample {
         let headers: usize =
             self.head.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
         let known: usize = self.known.outbound.iter().map(OutboundCall::size).sum();
+        let known = known + self.known.kv.iter().map(KvCall::size).sum::<usize>();
         known + input + headers + self.head.path.len() + self.head.query.len() + OVERHEAD
     }
 }
@@ -364,8 +366,12 @@ async fn keep(
     let mut number = 0;
     while let Some(offered) = requests.recv().await {
         let size = offered.size();
-        let outbound = offered.log.as_ref().map(|log| log.outbound()).unwrap_or_default();
-        let known = KnownCalls { outbound, ..KnownCalls::default() };
+        let known = offered.log.as_ref().map(|log| KnownCalls {
+            outbound: log.outbound(),
+            kv: log.kv(),
+            ..KnownCalls::default()
+        });
+        let known = known.unwrap_or_default();
         let sample = Sample::of(&offered.request, known, &config.redact, number + 1);
         drop(offered);
         waiting.fetch_sub(size, Ordering::Relaxed);

@@ -47,6 +47,9 @@ fn readable(path: &str, it: &Inspection) -> String {
     if it.outbound {
         row("outbound", "it can send requests, to where `allow_outbound` says");
     }
+    if it.kv {
+        row("kv", "it keeps values, in the buckets that the endpoint's `kv` grants");
+    }
     for (name, has) in [
         ("models", it.models),
         ("pre-tensors", it.pre_inference_tensors),

@@ -15,6 +15,7 @@ use super::{Sources, inputs};
 use crate::arrivals::BodyRate;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::{EndpointConfig, TrackerConfig};
+use crate::kv::Quota;
 use crate::model::{Batching, ModelConfig};
 use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
@@ -78,6 +79,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         readiness: sources.get(&set::READINESS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
+        kv: sources.get(&set::KV, table),
         isolation: sources.get(&set::ISOLATION, table),
         reuse_instances: sources.get(&set::REUSE_INSTANCES, table),
         network: sources.get(&set::NETWORK, table),
@@ -233,6 +235,11 @@ pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin
         tensors: sources.get(&set::TENSORS, table),
         tensor_memory: sources.get(&set::TENSOR_MEMORY, table),
         model_runs: sources.get(&set::MODEL_RUNS, table),
+        kv: Quota {
+            bytes: sources.get(&set::KV_BYTES, table),
+            entries: sources.get(&set::KV_ENTRIES, table),
+            value: sources.get(&set::KV_VALUE, table),
+        },
         wall_timeout: sources.get(&set::WALL_TIMEOUT, table),
         project: sources.get(&set::PROJECT_SIZE, table),
     }

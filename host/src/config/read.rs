@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use toml::Value;
 
 use crate::json::path::Pattern;
+use crate::kv::{self, Place};
 use crate::model::Device;
 use crate::outbound::{Rule, Rules};
 use crate::plugin::headers::{self, Owner};
@@ -170,6 +171,25 @@ pub(crate) fn outbound(raw: &RawValue<'_>) -> ParseResult<Rules> {
         Rule::parse(text).map_err(|why| Diagnostic::new(format!("`{text}` {why}"), hint))
     };
     items.iter().map(rule).collect::<ParseResult<_>>().map(Rules)
+}
+
+/// A list of buckets that a handler may open.
+pub(crate) fn buckets(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
+    let hint = "write names such as `default` or `shared/sessions`, or `*` for all of the endpoint's own";
+    let bucket = |item: &Value| {
+        let text =
+            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+        match kv::grant_error(text) {
+            None => Ok(text.to_owned()),
+            Some(why) => Err(Diagnostic::new(format!("`{text}` {why}"), hint)),
+        }
+    };
+    raw.items().iter().map(bucket).collect()
+}
+
+/// Where handlers keep values.
+pub(crate) fn store(raw: &RawValue<'_>) -> ParseResult<Place> {
+    path(raw).map(Place::File)
 }
 
 /// A list of media types, in lower case; `image/*` is a range.

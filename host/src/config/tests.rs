@@ -127,6 +127,20 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     // The first names the file; the next mean something only together with `breaker.faults` and `max_batch`,
     // then with each other, then with `record`; those of the gate with `gate-samples`.
     missing.retain(|flag| !GATE_SPELLINGS.iter().any(|(other, ..)| other == flag));
+    // Buckets need a place.
+    missing.retain(|flag| *flag != "kv");
+    let problem = folder.serve(&["model DIR/m.onnx", "kv a"]).unwrap_err();
+    assert!(
+        problem.contains("has buckets, and there is no store for them; hint: give `--kv-store FILE`"),
+        "{problem}"
+    );
+    folder.write("c.toml", "kv.store = 'values'\n[[endpoint]]\nmodel = 'm.onnx'\nkv = ['shared/b']");
+    for given in [&["model DIR/m.onnx", "kv shared/b", "kv-store DIR/values"][..], &["config DIR/c.toml"]] {
+        let config = folder.serve(given).unwrap();
+        assert_eq!(config.endpoints[0].kv, ["shared/b"], "{given:?}");
+    }
+    let problem = folder.serve(&["model DIR/m.onnx", "kv-store DIR/values", "kv ../a"]).unwrap_err();
+    assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");
     let together = [
         "breaker-window",
         "breaker-min",
@@ -373,6 +387,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             plugin: plugin::Config::default(),
             model: model::Config::default(),
             logs: logs::Config::default(),
+            kv: None,
             record: None,
         }
     );

@@ -50,6 +50,8 @@ pub struct EndpointConfig {
     pub readiness: Option<String>,
     /// Where its handler may send requests.
     pub allow_outbound: Rules,
+    /// The buckets that its handler may open.
+    pub kv: Vec<String>,
     /// How long a handler's instance lives.
     pub isolation: plugin::Isolation,
     /// Whether an application on `wasi:http` may keep its instances.

@@ -17,6 +17,14 @@ wasmtime::component::bindgen!({
         "modelhost:handler/models.[method]pending.wait": async | trappable,
         "modelhost:handler/models": trappable,
         "modelhost:handler/request.on-disconnect": trappable,
+        "modelhost:handler/kv.[method]bucket.get": async | trappable,
+        "modelhost:handler/kv.[method]bucket.set": async | trappable,
+        "modelhost:handler/kv.[method]bucket.add": async | trappable,
+        "modelhost:handler/kv.[method]bucket.increment": async | trappable,
+        "modelhost:handler/kv.[method]bucket.swap": async | trappable,
+        "modelhost:handler/kv.[method]bucket.delete": async | trappable,
+        "modelhost:handler/kv.[method]bucket.keys": async | trappable,
+        "modelhost:handler/kv": trappable,
         "modelhost:handler/streaming.[method]output.write": async | trappable,
         "modelhost:handler/streaming.[static]output.finish": async | trappable,
         "modelhost:handler/streaming": trappable,
@@ -25,6 +33,7 @@ wasmtime::component::bindgen!({
         "modelhost:handler/types.context": super::context::Context,
         "modelhost:handler/models.resident": super::models::Resident,
         "modelhost:handler/models.pending": super::models::Pending,
+        "modelhost:handler/kv.bucket": crate::kv::Bucket,
         "modelhost:handler/streaming.output": super::streaming::Output,
         "wasi:io": wasmtime_wasi::p2::bindings::io,
     },
@@ -52,6 +61,8 @@ pub(super) const OPERATIONS: &str = "modelhost:handler/operations@0.1.0";
 
 /// Full name of the import by which a handler calls models.
 pub(super) const MODELS: &str = "modelhost:handler/models@0.1.0";
+/// Full name of the import by which a handler keeps values.
+pub(super) const KV: &str = "modelhost:handler/kv@0.1.0";
 /// Full name of the export of an application that was built with an SDK.
 pub(super) const RESPOND: &str = "modelhost:handler/respond@0.1.0";
 /// Full name of the export that any toolchain gives an application.

@@ -20,6 +20,7 @@ use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::pool::Pool;
 use super::{Binary, Config, cache, deadline, project};
+use crate::kv::Store;
 
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
@@ -55,6 +56,7 @@ pub struct Sandbox {
     pub(super) scheduler: deadline::Scheduler,
     /// Most handles (files, streams, clocks) one instance may hold.
     pub(super) handles: usize,
+    kv: Arc<Store>,
 }
 
 /// Why the sandbox could not be set up.
@@ -99,7 +101,19 @@ impl Sandbox {
             pool,
             scheduler,
             handles: handles(instances),
+            kv: Arc::new(Store::empty()),
         })
+    }
+
+    /// With this store for the values of its handlers, in place of one that stays empty.
+    #[must_use]
+    pub fn with_store(self, store: Store) -> Sandbox {
+        Sandbox { kv: Arc::new(store), ..self }
+    }
+
+    /// The store of its handlers.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.kv
     }
 
     /// Ends the guest calls that run: the process is going away.

@@ -14,7 +14,7 @@ use super::bindings::exports::modelhost::handler::{
     pre_inference_tensors, respond,
 };
 use super::bindings::{
-    INCOMING_HANDLER, INIT, INPUT_SCHEMA, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
+    INCOMING_HANDLER, INIT, INPUT_SCHEMA, KV, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
     POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND,
 };
 use super::instance::StartError;
@@ -144,6 +144,11 @@ impl Outline {
     /// Whether it imports what sends requests.
     pub(super) fn calls_out(&self) -> bool {
         self.imports.iter().any(|name| is_same(name, OUTGOING_HANDLER))
+    }
+
+    /// Whether it imports what keeps values.
+    pub(super) fn keeps_values(&self) -> bool {
+        self.imports.iter().any(|name| is_same(name, KV) || name.starts_with("wasi:keyvalue/"))
     }
 
     /// Its stages of the contract.

@@ -3,12 +3,12 @@
 //! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
 //! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
-//! nothing else. Under [`Network::Stub`] also sockets, every one of whose calls is denied. To applications,
-//! which export `respond` or `wasi:http/incoming-handler`: their request and its response, sockets that are
-//! denied too, and `wasi:http`, by which requests go out only to where the operator says. Not granted:
-//! anything unknown.
-//! Invariants: what is not granted is not linked, so a check that missed it would still not let it run; no
-//! guest ever reaches a network.
+//! nothing else. Buckets of values, where the endpoint grants some. Under [`Network::Stub`] also sockets,
+//! every one of whose calls is denied. To applications, which export `respond` or
+//! `wasi:http/incoming-handler`: their request and its response, sockets that are denied too, and
+//! `wasi:http`, by which requests go out only to where the operator says. Not granted: anything unknown.
+//! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
+//! for buckets, none of which opens then); no guest ever reaches a network.
 
 use wasmtime::Engine;
 use wasmtime::component::{Component, HasData, HasSelf, InstancePre, Linker, ResourceTable};
@@ -21,8 +21,8 @@ use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERSION};
 use super::exports::{Outline, is_same};
 use super::state::State;
-use super::{LoadError, Network};
-use super::{wasi_config, wasi_http, wasi_nn};
+use super::{HandlerConfig, LoadError, Network};
+use super::{wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
@@ -63,6 +63,35 @@ const STUB_HINT: &str = "handlers have no network; a language runtime that impor
 
 const OUTBOUND_HINT: &str = "handlers send requests only to where the endpoint says: \
     `allow_outbound = [\"https://hooks.example.com\"]`";
+
+const KV_HINT: &str = "handlers keep values only in the buckets that their endpoint grants: \
+    `kv = [\"default\"]`, and once for the host `[kv]` with `store = \"values.redb\"`";
+
+/// The interfaces that keep values.
+const KEY_VALUE: [&str; 4] = [
+    "modelhost:handler/kv",
+    wasi_keyvalue::INTERFACES[0],
+    wasi_keyvalue::INTERFACES[1],
+    wasi_keyvalue::INTERFACES[2],
+];
+
+/// The grants of one endpoint, beyond what all handlers get.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Granted {
+    /// The network that it sees.
+    pub(super) network: Network,
+    /// Whether it may send requests.
+    pub(super) outbound: bool,
+    /// Whether it may open a bucket.
+    pub(super) kv: bool,
+}
+
+impl Granted {
+    /// By its configuration.
+    pub(super) fn to(config: &HandlerConfig) -> Granted {
+        Granted { network: config.network, outbound: config.outbound.is_some(), kv: config.kv.is_some() }
+    }
+}
 
 /// The interfaces that [`Network::Stub`] adds.
 const SOCKETS: [&str; 7] = [
@@ -109,7 +138,7 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Links exactly what [`GRANTED`] lists.
+/// Links what [`GRANTED`] and [`KEY_VALUE`] list; without a grant no bucket can be opened.
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     let l = &mut linker;
@@ -140,6 +169,8 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
     wasi_config::link(l)?;
+    bindings::modelhost::handler::kv::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    wasi_keyvalue::link(l)?;
     wasi_nn::link(l)?;
     Ok(linker)
 }
@@ -183,7 +214,8 @@ impl<'a> Interface<'a> {
 /// # Errors
 /// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
 /// contract.
-pub(super) fn check(outline: &Outline, network: Network, has_outbound: bool) -> Result<(), LoadError> {
+pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError> {
+    let Granted { network, outbound, kv } = granted;
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.
         return Ok(());
@@ -210,13 +242,17 @@ pub(super) fn check(outline: &Outline, network: Network, has_outbound: bool) -> 
         let is_granted = GRANTED.contains(&name)
             || SOCKETS.contains(&name) && (network == Network::Stub || is_application)
             || OF_APPLICATIONS.contains(&name) && is_application
-            || HTTP.contains(&name) && (is_application || has_outbound);
+            || HTTP.contains(&name) && (is_application || outbound)
+            || KEY_VALUE.contains(&name) && kv;
         !is_granted
     };
     let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
     if !refused.is_empty() {
         if refused.iter().all(|name| HTTP.contains(&Interface::parse(name).unversioned)) {
             return Err(LoadError::Import { refused, hint: OUTBOUND_HINT });
+        }
+        if refused.iter().all(|name| KEY_VALUE.contains(&Interface::parse(name).unversioned)) {
+            return Err(LoadError::Import { refused, hint: KV_HINT });
         }
         let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
         return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });
@@ -231,11 +267,10 @@ pub(super) fn check(outline: &Outline, network: Network, has_outbound: bool) -> 
 pub(super) fn link(
     component: &Component,
     linkers: &Linkers,
-    network: Network,
-    has_outbound: bool,
+    granted: Granted,
 ) -> Result<InstancePre<State>, LoadError> {
-    let linker = match network {
-        _ if has_outbound => &linkers.application,
+    let linker = match granted.network {
+        _ if granted.outbound => &linkers.application,
         _ if [RESPOND, INCOMING_HANDLER]
             .iter()
             .any(|name| component.get_export_index(None, name).is_some()) =>

@@ -13,6 +13,7 @@
 //! bytes, for any guest.
 
 mod calls;
+mod kv;
 #[cfg(test)]
 mod tests;
 
@@ -24,11 +25,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 pub use self::calls::{AnswerSource, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
+pub use self::kv::KvSource;
 
 use self::calls::OwnCalls;
 use super::deadline::DeadlineExceeded;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::base64;
+use crate::kv::KvCall;
 use crate::model_access::{HandlerModelCall, ModelCall};
 use crate::outbound::OutboundCall;
 use crate::request::exchange::kept::Budget;
@@ -71,6 +74,8 @@ pub enum HostCallResult {
     ModelCall(usize),
     /// `outgoing-handler.handle`, likewise.
     Outbound(usize),
+    /// An operation on a bucket, likewise.
+    Kv(usize),
     /// `request.remaining`.
     Remaining(Option<u64>),
     /// `request.is-disconnected`.
@@ -94,6 +99,7 @@ impl HostCallResult {
             HostCallResult::Waited => "the end of a wait",
             HostCallResult::ModelCall(_) => "an answer of a model",
             HostCallResult::Outbound(_) => "an answer to a request that it sends",
+            HostCallResult::Kv(_) => "an answer of the store",
             HostCallResult::Remaining(_) => "the time that is left",
             HostCallResult::Disconnected(_) => "whether the client is gone",
         }
@@ -156,6 +162,8 @@ pub struct Answers {
     pub model_calls: Vec<HandlerModelCall>,
     /// The requests that the handler sent.
     pub outbound: Vec<OutboundCall>,
+    /// The operations on its buckets.
+    pub kv: Vec<KvCall>,
 }
 
 /// A log in use. Made for one request, shared between its instance and the readers of it.

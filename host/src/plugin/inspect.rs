@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::bindings::{INPUT_SCHEMA, PACKAGE};
 use super::exports::Outline;
 use super::source::{compile, outline};
-use super::{Binary, LoadError, Network, Sandbox, grants};
+use super::{Binary, LoadError, Sandbox, grants};
 
 /// The answer of `host inspect`.
 #[derive(Debug, Clone, Serialize)]
@@ -41,6 +41,8 @@ pub struct Inspection {
     pub models: bool,
     /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`.
     pub outbound: bool,
+    /// Whether it keeps values, where the endpoint grants a bucket: `kv`, `wasi:keyvalue`.
+    pub kv: bool,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -67,11 +69,11 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
     contract.sort();
     contract.dedup();
     let stages = outline.stages();
-    let (refused, compiled_bytes) = match grants::check(&outline, Network::None, false) {
+    let (refused, compiled_bytes) = match grants::check(&outline, grants::Granted::default()) {
         Ok(()) => {
             let component = compile(sandbox, binary)?;
             let image = component.image_range();
-            let linked = grants::link(&component, &sandbox.linkers, Network::None, false);
+            let linked = grants::link(&component, &sandbox.linkers, grants::Granted::default());
             let size = (image.end as usize).saturating_sub(image.start as usize);
             (linked.err().map(|error| error.to_string()), Some(size))
         }
@@ -91,6 +93,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         application: stages.application.is_some(),
         models: outline.calls_models(),
         outbound: outline.calls_out(),
+        kv: outline.keeps_values(),
         exports: outline.exports,
         imports: outline.imports,
         refused,

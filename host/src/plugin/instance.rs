@@ -106,6 +106,7 @@ impl Instance {
         let state = self.store.data_mut();
         state.request = None;
         state.calls_log = None;
+        state.scratch = None;
         if state.loaded.calls_models {
             state.model_use = ModelUse::default();
         }

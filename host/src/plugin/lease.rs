@@ -48,12 +48,14 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Says whether the handler's requests to others are sent, and which log knows of them.
+    /// Says whether the handler's requests to others are sent and its values stored, and which log knows of
+    /// them.
     pub fn allow_outbound(&mut self, is_allowed: bool, log: Option<&Arc<HostCallLog>>) {
         if let Some(instance) = &mut self.instance {
             let state = instance.store.data_mut();
             state.calls_out = is_allowed;
             state.calls_log = log.cloned();
+            state.scratch = None;
         }
     }
 

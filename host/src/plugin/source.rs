@@ -12,6 +12,7 @@ use wasmtime::component::Component;
 use super::compiler::TooCostly;
 use super::deadline::LongCallTracker;
 use super::exports::{Indices, Outline};
+use super::grants::Granted;
 use super::project::ProjectView;
 use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
 
@@ -33,7 +34,7 @@ impl Source {
     /// Checks what can be checked without compiling, and copies the project.
     pub(super) fn new(sandbox: Sandbox, binary: Binary, config: HandlerConfig) -> Result<Source, LoadError> {
         let outline = outline(&binary)?;
-        grants::check(&outline, config.network, config.outbound.is_some())?;
+        grants::check(&outline, Granted::to(&config))?;
         let (has_init, calls_models) = (outline.has_init(), outline.calls_models());
         let project = config
             .project
@@ -46,12 +47,7 @@ impl Source {
 
     /// The form of `component` that instances are made from: the binary as it is, or another form of it.
     pub(super) fn loaded(&self, component: Arc<Component>) -> Result<LoadedComponent, LoadError> {
-        let pre = grants::link(
-            &component,
-            &self.sandbox.linkers,
-            self.config.network,
-            self.config.outbound.is_some(),
-        )?;
+        let pre = grants::link(&component, &self.sandbox.linkers, Granted::to(&self.config))?;
         let exports = Indices::find(&component, &pre)?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);

@@ -23,6 +23,8 @@ use super::output::{Output, Stream};
 use super::streaming::Streaming;
 use super::wasi_http::Http;
 use crate::error::Stage;
+use crate::kv::Bucket;
+use crate::kv::scratch::Scratch;
 use crate::request::Request;
 use crate::request::exchange::Progress;
 use crate::tensor::Signature;
@@ -57,6 +59,8 @@ pub(super) struct State {
     pub(super) calls_out: bool,
     /// Of a request whose calls of others are logged, known or recorded.
     pub(super) calls_log: Option<Arc<HostCallLog>>,
+    /// The values that a run which must not write has written.
+    pub(super) scratch: Option<Box<Scratch>>,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -81,8 +85,13 @@ pub(super) struct State {
 impl State {
     /// WASI, for a call that costs more than the guest's own time: it is counted.
     pub(super) fn host_call(&mut self) -> WasiCtxView<'_> {
-        self.host_calls = self.host_calls.saturating_add(1);
+        self.count_host_call();
         self.ctx()
+    }
+
+    /// The same without WASI.
+    pub(super) fn count_host_call(&mut self) {
+        self.host_calls = self.host_calls.saturating_add(1);
     }
 
     /// The bounds by which faults of the current call are measured.
@@ -101,7 +110,8 @@ impl State {
     /// may return.
     fn arguments(&self) -> usize {
         let are_large = self.loaded.calls_models || self.response.is_some();
-        if are_large { ARGUMENTS.max(self.output) } else { ARGUMENTS }
+        let value = self.loaded.config.kv.as_ref().map_or(0, |kv| kv.most_value().saturating_add(ARGUMENTS));
+        ARGUMENTS.max(if are_large { self.output } else { 0 }).max(value)
     }
 
     /// CPU time of a call of this stage.
@@ -175,6 +185,7 @@ impl State {
             _ if entry.is::<Descriptor>() => "a file or a folder",
             _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
             _ if entry.is::<DynPollable>() => "a pollable",
+            _ if entry.is::<Bucket>() => "a bucket",
             _ => "a handle",
         };
         self.table.iter_mut().map(kind).collect()
@@ -231,6 +242,7 @@ pub(super) fn store(
         http: None,
         calls_out: false,
         calls_log: None,
+        scratch: None,
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),

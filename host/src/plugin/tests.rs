@@ -18,6 +18,8 @@ pub(super) fn config() -> HandlerConfig {
         hides_credentials: false,
         response_headers: Arc::new([]),
         outbound: None,
+        kv: None,
+        kv_calls: None,
         schema: None,
         instances: Metrics::new().unwrap().endpoint("it").instances.clone(),
     }

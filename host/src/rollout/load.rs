@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::error::DeployError;
 use super::history::Origin;
 use crate::endpoint::config::EndpointConfig;
+use crate::kv::EndpointKv;
 use crate::model::{Batching, Catalog, Model, ModelError, ModelHandle};
 use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
@@ -66,6 +67,10 @@ pub(super) async fn load(
         hides_credentials: !config.keys.is_empty(),
         response_headers: config.response_headers.clone(),
         outbound,
+        kv: (!config.kv.is_empty()).then(|| {
+            EndpointKv::new(sandbox.store().clone(), &config.name, &config.kv, config.limits.plugin.kv)
+        }),
+        kv_calls: Some(metrics.kv.clone()),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };

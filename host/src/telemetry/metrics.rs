@@ -8,6 +8,7 @@
 //! docs/reference.md lists the names, and a test compares.
 
 mod predictions;
+mod kv;
 mod requests;
 mod trials;
 
@@ -20,6 +21,7 @@ use prometheus::{
     TextEncoder,
 };
 
+pub use self::kv::KvCalls;
 use self::predictions::Families;
 pub use self::predictions::Predictions;
 use self::requests::{Requests, Tally};
@@ -28,7 +30,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 23] = [
+pub const METRICS: [(&str, &str); 24] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -87,6 +89,10 @@ pub const METRICS: [(&str, &str); 23] = [
         "modelhost_prediction_untracked_total",
         "Responses in which the tracker found no prediction of its kind, by endpoint.",
     ),
+    (
+        "modelhost_kv_operations_total",
+        "Operations of handlers on their buckets, by endpoint, operation and outcome: `ok`, `error`.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -112,6 +118,7 @@ pub struct Metrics {
     trial_requests: IntCounterVec,
     trial_share: GaugeVec,
     predictions: Families,
+    kv: IntCounterVec,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -143,6 +150,8 @@ pub struct EndpointMetrics {
     pub trial: TrialCounts,
     /// Its predictions, if it has a tracker.
     pub predictions: Predictions,
+    /// The operations on its buckets.
+    pub kv: KvCalls,
 }
 
 /// Counts what became of the recordings of one endpoint.
@@ -202,6 +211,7 @@ impl Metrics {
             least,
             greatest,
             untracked,
+            kv,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -234,6 +244,7 @@ impl Metrics {
                 greatest: register(&registry, GaugeVec::new(opts(greatest), &["endpoint"])?)?,
                 untracked: register(&registry, IntCounterVec::new(opts(untracked), &["endpoint"])?)?,
             },
+            kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
             registry,
         })
     }
@@ -262,6 +273,7 @@ impl Metrics {
             plugins: Plugins::new(&self.plugins, name),
             trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
             predictions: Predictions::new(&self.predictions, name),
+            kv: KvCalls::new(&self.kv, name),
         }
     }
 
@@ -356,9 +368,10 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let _iris = metrics.endpoint("iris");
         let text = metrics.render();
-        // What is predicted has series only where that is asked for.
-        let always = METRICS.into_iter().filter(|(name, _)| !name.starts_with("modelhost_prediction"));
-        for (name, help) in always {
+        // What is predicted has series only where that is asked for, what is kept from the first operation on.
+        let begins_late =
+            |name: &str| ["modelhost_prediction", "modelhost_kv"].iter().any(|it| name.starts_with(it));
+        for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {
             assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")), "{name}");
         }
         let mut samples = samples(&text);

@@ -20,6 +20,7 @@ use self::calls::{ModelCall, NamedModel, Outbound};
 use crate::error::{Code, RequestError, Stage};
 use crate::json::short_list::short_list;
 use crate::json::{base64, write};
+use crate::kv::KvCall;
 use crate::pipeline::debug::cut;
 use crate::plugin::Application;
 use crate::plugin::host_call_log::RecordedCalls;
@@ -63,6 +64,8 @@ pub struct Recording {
     pub model_calls: Vec<ModelCall>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outbound: Vec<Outbound>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kv: Vec<KvCall>,
     /// The tensors that `post-inference-tensors` made, where the host made the response of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Vec<Tensor>>,
@@ -97,6 +100,9 @@ pub struct Handler {
     /// Whether it may send requests.
     #[serde(default)]
     pub outbound: bool,
+    /// The buckets that it may open.
+    #[serde(default, deserialize_with = "short_list", skip_serializing_if = "Vec::is_empty")]
+    pub kv: Vec<String>,
 }
 
 /// The request as the handler could see it; the headers are with what it drew, but for a handler that gets
@@ -446,6 +452,7 @@ impl Handler {
             tensor_memory: config.limits.tensor_memory,
             model_runs: config.limits.model_runs,
             outbound: config.outbound.is_some(),
+            kv: config.kv.as_ref().map(|kv| kv.granted().to_vec()).unwrap_or_default(),
         }
     }
 }

@@ -188,6 +188,7 @@ fn recording(finished: &Finished) -> Option<Recording> {
             .collect(),
         model_calls: log.model_calls().iter().map(ModelCall::of).collect(),
         outbound: log.outbound().iter().map(Outbound::of).collect(),
+        kv: log.kv(),
         outcome: Outcome::of(outcome),
     })
 }

@@ -14,6 +14,7 @@ use super::{Group, Row, Setting, settings};
 use crate::config::read::*;
 use crate::endpoint::config::{OnFault, PredictionKind};
 use crate::json::path::Pattern;
+use crate::kv::Place;
 use crate::model::{Device, Wait};
 use crate::outbound::Rules;
 use crate::plugin::{Isolation, Network};
@@ -162,6 +163,10 @@ settings! {
         "allow-outbound", "endpoint.allow_outbound", List("ORIGIN|NETWORK"),
         "Place that the handler may send requests to: scheme, host, port. `*.` stands for every name below. A \
          network, `10.0.0.0/8`, allows private addresses for names that are listed.";
+    KV: Vec<String> = (none, "default,shared/sessions"), buckets,
+        "kv", "endpoint.kv", List("BUCKET"),
+        "Bucket of the store that the handler may open: one of the endpoint's own, `shared/NAME` for one that \
+         other endpoints may be granted too, or `*` for all of its own.";
     ISOLATION: Isolation = "worker",
         choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
         "isolation", "endpoint.isolation", Value("worker|request"),
@@ -247,6 +252,16 @@ settings! {
     MODEL_RUNS: u32 = "10000", count(0..=u64::from(u32::MAX)),
         "model-runs", "endpoint.limits.model_runs", Value("N"),
         "How often a handler may run models for one request.";
+    KV_BYTES: u64 = "64MiB", size(0..=1024 * GIB),
+        "kv-bytes", "endpoint.limits.kv_bytes", Value("SIZE"),
+        "Most bytes of keys and values in the endpoint's buckets together; of a shared bucket, that it may fill \
+         it to.";
+    KV_ENTRIES: u64 = "100000", count(0..=1_000_000_000),
+        "kv-entries", "endpoint.limits.kv_entries", Value("N"),
+        "Most keys in the endpoint's buckets together, likewise.";
+    KV_VALUE: usize = "1MiB", size(0..=64 * MIB),
+        "kv-value", "endpoint.limits.kv_value", Value("SIZE"),
+        "Longest value that it may keep.";
     BACKGROUND_TIMEOUT: Duration = "30s", duration(MILLISECOND..=DAY),
         "background-timeout", "endpoint.limits.background_timeout", Value("DURATION"),
         "How long an application may work on after its response.";
@@ -379,6 +394,9 @@ settings! {
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \
          share come first; beyond it the answer is 503.";
+    KV_STORE: Option<Place> = (none, "/var/lib/modelhost/values.redb"), some(store),
+        "kv-store", "kv.store", Value("FILE"),
+        "Where handlers keep values: a file that this host alone has open, and makes if it is not there.";
     CACHE_DIR: Option<Option<PathBuf>> =
         ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None, "/var/cache/modelhost"), some(or("none", path)),
         "cache-dir", "plugin.cache_dir", Value("DIR|none"),

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 
 use super::{Divergence, HostCallLog, HostCallResult};
+use crate::kv::KvCall;
 use crate::model_access::{HandlerModelCall, ModelCall, ModelCallError};
 use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
 use crate::plugin::deadline::DeadlineExceeded;
@@ -30,6 +31,8 @@ pub struct KnownCalls {
     pub model_calls: Vec<HandlerModelCall>,
     /// The requests that it sent.
     pub outbound: Vec<OutboundCall>,
+    /// The operations on its buckets.
+    pub kv: Vec<KvCall>,
 }
 
 /// The way of a handler's call of a model.
@@ -73,11 +76,14 @@ pub struct ReplayedCalls {
 pub(super) struct OwnCalls(Mutex<Lists>);
 
 #[derive(Default)]
-struct Lists {
+pub(super) struct Lists {
     model_calls: Vec<LoggedCall>,
     outbound: Vec<Sent>,
     /// The known requests whose answers have been given.
     given: BTreeSet<usize>,
+    pub(super) kv: Vec<KvCall>,
+    /// The known operations whose answers have been given.
+    pub(super) given_kv: BTreeSet<usize>,
     /// Bodies of requests that go nowhere, on their way there.
     drains: Vec<JoinHandle<()>>,
 }
@@ -110,7 +116,7 @@ impl Sent {
 }
 
 impl OwnCalls {
-    fn lock(&self) -> MutexGuard<'_, Lists> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Lists> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -288,6 +294,7 @@ impl HostCallLog {
             model_call: self.model_call(),
             model_calls: self.model_calls(),
             outbound: self.outbound(),
+            kv: self.kv(),
         }
     }
 
@@ -306,7 +313,7 @@ impl HostCallLog {
     }
 
     /// The next draw of a replay, which has to be a number; else whether the recorded handler was cut off.
-    fn next_number(
+    pub(super) fn next_number(
         &self,
         name: &'static str,
         wanted: impl FnOnce(&HostCallResult) -> Option<usize>,
@@ -319,7 +326,7 @@ impl HostCallLog {
     }
 
     /// A replay has left its recording in the call that is going on.
-    fn diverged(&self, what: String) {
+    pub(super) fn diverged(&self, what: String) {
         let mut inner = self.lock();
         let super::Inner { recorded, head: Some(head), .. } = &mut *inner else { return };
         let call = head.calls.checked_sub(1).and_then(|call| recorded.calls.get(call));
@@ -333,6 +340,6 @@ fn bytes(tensors: &[Tensor]) -> usize {
 }
 
 /// Of a recording, or of a handler: either may say anything.
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.escape_debug().take(SHOWN).collect()
 }
