@@ -45,7 +45,7 @@ image: dist ## target/packages/modelhost-….oci.tar: a container image with ONN
 	@scripts/onnxruntime.sh
 	@scripts/package.py image target/dist/host target/packages --symbols target/packages/modelhost.debug
 
-sdks: ## target/packages: the SDKs of Python and JavaScript as a wheel and a package of npm, see docs/languages.md
+sdks: ## target/packages: the SDKs as packages of their languages, see docs/languages.md
 	@scripts/sdks.sh
 
 test: build ## set up, build, run every test

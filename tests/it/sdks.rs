@@ -1,4 +1,4 @@
-//! The SDKs of Python and JavaScript as packages: made by `make sdks`, installed where there is nothing else, their unit tests
+//! The SDKs as packages: made by `make sdks`, installed where there is nothing else, their unit tests
 //! run against what was installed.
 //!
 //! What they do in a component is in `templates.rs`.
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::clients::finished;
-use e2e::root;
+use e2e::{path_with_tools, root};
 
 /// The packages, in `folder`.
 fn packed(folder: &Path) -> Vec<PathBuf> {
@@ -17,7 +17,9 @@ fn packed(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn bash(folder: &Path, commands: &str) -> String {
-    finished(Command::new("bash").args(["-ec", commands]).current_dir(folder), commands)
+    let mut command = Command::new("bash");
+    command.args(["-ec", commands]).current_dir(folder).env("PATH", path_with_tools());
+    finished(&mut command, commands)
 }
 
 #[test]
@@ -26,10 +28,19 @@ fn packages_are_made_installed_and_tested() {
     let folder = folder.path().canonicalize().unwrap();
     let packages = packed(&folder.join("packages"));
     let names: Vec<_> = packages.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["modelhost_guest-0.1.0-py3-none-any.whl", "modelhost-guest-0.1.0.tgz"]);
+    let expected = [
+        "modelhost_guest-0.1.0-py3-none-any.whl",
+        "modelhost-guest-0.1.0.tgz",
+        "go",
+        "modelhost-guest-c-0.1.0.tar.gz",
+        "modelhost-guest-zig-0.1.0.tar.gz",
+    ];
+    assert_eq!(names, expected);
     let again = packed(&folder.join("again"));
     let read = |path: &PathBuf| std::fs::read(path).unwrap();
-    assert!(read(&packages[0]) == read(&again[0]), "the same sources make the same wheel");
+    for made in [0, 3, 4] {
+        assert!(read(&packages[made]) == read(&again[made]), "{}: the same each time", names[made]);
+    }
 
     let sdk = root().canonicalize().unwrap().join("guest-sdk");
     let (wheel, tarball) = (packages[0].display(), packages[1].display());
@@ -51,6 +62,30 @@ fn packages_are_made_installed_and_tested() {
             npm install --no-audit --no-fund --loglevel=error --offline {tarball}
             cp -r {}/js/test js
             node --test js/",
+            sdk.display()
+        ),
+    );
+    let templates = sdk.parent().unwrap().join("host/templates/iris");
+    let (proxy, c, zig) = (packages[2].display(), packages[3].display(), packages[4].display());
+    bash(
+        &folder,
+        &format!(
+            "mkdir go && cp {}/go/*.go go && cd go
+            export GOPROXY=file://{proxy} GONOSUMDB=modelhost.example GOFLAGS=-mod=mod GOMODCACHE={}/modules
+            go mod init flowers && go get modelhost.example/guest@v0.1.0 && go test .
+            go clean -modcache",
+            templates.display(),
+            folder.display()
+        ),
+    );
+    bash(
+        &folder,
+        &format!(
+            "mkdir c && tar -xzf {c} -C c --strip-components 1
+            zig cc -std=c17 -Ic/include c/src/json.c c/src/modelhost.c {0}/c/tests/test.c -lm -o c/test
+            c/test
+            mkdir zig && cp {0}/zig/build.zig zig && cp {0}/zig/build.zig.zon zig && cd zig
+            zig fetch --global-cache-dir cache {zig}",
             sdk.display()
         ),
     );
