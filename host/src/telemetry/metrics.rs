@@ -368,7 +368,7 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let _iris = metrics.endpoint("iris");
         let text = metrics.render();
-        // What is predicted has series only where that is asked for, what is kept from the first operation on.
+        // Predictions have series only where they are asked for, kept values from the first operation on.
         let begins_late =
             |name: &str| ["modelhost_prediction", "modelhost_kv"].iter().any(|it| name.starts_with(it));
         for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {
