@@ -137,7 +137,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `allow_outbound`, `bare_tensors`, `batching`, \
              `body`, `breaker`, `env`, `gate`, `input`, `isolation`, `keep_model`, `keys`, `kv`, `limits`, `metadata`, `model`, `models`, `name`, \
              `network`, `on_fault`, `path`, `paths`, `plugin`, `project`, `protocols`, `readiness`, `record_share`, `response_headers`, \
-             `reuse_instances`, `smoke` and `watch`",
+             `reuse_instances`, `smoke`, `tracker` and `watch`",
         ],
     ),
     (
