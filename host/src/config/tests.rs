@@ -215,6 +215,7 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             "tensorflow-lib",
             "cache-dir",
             "body-media-types",
+            "tracker-key",
         ]
         .contains(&setting.flag)
             || setting.default.is_empty()
