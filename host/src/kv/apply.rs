@@ -6,6 +6,8 @@
 //! entry in `ends`, and none else; `usage` is the sum of what is stored, those among it whose time is over
 //! and that are not removed yet.
 
+use std::collections::HashMap;
+
 use redb::{ReadableTable as _, StorageError, Table, TableDefinition, WriteTransaction};
 
 use super::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue, Quota, end, now, number, sum};
@@ -118,13 +120,10 @@ impl<'t> Tables<'t> {
             }
             KvOp::SetMany { pairs } => {
                 // The last one of a key wins.
-                let mut puts: Vec<(Vec<u8>, &[u8], Option<u64>)> = Vec::with_capacity(pairs.len());
-                for (key, value) in pairs.iter().rev() {
-                    let place = bucket.place(key);
-                    if !puts.iter().any(|(other, ..)| *other == place) {
-                        puts.push((place, &value.0, None));
-                    }
-                }
+                let last: HashMap<&str, &[u8]> =
+                    pairs.iter().map(|(key, value)| (key.as_str(), value.0.as_slice())).collect();
+                let put = |(key, value): (&str, _)| (bucket.place(key), value, None);
+                let puts: Vec<_> = last.into_iter().map(put).collect();
                 self.put(bucket, &puts, quota)?;
                 Ok(KvAnswer::Done)
             }

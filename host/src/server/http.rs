@@ -24,7 +24,7 @@ mod cors;
 mod describe;
 mod docs;
 mod error;
-mod given;
+mod shared_path;
 pub(super) mod health;
 pub(super) mod loading;
 mod openapi;
@@ -49,8 +49,8 @@ use tower_service::Service as _;
 
 use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
-use self::given::{SharedPath, Taker};
 use self::route::EndpointRoute;
+use self::shared_path::{PathTarget, SharedPath};
 use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
@@ -118,7 +118,7 @@ impl HttpService {
         }
     }
 
-    /// The main listener's. A path is its first taker's: as configured, then as derived from those.
+    /// The main listener's. A path is its first endpoint's: as configured, then as derived from those.
     pub fn new(served: &Arc<Served>) -> HttpService {
         let mut calls = HashMap::new();
         let mut add = |path: &str, endpoint: &Arc<Deployment>| {
@@ -145,29 +145,29 @@ impl HttpService {
             let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
             applications.insert(prefix.clone(), Arc::new(ApplicationRoute { route, prefix }));
         }
-        let mut takers: BTreeMap<&String, Vec<Taker>> = BTreeMap::new();
+        let mut targets: BTreeMap<&String, Vec<PathTarget>> = BTreeMap::new();
         for endpoint in &served.endpoints {
-            let taker = || {
+            let target = || {
                 let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
                 if is_application(endpoint) {
-                    Taker::Application(Arc::new(ApplicationRoute { route, prefix: String::new() }))
+                    PathTarget::Application(Arc::new(ApplicationRoute { route, prefix: String::new() }))
                 } else {
-                    Taker::Classic(Arc::new(route))
+                    PathTarget::Classic(Arc::new(route))
                 }
             };
             for path in &endpoint.config.paths {
-                takers.entry(path).or_default().push(taker());
+                targets.entry(path).or_default().push(target());
             }
         }
         let mut shared = HashMap::new();
-        for (path, mut takers) in takers {
-            match takers.pop() {
-                Some(Taker::Application(only)) if takers.is_empty() => {
+        for (path, mut targets) in targets {
+            match targets.pop() {
+                Some(PathTarget::Application(only)) if targets.is_empty() => {
                     applications.entry(path.clone()).or_insert(only);
                 }
                 Some(last) => {
-                    takers.push(last);
-                    shared.insert(path.clone(), SharedPath::new(served, takers));
+                    targets.push(last);
+                    shared.insert(path.clone(), SharedPath::new(served, targets));
                 }
                 None => {}
             }
@@ -216,12 +216,12 @@ impl HttpService {
         let is_post = head.parts.method == Method::POST;
         let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
         let application = || if self.applications.is_empty() { None } else { self.application(path) };
-        if let Some(taker) =
+        if let Some(target) =
             shared.map(Answering::Shared).or_else(|| application().map(Answering::Application))
         {
             let _guard = is_post.then(|| self.activity.begin(arrived));
             let (is_banana, is_openai) = (head.is_banana, openai::is_path(path));
-            let mut response = match taker {
+            let mut response = match target {
                 Answering::Shared(shared) => Box::pin(shared.call(head, body, arrived)).await,
                 Answering::Application(route) => {
                     Box::pin(application::call(route.clone(), head, body, arrived)).await

@@ -30,7 +30,7 @@ const PATHS: [&str; 8] = [
 
 /// The words of a failure, beside its response: for protocols with a form of their own.
 #[derive(Debug, Clone)]
-pub(in crate::server) struct Said {
+pub(in crate::server) struct FailureText {
     pub(in crate::server) message: String,
     pub(in crate::server) code: &'static str,
     /// Which parameter of the request is wrong, if it is one.
@@ -52,7 +52,7 @@ pub(in crate::server) fn is_path(path: &str) -> bool {
 
 /// A failure in OpenAI's form; any other response as it is.
 pub(in crate::server) fn in_form(mut response: Response) -> Response {
-    let Some(said) = response.extensions_mut().remove::<Said>() else { return response };
+    let Some(said) = response.extensions_mut().remove::<FailureText>() else { return response };
     let mut error = json!({
         "message": said.message, "type": kind(response.status()), "param": said.parameter, "code": said.code,
     });
@@ -98,8 +98,8 @@ pub(in crate::server) fn list(served: &Served) -> Option<Vec<Value>> {
 }
 
 /// The words of a failure.
-pub(in crate::server) fn said(message: &str, code: Code, detail: Option<&str>) -> Said {
-    Said {
+pub(in crate::server) fn failure_text(message: &str, code: Code, detail: Option<&str>) -> FailureText {
+    FailureText {
         message: message.to_owned(),
         code: code.name(),
         parameter: None,
@@ -134,9 +134,9 @@ mod tests {
         assert!(in_form(own).headers().is_empty());
         let mut failed = Response::new(Body::from("{}"));
         *failed.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-        failed.extensions_mut().insert(said("full", Code::Overloaded, None));
+        failed.extensions_mut().insert(failure_text("full", Code::Overloaded, None));
         let response = in_form(failed);
-        assert!(response.extensions().get::<Said>().is_none());
+        assert!(response.extensions().get::<FailureText>().is_none());
         assert_eq!(kind(response.status()), "server_error");
     }
 }

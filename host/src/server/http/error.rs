@@ -53,7 +53,7 @@ pub(super) fn respond(
         .unwrap_or_default();
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
-    response.extensions_mut().insert(openai::said(&error.message, error.code, detail));
+    response.extensions_mut().insert(openai::failure_text(&error.message, error.code, detail));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::SERVICE_UNAVAILABLE {

@@ -36,26 +36,26 @@ use crate::server::serve::Transport as _;
 use crate::server::served::Served;
 use crate::{blocking, text};
 
-/// Who answers a path that was given.
+/// An endpoint at a path of the server that it was given.
 #[derive(Clone)]
-pub(super) enum Taker {
+pub(super) enum PathTarget {
     Application(Arc<ApplicationRoute>),
     Classic(Arc<EndpointRoute>),
 }
 
-impl Taker {
+impl PathTarget {
     fn endpoint(&self) -> &Arc<Deployment> {
         match self {
-            Taker::Application(application) => &application.route.endpoint,
-            Taker::Classic(route) => &route.endpoint,
+            PathTarget::Application(application) => &application.route.endpoint,
+            PathTarget::Classic(route) => &route.endpoint,
         }
     }
 }
 
-/// A path with several takers.
+/// A path with several endpoints.
 pub(super) struct SharedPath {
     served: Arc<Served>,
-    takers: HashMap<String, Taker>,
+    targets: HashMap<String, PathTarget>,
     /// In the order of the configuration.
     names: Vec<String>,
     admission: AdmissionQueue,
@@ -72,10 +72,10 @@ struct Addressed<'a> {
 }
 
 impl SharedPath {
-    pub(super) fn new(served: &Arc<Served>, takers: Vec<Taker>) -> SharedPath {
-        let limits = || takers.iter().map(|taker| &taker.endpoint().config.limits);
+    pub(super) fn new(served: &Arc<Served>, targets: Vec<PathTarget>) -> SharedPath {
+        let limits = || targets.iter().map(|target| &target.endpoint().config.limits);
         let sum = |of: fn(&Limits) -> usize| limits().map(of).fold(0, usize::saturating_add);
-        let names = takers.iter().map(|taker| taker.endpoint().config.name.clone()).collect();
+        let names = targets.iter().map(|target| target.endpoint().config.name.clone()).collect();
         let rate = limits().map(|limits| limits.body_rate);
         let slowest =
             rate.reduce(|a, b| BodyRate { timeout: a.timeout.max(b.timeout), rate: a.rate.min(b.rate) });
@@ -85,7 +85,10 @@ impl SharedPath {
             longest: limits().map(|limits| limits.body).max().unwrap_or_default(),
             body_rate: slowest.unwrap_or(BodyRate { timeout: Duration::ZERO, rate: 1 }),
             timeout: limits().map(|limits| limits.request_timeout).max().unwrap_or_default(),
-            takers: takers.into_iter().map(|taker| (taker.endpoint().config.name.clone(), taker)).collect(),
+            targets: targets
+                .into_iter()
+                .map(|target| (target.endpoint().config.name.clone(), target))
+                .collect(),
             names,
         }
     }
@@ -102,7 +105,7 @@ impl SharedPath {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("OPTIONS, POST"));
             return response;
         }
-        if let (1, Some(Taker::Classic(only))) = (self.takers.len(), self.takers.values().next()) {
+        if let (1, Some(PathTarget::Classic(only))) = (self.targets.len(), self.targets.values().next()) {
             return classic::call(only, head, body, arrived).await;
         }
         // The endpoint's own errors name the request too.
@@ -110,15 +113,18 @@ impl SharedPath {
         insert(&mut head.parts.headers, X_REQUEST_ID, &id);
         head.has_id = true;
         match self.find(&mut head, body, arrived).await {
-            Ok((Taker::Application(route), body)) => {
+            Ok((PathTarget::Application(route), body)) => {
                 application::call(route.clone(), head, Body::from(body), arrived).await
             }
-            Ok((Taker::Classic(route), body)) => classic::call(route, head, Body::from(body), arrived).await,
+            Ok((PathTarget::Classic(route), body)) => {
+                classic::call(route, head, Body::from(body), arrived).await
+            }
             Err(error) => {
                 let is_unknown = error.code == Code::NotFound;
                 let mut response = error::respond(error, &id, &self.served, None, arrived);
                 insert(response.headers_mut(), X_REQUEST_ID, &id);
-                if let Some(said) = response.extensions_mut().get_mut::<openai::Said>().filter(|_| is_unknown)
+                if let Some(said) =
+                    response.extensions_mut().get_mut::<openai::FailureText>().filter(|_| is_unknown)
                 {
                     said.code = openai::NO_MODEL;
                     said.parameter = Some("model");
@@ -129,13 +135,13 @@ impl SharedPath {
     }
 
     /// In the order of the configuration.
-    fn takers(&self) -> impl Iterator<Item = &Taker> {
-        self.names.iter().filter_map(|name| self.takers.get(name))
+    fn targets(&self) -> impl Iterator<Item = &PathTarget> {
+        self.names.iter().filter_map(|name| self.targets.get(name))
     }
 
     /// Those that the caller may call.
-    fn open_to(&self, head: &Head) -> impl Iterator<Item = &Taker> {
-        self.takers().filter(|taker| taker.endpoint().config.keys.admit(|| credentials(head.headers())))
+    fn open_to(&self, head: &Head) -> impl Iterator<Item = &PathTarget> {
+        self.targets().filter(|target| target.endpoint().config.keys.admit(|| credentials(head.headers())))
     }
 
     async fn find(
@@ -143,8 +149,8 @@ impl SharedPath {
         head: &mut Box<Head>,
         body: Body,
         arrived: Instant,
-    ) -> Result<(&Taker, Bytes), RequestError> {
-        if let (None, Some(first)) = (self.open_to(head).next(), self.takers().next()) {
+    ) -> Result<(&PathTarget, Bytes), RequestError> {
+        if let (None, Some(first)) = (self.open_to(head).next(), self.targets().next()) {
             first.endpoint().authorize(|| head.credentials())?;
         }
         let bounds = Bounds {
@@ -170,7 +176,7 @@ impl SharedPath {
         let body = body.ok_or_else(|| RequestError::invalid(Stage::Admit, "the body broke off"))?;
         let model = blocking::if_large(body.len(), || model_of(&body))?;
         let open = || {
-            let name = |taker: &Taker| format!("`{}`", taker.endpoint().config.name);
+            let name = |target: &PathTarget| format!("`{}`", target.endpoint().config.name);
             self.open_to(head).map(name).collect::<Vec<_>>().join(", ")
         };
         let path = head.parts.uri.path();
@@ -178,8 +184,8 @@ impl SharedPath {
             let message = format!("the body has no `model`; `{path}` is answered by {}", open());
             return Err(RequestError::invalid(Stage::Admit, message));
         };
-        match self.takers.get(&model) {
-            Some(taker) => Ok((taker, body)),
+        match self.targets.get(&model) {
+            Some(target) => Ok((target, body)),
             None => {
                 let model = text::cut(model);
                 let message =
