@@ -3,7 +3,7 @@
 //! | method and path | answered by |
 //! |---|---|
 //! | everything on and below the path of an application | [`application`] |
-//! | `POST` on a path of the server that several endpoints were given | [`given`], then one of the two |
+//! | `POST` on a path of the server that several endpoints were given | [`shared_path`], then one of the two |
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
 //! | the same on the path of a split | [`split`], then [`classic`] |
 //! | `OPTIONS` on the same paths | [`cors`] |
