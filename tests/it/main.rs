@@ -41,6 +41,7 @@ mod iris;
 mod isolation;
 mod keys;
 mod kv;
+mod kv_sdks;
 mod lists;
 mod loading;
 mod metrics;

@@ -6,7 +6,7 @@ import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
 import { initExport } from "./handler.js";
 import { Event, Response, Sample, errorToHost, isStream, responseOf, responseToHost } from "./messages.js";
-import { dispose, released } from "./released.js";
+import { closed, dispose, released } from "./released.js";
 
 /** One request: its body (`body`, `text()`, `json()`, `fields()`) and its head. */
 export class Request extends Sample {
@@ -183,6 +183,7 @@ function exportOf(call) {
       } finally {
         own.close();
         released();
+        closed();
       }
     },
   };

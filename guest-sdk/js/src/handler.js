@@ -2,6 +2,7 @@
 
 import { Context } from "./context.js";
 import { Sample, errorToHost, responseOf, responseToHost, said } from "./messages.js";
+import { closed } from "./released.js";
 import { fromHost, tensors, toHost } from "./tensor.js";
 
 /**
@@ -44,6 +45,8 @@ export function initExport(init) {
         init(JSON.parse(metadata));
       } catch (error) {
         throw said(error);
+      } finally {
+        closed();
       }
     },
   };
@@ -56,6 +59,8 @@ function guarded(call) {
       return call(given, Context.of(context));
     } catch (error) {
       throw errorToHost(error);
+    } finally {
+      closed();
     }
   };
 }

@@ -15,6 +15,20 @@ export function released() {
   for (const handle of held) release(handle);
 }
 
+/** Buckets by name, opened once in the call of an export. */
+const opened = new Map();
+
+export function openedOnce(name, open) {
+  if (!opened.has(name)) opened.set(name, open());
+  return opened.get(name);
+}
+
+/** Closes them at its end: memory that `init` leaves is copied only if no handle is in it. */
+export function closed() {
+  for (const handle of opened.values()) dispose(handle);
+  opened.clear();
+}
+
 /** Gives a handle up, if there is one. */
 export function dispose(handle) {
   (handle?.[Symbol.dispose] ?? handle?.[Symbol.for("dispose")])?.call(handle);

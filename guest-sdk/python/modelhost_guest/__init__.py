@@ -3,10 +3,10 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import models
+from . import kv, models
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
-from .errors import InvalidInput
+from .errors import InvalidInput, KvError
 from .handler import (
     Input,
     init,
@@ -28,6 +28,7 @@ __all__ = [
     "Event",
     "Input",
     "InvalidInput",
+    "KvError",
     "ModelError",
     "Request",
     "Response",
@@ -38,6 +39,7 @@ __all__ = [
     "Tensors",
     "init",
     "input_schema",
+    "kv",
     "models",
     "post_inference",
     "post_inference_tensors",

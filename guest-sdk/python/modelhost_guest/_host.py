@@ -21,6 +21,11 @@ except ImportError:
     models = None
 
 try:
+    from wit_world.imports import kv
+except ImportError:
+    kv = None
+
+try:
     from wit_world.exports.operations import Operation
 except ImportError:
     Operation = None
@@ -58,6 +63,12 @@ def error_out(error):
     if overloaded:
         return Err(types.Error_Respond(response_out(Response("overloaded", status=503))))
     return Err(types.Error_Internal(said(error)))
+
+
+def kind(error):
+    """Of one of the contract's errors: `Error_NoSuchModel` is no-such-model."""
+    name = type(error).__name__.removeprefix("Error_")
+    return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
 
 
 def said(error):

@@ -8,7 +8,7 @@ import json
 import sys
 from urllib.parse import unquote
 
-from . import _host, models
+from . import _host, kv, models
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted
@@ -176,6 +176,8 @@ class _Init:
             self._app.start(json.loads(metadata))
         except Exception as error:
             raise _host.Err(_host.said(error)) from None
+        finally:
+            kv.closed()
 
 
 class _Respond:
@@ -193,6 +195,7 @@ class _Respond:
             raise _host.error_out(error) from None
         finally:
             models.released()
+            kv.closed()
             own._end()
 
 

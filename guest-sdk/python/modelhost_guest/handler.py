@@ -8,7 +8,7 @@ import inspect
 import json
 import sys
 
-from . import _host
+from . import _host, kv
 from .context import Context
 from .messages import Sample, response_of, to_json
 from .tensor import tensors
@@ -24,6 +24,8 @@ def init(function):
                 call(json.loads(metadata))
             except Exception as error:
                 raise _host.Err(_host.said(error)) from None
+            finally:
+                kv.closed()
 
     return _export(function, Init)
 
@@ -128,6 +130,7 @@ def _guarded(host, make):
     except Exception as error:
         raise _host.error_out(error) from None
     finally:
+        kv.closed()
         context._end()
 
 

@@ -156,15 +156,9 @@ def _asked(function, *arguments):
     try:
         return function(*arguments)
     except _host.Err as error:
-        kind = _kind(error.value)
+        kind = _host.kind(error.value)
         text = getattr(error.value, "value", "")
         raise ModelError(kind, TEXTS.get(kind, "{}").format(text)) from None
-
-
-def _kind(error):
-    """`Error_NoSuchModel` is no-such-model."""
-    name = type(error).__name__.removeprefix("Error_")
-    return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
 
 
 def _resident(host):

@@ -1,0 +1,210 @@
+//! Values that handlers in Python and JavaScript keep by their SDK's `kv`, and by Potassium's store.
+//!
+//! In: projects of a template, built by the host, and a host with a store. (A project without `kv` does
+//! not import it: in `templates.rs` no bucket is granted, and such an import would refuse the start.)
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use e2e::clients::finished;
+use e2e::{Host, host_binary, wait_until};
+use serde_json::{Value, json};
+
+/// Runs the host in `folder` to success; what it said on stdout.
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(host_binary());
+    command.args(arguments).current_dir(folder);
+    finished(&mut command, &format!("host {arguments:?}"))
+}
+
+/// A project with this program, whose world imports `kv`.
+fn built(folder: &Path, language: &str, source: &str, program: &str) -> PathBuf {
+    done(folder, &["new", "keeper", "--lang", language, "--template", "app"]);
+    let project = folder.join("keeper");
+    fs::write(project.join(source), program).unwrap();
+    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
+    let with_kv = world.replacen("{\n", "{\n    include modelhost:handler/kv-imports@0.1.0;\n", 1);
+    fs::write(project.join("wit/world.wit"), with_kv).unwrap();
+    done(&project, &["build"]);
+    project.join("handler.wasm")
+}
+
+/// What each of these operations of a bucket gave.
+fn ask(host: &Host, bucket: &str, orders: &Value) -> Value {
+    let reply = host.post("/orders", json!({ "bucket": bucket, "orders": orders }).to_string());
+    assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
+    reply.json()
+}
+
+/// Everything that a bucket does, by one handler. Its orders are the name of an operation and its arguments.
+fn keeps(plugin: &Path, store: &Path) {
+    let arguments = ["--plugin", plugin.to_str().unwrap(), "--kv-store", store.to_str().unwrap()];
+    let arguments = [&arguments[..], &["--kv", "default", "--kv", "other"]].concat();
+    let host = Host::serve(&[&arguments[..], &["--kv-entries", "8"]].concat());
+    for (bucket, orders, expected) in [
+        (
+            "default",
+            json!([
+                ["get", "k"],
+                ["set", "k", "v"],
+                ["get", "k"],
+                ["set", "l", "grüß", {"ttl": 60}],
+                ["get", "l"]
+            ]),
+            json!([null, null, "v", null, "grüß"]),
+        ),
+        (
+            "default",
+            json!([
+                ["get_json", "j"],
+                ["set_json", "j", [1, {"a": null}], {"ttl": 60}],
+                ["get_json", "j"],
+                ["get_json", "k"]
+            ]),
+            json!([null, null, [1, {"a": null}], {"error": "invalid"}]),
+        ),
+        ("other", json!([["get", "k"], ["keys"]]), json!([null, []])),
+        (
+            "default",
+            json!([
+                ["add", "k", "w", {"ttl": 60}],
+                ["add", "m", "w"],
+                ["swap", "m", "v", "x"],
+                ["swap", "m", "w", "x"],
+                ["get", "m"],
+                ["swap", "m", null, "y"],
+                ["delete", "m"],
+                ["swap", "m", null, "y"],
+                ["get", "m"]
+            ]),
+            json!([false, true, false, true, "x", false, null, true, "y"]),
+        ),
+        (
+            "default",
+            json!([
+                ["increment", "n"],
+                ["increment", "n", -5, {"ttl": 60}],
+                ["increment", "k"],
+                ["get", "n"],
+                ["increment", "o", -2, {"ttl": 60}],
+                ["increment", "o"],
+                ["delete", "o"]
+            ]),
+            json!([1, -4, {"error": "invalid"}, "-4", -2, -1, null]),
+        ),
+        (
+            "default",
+            json!([["keys"], ["keys", "k"], ["set", "", "v"], ["set", "k", "v", {"ttl": -1}]]),
+            json!([["j", "k", "l", "m", "n"], ["k"], {"error": "invalid"}, {"error": "invalid"}]),
+        ),
+        (
+            "other",
+            json!([["add", "1", ""], ["add", "2", ""], ["add", "3", ""], ["add", "4", ""], ["keys"]]),
+            json!([true, true, true, {"error": "limit"}, ["1", "2", "3"]]),
+        ),
+        ("not granted", json!([["get", "k"]]), json!([{"error": "no-such-bucket"}])),
+        // What `init` writes is gone with it.
+        ("default", json!([["get", "loads"]]), json!([null])),
+    ] {
+        assert_eq!(ask(&host, bucket, &orders), expected, "{bucket} {orders}");
+    }
+    // `init` has used a bucket, and leaves it closed.
+    assert!(host.log().contains("instances begin with the memory it left"), "{}", host.log());
+    let seen = ask(&host, "default", &json!([["set", "k", "short", {"ttl": 1}], ["get", "k"]]));
+    assert_eq!(seen, json!([null, "short"]));
+    wait_until("the value to be gone", || ask(&host, "default", &json!([["get", "k"]])) == json!([null]));
+}
+
+const PYTHON: &str = r#"
+from modelhost_guest import App, KvError, kv
+from modelhost_guest.store import RedisConfig, Store
+
+app = App()
+store = Store(backend="redis", config=RedisConfig(host="redis", port=6379))
+
+
+@app.init
+def load(metadata):
+    return {"loads": kv.open().increment("loads")}
+
+
+@app.handler("/orders")
+def orders(request):
+    bucket = kv.open(request.json["bucket"])
+    return [done(bucket, *order) for order in request.json["orders"]]
+
+
+@app.handler("/store")
+def stored(request):
+    return [getattr(store, operation)(*arguments) for operation, *arguments in request.json]
+
+
+def done(bucket, operation, *arguments):
+    named = arguments[-1] if arguments and isinstance(arguments[-1], dict) else {}
+    try:
+        value = getattr(bucket, operation)(*arguments[: len(arguments) - bool(named)], **named)
+    except KvError as error:
+        return {"error": error.kind}
+    return value.decode() if isinstance(value, bytes) else value
+"#;
+
+const JAVASCRIPT: &str = r#"
+import { App } from "modelhost-guest";
+import * as kv from "modelhost-guest/kv";
+
+const own = kv.open();
+
+const app = new App()
+  .init(() => own.increment("loads"))
+  .post("/orders", (request) => {
+    const [bucket, orders] = request.fields("bucket", "orders");
+    return orders.map((order) => done(kv.open(bucket), order) ?? null);
+  });
+
+export const { init, operations, respond } = app.exports();
+
+function done(bucket, [operation, ...given]) {
+  try {
+    const value = bucket[operation.replace(/_./, (letter) => letter[1].toUpperCase())](...given);
+    return value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
+  } catch (error) {
+    if (error instanceof kv.KvError) return { error: error.kind };
+    throw error;
+  }
+}
+"#;
+
+#[test]
+fn python_keeps_values_and_so_does_potassiums_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = built(folder.path(), "python", "app.py", PYTHON);
+    keeps(&plugin, &folder.path().join("values"));
+
+    // Another host has what the first one left.
+    let store = folder.path().join("values").display().to_string();
+    let host = Host::serve(&["--plugin", plugin.to_str().unwrap(), "--kv", "default", "--kv-store", &store]);
+    assert_eq!(ask(&host, "default", &json!([["get", "l"], ["increment", "n"]])), json!(["grüß", -3]));
+
+    // P21: with a ttl of a second the value is there, and then it is not; what is absent is None.
+    let store = folder.path().join("potassium").display().to_string();
+    let plugin = plugin.to_str().unwrap();
+    let host = Host::serve(&["--plugin", plugin, "--kv", "default", "--kv-store", &store]);
+    let stored = |orders: Value| {
+        let reply = host.post("/store", orders.to_string());
+        assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
+        reply.json()
+    };
+    let seen =
+        stored(json!([["get", "absent"], ["set", "k", {"v": [1]}, 1], ["get", "k"], ["set", "l", "v"]]));
+    assert_eq!(seen, json!([null, null, {"v": [1]}, null]));
+    wait_until("the value to be gone", || stored(json!([["get", "k"]])) == json!([null]));
+    assert_eq!(stored(json!([["get", "l"]])), json!(["v"]));
+}
+
+#[test]
+fn javascript_keeps_values() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = built(folder.path(), "js", "handler.js", JAVASCRIPT);
+    keeps(&plugin, &folder.path().join("values"));
+}
