@@ -143,6 +143,7 @@ impl Endpoint {
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
         self.metrics.breaker_open.set(self.current.load().is_open().into());
+        self.metrics.predictions.refresh();
     }
 
     /// Why no request can be answered now, unless it is answered without the handler or by a candidate: the

@@ -425,10 +425,10 @@ fn milliseconds(of: u64) -> Duration {
     Duration::from_millis(of).clamp(Duration::from_millis(1), PATIENCE)
 }
 
-/// The way to others of a handler that was recorded with one: it leads nowhere.
-/// What is asked of a store is answered by the recording.
+/// The quota of a handler whose calls of a store are answered by the recording.
 const NO_QUOTA: Quota = Quota { bytes: u64::MAX, entries: u64::MAX, value: MEMORY.1 };
 
+/// The way to others of a handler that was recorded with one: it leads nowhere.
 fn nowhere() -> Result<Arc<Outbound>, FormatError> {
     let outbound = Outbound::new(Rules::default());
     outbound.map(Arc::new).map_err(|error| format!("cannot be replayed here: {error}"))

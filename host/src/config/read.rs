@@ -31,6 +31,19 @@ pub(crate) fn some<T>(reader: impl Reader<T>) -> impl Reader<Option<T>> {
     move |raw: &RawValue<'_>| reader.read(raw).map(Some)
 }
 
+/// A list of strings, each read by `read`.
+fn strings<T>(
+    raw: &RawValue<'_>,
+    hint: &'static str,
+    read: impl Fn(&str) -> ParseResult<T>,
+) -> ParseResult<Vec<T>> {
+    let item = |item: &Value| match item.as_str() {
+        Some(text) => read(text),
+        None => Err(Diagnostic::new("holds something that is not a string", hint)),
+    };
+    raw.items().iter().map(item).collect()
+}
+
 /// A path, joined to the folder it is relative to.
 pub(crate) fn path(raw: &RawValue<'_>) -> ParseResult<PathBuf> {
     match text(raw)? {
@@ -107,10 +120,7 @@ pub(crate) fn key_path(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
 pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     const KEPT: [&str; 3] = ["metrics", "healthz", "admin"];
     let hint = "write paths such as `/v1/chat/completions`";
-    let items = raw.items();
-    let path = |item: &Value| {
-        let text =
-            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+    let path = |text: &str| {
         let rest = text.strip_prefix('/').filter(|rest| is_path(rest) && !rest.is_empty());
         let rest = rest.ok_or_else(|| Diagnostic::new(format!("`{text}` is not a path"), hint))?;
         let first = rest.split('/').next().unwrap_or_default();
@@ -119,7 +129,7 @@ pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
         }
         Ok(text.to_owned())
     };
-    items.iter().map(path).collect()
+    strings(raw, hint, path)
 }
 
 /// Whether the server itself answers at `path` or below it.
@@ -153,38 +163,25 @@ pub(crate) fn device(raw: &RawValue<'_>) -> ParseResult<Device> {
 /// A list of paths in JSON documents and of names.
 pub(crate) fn patterns(raw: &RawValue<'_>) -> ParseResult<Vec<Pattern>> {
     let hint = "write paths that begin with `/`, such as `/predictions/*/took`, or names of headers";
-    let items = raw.items();
-    let pattern = |item: &Value| match item.as_str() {
-        Some(text) => Pattern::parse(text).map_err(|message| Diagnostic::new(message, hint)),
-        None => Err(Diagnostic::new("holds something that is not a string", hint)),
-    };
-    items.iter().map(pattern).collect()
+    let pattern = |text: &str| Pattern::parse(text).map_err(|message| Diagnostic::new(message, hint));
+    strings(raw, hint, pattern)
 }
 
 /// A list of places that a handler may reach.
 pub(crate) fn outbound(raw: &RawValue<'_>) -> ParseResult<Rules> {
     let hint = "write scheme, host and port, such as `https://hooks.example.com`, or a network, `10.0.0.0/8`";
-    let items = raw.items();
-    let rule = |item: &Value| {
-        let text =
-            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
-        Rule::parse(text).map_err(|why| Diagnostic::new(format!("`{text}` {why}"), hint))
-    };
-    items.iter().map(rule).collect::<ParseResult<_>>().map(Rules)
+    let rule = |text: &str| Rule::parse(text).map_err(|why| Diagnostic::new(format!("`{text}` {why}"), hint));
+    strings(raw, hint, rule).map(Rules)
 }
 
 /// A list of buckets that a handler may open.
 pub(crate) fn buckets(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let hint = "write names such as `default` or `shared/sessions`, or `*` for all of the endpoint's own";
-    let bucket = |item: &Value| {
-        let text =
-            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
-        match kv::grant_error(text) {
-            None => Ok(text.to_owned()),
-            Some(why) => Err(Diagnostic::new(format!("`{text}` {why}"), hint)),
-        }
+    let bucket = |text: &str| match kv::grant_error(text) {
+        None => Ok(text.to_owned()),
+        Some(why) => Err(Diagnostic::new(format!("`{text}` {why}"), hint)),
     };
-    raw.items().iter().map(bucket).collect()
+    strings(raw, hint, bucket)
 }
 
 /// Where handlers keep values.
@@ -195,9 +192,7 @@ pub(crate) fn store(raw: &RawValue<'_>) -> ParseResult<Place> {
 /// A list of media types, in lower case; `image/*` is a range.
 pub(crate) fn media_types(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let hint = "write types such as `image/jpeg` or `image/*`, without parameters";
-    let media_type = |item: &Value| {
-        let text =
-            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+    let media_type = |text: &str| {
         let media_type = text.to_ascii_lowercase();
         let is_type = media_type.split_once('/').is_some_and(|(kind, own)| {
             is_token(kind) && kind != "*" && is_token(own) && (own == "*" || !own.contains('*'))
@@ -206,16 +201,13 @@ pub(crate) fn media_types(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
             .then_some(media_type)
             .ok_or_else(|| Diagnostic::new(format!("`{text}` is no media type"), hint))
     };
-    raw.items().iter().map(media_type).collect()
+    strings(raw, hint, media_type)
 }
 
 /// A list of response headers that need a grant, in lower case.
 pub(crate) fn response_headers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let hint = "write names such as `set-cookie` or `content-encoding`; docs/reference.md lists them";
-    let items = raw.items();
-    let header = |item: &Value| {
-        let text =
-            item.as_str().ok_or_else(|| Diagnostic::new("holds something that is not a string", hint))?;
+    let header = |text: &str| {
         let name = text.to_ascii_lowercase();
         match headers::owner(&name) {
             Owner::Operator if is_token(&name) => Ok(name),
@@ -232,7 +224,7 @@ pub(crate) fn response_headers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
             }
         }
     };
-    items.iter().map(header).collect()
+    strings(raw, hint, header)
 }
 
 /// Names of hosts, without ports; in lower case.

@@ -11,6 +11,7 @@ use crate::blocking;
 use crate::endpoint::config::{PredictionKind, TrackerConfig};
 use crate::json::cursor::{Cursor, Kind, Raw};
 use crate::json::write;
+use crate::pipeline::debug::cut;
 use crate::request::{Output, Response, is_json_type};
 use crate::tensor::Tensor;
 
@@ -18,6 +19,8 @@ use crate::tensor::Tensor;
 const LONGEST_CLASS: usize = 128;
 /// Longest JSON of an output of one element, in bytes.
 const LONGEST_OUTPUT: usize = 4096;
+/// Most characters of a value that the log shows.
+const MOST_SHOWN: usize = 40;
 
 /// Writes the endpoint's metrics.
 pub struct TrackerObserver;
@@ -162,8 +165,7 @@ fn of_tensors(tracker: &TrackerConfig, tensors: &[Tensor]) -> Found<'static> {
 
 /// The beginning of a value, for the log.
 fn shown(text: &str) -> String {
-    let end = text.char_indices().nth(40).map_or(text.len(), |(end, _)| end);
-    format!("`{}`", text.get(..end).unwrap_or_default())
+    format!("`{}`", cut(text, MOST_SHOWN))
 }
 
 #[cfg(test)]

@@ -49,6 +49,15 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
+impl Stream {
+    fn poll_read(&mut self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
 /// A connection's socket.
 pub(super) struct Socket {
     stream: Stream,
@@ -108,11 +117,7 @@ impl Socket {
         let mut unread = [0; 8 << 10];
         while end.as_mut().poll(context).is_pending() {
             let mut buffer = ReadBuf::new(&mut unread);
-            let read = match &mut self.stream {
-                Stream::Plain(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-                Stream::Tls(stream) => Pin::new(stream).poll_read(context, &mut buffer),
-            };
-            if ready!(read).is_err() || buffer.filled().is_empty() {
+            if ready!(self.stream.poll_read(context, &mut buffer)).is_err() || buffer.filled().is_empty() {
                 break;
             }
         }
@@ -156,10 +161,7 @@ impl AsyncRead for Socket {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
-        let read = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-        };
+        let read = self.stream.poll_read(context, buffer);
         match buffer.filled().get(before..) {
             Some(bytes @ [_, ..]) => self.received(bytes),
             _ if matches!(read, Poll::Ready(Ok(()))) => return self.ended(context).map(Ok),

@@ -1,11 +1,13 @@
 //! What an endpoint predicts: how often each class, or how the values are spread.
 //!
 //! Place in the flow: told by the endpoint's tracker when a response is whole.
-//! Invariants: a class that is known costs a request one lookup without a lock and one atomic; the number of
-//! classes, which callers have a part in, is bounded, and an endpoint without a tracker has no series.
+//! Invariants: a prediction costs a request atomics, and a class one lookup besides, none of it behind a
+//! lock, but for the first of its kind; the number of classes, which callers have a part in, is bounded,
+//! and an endpoint without a tracker has no series.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use prometheus::{Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec};
@@ -30,14 +32,37 @@ pub struct Predictions {
     families: Families,
     endpoint: String,
     classes: ArcSwap<HashMap<Box<str>, IntCounter>>,
-    values: Mutex<Option<Values>>,
+    values: OnceLock<Values>,
+    untracked: OnceLock<IntCounter>,
 }
 
 /// The spread of values, from the first one on.
 struct Values {
     all: Histogram,
-    least: Gauge,
-    greatest: Gauge,
+    least: Extreme,
+    greatest: Extreme,
+}
+
+/// The least or the greatest value; its gauge shows it from [`Predictions::refresh`] on.
+struct Extreme {
+    /// Of a number of 64 bits.
+    bits: AtomicU64,
+    gauge: Gauge,
+}
+
+impl Extreme {
+    fn new(first: f64, gauge: Gauge) -> Extreme {
+        Extreme { bits: AtomicU64::new(first.to_bits()), gauge }
+    }
+
+    fn take_in(&self, value: f64, is_beyond: fn(&f64, &f64) -> bool) {
+        let beyond = |bits| is_beyond(&value, &f64::from_bits(bits)).then(|| value.to_bits());
+        let _ = self.bits.fetch_update(Ordering::Relaxed, Ordering::Relaxed, beyond);
+    }
+
+    fn refresh(&self) {
+        self.gauge.set(f64::from_bits(self.bits.load(Ordering::Relaxed)));
+    }
 }
 
 impl Predictions {
@@ -46,21 +71,24 @@ impl Predictions {
             families: families.clone(),
             endpoint: endpoint.to_owned(),
             classes: ArcSwap::default(),
-            values: Mutex::default(),
+            values: OnceLock::new(),
+            untracked: OnceLock::new(),
         }
     }
 
     /// Counts a prediction of this class.
     pub fn class(&self, class: &str) {
-        match self.classes.load().get(class) {
+        let classes = self.classes.load();
+        let is_full = classes.len() >= MOST_CLASSES;
+        let known = classes.get(class).or_else(|| classes.get(OTHER).filter(|_| is_full));
+        match known {
             Some(counter) => counter.inc(),
-            None => self.new_class(class).inc(),
+            None => self.new_class(if is_full { OTHER } else { class }).inc(),
         }
     }
 
     /// The counter of a class that was not known a moment ago.
     fn new_class(&self, class: &str) -> IntCounter {
-        let class = if self.classes.load().len() < MOST_CLASSES { class } else { OTHER };
         let counter = self.families.classes.with_label_values(&[self.endpoint.as_str(), class]);
         self.classes.rcu(|classes| {
             let mut classes = HashMap::clone(classes);
@@ -72,25 +100,31 @@ impl Predictions {
 
     /// Counts a prediction of this value.
     pub fn value(&self, value: f64) {
-        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
-        let values = values.get_or_insert_with(|| {
+        let values = self.values.get_or_init(|| {
             let label = &[self.endpoint.as_str()];
-            let (least, greatest) = (
-                self.families.least.with_label_values(label),
-                self.families.greatest.with_label_values(label),
-            );
-            least.set(value);
-            greatest.set(value);
-            Values { all: self.families.values.with_label_values(label), least, greatest }
+            Values {
+                all: self.families.values.with_label_values(label),
+                least: Extreme::new(value, self.families.least.with_label_values(label)),
+                greatest: Extreme::new(value, self.families.greatest.with_label_values(label)),
+            }
         });
         values.all.observe(value);
-        values.least.set(values.least.get().min(value));
-        values.greatest.set(values.greatest.get().max(value));
+        values.least.take_in(value, f64::lt);
+        values.greatest.take_in(value, f64::gt);
+    }
+
+    /// Brings the gauges up to date, before they are rendered.
+    pub fn refresh(&self) {
+        if let Some(Values { least, greatest, .. }) = self.values.get() {
+            least.refresh();
+            greatest.refresh();
+        }
     }
 
     /// Counts a response in which there was no prediction. Gives how many there were before.
     pub fn untracked(&self) -> u64 {
-        let counter = self.families.untracked.with_label_values(&[self.endpoint.as_str()]);
+        let new = || self.families.untracked.with_label_values(&[self.endpoint.as_str()]);
+        let counter = self.untracked.get_or_init(new);
         let before = counter.get();
         counter.inc();
         before
@@ -123,6 +157,7 @@ mod tests {
         let metrics = Metrics::new().unwrap();
         let endpoint = metrics.endpoint("price");
         [2.5, -1.0, 40.0].into_iter().for_each(|value| endpoint.predictions.value(value));
+        endpoint.predictions.refresh();
         let text = metrics.render();
         for line in [
             "_value_sum{endpoint=\"price\"} 41.5",
