@@ -1,7 +1,7 @@
 //! The decoder as clients of Triton's generate extension call it.
 //!
-//! In:   `POST /v2/models/NAME/generate` or `/generate_stream` with a `text_input`; `max_tokens` beside it or in
-//!       `parameters`.
+//! In:   `POST /v2/models/NAME/generate` or `/generate_stream` with a `text_input`; `max_tokens` beside it or
+//!       in `parameters`.
 //! Out:  `{"model_name", "model_version", "text_output"}`, or an event with one of these for each token.
 
 use modelhost_guest::app::{Event, Json, Output, Path, Sent};

@@ -1,8 +1,8 @@
 //! Texts through the model, texts of like lengths together.
 //!
-//! Place in the flow: tokens of texts come in, a vector for each goes out, in the same order. A run is one of the
-//! endpoint's queue, where it may be joined with those of other requests: for that, tokens are filled up to a
-//! multiple of [`STEP`].
+//! Place in the flow: tokens of texts come in, a vector for each goes out, in the same order. A run is one of
+//! the endpoint's queue, where it may be joined with those of other requests: for that, tokens are filled up
+//! to a multiple of [`STEP`].
 
 use std::collections::VecDeque;
 

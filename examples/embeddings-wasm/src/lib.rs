@@ -1,9 +1,11 @@
 //! Vectors of texts, as OpenAI's clients ask for them.
 //!
-//! Flow: [`request`] (what is asked for) → [`tokens`] (texts to numbers) → [`batch`] (the model) → the answer.
+//! Flow: [`request`] (what is asked for) → [`tokens`] (texts to numbers) → [`batch`] (the model) → the
+//! answer.
 //! In:   `POST /v1/embeddings` with `{"model": "…", "input": …}`: a text, texts, or tokens in their place;
 //!       `encoding_format` (`float` or `base64`) and `dimensions`, if they are given.
-//! Out:  `{"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": …}, …], "model", "usage"}`.
+//! Out:  `{"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": …}, …], "model",
+//!       "usage"}`.
 //!
 //! The model is sentence-transformers/all-MiniLM-L6-v2, and the vectors are those of that package.
 

@@ -1,7 +1,7 @@
 //! Texts as the model's tokens: BERT's rules for texts in lower case, and the longest pieces of words.
 //!
-//! Place in the flow: a text comes in, its tokens between `[CLS]` and `[SEP]` go out. Words in a text that are
-//! written like such a token are words.
+//! Place in the flow: a text comes in, its tokens between `[CLS]` and `[SEP]` go out. Words in a text that
+//! are written like such a token are words.
 
 use std::collections::HashMap;
 
