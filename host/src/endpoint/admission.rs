@@ -129,7 +129,8 @@ impl AdmissionQueue {
     }
 
     /// A permit, after waiting if need be; for requests with a [`Reservation`]. Dropping the future leaves
-    /// the queue.
+    /// the queue. When the queue is closed, those that wait get none: [`AdmissionQueue::while_open`] ends
+    /// them.
     pub async fn acquire(&self) -> Permit<'_> {
         // Others that wait come first.
         if self.waiting.load(Ordering::SeqCst) == 0
@@ -146,6 +147,12 @@ impl AdmissionQueue {
             tokio::pin!(freed);
             freed.as_mut().enable();
             if let Some(permit) = self.try_acquire() {
+                // Looked at with the permit in hand: one that was freed because the queue was closed may be
+                // here before the word of it.
+                if self.is_closed() {
+                    drop(permit);
+                    return std::future::pending().await;
+                }
                 return permit;
             }
             freed.await;
@@ -173,7 +180,6 @@ impl AdmissionQueue {
             return None;
         }
         tokio::select! {
-            // What is freed because the queue was closed is not for those that wait.
             biased;
             () = closed => None,
             output = future => Some(output),
@@ -270,6 +276,19 @@ mod tests {
         assert!(wait().await, "one that comes later");
         drop(first);
         assert!(!wait().await, "one that need not wait");
+    }
+
+    /// The runs that a closed queue ends free their permits before all that wait have been told.
+    #[tokio::test]
+    async fn a_permit_freed_by_closing_is_not_for_those_that_wait() {
+        let queue = AdmissionQueue::new(1, 2);
+        let first = queue.acquire().await;
+        let mut second = pin!(queue.acquire());
+        assert!(futures_poll(second.as_mut()).await.is_none());
+        queue.close();
+        drop(first);
+        assert!(futures_poll(second.as_mut()).await.is_none());
+        assert_eq!(queue.load().0, 0);
     }
 
     #[tokio::test]
