@@ -229,6 +229,7 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         isolation,
         reuse_instances: false,
         hides_credentials: false,
+        key_headers: Arc::default(),
         response_headers: [].into(),
         outbound: None,
         kv: None,

@@ -14,6 +14,7 @@ pub mod breaker;
 pub mod config;
 pub mod generation;
 pub mod observers;
+pub mod response_cache;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,13 +26,14 @@ use self::admission::{AdmissionQueue, Reservation};
 use self::config::{EndpointConfig, OnFault};
 use self::generation::Generation;
 use self::observers::{EndedRun, Observer, RunStart};
+use self::response_cache::{CacheUse, Looked, ResponseCache};
 use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
 use crate::request::{Output, Request};
-use crate::telemetry::metrics::EndpointMetrics;
+use crate::telemetry::metrics::{CacheFigures, EndpointMetrics};
 
 /// An endpoint that serves.
 pub struct Endpoint {
@@ -41,6 +43,7 @@ pub struct Endpoint {
     pub metrics: EndpointMetrics,
     admission: AdmissionQueue,
     current: ArcSwap<Generation>,
+    responses: Option<ResponseCache>,
     /// The last answer of an application about its readiness; held while it is asked.
     pub readiness: tokio::sync::Mutex<bool>,
 }
@@ -61,6 +64,8 @@ pub struct Answer {
     pub generation: Guard<Arc<Generation>>,
     /// From which stage on the handler had no part in it, because it failed there.
     pub bypassed: Option<Stage>,
+    /// The part that the response cache had in it, if there is one.
+    pub cached: Option<CacheUse>,
 }
 
 impl Endpoint {
@@ -69,7 +74,8 @@ impl Endpoint {
         let admission = AdmissionQueue::new(config.limits.concurrency, config.limits.queue);
         metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
         let current = ArcSwap::from_pointee(first);
-        Endpoint { config, metrics, admission, current, readiness: tokio::sync::Mutex::new(true) }
+        let responses = config.response_cache.clone().map(ResponseCache::new);
+        Endpoint { config, metrics, admission, current, responses, readiness: tokio::sync::Mutex::new(true) }
     }
 
     /// The generation that new requests begin on.
@@ -86,6 +92,9 @@ impl Endpoint {
     pub fn publish(&self, generation: Arc<Generation>) {
         self.metrics.generation.set(i64::try_from(generation.number).unwrap_or(i64::MAX));
         self.current.store(generation);
+        if let Some(responses) = &self.responses {
+            responses.clear();
+        }
     }
 
     /// Whether a request may know of this endpoint more than that it is there. What a protocol tells of it or
@@ -144,6 +153,14 @@ impl Endpoint {
         self.metrics.queued.set(gauge(queued));
         self.metrics.breaker_open.set(self.current.load().is_open().into());
         self.metrics.predictions.refresh();
+        if let Some(figures) = self.response_cache() {
+            self.metrics.responses.set(figures);
+        }
+    }
+
+    /// The figures of its response cache, if it has one.
+    pub fn response_cache(&self) -> Option<CacheFigures> {
+        self.responses.as_ref().map(ResponseCache::figures)
     }
 
     /// Why no request can be answered now, unless it is answered without the handler or by a candidate: the
@@ -189,9 +206,16 @@ impl AdmittedRequest<'_> {
         observers.begin(&mut start);
         let RunStart { generation, plan, .. } = start;
         let mut report = RunReport::begin(request.arrived, &plan);
-        let ended = {
-            let run = pin!(self.run(&generation, &request, &plan, &mut report));
-            endpoint.admission.while_open(run).await
+        let mut cached = None;
+        let ended = match &endpoint.responses {
+            None => {
+                let run = pin!(self.run(&generation, &request, &plan, &mut report));
+                endpoint.admission.while_open(run).await
+            }
+            Some(cache) => {
+                let run = self.run_cached(cache, &generation, &request, &plan, &mut report, &mut cached);
+                endpoint.admission.while_open(Box::pin(run)).await
+            }
         };
         // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
         let ended = ended.filter(|outcome| outcome.is_ok() || !endpoint.admission.is_closed());
@@ -215,7 +239,28 @@ impl AdmittedRequest<'_> {
             error.digest = generation.digest.clone();
         }
         let bypassed = report.bypassed().map(|failure| failure.stage);
-        Answer { outcome, generation, bypassed }
+        Answer { outcome, generation, bypassed, cached }
+    }
+
+    /// The answer to a request at an endpoint with a cache: from there, or of a run. `used`: which of both.
+    async fn run_cached(
+        &self,
+        cache: &ResponseCache,
+        generation: &Generation,
+        request: &Arc<Request>,
+        plan: &RunPlan,
+        report: &mut RunReport,
+        used: &mut Option<CacheUse>,
+    ) -> Result<Output, RequestError> {
+        let lead = match cache.look(request, generation, plan, used).await? {
+            Looked::Answer(output) => return Ok(output),
+            Looked::Run(lead) => lead,
+        };
+        let outcome = self.run(generation, request, plan, report).await;
+        if let Some(lead) = lead {
+            cache.end(lead, &outcome, report);
+        }
+        outcome
     }
 
     /// The run itself: it has its permit, its generation and its instance until it ends. Its response is

@@ -210,6 +210,8 @@ pub struct HandlerConfig {
     pub reuse_instances: bool,
     /// Whether the headers that carry keys are kept from it.
     pub hides_credentials: bool,
+    /// Headers of a request that are part of its key in the response cache; none without one.
+    pub key_headers: Arc<[String]>,
     /// Headers of its responses that need a [grant](headers) and have it, in lower case.
     pub response_headers: Arc<[String]>,
     /// How it reaches others, if it may.

@@ -5,6 +5,7 @@
 //! Invariant: a request is immutable and shared; its body is copied at most once on the host's side, and only
 //! if it arrived in pieces.
 
+pub mod dependencies;
 pub mod exchange;
 
 use std::pin::Pin;

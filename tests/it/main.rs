@@ -74,6 +74,7 @@ mod registry;
 mod replay;
 mod replay_calls;
 mod responders;
+mod response_cache;
 mod sandbox;
 mod schema;
 mod schemathesis;

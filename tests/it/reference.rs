@@ -45,7 +45,9 @@ fn the_metrics_are_those_of_the_reference() {
     };
     let folder = tempfile::tempdir().unwrap();
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
-    let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression"), keeper]);
+    let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
+    let setup =
+        Setup::of([tracked("class", "classification"), tracked("value", "regression"), keeper, cached]);
     let host = setup
         .tables(format!(
             "[kv]

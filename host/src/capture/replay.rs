@@ -255,6 +255,7 @@ impl Replayer {
             isolation: Isolation::Request,
             reuse_instances: false,
             hides_credentials: false,
+            key_headers: Arc::default(),
             response_headers: handler.response_headers.clone().into(),
             outbound: handler.outbound.then(nowhere).transpose()?,
             kv: (!handler.kv.is_empty())

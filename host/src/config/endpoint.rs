@@ -14,7 +14,7 @@ use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::BodyRate;
 use crate::endpoint::breaker::Policy;
-use crate::endpoint::config::{EndpointConfig, TrackerConfig};
+use crate::endpoint::config::{CacheConfig, EndpointConfig, TrackerConfig};
 use crate::kv::Quota;
 use crate::model::{Batching, ModelConfig};
 use crate::schema::raw_body::{RawBody, RawExample};
@@ -92,6 +92,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         bare_tensors: sources.get(&set::BARE_TENSORS, table),
         on_fault: sources.get(&set::ON_FAULT, table),
         breaker: breaker(sources, table),
+        response_cache: response_cache(sources, table),
         tracker: tracker(sources, table),
         gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
@@ -193,6 +194,25 @@ fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {
     let min = sources.get(&set::BREAKER_MIN, table);
     let pause = sources.get(&set::BREAKER_PAUSE, table);
     faults.map(|faults| Policy { faults, window, min, pause })
+}
+
+/// The answers that are kept.
+fn response_cache(sources: &mut Sources<'_>, table: &Table) -> Option<CacheConfig> {
+    let others: [&Setting; 3] =
+        [&set::RESPONSE_CACHE_TTL, &set::RESPONSE_CACHE_HEADERS, &set::RESPONSE_CACHE_ALLOW];
+    if !sources.has(&set::RESPONSE_CACHE, table)
+        && let Some(place) = others.into_iter().find_map(|setting| sources.place(setting, table))
+    {
+        let hint = "set `response_cache.size` too, such as \"64MiB\"";
+        sources.report(Some(place), Diagnostic::new("describes a response cache that is off", hint));
+    }
+    let ttl = sources.get(&set::RESPONSE_CACHE_TTL, table);
+    let mut headers = sources.get(&set::RESPONSE_CACHE_HEADERS, table);
+    let allowed = sources.get(&set::RESPONSE_CACHE_ALLOW, table).into_iter().collect();
+    // The key has it in any case.
+    headers.push("content-type".to_owned());
+    let size = sources.get(&set::RESPONSE_CACHE, table);
+    size.map(|size| CacheConfig { size, ttl, headers: headers.into(), allowed })
 }
 
 /// The predictions that are counted.

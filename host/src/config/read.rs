@@ -15,6 +15,7 @@ use crate::model::Device;
 use crate::outbound::{Rule, Rules};
 use crate::plugin::headers::{self, Owner};
 use crate::request::Protocol;
+use crate::request::dependencies::Dependency;
 use crate::telemetry::logs;
 use crate::text::{is_token, similar};
 use crate::values::{Diagnostic, Origin, ParseResult, RawValue, Reader, text};
@@ -225,6 +226,43 @@ pub(crate) fn response_headers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
         }
     };
     strings(raw, hint, header)
+}
+
+/// A list of headers of requests, in lower case.
+pub(crate) fn request_headers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
+    let hint = "write names such as `accept-language`";
+    let header = |text: &str| {
+        let name = text.to_ascii_lowercase();
+        match name.as_str() {
+            "x-request-id" | "x-banana-request-id" => Err(Diagnostic::new(
+                format!("`{text}` is another for each request"),
+                "leave it out: no two requests would be equal",
+            )),
+            _ if is_token(&name) => Ok(name),
+            _ => Err(Diagnostic::new(format!("`{text}` is no name of a header"), hint)),
+        }
+    };
+    strings(raw, hint, header)
+}
+
+/// A list of what an answer may depend on.
+pub(crate) fn dependencies(raw: &RawValue<'_>) -> ParseResult<Vec<Dependency>> {
+    let words = || Dependency::ALLOWABLE.into_iter().map(|(word, _)| word);
+    let hint = "write some of `clock`, `random`, `request_id`, `kv` and `outbound`";
+    let dependency = |text: &str| {
+        let found = Dependency::ALLOWABLE.into_iter().find(|(word, _)| *word == text);
+        found.map(|(_, dependency)| dependency).ok_or_else(|| {
+            let hint = match similar(text, words()) {
+                _ if text == "header" || text == "headers" => {
+                    "name the headers in `response_cache.headers`: they become part of the key".to_owned()
+                }
+                Some(word) => format!("did you mean `{word}`?"),
+                None => hint.to_owned(),
+            };
+            Diagnostic::new(format!("`{text}` is nothing that can be allowed"), hint)
+        })
+    };
+    strings(raw, hint, dependency)
 }
 
 /// Names of hosts, without ports; in lower case.

@@ -146,6 +146,9 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
         "breaker-min",
         "breaker-pause",
         "tracker-key",
+        "response-cache-ttl",
+        "response-cache-headers",
+        "response-cache-allow",
         "max-delay",
         "batch-wait",
         "trust-rows",
@@ -164,6 +167,18 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
         let both = folder.serve(&["model DIR/m.onnx", "breaker-faults 1", alone]).unwrap();
         assert!(folder.changed(&both).contains(&format!("{key}: ")), "{alone}");
     }
+    for (alone, expected) in [
+        ("response-cache-ttl 1m", "ttl: Some( 60s, ),"),
+        ("response-cache-headers Accept-Language", "\"accept-language\", \"content-type\","),
+        ("response-cache-allow random", "allowed: Dependencies( 2, ),"),
+    ] {
+        let problem = folder.serve(&["model DIR/m.onnx", alone]).unwrap_err();
+        assert!(problem.contains("a response cache that is off"), "{problem}");
+        let both = folder.serve(&["model DIR/m.onnx", "response-cache 1MiB", alone]).unwrap();
+        assert!(folder.changed(&both).contains(expected), "{alone}: {}", folder.changed(&both));
+    }
+    let problem = folder.serve(&["model DIR/m.onnx", "response-cache 1MiB", "response-cache-allow headers"]);
+    assert!(problem.unwrap_err().contains("name the headers in `response_cache.headers`"));
     let problem = folder.serve(&["model DIR/m.onnx", "tracker-key label"]).unwrap_err();
     assert!(
         problem.contains("a prediction of no kind") && problem.contains("hint: set `tracker."),
@@ -227,6 +242,7 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             "max-delay" | "batch-wait" | "trust-rows" => "max-batch 1",
             flag if flag.starts_with("breaker-") => "breaker-faults off",
             flag if flag.starts_with("gate-") => "gate-samples 0",
+            "response-cache-ttl" => "response-cache off",
             _ => "queue 256",
         };
         let explicit = folder.serve(&["model DIR/m.onnx", with, &explicit]);

@@ -12,6 +12,7 @@ use crate::keys::Keys;
 use crate::model::{Batching, ModelConfig};
 use crate::outbound::Rules;
 use crate::request::Protocol;
+use crate::request::dependencies::Dependencies;
 use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
 use crate::values::Ratio;
@@ -78,12 +79,27 @@ pub struct EndpointConfig {
     pub on_fault: OnFault,
     /// When a handler that keeps failing is no longer called; `None`: never.
     pub breaker: Option<Policy>,
+    /// Which answers are kept for equal requests, if any are.
+    pub response_cache: Option<CacheConfig>,
     /// The predictions that are counted, if any are.
     pub tracker: Option<TrackerConfig>,
     /// The gate that a new handler has to pass before it serves.
     pub gate: GateConfig,
     /// The limits of a request.
     pub limits: pipeline::Limits,
+}
+
+/// The settings of a response cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheConfig {
+    /// Most bytes of all answers.
+    pub size: usize,
+    /// How long an answer is kept at most; `None`: until it makes way.
+    pub ttl: Option<Duration>,
+    /// Headers of a request that are part of its key, in lower case.
+    pub headers: Arc<[String]>,
+    /// The things that an answer which is kept may depend on beside its key.
+    pub allowed: Dependencies,
 }
 
 /// Where a response has its prediction, and what that is.
@@ -132,6 +148,11 @@ impl EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// Headers of a request that are part of its key in the response cache; none without one.
+    pub fn key_headers(&self) -> Arc<[String]> {
+        self.response_cache.as_ref().map(|cache| cache.headers.clone()).unwrap_or_default()
+    }
+
     /// Whether it can be reached by this protocol; by `None`, the operator's own, always.
     pub fn speaks(&self, protocol: Option<Protocol>) -> bool {
         protocol.is_none_or(|protocol| self.protocols.contains(&protocol))

@@ -4,6 +4,7 @@
 //! Invariant: nothing of it changes but the state of its breaker.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use super::breaker::Breaker;
@@ -18,8 +19,13 @@ use crate::request::{Output, Request};
 use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
 
+/// Ids of generations: each of the process has another.
+static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+
 /// One version of an endpoint, handler and models: everything it needs to answer.
 pub struct Generation {
+    /// No other generation of the process has it, candidates included.
+    pub(crate) id: u64,
     /// 1 for the first, then counting up.
     pub number: u64,
     /// SHA-256 of the handler in hex; `None` without a handler.
@@ -37,7 +43,8 @@ impl Generation {
     pub fn new(number: u64, pipeline: Pipeline, breaker: Option<Breaker>) -> Generation {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().clone());
         let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Arc::new);
-        Generation { number, digest, published: SystemTime::now(), pipeline, breaker }
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Generation { id, number, digest, published: SystemTime::now(), pipeline, breaker }
     }
 
     /// Runs one request.

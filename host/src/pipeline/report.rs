@@ -11,6 +11,7 @@ use crate::error::{RequestError, Stage};
 use crate::model_access::ModelCall;
 use crate::plugin::Lease;
 use crate::plugin::host_call_log::HostCallLog;
+use crate::request::dependencies::Dependencies;
 
 /// The resources that a handler used for one request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,6 +33,7 @@ pub struct RunReport {
     bypassed: Option<RequestError>,
     log: Option<Arc<HostCallLog>>,
     usage: Option<Measured>,
+    dependencies: Dependencies,
 }
 
 #[derive(Debug, Default)]
@@ -52,6 +54,7 @@ impl RunReport {
             bypassed: None,
             log: plan.calls.open(),
             usage: plan.measures.then(Measured::default),
+            dependencies: Dependencies::default(),
         }
     }
 
@@ -112,6 +115,11 @@ impl RunReport {
         Some(Usage { time: time.saturating_sub(*checkout), memory: *memory })
     }
 
+    /// The things that the handler asked for beside its request.
+    pub fn dependencies(&self) -> Dependencies {
+        self.dependencies
+    }
+
     /// A stage has ended.
     pub fn end(&mut self, stage: Stage) {
         let now = Instant::now();
@@ -130,6 +138,9 @@ impl RunReport {
 
     /// The handler has been called.
     pub(super) fn called(&mut self, lease: Option<&Lease<'_>>) {
+        if let Some(lease) = lease {
+            self.dependencies = lease.dependencies();
+        }
         if let Some(usage) = &mut self.usage {
             usage.memory = lease.map_or(0, Lease::memory);
         }

@@ -16,6 +16,7 @@ use super::state::State;
 use crate::blocking;
 use crate::keys;
 use crate::request::Request;
+use crate::request::dependencies::Dependency;
 use crate::tensor::Signature;
 
 /// The `context` resource. Holds nothing: an instance serves one request at a time, so the store's state says
@@ -39,6 +40,7 @@ impl types::Host for State {}
 
 impl types::HostContext for State {
     fn request_id(&mut self, _context: Resource<Context>) -> String {
+        self.depends_on(Dependency::RequestId);
         current(self).map(|request| request.id.to_string()).unwrap_or_default()
     }
 
@@ -57,6 +59,10 @@ impl types::HostContext for State {
     fn header(&mut self, _context: Resource<Context>, name: String) -> Option<String> {
         // The caller trusts the host with the key, not the handler.
         let hidden = self.loaded.config.hides_credentials && keys::is_credential(&name);
+        let is_key = |known: &String| known.eq_ignore_ascii_case(&name);
+        if !hidden && !self.loaded.config.key_headers.iter().any(is_key) {
+            self.depends_on(Dependency::Header);
+        }
         let request = current(self).filter(|_| !hidden);
         let value = || request?.head.header_or_similar(&name).map(str::to_owned);
         match &self.log {

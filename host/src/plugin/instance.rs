@@ -29,6 +29,7 @@ use super::{Isolation, LoadedComponent, Outcome, START_TIMEOUT, convert};
 use crate::blocking;
 use crate::error::{Code, PluginFault, RequestError, Stage};
 use crate::model_access::HandlerModels;
+use crate::request::dependencies::Dependencies;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
@@ -107,6 +108,8 @@ impl Instance {
         state.request = None;
         state.calls_log = None;
         state.scratch = None;
+        // Of what start functions ask for, the first answer may depend too.
+        state.dependencies = Dependencies::default();
         if state.loaded.calls_models {
             state.model_use = ModelUse::default();
         }

@@ -14,6 +14,7 @@ use super::deadline::DeadlineExceeded;
 use super::host_call_log::KvSource;
 use super::state::State;
 use crate::kv::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue};
+use crate::request::dependencies::Dependency;
 
 impl From<KvError> for Error {
     fn from(error: KvError) -> Error {
@@ -45,6 +46,7 @@ impl State {
 
     /// The same without a handle.
     pub(super) async fn kv_at(&mut self, bucket: &Bucket, op: KvOp) -> Result<KvOutcome> {
+        self.depends_on(Dependency::Kv);
         let Some(kv) = self.loaded.config.kv.clone() else {
             return Ok(Err(KvError::NoSuchBucket(bucket.name().to_owned())));
         };

@@ -12,6 +12,7 @@ use super::instance::Instance;
 use super::{Outcome, Plugin, Stages};
 use crate::error::RequestError;
 use crate::model_access::HandlerModels;
+use crate::request::dependencies::Dependencies;
 use crate::request::exchange::Exchange;
 use crate::request::{Request, Response};
 use crate::tensor::Tensor;
@@ -57,6 +58,13 @@ impl<'a> Lease<'a> {
             state.calls_log = log.cloned();
             state.scratch = None;
         }
+    }
+
+    /// The things that the handler has asked for so far beside its request.
+    pub fn dependencies(&self) -> Dependencies {
+        self.instance
+            .as_ref()
+            .map_or_else(Dependencies::default, |instance| instance.store.data().dependencies)
     }
 
     /// Bytes of memory that the instance holds, the most it has held: it never gives any back.

@@ -22,6 +22,7 @@ use super::deadline::DeadlineExceeded;
 use super::state::State;
 use crate::blocking;
 use crate::model_access::{HandlerModels, ModelCallError};
+use crate::request::dependencies::Dependency;
 use crate::tensor::{Tensor, element_count};
 
 /// A tensor that the host holds for a guest.
@@ -112,11 +113,7 @@ impl Drop for Pending {
     }
 }
 
-/// The guest's error for a failure.
-///
-/// # Errors
-/// A replay goes on no further.
-pub(super) fn told(error: ModelCallError) -> Result<Error> {
+fn told(error: ModelCallError) -> Result<Error> {
     Ok(match error {
         ModelCallError::NoSuchModel(name) => Error::NoSuchModel(name),
         ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
@@ -131,6 +128,17 @@ pub(super) fn told(error: ModelCallError) -> Result<Error> {
 }
 
 impl State {
+    /// The guest's error for a failure of a model.
+    ///
+    /// # Errors
+    /// A replay goes on no further.
+    pub(super) fn told(&mut self, error: ModelCallError) -> Result<Error> {
+        if !matches!(error, ModelCallError::NoSuchModel(_) | ModelCallError::InvalidInput(_)) {
+            self.depends_on(Dependency::Failure);
+        }
+        told(error)
+    }
+
     /// The models of the request that the instance serves.
     pub(super) fn models(&self) -> Result<&Arc<dyn HandlerModels>, Error> {
         let none = || Error::Failed("there is no request, so there are no models".to_owned());
@@ -240,7 +248,7 @@ impl models::Host for State {
         };
         match models.signature(&model) {
             Ok(signature) => Ok(Ok(convert::signature(&signature))),
-            Err(error) => told(error).map(Err),
+            Err(error) => self.told(error).map(Err),
         }
     }
 
@@ -257,7 +265,7 @@ impl models::Host for State {
         };
         match models.infer(&model, inputs).await {
             Ok(outputs) => Ok(Ok(convert::owned_tensors_to_guest(&outputs))),
-            Err(error) => told(error).map(Err),
+            Err(error) => self.told(error).map(Err),
         }
     }
 
@@ -274,7 +282,7 @@ impl models::Host for State {
         };
         match models.infer(&model, inputs).await {
             Ok(outputs) => self.keep_all(outputs, &wanted),
-            Err(error) => told(error).map(Err),
+            Err(error) => self.told(error).map(Err),
         }
     }
 
@@ -405,7 +413,7 @@ impl models::HostPending for State {
                 self.keep_all(outputs, &wanted)
             }
             Run::Ended(Err(RunFailure::Guest(error))) => Ok(Err(error)),
-            Run::Ended(Err(RunFailure::Model(error))) => told(error).map(Err),
+            Run::Ended(Err(RunFailure::Model(error))) => self.told(error).map(Err),
             Run::Running(_) | Run::Consumed => {
                 Ok(Err(Error::Failed("its outputs were taken before".to_owned())))
             }
@@ -413,6 +421,8 @@ impl models::HostPending for State {
     }
 
     fn subscribe(&mut self, pending: Resource<Pending>) -> Result<Resource<DynPollable>> {
+        // Which of several runs ends first is a matter of time.
+        self.depends_on(Dependency::Clock);
         let ready = subscribe(self.table(), pending)?;
         Ok(self.timer(ready))
     }

@@ -20,6 +20,7 @@ use wasmtime_wasi::random::WasiRandomCtx;
 
 use super::host_call_log::HostCallResult;
 use super::state::State;
+use crate::request::dependencies::Dependency;
 
 /// The value of `$real`, which on a log is `$draw`.
 macro_rules! tapped {
@@ -65,6 +66,11 @@ impl State {
         self.ctx().ctx.random()
     }
 
+    /// Notes that the guest gets what another request would get differently.
+    pub(super) fn depends_on(&mut self, dependency: Dependency) {
+        self.dependencies.add(dependency);
+    }
+
     /// Remembers that a pollable is a timer, or waits for anything else that a log knows of.
     pub(super) fn timer(&self, timer: Resource<DynPollable>) -> Resource<DynPollable> {
         if let Some(log) = &self.log {
@@ -76,6 +82,7 @@ impl State {
 
 impl wall_clock::Host for State {
     fn now(&mut self) -> Result<Datetime> {
+        self.depends_on(Dependency::Clock);
         tapped!(self, "the wall clock", wall_clock::Host::now(&mut self.clocks()),
             Datetime { seconds, nanoseconds } => HostCallResult::WallClock(*seconds, *nanoseconds),
             HostCallResult::WallClock(seconds, nanoseconds) => datetime(*seconds, *nanoseconds))
@@ -94,6 +101,7 @@ fn datetime(seconds: u64, nanoseconds: u32) -> Datetime {
 
 impl monotonic_clock::Host for State {
     fn now(&mut self) -> Result<Instant> {
+        self.depends_on(Dependency::Clock);
         tapped!(self, "the monotonic clock", monotonic_clock::Host::now(&mut self.clocks()),
             now => HostCallResult::MonotonicClock(*now), HostCallResult::MonotonicClock(now) => *now)
     }
@@ -105,12 +113,14 @@ impl monotonic_clock::Host for State {
     }
 
     fn subscribe_instant(&mut self, when: Instant) -> Result<Resource<DynPollable>> {
+        self.depends_on(Dependency::Clock);
         self.host_call();
         let timer = self.clocks().subscribe_instant(when)?;
         Ok(self.timer(timer))
     }
 
     fn subscribe_duration(&mut self, length: Duration) -> Result<Resource<DynPollable>> {
+        self.depends_on(Dependency::Clock);
         self.host_call();
         let timer = self.clocks().subscribe_duration(length)?;
         Ok(self.timer(timer))
@@ -119,10 +129,12 @@ impl monotonic_clock::Host for State {
 
 impl random::Host for State {
     fn get_random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
+        self.depends_on(Dependency::Random);
         tapped_bytes!(self, "random bytes", length, self.randomness().get_random_bytes(length), Random)
     }
 
     fn get_random_u64(&mut self) -> Result<u64> {
+        self.depends_on(Dependency::Random);
         tapped!(self, "random bytes", self.randomness().get_random_u64(),
             number => HostCallResult::RandomU64(*number),
             HostCallResult::RandomU64(number) => *number)
@@ -131,6 +143,7 @@ impl random::Host for State {
 
 impl insecure::Host for State {
     fn get_insecure_random_bytes(&mut self, length: u64) -> Result<Vec<u8>> {
+        self.depends_on(Dependency::Random);
         tapped_bytes!(
             self,
             "insecure random bytes",
@@ -141,6 +154,7 @@ impl insecure::Host for State {
     }
 
     fn get_insecure_random_u64(&mut self) -> Result<u64> {
+        self.depends_on(Dependency::Random);
         tapped!(self, "insecure random bytes", self.randomness().get_insecure_random_u64(),
             number => HostCallResult::InsecureRandomU64(*number),
             HostCallResult::InsecureRandomU64(number) => *number)
@@ -149,6 +163,7 @@ impl insecure::Host for State {
 
 impl insecure_seed::Host for State {
     fn insecure_seed(&mut self) -> Result<(u64, u64)> {
+        self.depends_on(Dependency::Random);
         tapped!(self, "the insecure seed", self.randomness().insecure_seed(),
             (low, high) => HostCallResult::InsecureSeed(*low, *high),
             HostCallResult::InsecureSeed(low, high) => (*low, *high))

@@ -26,6 +26,7 @@ use crate::error::Stage;
 use crate::kv::Bucket;
 use crate::kv::scratch::Scratch;
 use crate::request::Request;
+use crate::request::dependencies::{Dependencies, Dependency};
 use crate::request::exchange::Progress;
 use crate::tensor::Signature;
 
@@ -80,6 +81,8 @@ pub(super) struct State {
     pub(super) start: (Duration, Duration),
     /// Of a request that is recorded or replayed.
     pub(super) log: Option<Arc<HostCallLog>>,
+    /// The things that the guest has asked for beside its request, since that began.
+    pub(super) dependencies: Dependencies,
 }
 
 impl State {
@@ -126,6 +129,7 @@ impl State {
 
     /// The guest's state of `wasi:http`, and the table of its handles.
     pub(super) fn http_and_table(&mut self) -> (&mut Http, &mut ResourceTable) {
+        self.dependencies.add(Dependency::Outbound);
         let http = self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.outbound.clone())));
         http.allow_outbound(self.calls_out, self.calls_log.as_ref());
         (http, &mut self.table)
@@ -254,6 +258,7 @@ pub(super) fn store(
         output: limits.output,
         start: (Duration::ZERO, Duration::ZERO),
         log,
+        dependencies: Dependencies::default(),
     };
     let mut store = Store::new(loaded.pre.engine(), state);
     store.limiter(|state| &mut state.limiter);

@@ -16,6 +16,7 @@ pub(super) fn config() -> HandlerConfig {
         isolation: Isolation::Worker,
         reuse_instances: false,
         hides_credentials: false,
+        key_headers: Arc::default(),
         response_headers: Arc::new([]),
         outbound: None,
         kv: None,

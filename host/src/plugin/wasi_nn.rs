@@ -19,7 +19,7 @@ use self::wasi::nn::tensor::TensorType;
 use self::wasi::nn::{graph, inference, tensor};
 use super::bindings::modelhost::handler::models::Error as ModelsError;
 use super::fault::HoldsTooMuch;
-use super::models::{Held, told};
+use super::models::Held;
 use super::state::State;
 use crate::blocking;
 use crate::tensor::{Datatype, Tensor};
@@ -153,7 +153,7 @@ impl State {
         };
         let outputs = match models.infer(&model, given).await {
             Ok(outputs) => outputs,
-            Err(error) => return Ok(Err(told(error)?.into())),
+            Err(error) => return Ok(Err(self.told(error)?.into())),
         };
         let mut made = Vec::with_capacity(outputs.len());
         for output in outputs {
@@ -211,8 +211,8 @@ impl graph::Host for State {
     }
 
     fn load_by_name(&mut self, name: String) -> Result<Result<Resource<Graph>, Resource<NnError>>> {
-        let found = match self.models() {
-            Ok(models) => models.signature(&name).map_err(told),
+        let found = match self.models().cloned() {
+            Ok(models) => models.signature(&name).map_err(|error| self.told(error)),
             Err(error) => Err(Ok(error)),
         };
         match found {

@@ -42,6 +42,11 @@ pub enum DeployError {
     )]
     Kind { endpoint: String, old: &'static str, new: &'static str },
     #[error(
+        "endpoint `{endpoint}` has a response cache, and its handler is an application, which answers by itself\n  hint: leave out \
+         `response_cache`, and keep values with `kv`"
+    )]
+    Uncacheable { endpoint: String },
+    #[error(
         "endpoint `{endpoint}`: the example of its input schema fails, {reason}\n  hint: mend handler or example; \
          `--no-smoke` serves without trying it"
     )]
@@ -100,7 +105,9 @@ impl DeployError {
                 | LoadError::Schema(_)
                 | LoadError::Operations(_) => "init",
             },
-            DeployError::Mismatch { .. } | DeployError::Kind { .. } => "verify",
+            DeployError::Mismatch { .. } | DeployError::Kind { .. } | DeployError::Uncacheable { .. } => {
+                "verify"
+            }
             DeployError::Smoke { .. } => "smoke",
             DeployError::Gate { .. } => "gate",
             DeployError::Persist { .. } => "persist",

@@ -65,6 +65,7 @@ pub(super) async fn load(
         isolation: config.isolation,
         reuse_instances: config.reuse_instances,
         hides_credentials: !config.keys.is_empty(),
+        key_headers: config.key_headers(),
         response_headers: config.response_headers.clone(),
         outbound,
         kv: (!config.kv.is_empty()).then(|| {

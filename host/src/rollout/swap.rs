@@ -58,6 +58,9 @@ impl Deployment {
             };
             let models = models.get_or_try_init(|| load_all(&config, catalog)).await?;
             let pipeline = pipeline(&config, plugin, models.clone());
+            if config.response_cache.is_some() && pipeline.is_application() {
+                return Err(DeployError::Uncacheable { endpoint: config.name.clone() });
+            }
             if config.smoke {
                 smoke::run(&config, &pipeline).await?;
             }

@@ -24,7 +24,7 @@ use crate::rollout::history::Origin;
 use crate::schema::check;
 use crate::server::serve::Destination;
 use crate::server::served::Served;
-pub use crate::telemetry::metrics::{Statistics, Timing};
+pub use crate::telemetry::metrics::{CacheFigures, Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text::on_one_line;
 
@@ -220,6 +220,11 @@ impl Entry<'_> {
         let execution_count =
             if self.model.is_some() { statistics.execution_count } else { statistics.inference_count };
         Statistics { execution_count, ..statistics }
+    }
+
+    /// The figures of its endpoint's response cache; zeroes without one.
+    pub fn cache(&self) -> CacheFigures {
+        self.endpoint.response_cache().unwrap_or_default()
     }
 
     /// Takes the axis of a batch of one from inputs whose declared shape has none.

@@ -16,6 +16,7 @@ use super::served::Served;
 use crate::arrivals::Origin;
 use crate::endpoint::Answer;
 use crate::endpoint::generation::Generation;
+use crate::endpoint::response_cache::CacheUse;
 use crate::error::{RequestError, Stage};
 use crate::keys::Credentials;
 use crate::request::{Head, Input, Output, Request};
@@ -105,6 +106,8 @@ pub(super) struct Signature<'a> {
     pub digest: Option<&'a str>,
     /// The stage from which on the handler had no part in the answer.
     pub bypassed: Option<Stage>,
+    /// The part that the response cache had in it, if there is one.
+    pub cached: Option<CacheUse>,
 }
 
 /// Serves one request. `found`: where it goes and what it says, or why it goes nowhere.
@@ -115,9 +118,11 @@ pub(super) async fn serve<P: Protocol>(
     body: <P::Transport as Transport>::Body,
 ) -> AnswerOf<P> {
     let endpoint = found.as_ref().ok().map(|(destination, _)| destination.endpoint.config.name.as_str());
+    let mut cached = None;
     let (encoded, generation, bypassed) = match found {
         Ok((destination, mut protocol)) => match run(&call, destination, &mut protocol, head, body).await {
-            Ok(Answer { outcome, generation, bypassed }) => {
+            Ok(Answer { outcome, generation, bypassed, cached: by }) => {
+                cached = by;
                 (outcome.and_then(|output| protocol.encode(output, &generation)), Some(generation), bypassed)
             }
             Err(error) => (Err(error), None, None),
@@ -127,7 +132,7 @@ pub(super) async fn serve<P: Protocol>(
     let refused_by = encoded.as_ref().err().and_then(|error| error.digest.clone());
     let mut answer = encoded.unwrap_or_else(|error| P::encode_error(error, &call, endpoint));
     let digest = generation.as_ref().map_or(refused_by.as_deref(), |generation| generation.digest.as_deref());
-    P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed });
+    P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed, cached });
     answer
 }
 

@@ -10,6 +10,7 @@
 mod predictions;
 mod kv;
 mod requests;
+mod response_cache;
 mod trials;
 
 use std::sync::Arc;
@@ -26,11 +27,13 @@ use self::predictions::Families;
 pub use self::predictions::Predictions;
 use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
+use self::response_cache::CacheFamilies;
+pub use self::response_cache::{CacheFigures, ResponseCacheMetrics};
 pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 24] = [
+pub const METRICS: [(&str, &str); 28] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -93,6 +96,16 @@ pub const METRICS: [(&str, &str); 24] = [
         "modelhost_kv_operations_total",
         "Operations of handlers on their buckets, by endpoint, operation and outcome: `ok`, `error`.",
     ),
+    (
+        "modelhost_response_cache_requests_total",
+        "Requests at endpoints with a response cache, by endpoint and outcome: `hit`, `collapsed` into an equal one at the same time, `miss`, `bypass`.",
+    ),
+    (
+        "modelhost_response_cache_lookup_seconds_total",
+        "Time of the lookups in the response cache, by endpoint and outcome.",
+    ),
+    ("modelhost_response_cache_evictions_total", "Answers that made way for others, by endpoint."),
+    ("modelhost_response_cache_bytes", "Bytes that the response cache holds now, by endpoint."),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -119,6 +132,7 @@ pub struct Metrics {
     trial_share: GaugeVec,
     predictions: Families,
     kv: IntCounterVec,
+    responses: CacheFamilies,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -152,6 +166,8 @@ pub struct EndpointMetrics {
     pub predictions: Predictions,
     /// The operations on its buckets.
     pub kv: KvCalls,
+    /// Its response cache, if it has one; set when rendered.
+    pub responses: ResponseCacheMetrics,
 }
 
 /// Counts what became of the recordings of one endpoint.
@@ -212,6 +228,10 @@ impl Metrics {
             greatest,
             untracked,
             kv,
+            cached,
+            lookups,
+            evictions,
+            cached_bytes,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -245,6 +265,7 @@ impl Metrics {
                 untracked: register(&registry, IntCounterVec::new(opts(untracked), &["endpoint"])?)?,
             },
             kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
+            responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             registry,
         })
     }
@@ -274,6 +295,7 @@ impl Metrics {
             trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
             predictions: Predictions::new(&self.predictions, name),
             kv: KvCalls::new(&self.kv, name),
+            responses: ResponseCacheMetrics::new(&self.responses, name),
         }
     }
 
@@ -369,8 +391,11 @@ mod tests {
         let _iris = metrics.endpoint("iris");
         let text = metrics.render();
         // Predictions have series only where they are asked for, kept values from the first operation on.
-        let begins_late =
-            |name: &str| ["modelhost_prediction", "modelhost_kv"].iter().any(|it| name.starts_with(it));
+        let begins_late = |name: &str| {
+            ["modelhost_prediction", "modelhost_kv", "modelhost_response_cache"]
+                .iter()
+                .any(|it| name.starts_with(it))
+        };
         for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {
             assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")), "{name}");
         }

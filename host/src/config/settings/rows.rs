@@ -19,6 +19,7 @@ use crate::model::{Device, Wait};
 use crate::outbound::Rules;
 use crate::plugin::{Isolation, Network};
 use crate::request::Protocol;
+use crate::request::dependencies::Dependency;
 use crate::telemetry::logs::Format;
 use crate::values::*;
 
@@ -96,6 +97,20 @@ settings! {
         "tracker-key", "endpoint.tracker.key", Value("KEY"),
         "Where the prediction is in a response: a key of its JSON, a path such as `/predictions/0/label`, or the name of an \
          output.";
+
+    RESPONSE_CACHE: Option<usize> = "off", or("off", size(KIB..=1024 * GIB)),
+        "response-cache", "endpoint.response_cache.size", Value("SIZE|off"),
+        "Keep answers, so many bytes of them, and give them to equal requests; those that depended on more than \
+         the request are not kept.";
+    RESPONSE_CACHE_TTL: Option<Duration> = "none", or("none", duration(MILLISECOND..=365 * DAY)),
+        "response-cache-ttl", "endpoint.response_cache.ttl", Value("DURATION|none"),
+        "How long an answer is kept at most. `none`: until it makes way, or another generation is published.";
+    RESPONSE_CACHE_HEADERS: Vec<String> = (none, "accept-language"), request_headers,
+        "response-cache-headers", "endpoint.response_cache.headers", List("NAME"),
+        "Headers that the handler's answers depend on: requests are equal only if these are too.";
+    RESPONSE_CACHE_ALLOW: Vec<Dependency> = (none, "random"), dependencies,
+        "response-cache-allow", "endpoint.response_cache.allow", List("clock|random|request_id|kv|outbound"),
+        "What an answer that is kept may depend on although an equal request might get another.";
 
     [Gate]
     GATE_SAMPLES: usize = "0", count(0..=10_000),

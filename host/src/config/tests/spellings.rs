@@ -69,6 +69,13 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
         "'regression'",
         "tracker: Some( TrackerConfig { key: [], kind: Regression, }, ),",
     ),
+    (
+        "response-cache",
+        "1MiB",
+        "'1MiB'",
+        "response_cache: Some( CacheConfig { size: 1048576, ttl: None, headers: [ \"content-type\", ], \
+         allowed: Dependencies( 0, ), }, ),",
+    ),
     ("reuse-instances", "true", "true", "reuse_instances: true,"),
     (
         "body-media-types",

@@ -120,7 +120,7 @@ impl Transport for GrpcHead {
             Ok(response) => response.metadata_mut(),
             Err(status) => status.metadata_mut(),
         };
-        failure::sign(metadata, signature.digest, signature.bypassed);
+        failure::sign(metadata, signature);
     }
 }
 

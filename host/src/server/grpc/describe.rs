@@ -91,7 +91,7 @@ fn data_type(datatype: Datatype) -> pb::DataType {
 
 /// The outcomes of a model's requests.
 pub(super) fn statistics(entry: &Entry<'_>) -> pb::ModelStatistics {
-    let statistics = entry.statistics();
+    let (statistics, cache) = (entry.statistics(), entry.cache());
     let timing = |timing: Timing| Some(pb::StatisticDuration { count: timing.count, ns: timing.ns });
     pb::ModelStatistics {
         name: entry.name.clone(),
@@ -106,6 +106,8 @@ pub(super) fn statistics(entry: &Entry<'_>) -> pb::ModelStatistics {
             compute_input: timing(statistics.compute_input),
             compute_infer: timing(statistics.compute_infer),
             compute_output: timing(statistics.compute_output),
+            cache_hit: timing(cache.hits),
+            cache_miss: timing(cache.misses),
         }),
     }
 }

@@ -9,10 +9,10 @@
 use tonic::metadata::{AsciiMetadataValue, MetadataMap, MetadataValue};
 use tonic::{Code as Grpc, Status};
 
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{Code, RequestError};
 use crate::request::Response;
 use crate::server::failure::log_failure;
-use crate::server::serve::Call;
+use crate::server::serve::{Call, Signature};
 use crate::server::status as table;
 
 /// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of
@@ -27,6 +27,9 @@ pub(super) const STAGE: &str = "modelhost-stage";
 pub(super) const HANDLER_DIGEST: &str = "x-handler-digest";
 /// The stage from which on that had no part in the answer.
 pub(super) const HANDLER_BYPASSED: &str = "x-handler-bypassed";
+/// Whether the answer was kept (RFC 9211), and for how many seconds.
+pub(super) const CACHE_STATUS: &str = "cache-status";
+const AGE: &str = "age";
 
 /// Logs a failed request and makes its status.
 pub(super) fn status(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Status {
@@ -58,13 +61,21 @@ pub(super) fn answered(response: &Response) -> Status {
     Status::new(table::of_http(response.status), shortened(&String::from_utf8_lossy(&response.body)))
 }
 
-/// Says in an answer's metadata which handler gave it, and from which stage on it had no part in it.
-pub(super) fn sign(metadata: &mut MetadataMap, digest: Option<&str>, bypassed: Option<Stage>) {
+/// Says in an answer's metadata which handler gave it, from which stage on it had no part in it, and whether
+/// it was kept.
+pub(super) fn sign(metadata: &mut MetadataMap, signature: &Signature<'_>) {
+    let Signature { digest, bypassed, cached, .. } = signature;
     if let Some(digest) = digest.and_then(|digest| AsciiMetadataValue::try_from(digest).ok()) {
         metadata.insert(HANDLER_DIGEST, digest);
     }
     if let Some(stage) = bypassed {
         metadata.insert(HANDLER_BYPASSED, name(stage.name()));
+    }
+    if let Some(cached) = cached {
+        metadata.insert(CACHE_STATUS, name(cached.status()));
+        if let Some(age) = cached.age() {
+            metadata.insert(AGE, AsciiMetadataValue::from(age));
+        }
     }
 }
 

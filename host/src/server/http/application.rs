@@ -70,7 +70,7 @@ pub(super) async fn call(
     });
     if let Some(streamed) = client.response().await {
         let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
-        let signature = Signature { id: &id, digest: Some(&streamed.digest), bypassed: None };
+        let signature = Signature { id: &id, digest: Some(&streamed.digest), bypassed: None, cached: None };
         Streaming::sign(&mut response, &signature);
         return response;
     }

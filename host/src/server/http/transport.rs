@@ -6,7 +6,7 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::Response as HttpResponse;
 use bytes::Bytes;
 
@@ -24,6 +24,8 @@ use crate::server::serve::{Call, Signature, Transport};
 const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
 /// The stage from which on the handler had no part in the answer, because it failed there.
 const X_HANDLER_BYPASSED: HeaderName = HeaderName::from_static("x-handler-bypassed");
+/// Whether the answer was kept (RFC 9211).
+const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 impl Transport for Box<Head> {
     type Body = Body;
@@ -69,6 +71,12 @@ impl Transport for Box<Head> {
         }
         if let Some(stage) = signature.bypassed {
             insert(headers, X_HANDLER_BYPASSED, stage.name());
+        }
+        if let Some(cached) = signature.cached {
+            headers.insert(CACHE_STATUS, HeaderValue::from_static(cached.status()));
+            if let Some(age) = cached.age() {
+                headers.insert(AGE, HeaderValue::from(age));
+            }
         }
     }
 }

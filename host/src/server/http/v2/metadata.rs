@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::model_request::ModelRequest;
 use crate::error::{Code, RequestError, Stage};
-use crate::server::models::{EXTENSIONS, Entry, Metadata, Statistics, TensorMetadata, Timing};
+use crate::server::models::{CacheFigures, EXTENSIONS, Entry, Metadata, Statistics, TensorMetadata, Timing};
 use crate::tensor::Datatype;
 
 /// `GET /v2`.
@@ -125,11 +125,11 @@ fn data_type(datatype: Datatype) -> String {
 }
 
 fn all<'a>(entries: impl IntoIterator<Item = Entry<'a>>) -> Response {
-    let entry = |entry: Entry<'_>| figures(&entry.name, &entry.version(), entry.statistics());
+    let entry = |entry: Entry<'_>| figures(&entry.name, &entry.version(), entry.statistics(), entry.cache());
     Json(json!({ "model_stats": entries.into_iter().map(entry).collect::<Vec<_>>() })).into_response()
 }
 
-fn figures(name: &str, version: &str, figures: Statistics) -> Value {
+fn figures(name: &str, version: &str, figures: Statistics, cache: CacheFigures) -> Value {
     let timing = |timing: Timing| json!({ "count": timing.count, "ns": timing.ns });
     json!({
         "name": name,
@@ -144,9 +144,8 @@ fn figures(name: &str, version: &str, figures: Statistics) -> Value {
             "compute_input": timing(figures.compute_input),
             "compute_infer": timing(figures.compute_infer),
             "compute_output": timing(figures.compute_output),
-            // There is no cache, and clients expect its figures.
-            "cache_hit": timing(Timing::default()),
-            "cache_miss": timing(Timing::default()),
+            "cache_hit": timing(cache.hits),
+            "cache_miss": timing(cache.misses),
         },
         "batch_stats": [],
         "memory_usage": [],
