@@ -162,7 +162,7 @@ fn every_protocol_has_its_answers_from_the_same_place() {
 fn of_a_hundred_equal_requests_at_once_one_runs() {
     let slow = |name: &str, cache: &str| {
         let endpoint = Endpoint::new(name).model_at(&model("seconds"), "instances = 1");
-        endpoint.set(cache).limits("concurrency = 2, queue = 200")
+        endpoint.set(cache).limits("concurrency = 2, queue = 200, request_timeout = '5m'")
     };
     let host = Setup::of([slow("slow", CACHE), Endpoint::new("neighbour").guest("echo")]).serve();
     let body = json!({"x": [0.5]}).to_string();
@@ -184,7 +184,9 @@ fn of_a_hundred_equal_requests_at_once_one_runs() {
 
 #[test]
 fn a_client_that_goes_away_takes_no_other_with_it() {
-    let host = Setup::of([Endpoint::new("slow").model("seconds").set(CACHE)]).serve();
+    let host =
+        Setup::of([Endpoint::new("slow").model("seconds").set(CACHE).limits("request_timeout = '5m'")])
+            .serve();
     let body = json!({"x": [0.25]}).to_string();
     let in_flight = || host.metric("modelhost_requests_in_flight{endpoint=\"slow\"}");
     let waits = || lookups(&host, "slow", "miss");
@@ -197,7 +199,7 @@ fn a_client_that_goes_away_takes_no_other_with_it() {
         others.map(|other| other.join().unwrap())
     });
     for reply in &replies {
-        assert_eq!((reply.status, &reply.body), (200, &replies[0].body));
+        assert_eq!((reply.status, &reply.body), (200, &replies[0].body), "{}", reply.text());
     }
     assert_eq!(host.metric("modelhost_requests_total{endpoint=\"slow\",outcome=\"cancelled\"}"), 1.0);
     assert_eq!(status(&host.post("/slow", &body)), HIT);
