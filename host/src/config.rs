@@ -14,6 +14,7 @@
 mod connection;
 mod defaults;
 mod endpoint;
+mod ensemble;
 mod file;
 mod gate;
 mod inputs;
@@ -165,8 +166,9 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<EndpointConfig> {
     }
     // Clients call a model of several `ENDPOINT.MODEL`, which another endpoint may be called as well.
     for endpoint in &endpoints {
-        let models = if endpoint.models.len() > 1 { endpoint.models.as_slice() } else { &[] };
-        for name in models.iter().map(|(model, _)| format!("{}.{model}", endpoint.name)) {
+        let models = endpoint.model_names();
+        let models = if models.len() > 1 { models.as_slice() } else { &[] };
+        for name in models.iter().map(|model| format!("{}.{model}", endpoint.name)) {
             if names.contains(&name) {
                 let message = format!("endpoint `{name}` and model `{name}` could not be told apart");
                 sources.report(file.place(), Diagnostic::new(message, "give one of them another name"));

@@ -14,6 +14,7 @@
 mod application;
 pub mod bypass;
 pub mod debug;
+pub mod ensemble;
 mod handler_models;
 mod infer;
 pub mod models;

@@ -89,6 +89,28 @@ def questions(client):
     refused("UNIMPLEMENTED", client.get_system_shared_memory_status)
 
 
+def ensemble(client):
+    """Three models of one endpoint as one."""
+    model = client.get_model_metadata("sums")
+    assert (model.platform, [i.name for i in model.inputs]) == ("ensemble", ["x", "y"]), model
+    assert client.get_model_config("sums").config.platform == "ensemble"
+    x, y = np.array([1, 2], np.float32), np.array([10, 20], np.float32)
+    result = client.infer("sums", [tensor("x", x), tensor("y", y)])
+    assert (result.as_numpy("left") == 2 * x + y).all() and (result.as_numpy("right") == x + 2 * y).all()
+
+
+def cached(client):
+    """The second of two equal requests is answered from the cache, to the bit."""
+    x = np.array([1, 2], np.float32)
+    ask = lambda: client.infer("add", [tensor("a", x), tensor("b", x)])
+    first, again = ask(), ask()
+    assert first.as_numpy("sum").tobytes() == again.as_numpy("sum").tobytes() == (x + x).tobytes()
+    stats = client.get_inference_statistics("add").model_stats[0]
+    assert (stats.inference_count, stats.execution_count) == (2, 1), stats
+    assert (stats.inference_stats.cache_hit.count, stats.inference_stats.cache_miss.count) == (1, 1), stats
+    assert stats.inference_stats.cache_hit.ns > 0, stats
+
+
 def iris(result, rows=2):
     assert list(result.as_numpy("label")) == [0, 2][:rows]
     assert np.allclose(result.as_numpy("probabilities")[0], [0.9819308, 0.0180693, 1.737e-8], atol=1e-6)

@@ -25,6 +25,7 @@ mod dev;
 mod device;
 mod docs;
 mod edge;
+mod ensembles;
 mod faults;
 mod gate;
 mod grpc;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use e2e::oip::{binary, infer_binary};
 use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, Reply, component, model, request, version, wait_until};
+use e2e::{Host, Reply, clients, component, model, request, version, wait_until};
 use serde_json::json;
 
 const CACHE: &str = "response_cache = { size = '1MiB' }";
@@ -156,6 +156,14 @@ fn every_protocol_has_its_answers_from_the_same_place() {
     assert_eq!((cache[0]["count"].as_u64(), cache[1]["count"].as_u64()), (Some(3), Some(4)));
     assert!(cache[0]["ns"].as_u64() > Some(0));
     assert_eq!(runs(&host, "add"), 4.0, "a hit is no run");
+}
+
+#[test]
+fn tritonclient_sees_what_was_kept() {
+    let setup = Setup::of([Endpoint::new("add").model("add").set(CACHE)]);
+    let host = setup.arguments(&["--grpc-listen", "127.0.0.1:0"]).serve();
+    clients::run("triton_grpc", &[host.grpc.as_deref().unwrap(), "cached"]);
+    assert_eq!((lookups(&host, "add", "hit"), lookups(&host, "add", "miss")), (1.0, 1.0));
 }
 
 #[test]

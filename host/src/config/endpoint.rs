@@ -98,6 +98,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         schema: inputs::schema(sources, table).map(Arc::new),
         raw_body: raw_body(sources, table, limits.body).map(Arc::new),
         limits,
+        ensemble: super::ensemble::ensemble(sources, table, &models),
         batching: batching(sources, table),
         name,
         path,

@@ -4,7 +4,8 @@
 //! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
 //! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
 //! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same
-//! keys. `input.NAME` has keys of its own, [`INPUT_KEYS`], and so has `[[split]]`, [`SPLIT_KEYS`].
+//! keys. `input.NAME` has keys of its own, [`INPUT_KEYS`], and so have `ensemble`, [`ENSEMBLE_KEYS`], and
+//! `[[split]]`, [`SPLIT_KEYS`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,6 +38,9 @@ pub(super) struct File {
 /// The keys of an input; not settings, for they have neither flags nor defaults.
 pub(super) const INPUT_KEYS: [&str; 5] = ["datatype", "shape", "required", "example", "description"];
 
+/// The keys of an ensemble; not settings either.
+pub(super) const ENSEMBLE_KEYS: [&str; 3] = ["inputs", "outputs", "steps"];
+
 /// The keys of a split; not settings either.
 pub(super) const SPLIT_KEYS: [&str; 3] = ["path", "endpoints", "sticky"];
 
@@ -51,6 +55,8 @@ pub(super) struct Table {
     pub models: Vec<(String, Table)>,
     /// The tables `input.NAME` of an endpoint, in the file's order, each with [`INPUT_KEYS`].
     pub inputs: Vec<(String, Table)>,
+    /// The table `ensemble` of an endpoint, with [`ENSEMBLE_KEYS`].
+    pub ensemble: Option<Box<Table>>,
     values: BTreeMap<&'static str, Entry>,
 }
 
@@ -195,6 +201,15 @@ impl Walker<'_> {
         match value.get_ref() {
             DeValue::Table(models) if meant == "endpoint.models" => self.models(here, models, place, into),
             DeValue::Table(inputs) if meant == "endpoint.input" => self.inputs(here, inputs, into),
+            DeValue::Table(parts) if meant == "endpoint.ensemble" => {
+                let mut table = Table::empty(Some(place));
+                self.parts(&shown, &ENSEMBLE_KEYS, parts, &mut table);
+                into.ensemble = Some(Box::new(table));
+            }
+            _ if meant == "endpoint.ensemble" => {
+                let diagnostic = Diagnostic::new("is not a table", "write `[endpoint.ensemble]`");
+                self.refuse(diagnostic, place, into);
+            }
             _ if meant == "endpoint.input" => {
                 let diagnostic = Diagnostic::new("is not a table", "write `[endpoint.input.NAME]`");
                 self.refuse(diagnostic, place, into);
@@ -346,7 +361,7 @@ fn children(key: &str) -> Vec<&'static str> {
         .filter_map(|setting| setting.key.strip_prefix(&prefix)?.split('.').next())
         .filter(|name| !name.is_empty())
         // Not settings but tables, see `Walker::models` and `Walker::inputs`.
-        .chain(["models", "input"].into_iter().filter(|_| key == "endpoint"))
+        .chain(["ensemble", "input", "models"].into_iter().filter(|_| key == "endpoint"))
         .collect();
     names.sort_unstable();
     names.dedup();

@@ -11,6 +11,7 @@ use crate::json::path::Pattern;
 use crate::keys::Keys;
 use crate::model::{Batching, ModelConfig};
 use crate::outbound::Rules;
+use crate::pipeline::ensemble::{ENSEMBLE, EnsembleConfig};
 use crate::request::Protocol;
 use crate::request::dependencies::Dependencies;
 use crate::schema::Schema;
@@ -35,6 +36,8 @@ pub struct EndpointConfig {
     /// The models by name; without any, the handler runs alone. The first is the one that requests go to by
     /// themselves.
     pub models: Vec<(String, ModelConfig)>,
+    /// The models as steps of one, if requests go to that by themselves.
+    pub ensemble: Option<EnsembleConfig>,
     /// How requests share runs of a model.
     pub batching: Batching,
     /// Free-form JSON text for the handler; `null` if none was configured.
@@ -148,6 +151,12 @@ impl EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// The names of its models: an ensemble's first.
+    pub fn model_names(&self) -> Vec<&str> {
+        let models = self.models.iter().map(|(name, _)| name.as_str());
+        self.ensemble.iter().map(|_| ENSEMBLE).chain(models).collect()
+    }
+
     /// Headers of a request that are part of its key in the response cache; none without one.
     pub fn key_headers(&self) -> Arc<[String]> {
         self.response_cache.as_ref().map(|cache| cache.headers.clone()).unwrap_or_default()

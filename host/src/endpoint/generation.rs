@@ -97,7 +97,7 @@ impl Generation {
 
     /// The model that requests go to by themselves, if there is one and it is loaded.
     pub fn model(&self) -> Option<&Arc<Model>> {
-        self.pipeline.models.first().map(|handle| handle.model())
+        self.pipeline.models.first()?.model()
     }
 
     /// Whether its handler is not called, but for probes.

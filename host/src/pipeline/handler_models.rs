@@ -9,11 +9,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
+use tokio::runtime;
 
-use super::models::{Models, Named};
+use super::models::{Handle, Models, Named};
 use super::verify;
-use crate::model::{ModelError, ModelHandle};
+use crate::model::ModelError;
 use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
 use crate::plugin::host_call_log::{AnswerSource, Answers, HostCallLog};
 use crate::request::{Request, until};
@@ -25,7 +25,7 @@ pub(super) struct RequestModels {
     /// When the request's time is up; of an exchange every call has as much as the whole request.
     deadline: Deadline,
     /// The workers that run them, if not those of the handler.
-    runtime: Option<Handle>,
+    runtime: Option<runtime::Handle>,
     /// Of a run whose calls are logged, known or recorded.
     log: Option<Arc<HostCallLog>>,
 }
@@ -40,7 +40,7 @@ impl RequestModels {
     pub(super) fn new(
         models: &Models,
         request: &Request,
-        runtime: Option<Handle>,
+        runtime: Option<runtime::Handle>,
         log: Option<&Arc<HostCallLog>>,
     ) -> Arc<RequestModels> {
         let deadline = match request.is_exchange() {
@@ -111,17 +111,13 @@ impl HandlerModels for RequestModels {
 }
 
 async fn run(
-    handle: &ModelHandle,
+    handle: &Handle,
     inputs: Vec<Tensor>,
-    runtime: Option<&Handle>,
+    runtime: Option<&runtime::Handle>,
 ) -> Result<Vec<Tensor>, ModelCallError> {
     let signature = handle.signature();
     let inputs = verify::inputs(inputs, signature).map_err(ModelCallError::InvalidInput)?;
-    let prediction = match runtime {
-        None => handle.infer(inputs).await,
-        Some(runtime) => handle.infer_on(runtime, inputs).await,
-    };
-    let outputs = prediction.map_err(failed)?.outputs;
+    let outputs = handle.infer(inputs, runtime).await.map_err(failed)?.outputs;
     verify::outputs(&outputs, signature).map_err(ModelCallError::Failed)?;
     Ok(outputs)
 }

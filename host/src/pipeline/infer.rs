@@ -7,11 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::models::Handle;
 use super::plan::RunPlan;
 use super::report::RunReport;
 use super::verify;
 use crate::error::{Code, RequestError, Stage};
-use crate::model::{DEFAULT_SIGNATURE_KEY, ModelError, ModelHandle, Prediction};
+use crate::model::{DEFAULT_SIGNATURE_KEY, ModelError, Prediction};
 use crate::model_access::{ModelAccess, ModelSpec};
 use crate::plugin::host_call_log::HostCallLog;
 use crate::request::Request;
@@ -19,7 +20,7 @@ use crate::tensor::Tensor;
 
 /// The model of one run, and what its call came to.
 pub(super) struct RunModel<'a> {
-    loaded: Option<&'a ModelHandle>,
+    loaded: Option<&'a Handle>,
     request: &'a Request,
     plan: &'a RunPlan,
     log: Option<Arc<HostCallLog>>,
@@ -28,7 +29,7 @@ pub(super) struct RunModel<'a> {
 
 impl<'a> RunModel<'a> {
     pub(super) fn new(
-        loaded: Option<&'a ModelHandle>,
+        loaded: Option<&'a Handle>,
         request: &'a Request,
         plan: &'a RunPlan,
         report: &RunReport,
@@ -41,11 +42,11 @@ impl<'a> RunModel<'a> {
         self.ran
     }
 
-    async fn predict(&self, model: &ModelHandle, inputs: Vec<Tensor>) -> Result<Prediction, RequestError> {
+    async fn predict(&self, model: &Handle, inputs: Vec<Tensor>) -> Result<Prediction, RequestError> {
         let prediction = match &self.plan.model_runtime {
-            None => self.request.in_time(Stage::Infer, pin!(model.infer(inputs))).await?,
+            None => self.request.in_time(Stage::Infer, pin!(model.infer(inputs, None))).await?,
             Some(runtime) => {
-                self.request.in_time(Stage::Infer, Box::pin(model.infer_on(runtime, inputs))).await?
+                self.request.in_time(Stage::Infer, Box::pin(model.infer(inputs, Some(runtime)))).await?
             }
         };
         let prediction = prediction.map_err(model_error)?;
@@ -63,7 +64,7 @@ impl ModelAccess for RunModel<'_> {
             return Some(ModelSpec { signature, signature_key: DEFAULT_SIGNATURE_KEY });
         }
         let model = self.loaded?;
-        Some(ModelSpec { signature: model.signature(), signature_key: model.model().signature_key() })
+        Some(ModelSpec { signature: model.signature(), signature_key: model.signature_key() })
     }
 
     async fn infer(&mut self, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, RequestError> {

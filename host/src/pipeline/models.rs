@@ -8,15 +8,19 @@
 
 use std::sync::Arc;
 
+use tokio::runtime;
+
+use super::ensemble::Ensemble;
 use crate::error::{Code, RequestError, Stage};
-use crate::model::ModelHandle;
+use crate::model::{DEFAULT_SIGNATURE_KEY, Model, ModelError, ModelHandle, Prediction};
 use crate::request::Request;
-use crate::tensor::Signature;
+use crate::tensor::{Signature, Tensor};
 
 /// The version of what is no folder of versions.
 pub const ONLY_VERSION: u64 = 1;
 
-/// Models by name, in the order of the configuration; the first is the one that requests go to by themselves.
+/// Models by name, in the order of the configuration, an ensemble of them before all; the first is the one
+/// that requests go to by themselves.
 #[derive(Debug, Clone, Default)]
 pub struct Models(pub Vec<Named>);
 
@@ -30,7 +34,74 @@ pub struct Named {
     /// The inputs and outputs when it was loaded last: those that the handler knows.
     pub signature: Arc<Signature>,
     /// The way to it; `None` while it is unloaded.
-    pub handle: Option<Arc<ModelHandle>>,
+    pub handle: Option<Handle>,
+}
+
+/// The way to a model, or to an ensemble of models.
+#[derive(Debug, Clone)]
+pub enum Handle {
+    /// A loaded model.
+    Model(Arc<ModelHandle>),
+    /// Several.
+    Ensemble(Arc<Ensemble>),
+}
+
+impl Handle {
+    /// Its inputs and outputs.
+    pub fn signature(&self) -> &Arc<Signature> {
+        match self {
+            Handle::Model(handle) => handle.signature(),
+            Handle::Ensemble(ensemble) => ensemble.signature(),
+        }
+    }
+
+    /// The name of its signature.
+    pub fn signature_key(&self) -> &str {
+        self.model().map_or(DEFAULT_SIGNATURE_KEY, |model| model.signature_key())
+    }
+
+    /// The loaded model; `None` for an ensemble.
+    pub fn model(&self) -> Option<&Arc<Model>> {
+        match self {
+            Handle::Model(handle) => Some(handle.model()),
+            Handle::Ensemble(_) => None,
+        }
+    }
+
+    /// The version that is served.
+    pub fn version(&self) -> u64 {
+        self.model().and_then(|model| model.location().version).unwrap_or(ONLY_VERSION)
+    }
+
+    /// Most rows that requests may share one run with; 1 for an ensemble, each of whose steps has its own.
+    pub fn max_batch(&self) -> usize {
+        match self {
+            Handle::Model(handle) => handle.batching().max_batch,
+            Handle::Ensemble(_) => 1,
+        }
+    }
+
+    /// Whether both run the same loaded models.
+    pub fn runs_those_of(&self, other: &Handle) -> bool {
+        match (self, other) {
+            (Handle::Model(one), Handle::Model(other)) => Arc::ptr_eq(one.model(), other.model()),
+            (Handle::Ensemble(one), Handle::Ensemble(other)) => one.runs_those_of(other),
+            _ => false,
+        }
+    }
+
+    /// Runs it; on the workers of `runtime`, if there is one.
+    pub(super) async fn infer(
+        &self,
+        inputs: Vec<Tensor>,
+        runtime: Option<&runtime::Handle>,
+    ) -> Result<Prediction, ModelError> {
+        match (self, runtime) {
+            (Handle::Model(handle), None) => handle.infer(inputs).await,
+            (Handle::Model(handle), Some(runtime)) => handle.infer_on(runtime, inputs).await,
+            (Handle::Ensemble(ensemble), runtime) => Box::pin(ensemble.infer(inputs, runtime)).await,
+        }
+    }
 }
 
 impl Models {
@@ -38,7 +109,7 @@ impl Models {
     ///
     /// # Errors
     /// `not_found` for a name that no model has, `model_unloaded`.
-    pub fn of(&self, request: &Request) -> Result<Option<&ModelHandle>, RequestError> {
+    pub fn of(&self, request: &Request) -> Result<Option<&Handle>, RequestError> {
         let named = match self.0.as_slice() {
             [] => return Ok(None),
             [only] => only,
@@ -60,7 +131,7 @@ impl Models {
             return refused(Code::ModelUnloaded, format!("model `{}` is not loaded", named.shown));
         };
         if let Some(version) = wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty()) {
-            let served = handle.model().location().version.unwrap_or(ONLY_VERSION);
+            let served = handle.version();
             if version.parse() != Ok(served) {
                 let message =
                     format!("model `{}` is served in version {served}, not `{version}`", named.shown);
@@ -75,14 +146,19 @@ impl Models {
         self.0.iter().map(|named| (named.name.clone(), named.signature.clone())).collect()
     }
 
+    /// The model of this name, to be changed.
+    pub fn named(&mut self, name: &str) -> Option<&mut Named> {
+        self.0.iter_mut().find(|named| *named.name == *name)
+    }
+
     /// The model of this name.
     pub fn get(&self, name: &str) -> Option<&Named> {
         self.0.iter().find(|named| *named.name == *name)
     }
 
     /// The model that requests go to by themselves, if it is loaded.
-    pub fn first(&self) -> Option<&ModelHandle> {
-        self.0.first()?.handle.as_deref()
+    pub fn first(&self) -> Option<&Handle> {
+        self.0.first()?.handle.as_ref()
     }
 }
 

@@ -29,6 +29,8 @@ pub enum DeployError {
     Load { endpoint: String, handler: String, cause: LoadError },
     #[error("endpoint `{endpoint}`: {cause}")]
     Model { endpoint: String, cause: Box<ModelError> },
+    #[error("{}", in_lines(endpoint, problems))]
+    Ensemble { endpoint: String, problems: Vec<String> },
     #[error("endpoint `{endpoint}`: there is no model `{model}`")]
     NoSuchModel { endpoint: String, model: String },
     #[error(
@@ -75,6 +77,12 @@ pub enum DeployError {
     SameCandidate { endpoint: String, digest: Arc<str> },
 }
 
+/// The problems of an ensemble, each on a line.
+fn in_lines(endpoint: &str, problems: &[String]) -> String {
+    let lines = problems.iter().map(|problem| format!("endpoint `{endpoint}`: ensemble: {problem}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 impl DeployError {
     /// The gate's findings, if it refused.
     pub fn report(&self) -> Option<&Arc<Report>> {
@@ -105,9 +113,10 @@ impl DeployError {
                 | LoadError::Schema(_)
                 | LoadError::Operations(_) => "init",
             },
-            DeployError::Mismatch { .. } | DeployError::Kind { .. } | DeployError::Uncacheable { .. } => {
-                "verify"
-            }
+            DeployError::Mismatch { .. }
+            | DeployError::Kind { .. }
+            | DeployError::Uncacheable { .. }
+            | DeployError::Ensemble { .. } => "verify",
             DeployError::Smoke { .. } => "smoke",
             DeployError::Gate { .. } => "gate",
             DeployError::Persist { .. } => "persist",

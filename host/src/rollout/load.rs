@@ -13,12 +13,21 @@ use crate::kv::EndpointKv;
 use crate::model::{Batching, Catalog, Model, ModelError, ModelHandle};
 use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
-use crate::pipeline::models::{Models, Named};
+use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
+use crate::pipeline::models::{Handle, Models, Named};
 use crate::plugin::{Binary, HandlerConfig, LoadError, Plugin, Sandbox};
 use crate::telemetry::metrics::EndpointMetrics;
 
-/// Handler and models of a generation.
-pub(super) fn pipeline(config: &EndpointConfig, plugin: Option<Arc<Plugin>>, models: Models) -> Pipeline {
+/// Handler and models of a generation, with the ensemble that the configuration makes of these.
+///
+/// # Errors
+/// [`DeployError::Ensemble`].
+pub(super) fn pipeline(
+    config: &EndpointConfig,
+    plugin: Option<Arc<Plugin>>,
+    models: Models,
+) -> Result<Pipeline, DeployError> {
+    let models = with_ensemble(config, models)?;
     let raw_body = config.raw_body.clone();
     let schema = match &plugin {
         // What the configuration says wins.
@@ -26,7 +35,27 @@ pub(super) fn pipeline(config: &EndpointConfig, plugin: Option<Arc<Plugin>>, mod
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Pipeline { plugin, models, schema, raw_body, bare_tensors: config.bare_tensors }
+    Ok(Pipeline { plugin, models, schema, raw_body, bare_tensors: config.bare_tensors })
+}
+
+/// These models, and before them an ensemble, if there is to be one.
+fn with_ensemble(config: &EndpointConfig, mut models: Models) -> Result<Models, DeployError> {
+    let Some(ensemble) = &config.ensemble else { return Ok(models) };
+    models.0.retain(|named| *named.name != *ENSEMBLE);
+    let member = |named: &Named| {
+        let handle = match &named.handle {
+            Some(Handle::Model(handle)) => Some(handle.clone()),
+            _ => None,
+        };
+        Member { name: named.name.clone(), signature: named.signature.clone(), handle }
+    };
+    let members: Vec<Member> = models.0.iter().map(member).collect();
+    let (signature, handle) = Ensemble::new(ensemble, &members)
+        .map_err(|problems| DeployError::Ensemble { endpoint: config.name.clone(), problems })?;
+    let handle = handle.map(Handle::Ensemble);
+    let shown = config.name.as_str().into();
+    models.0.insert(0, Named { name: ENSEMBLE.into(), shown, signature, handle });
+    Ok(models)
 }
 
 pub(super) async fn read(config: &EndpointConfig, path: &Path) -> Result<Binary, DeployError> {
@@ -91,7 +120,7 @@ pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Resu
         // The only one is the endpoint to its clients.
         let shown = if config.models.len() > 1 { name } else { &config.name };
         let (name, shown) = (name.as_str().into(), shown.as_str().into());
-        models.0.push(Named { name, shown, signature, handle: Some(handle) });
+        models.0.push(Named { name, shown, signature, handle: Some(Handle::Model(handle)) });
     }
     Ok(models)
 }
@@ -109,7 +138,7 @@ impl Models {
     pub(super) fn holds_others_than(&self, there: &Models) -> bool {
         let pairs = self.0.iter().zip(&there.0);
         pairs.into_iter().any(|(here, there)| match (&here.handle, &there.handle) {
-            (Some(here), Some(there)) => !Arc::ptr_eq(here.model(), there.model()),
+            (Some(here), Some(there)) => !here.runs_those_of(there),
             (Some(_), None) => true,
             (None, _) => false,
         })

@@ -16,7 +16,7 @@ use super::error::DeployError;
 use super::load::{open, pipeline};
 use crate::endpoint::generation::Generation;
 use crate::model::ModelConfig;
-use crate::pipeline::models::Models;
+use crate::pipeline::models::{Handle, Models};
 
 impl Deployment {
     /// Loads a model as its files are now, and publishes it; `version` picks one of a folder of versions,
@@ -48,12 +48,12 @@ impl Deployment {
         let turn = self.swapping.lock().await;
         let old = self.current();
         self.expect(order, old.digest.as_deref())?;
-        let place = self.place(name)?;
+        self.configured(name)?;
         let mut models = old.models().clone();
-        if models.0.get_mut(place).and_then(|named| named.handle.take()).is_none() {
+        if models.named(name).and_then(|named| named.handle.take()).is_none() {
             return Ok(DeployOutcome::unchanged(&old));
         }
-        let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models);
+        let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models)?;
         let swapped = self.publish(&turn, pipeline, order, started);
         // Its memory is what is wanted.
         self.previous.store(None);
@@ -69,21 +69,19 @@ impl Deployment {
         let mut models = old.models().clone();
         let mut is_new = false;
         for (name, version) in names {
-            let place = self.place(name)?;
-            let (Some(named), Some((_, config))) = (models.0.get_mut(place), self.config.models.get(place))
-            else {
-                continue;
-            };
+            let config = self.configured(name)?;
+            let Some(named) = models.named(name) else { continue };
             let config = ModelConfig { version: version.or(config.version), ..config.clone() };
             let failed =
                 |cause| DeployError::Model { endpoint: self.config.name.clone(), cause: Box::new(cause) };
             let model = self.catalog.load(&config).await.map_err(failed)?;
-            if named.handle.as_ref().is_some_and(|handle| Arc::ptr_eq(handle.model(), &model)) {
+            let loaded = named.handle.as_ref().and_then(Handle::model);
+            if loaded.is_some_and(|loaded| Arc::ptr_eq(loaded, &model)) {
                 continue;
             }
             let handle = open(model, self.config.batching).await.map_err(failed)?;
             named.signature = handle.signature().clone();
-            named.handle = Some(handle);
+            named.handle = Some(Handle::Model(handle));
             is_new = true;
         }
         Ok(is_new.then_some(models))
@@ -104,10 +102,10 @@ impl Deployment {
         Ok(())
     }
 
-    /// Where a model stands, in the configuration and in every generation.
-    fn place(&self, name: &str) -> Result<usize, DeployError> {
-        let place = self.config.models.iter().position(|(known, _)| known == name);
-        place.ok_or_else(|| DeployError::NoSuchModel {
+    /// The configuration of a model.
+    fn configured(&self, name: &str) -> Result<&ModelConfig, DeployError> {
+        let found = self.config.models.iter().find(|(known, _)| known == name);
+        found.map(|(_, config)| config).ok_or_else(|| DeployError::NoSuchModel {
             endpoint: self.config.name.clone(),
             model: name.to_owned(),
         })

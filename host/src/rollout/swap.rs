@@ -30,6 +30,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
+use crate::pipeline::models::Handle;
 use crate::plugin::{Binary, Sandbox};
 use crate::telemetry::metrics::Metrics;
 
@@ -57,7 +58,7 @@ impl Deployment {
                 None => None,
             };
             let models = models.get_or_try_init(|| load_all(&config, catalog)).await?;
-            let pipeline = pipeline(&config, plugin, models.clone());
+            let pipeline = pipeline(&config, plugin, models.clone())?;
             if config.response_cache.is_some() && pipeline.is_application() {
                 return Err(DeployError::Uncacheable { endpoint: config.name.clone() });
             }
@@ -132,7 +133,8 @@ impl Deployment {
             }
             None => None,
         };
-        let loaded = current.models().0.iter().filter(|named| named.handle.is_some());
+        let is_loaded = |handle: &Handle| handle.model().is_some();
+        let loaded = current.models().0.iter().filter(|named| named.handle.as_ref().is_some_and(is_loaded));
         let models = loaded.map(|named| (named.name.to_string(), None)).collect();
         self.change(&turn, GenerationChange { component, models, persist: false }, order, started).await
     }
@@ -244,7 +246,7 @@ impl Deployment {
                 old.pipeline.plugin.clone()
             }
         };
-        let pipeline = pipeline(&self.config, plugin, models);
+        let pipeline = pipeline(&self.config, plugin, models)?;
         let kind = |pipeline: &Pipeline| match pipeline.is_application() {
             true => "an application",
             false => "functions around a model",

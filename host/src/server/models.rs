@@ -14,8 +14,8 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::model::location::Format;
-use crate::model::{DEFAULT_SIGNATURE_KEY, Device, ModelHandle};
-use crate::pipeline::models::{Named, ONLY_VERSION};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Device};
+use crate::pipeline::models::{Handle, Named, ONLY_VERSION};
 use crate::request::Protocol;
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
 use crate::rollout::deployment::Deployment;
@@ -126,17 +126,17 @@ impl Served {
     pub fn entries(&self, protocol: Option<Protocol>) -> impl Iterator<Item = Entry<'_>> {
         let speaking = self.endpoints.iter().filter(move |endpoint| endpoint.config.speaks(protocol));
         speaking.flat_map(|endpoint| {
-            let models = &endpoint.config.models;
-            let entry = |name: String, model: Option<&(String, _)>| Entry {
+            let models = endpoint.config.model_names();
+            let entry = |name: String, model: Option<&&str>| Entry {
                 endpoint,
-                model: model.map(|(model, _)| model.as_str().into()),
+                model: model.map(|it| (*it).into()),
                 name,
             };
             let own = entry(endpoint.config.name.clone(), models.first());
-            let several = if models.len() > 1 { models.as_slice() } else { &[] };
+            let several = if models.len() > 1 { models } else { Vec::new() };
             let named = several
-                .iter()
-                .map(move |model| entry(format!("{}.{}", endpoint.config.name, model.0), Some(model)));
+                .into_iter()
+                .map(move |model| entry(format!("{}.{model}", endpoint.config.name), Some(&model)));
             std::iter::once(own).chain(named)
         })
     }
@@ -158,23 +158,24 @@ impl Served {
 impl<'a> Entry<'a> {
     /// The names of an endpoint's models.
     pub(super) fn names(config: &EndpointConfig) -> impl Iterator<Item = String> + use<> {
-        let several = if config.models.len() > 1 { config.models.as_slice() } else { &[] };
-        let named = several.iter().map(|(model, _)| format!("{}.{model}", config.name));
+        let models = config.model_names();
+        let several = if models.len() > 1 { models.as_slice() } else { &[] };
+        let named = several.iter().map(|model| format!("{}.{model}", config.name));
         std::iter::once(config.name.clone()).chain(named).collect::<Vec<_>>().into_iter()
     }
 
     /// The endpoint's model that is called `name`, if it has one.
     fn of(endpoint: &'a Arc<Deployment>, name: &str) -> Option<Entry<'a>> {
-        let models = &endpoint.config.models;
+        let models = endpoint.config.model_names();
         let model = match name.strip_prefix(endpoint.config.name.as_str())? {
             "" => models.first(),
             _ if models.len() < 2 => return None,
             rest => {
                 let wanted = rest.strip_prefix('.')?;
-                Some(models.iter().find(|(model, _)| model == wanted)?)
+                Some(models.iter().find(|model| **model == wanted)?)
             }
         };
-        Some(Entry { endpoint, model: model.map(|(model, _)| model.as_str().into()), name: name.to_owned() })
+        Some(Entry { endpoint, model: model.map(|model| (*model).into()), name: name.to_owned() })
     }
 }
 
@@ -192,7 +193,7 @@ impl Entry<'_> {
         current.models().get(self.model.as_deref()?).cloned()
     }
 
-    fn handle(&self) -> Option<Arc<ModelHandle>> {
+    fn handle(&self) -> Option<Handle> {
         self.named(&self.endpoint.current())?.handle
     }
 
@@ -204,8 +205,8 @@ impl Entry<'_> {
     /// The version in a generation: of an answer, that of the model that gave it.
     pub fn version_in(&self, generation: &Generation) -> String {
         let named = self.model.as_deref().and_then(|model| generation.models().get(model));
-        let version = named.and_then(|named| named.handle.as_ref()?.model().location().version);
-        version.unwrap_or(ONLY_VERSION).to_string()
+        let handle = named.and_then(|named| named.handle.as_ref());
+        handle.map_or(ONLY_VERSION, Handle::version).to_string()
     }
 
     /// The inputs and outputs of the model; none for a handler alone.
@@ -239,7 +240,7 @@ impl Entry<'_> {
     /// The name of the signature it is served by.
     pub fn signature_key(&self) -> String {
         let handle = self.handle();
-        handle.as_ref().map_or(DEFAULT_SIGNATURE_KEY, |handle| handle.model().signature_key()).to_owned()
+        handle.as_ref().map_or(DEFAULT_SIGNATURE_KEY, Handle::signature_key).to_owned()
     }
 
     /// Whether its endpoint is an application, which serves no tensors.
@@ -257,17 +258,18 @@ impl Entry<'_> {
         let current = self.endpoint.current();
         let named = self.named(&current);
         let handle = named.as_ref().and_then(|named| named.handle.as_ref());
-        let platform = match handle.map(|handle| handle.model().location().format) {
+        let model = handle.and_then(Handle::model);
+        let platform = match model.map(|model| model.location().format) {
             Some(Format::Onnx) => "onnxruntime_onnx",
             Some(Format::SavedModel) => "tensorflow_savedmodel",
+            None if handle.is_some() => "ensemble",
             None if self.model.is_some() => "",
             None => "wasm_handler",
         };
         let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
         // A declared shape is one request's, also if the model behind it takes batches.
         let declared = current.schema_of_tensors();
-        let batching =
-            if declared.is_some() { 1 } else { handle.map_or(1, |handle| handle.batching().max_batch) };
+        let batching = if declared.is_some() { 1 } else { handle.map_or(1, Handle::max_batch) };
         Metadata {
             name: self.name.clone(),
             versions: vec![self.version()],
@@ -279,8 +281,8 @@ impl Entry<'_> {
             },
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
-            instances: handle.map_or(1, |handle| handle.model().sessions()),
-            gpu: handle.and_then(|handle| match handle.model().device() {
+            instances: model.map_or(1, |model| model.sessions()),
+            gpu: model.and_then(|model| match model.device() {
                 Device::Cuda(index) => Some(index),
                 Device::Auto | Device::Cpu => None,
             }),

@@ -135,7 +135,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:5: `endpoint.metadata`: there is no `DIR/no.json`; hint: check the path; a relative one \
              starts from the folder of the config file",
             "modelhost.toml:6: `endpoint.onnxruntime`: unknown key; hint: known here are `allow_outbound`, `bare_tensors`, `batching`, \
-             `body`, `breaker`, `env`, `gate`, `input`, `isolation`, `keep_model`, `keys`, `kv`, `limits`, `metadata`, `model`, `models`, `name`, \
+             `body`, `breaker`, `ensemble`, `env`, `gate`, `input`, `isolation`, `keep_model`, `keys`, `kv`, `limits`, `metadata`, `model`, `models`, `name`, \
              `network`, `on_fault`, `path`, `paths`, `plugin`, `project`, `protocols`, `readiness`, `record_share`, `response_cache`, `response_headers`, \
              `reuse_instances`, `smoke`, `tracker` and `watch`",
         ],

@@ -8,8 +8,8 @@ use crate::capture::exchanges;
 use crate::capture::samples::Sample;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
-use crate::model::ModelHandle;
 use crate::pipeline::Pipeline;
+use crate::pipeline::models::Handle;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::plugin::host_call_log::KnownCalls;
@@ -77,17 +77,15 @@ pub(super) fn share_a_model(old: &Pipeline, new: &Pipeline, sample: &Sample) -> 
     if old.is_application() {
         // It may call any of them.
         let loaded = |pipeline: &Pipeline| -> Vec<_> {
-            let handles = pipeline.models.0.iter().map(|named| named.handle.as_deref());
-            handles.map(|handle| handle.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))).collect()
+            let handles = pipeline.models.0.iter().map(|named| named.handle.as_ref());
+            handles.map(|handle| handle.and_then(Handle::model).map(Arc::as_ptr)).collect()
         };
         return loaded(old) == loaded(new);
     }
     let (request, _) = sample.request("", Instant::now(), 0, false);
     match (old.models.of(&request), new.models.of(&request)) {
-        (Ok(old), Ok(new)) => {
-            old.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))
-                == new.map(|handle| Arc::as_ptr(ModelHandle::model(handle)))
-        }
+        (Ok(None), Ok(None)) => true,
+        (Ok(Some(old)), Ok(Some(new))) => old.runs_those_of(new),
         _ => false,
     }
 }

@@ -29,7 +29,7 @@ use crate::capture::samples::Samples;
 use crate::endpoint::config::GateOverrides;
 use crate::endpoint::generation::Generation;
 use crate::json::path::Pattern;
-use crate::pipeline::models::Named;
+use crate::pipeline::models::{Handle, Named};
 use crate::plugin::Binary;
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
 use crate::rollout::deployment::Deployment;
@@ -118,14 +118,14 @@ fn models(generation: &Generation) -> Vec<Value> {
 }
 
 fn model(named: &Named) -> Value {
-    let loaded = named.handle.as_ref().map(|handle| handle.model());
+    let loaded = named.handle.as_ref().and_then(Handle::model);
     json!({
         "name": named.name,
-        "loaded": loaded.is_some(),
+        "loaded": named.handle.is_some(),
         "version": loaded.and_then(|model| model.location().version),
         "device": loaded.map(|model| model.device().to_string()),
         "instances": loaded.map(|model| model.sessions()),
-        "max_batch": named.handle.as_ref().map(|handle| handle.batching().max_batch),
+        "max_batch": named.handle.as_ref().map(Handle::max_batch),
     })
 }
 
