@@ -104,6 +104,18 @@ pub mod respond {
     });
 }
 
+/// `websocket`, and `websockets`, which it is given.
+pub mod websocket {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "websocket-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        generate_all,
+        pub_export_macro: true,
+        export_macro_name: "__export_websocket_handler",
+    });
+}
+
 /// `operations`.
 pub mod operations {
     wit_bindgen::generate!({

@@ -10,7 +10,8 @@
 /// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the
 /// model's input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors`
 /// and `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes,
-/// `init` prepares it. An application exports `respond` in place of all that serve requests.
+/// `init` prepares it. An application exports `respond` in place of all that serve requests; `websocket`
+/// serves WebSockets, beside the others or alone.
 ///
 /// ```
 /// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
@@ -136,6 +137,19 @@ macro_rules! __export_function {
             Component with_types_in $crate::bindings::operations
         );
     };
+    (websocket) => {
+        impl $crate::bindings::websocket::exports::modelhost::handler::websocket::Guest for Component {
+            fn websocket(
+                upgrade: $crate::bindings::websocket::modelhost::handler::websockets::Upgrade,
+                context: &$crate::bindings::types::Context,
+            ) -> ::core::result::Result<(), ::std::string::String> {
+                HANDLER.with(|slot| $crate::export::websocket(slot, upgrade, context))
+            }
+        }
+        $crate::bindings::websocket::__export_websocket_handler!(
+            Component with_types_in $crate::bindings::websocket
+        );
+    };
     (init) => {
         impl $crate::bindings::init::exports::modelhost::handler::init::Guest for Component {
             fn init(
@@ -166,6 +180,8 @@ mod slot {
     use crate::app::{Operation, Request, Router};
     use crate::bindings::respond::modelhost::handler::streaming::Output;
     use crate::bindings::types;
+    use crate::bindings::websocket::modelhost::handler::websockets;
+    use crate::socket::Upgrade;
     use crate::{Context, Handler, Input, Metadata, Response, Sample, Tensor};
 
     /// The instance's handler, made on first use.
@@ -233,6 +249,16 @@ mod slot {
         Ok(slot.with(|handler| handler.respond(request))?.into_response())
     }
 
+    /// The body of the export `websocket`.
+    pub fn websocket<H: Handler>(
+        slot: &Slot<H>,
+        upgrade: websockets::Upgrade,
+        context: &types::Context,
+    ) -> Result<(), String> {
+        let upgrade = Upgrade::new(Context::from_host(context), upgrade.into());
+        slot.with(|handler| handler.websocket(upgrade)).map_err(|error| error.to_string())
+    }
+
     /// The body of the export `operations`.
     pub fn operations<H: Handler>(_: &Slot<H>) -> Vec<Operation> {
         H::router().map(Router::operations).unwrap_or_default()
@@ -254,5 +280,5 @@ mod slot {
 #[cfg(target_family = "wasm")]
 pub use slot::{
     Slot, init, input_schema, operations, post_inference, post_inference_tensors, pre_inference,
-    pre_inference_tensors, respond,
+    pre_inference_tensors, respond, websocket,
 };

@@ -7,6 +7,7 @@
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
 //! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `outbound.rs` its
 //! requests to others, `app.rs` the requests and responses of an application and its routes (`app/`),
+//! `socket.rs` WebSockets,
 //! `error.rs` what `?` does.
 //! `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be
 //! copied.
@@ -39,6 +40,7 @@ pub mod kv;
 pub mod models;
 mod multipart;
 pub mod outbound;
+pub mod socket;
 mod tensor;
 
 // Enumerated, so that what an author may rely on is decided here and not by a code generator.
@@ -148,6 +150,16 @@ pub trait Handler: 'static {
         Self: Sized,
     {
         Self::router().ok_or_else(|| unwritten("respond"))?.respond(self, request)
+    }
+
+    /// Serves a [WebSocket](socket), for as long as it is open. When it returns, a socket that is still open
+    /// is closed with 1000.
+    ///
+    /// # Errors
+    /// Any: the text is for the log, and the client is told by a close with 1011.
+    fn websocket(&mut self, upgrade: socket::Upgrade<'_>) -> Result<()> {
+        let _ = upgrade;
+        Err(unwritten("websocket"))
     }
 
     /// The inputs of the handler, asked for once when it is loaded: checked before the handler runs, and the

@@ -399,7 +399,10 @@ impl Listeners {
 pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow::Result<Sandbox> {
     // During a swap or a trial two generations of an endpoint are alive, and keep as many instances as they
     // needed; what is tried, recorded or compared gets instances of its own.
-    let needs = || endpoints.iter().map(|endpoint| endpoint.limits.concurrency * 3 + 6);
+    let needs = || {
+        let limits = endpoints.iter().map(|endpoint| &endpoint.limits);
+        limits.map(|limits| limits.concurrency * 3 + 6 + limits.sockets.open)
+    };
     let most = needs().max().unwrap_or(0).clamp(MOST_INSTANCES.0, MOST_INSTANCES.1);
     let instances = config.instances.unwrap_or_else(|| needs().sum::<usize>().min(most));
     Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)

@@ -21,6 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, Guard};
+use tokio::sync::watch;
 
 use self::admission::{AdmissionQueue, Reservation};
 use self::config::{EndpointConfig, OnFault};
@@ -42,6 +43,10 @@ pub struct Endpoint {
     /// Its metrics.
     pub metrics: EndpointMetrics,
     admission: AdmissionQueue,
+    /// The places of its WebSockets, which wait for none.
+    sockets: AdmissionQueue,
+    /// Whether the endpoint is served no more.
+    removed: watch::Sender<bool>,
     current: ArcSwap<Generation>,
     responses: Option<ResponseCache>,
     /// The last answer of an application about its readiness; held while it is asked.
@@ -51,6 +56,7 @@ pub struct Endpoint {
 /// A request that has a place at its endpoint.
 pub struct AdmittedRequest<'a> {
     endpoint: &'a Endpoint,
+    queue: &'a AdmissionQueue,
     counted: bool,
     _reservation: Reservation<'a>,
 }
@@ -74,8 +80,10 @@ impl Endpoint {
         let admission = AdmissionQueue::new(config.limits.concurrency, config.limits.queue);
         metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
         let current = ArcSwap::from_pointee(first);
+        let sockets = AdmissionQueue::new(config.limits.sockets.open, 0);
+        let (removed, readiness) = (watch::Sender::new(false), tokio::sync::Mutex::new(true));
         let responses = config.response_cache.clone().map(ResponseCache::new);
-        Endpoint { config, metrics, admission, current, responses, readiness: tokio::sync::Mutex::new(true) }
+        Endpoint { config, metrics, admission, sockets, removed, current, responses, readiness }
     }
 
     /// The generation that new requests begin on.
@@ -125,12 +133,49 @@ impl Endpoint {
         let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
         self.refusal(has_candidate).map_or(Ok(()), Err).inspect_err(counted)?;
         let reservation = self.admission.try_reserve().inspect_err(counted)?;
-        Ok(AdmittedRequest { endpoint: self, counted: false, _reservation: reservation })
+        Ok(AdmittedRequest {
+            endpoint: self,
+            queue: &self.admission,
+            counted: false,
+            _reservation: reservation,
+        })
     }
 
-    /// Requests that have arrived and have no answer yet.
+    /// Takes on a WebSocket, for as long as it is open. It takes no place of a request.
+    ///
+    /// # Errors
+    /// As [`Endpoint::admit`]: `overloaded` if as many are open as may be.
+    pub fn admit_socket<'a>(
+        &self,
+        credentials: impl FnOnce() -> Credentials<'a>,
+    ) -> Result<AdmittedRequest<'_>, RequestError> {
+        self.authorize(credentials)?;
+        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
+        self.refusal(|| false).map_or(Ok(()), Err).inspect_err(counted)?;
+        let full = |_| RequestError::new(Code::Overloaded, Stage::Admit, "too many WebSockets are open");
+        let reservation = self.sockets.try_reserve().map_err(full).inspect_err(counted)?;
+        Ok(AdmittedRequest {
+            endpoint: self,
+            queue: &self.sockets,
+            counted: false,
+            _reservation: reservation,
+        })
+    }
+
+    /// The endpoint is served no more: requests that have begun end on it, WebSockets are closed.
+    pub fn remove(&self) {
+        self.removed.send_replace(true);
+    }
+
+    /// Waits until it is served no more.
+    pub async fn removed(&self) {
+        // An error would mean that the sender is gone, and `self` holds it.
+        let _ = self.removed.subscribe().wait_for(|removed| *removed).await;
+    }
+
+    /// Requests that have arrived and have no answer yet, and WebSockets whose handler has not ended.
     pub fn unanswered(&self) -> usize {
-        self.admission.reserved()
+        self.admission.reserved() + self.sockets.reserved()
     }
 
     /// Requests that could be in flight beside those that are, now.
@@ -143,6 +188,7 @@ impl Endpoint {
     /// something.
     pub fn close(&self) {
         self.admission.close();
+        self.sockets.close();
     }
 
     /// Brings the gauges up to date, before they are rendered.
@@ -188,7 +234,7 @@ impl AdmittedRequest<'_> {
         origin: Origin,
         body: F,
     ) -> impl Future<Output = Result<F::Output, RequestError>> {
-        self.endpoint.admission.arrive(origin, body)
+        self.queue.arrive(origin, body)
     }
 
     /// Ends a request that cannot be served, for its body cannot be had.
@@ -202,23 +248,29 @@ impl AdmittedRequest<'_> {
         let endpoint = self.endpoint;
         let bypass = endpoint.config.on_fault == OnFault::Bypass;
         let plan = RunPlan { bypass, calls_out: true, ..RunPlan::default() };
-        let mut start = RunStart { request: &request, generation: endpoint.current.load(), plan };
+        let generation = match request.socket() {
+            None => endpoint.current.load(),
+            // Of those that are pinned a thread has a few; a socket may be open for days.
+            Some(_) => Guard::from_inner(endpoint.current.load_full()),
+        };
+        let mut start = RunStart { request: &request, generation, plan };
         observers.begin(&mut start);
         let RunStart { generation, plan, .. } = start;
         let mut report = RunReport::begin(request.arrived, &plan);
         let mut cached = None;
-        let ended = match &endpoint.responses {
+        // A socket is no answer that could be kept.
+        let ended = match endpoint.responses.as_ref().filter(|_| request.socket().is_none()) {
             None => {
                 let run = pin!(self.run(&generation, &request, &plan, &mut report));
-                endpoint.admission.while_open(run).await
+                self.queue.while_open(run).await
             }
             Some(cache) => {
                 let run = self.run_cached(cache, &generation, &request, &plan, &mut report, &mut cached);
-                endpoint.admission.while_open(Box::pin(run)).await
+                self.queue.while_open(Box::pin(run)).await
             }
         };
         // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
-        let ended = ended.filter(|outcome| outcome.is_ok() || !endpoint.admission.is_closed());
+        let ended = ended.filter(|outcome| outcome.is_ok() || !self.queue.is_closed());
         let mut outcome = ended.unwrap_or_else(|| Err(cut_off(report.stage())));
         self.counted = true;
         // Of a request that was answered without the handler: what the handler itself came to.
@@ -272,7 +324,7 @@ impl AdmittedRequest<'_> {
         plan: &RunPlan,
         report: &mut RunReport,
     ) -> Result<Output, RequestError> {
-        let acquire = pin!(self.endpoint.admission.acquire());
+        let acquire = pin!(self.queue.acquire());
         let _permit = request.in_time(Stage::Admit, acquire).await?;
         report.end(Stage::Admit);
         generation.run(request, plan, report).await

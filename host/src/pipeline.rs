@@ -37,6 +37,7 @@ use crate::arrivals::BodyRate;
 use crate::error::{Code, RequestError, Stage};
 use crate::model_access::{ModelAccess as _, ModelSpec};
 use crate::plugin::{self, Application, Lease, Outcome, Plugin, Stages};
+use crate::request::socket::SocketLimits;
 use crate::request::{Output, Request};
 use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
@@ -55,6 +56,8 @@ pub struct Limits {
     pub queue: usize,
     /// From the arrival of a request's head to its answer.
     pub request_timeout: Duration,
+    /// Its WebSockets.
+    pub sockets: SocketLimits,
     /// The limits of its handler.
     pub plugin: plugin::Limits,
 }
@@ -85,7 +88,7 @@ impl Pipeline {
         plan: &RunPlan,
         report: &mut RunReport,
     ) -> Result<Output, RequestError> {
-        if request.is_exchange() || self.is_application() {
+        if request.is_exchange() || request.socket().is_some() || self.is_application() {
             return Box::pin(application::run(self, request, plan, report)).await;
         }
         let mut model = RunModel::new(self.models.of(request)?, request, plan, report);
@@ -126,7 +129,12 @@ impl Pipeline {
 
     /// Whether its handler serves whole requests by itself.
     pub fn is_application(&self) -> bool {
-        self.stages().application.is_some()
+        self.stages().is_application()
+    }
+
+    /// Whether its handler serves WebSockets.
+    pub fn has_websocket(&self) -> bool {
+        self.stages().websocket
     }
 
     /// Whether its handler is an application that is given bodies whole.

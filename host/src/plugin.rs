@@ -42,6 +42,7 @@ mod exchange;
 mod streaming;
 pub mod host_call_log;
 mod turns;
+mod websocket;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 
 pub mod dependencies;
 pub mod exchange;
+pub mod socket;
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 use self::exchange::Exchange;
+use self::socket::Socket;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
@@ -150,6 +152,8 @@ pub enum Input {
     Tensors(TensorInput),
     /// A request to an application, which reads its body and sends its response by itself.
     Exchange(Box<Exchange>),
+    /// A WebSocket that is to be opened.
+    Socket(Box<Socket>),
 }
 
 /// How the built-in conversion reads a body and writes the answer, where the handler has no say in it.
@@ -189,6 +193,7 @@ impl Request {
             Input::Body(body, _) => body,
             Input::Tensors(input) => self.sample(input).map_or(&[], |sample| sample),
             Input::Exchange(exchange) => exchange.body(),
+            Input::Socket(_) => &[],
         }
     }
 
@@ -196,7 +201,7 @@ impl Request {
     /// they are.
     pub fn body_fits(&self) -> bool {
         match &self.input {
-            Input::Body(..) | Input::Exchange(_) => true,
+            Input::Body(..) | Input::Exchange(_) | Input::Socket(_) => true,
             Input::Tensors(input) => {
                 let bytes = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
                 blocking::if_large(bytes, || self.sample(input).is_some())
@@ -212,7 +217,7 @@ impl Request {
     /// The type of [`Request::body`]: the `content-type` header, or JSON where there was no body.
     pub fn sample_type(&self) -> &str {
         match &self.input {
-            Input::Body(..) | Input::Exchange(_) => self.content_type(),
+            Input::Body(..) | Input::Exchange(_) | Input::Socket(_) => self.content_type(),
             Input::Tensors(_) => "application/json",
         }
     }
@@ -226,6 +231,14 @@ impl Request {
     /// Whether it goes to an application, which reads its body by itself.
     pub fn is_exchange(&self) -> bool {
         matches!(self.input, Input::Exchange(_))
+    }
+
+    /// The WebSocket that it opens, if it does.
+    pub fn socket(&self) -> Option<&Socket> {
+        match &self.input {
+            Input::Socket(socket) => Some(socket),
+            Input::Body(..) | Input::Tensors(_) | Input::Exchange(_) => None,
+        }
     }
 
     /// The protocol's parameters, the text of a JSON object: `{}` if it has none.

@@ -18,6 +18,7 @@ pub mod models;
 mod readiness;
 mod serve;
 mod failure;
+mod websocket;
 mod body;
 mod browser;
 mod head;

@@ -84,6 +84,7 @@ mod shutdown;
 mod settings;
 mod simd;
 mod soak;
+mod sockets;
 mod splits;
 mod start;
 mod streams;

@@ -90,11 +90,14 @@ fn every_outcome_is_counted_once_under_its_name() {
     assert_eq!((host.post("/one", "sleep:0").status, outcome(&host, "one", "ok")), (200, 1.0));
 
     provoked.extend(["unsupported_media_type", "overloaded", "model_unloaded"]);
-    // The first is that of endpoints with keys (see `keys`), the second that of a breaker (see `faults`). The others are counted nowhere: they belong to no endpoint, or to
+    // The first is that of endpoints with keys (see `keys`), the second that of a breaker (see `faults`), the next are of
+    // WebSockets (see `sockets`). The others are counted nowhere: they belong to no endpoint, or to
     // nothing that can be provoked.
     let others = [
         "unauthorized",
         "plugin_unavailable",
+        "forbidden",
+        "upgrade_required",
         "not_found",
         "method_not_allowed",
         "head_too_large",

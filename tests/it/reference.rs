@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::setup::{Endpoint, Setup};
-use e2e::{Host, Reply, component, model, request, version};
+use e2e::socket::WebSocket;
+use e2e::{Host, Reply, component, model, request, version, wait_until};
 
 /// The rows of the table in `section` whose first column is headed `first`: each row's cells, code marks removed.
 fn table(section: &str, first: &str) -> Vec<Vec<String>> {
@@ -46,8 +47,9 @@ fn the_metrics_are_those_of_the_reference() {
     let folder = tempfile::tempdir().unwrap();
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
+    let talk = Endpoint::new("talk").guest("socket");
     let setup =
-        Setup::of([tracked("class", "classification"), tracked("value", "regression"), keeper, cached]);
+        Setup::of([tracked("class", "classification"), tracked("value", "regression"), keeper, cached, talk]);
     let host = setup
         .tables(format!(
             "[kv]
@@ -63,6 +65,10 @@ store = {:?}",
     ] {
         assert_eq!(host.post(path, body).status, 200);
     }
+    let mut socket = WebSocket::open(&host.url, "/talk", &[]).ok().unwrap();
+    socket.say("bye");
+    assert_eq!(socket.closed().0, 1000);
+    wait_until("the socket to be counted", || host.metrics().contains("modelhost_websocket_closes_total{"));
     let text = get(&host, "/metrics").text();
     let mut found: BTreeMap<&str, [String; 3]> = BTreeMap::new();
     for line in text.lines() {

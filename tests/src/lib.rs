@@ -20,6 +20,7 @@ pub mod load;
 pub mod oip;
 pub mod recorded;
 pub mod setup;
+pub mod socket;
 pub mod tls;
 pub mod wire;
 

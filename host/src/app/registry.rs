@@ -92,6 +92,7 @@ impl Registry {
         for name in &changes.removed {
             if let Some(entry) = entries.remove(name) {
                 entry.deployment.metrics.generation.set(0);
+                entry.deployment.remove();
                 entry.end().await;
             }
         }

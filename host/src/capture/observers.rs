@@ -32,12 +32,16 @@ fn has_to_be_logged(pipeline: &Pipeline) -> bool {
     let plugin = pipeline.plugin.as_ref();
     plugin.is_some_and(|plugin| {
         let config = plugin.config();
-        plugin.stages().application.is_some() || config.outbound.is_some() || config.kv.is_some()
+        plugin.stages().is_application() || config.outbound.is_some() || config.kv.is_some()
     })
 }
 
 impl Observer for RecorderObserver<'_> {
     fn begin(&mut self, start: &mut RunStart<'_>) {
+        // What is said over a socket is not kept.
+        if start.request.socket().is_some() {
+            return;
+        }
         if self.0.is_some_and(Recorder::takes_next) {
             start.plan.calls.log();
             start.plan.keeps_exchange = start.request.is_exchange();
@@ -64,6 +68,9 @@ impl Observer for RecorderObserver<'_> {
 
 impl Observer for SamplesObserver<'_> {
     fn begin(&mut self, start: &mut RunStart<'_>) {
+        if start.request.socket().is_some() {
+            self.samples = None;
+        }
         let Some(samples) = self.samples.filter(|_| has_to_be_logged(&start.generation.pipeline)) else {
             return;
         };

@@ -279,7 +279,7 @@ fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure
         Input::Body(body, _) => body.len(),
         Input::Tensors(input) => bytes(&input.tensors),
         // It is within what the log has kept.
-        Input::Exchange(_) => 0,
+        Input::Exchange(_) | Input::Socket(_) => 0,
     };
     let outcome = match outcome {
         Ok(Output::Response(response)) => response.body.len(),

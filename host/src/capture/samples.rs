@@ -156,6 +156,8 @@ impl Sample {
                 let tensors = input.tensors.iter().map(|tensor| kept(tensor, redact)).collect();
                 SampleInput::Tensors(tensors, parameters)
             }
+            // Never asked for.
+            Input::Socket(_) => return None,
             Input::Exchange(exchange) => {
                 let (bytes, true) = exchange.request_body()? else { return None };
                 let body = if bytes.is_empty() { bytes } else { body(&bytes)? };
@@ -266,7 +268,7 @@ impl Offered {
             Input::Body(body, _) => body.len(),
             Input::Tensors(input) => bytes_of(&input.tensors),
             // It is within what the log has kept.
-            Input::Exchange(_) => 0,
+            Input::Exchange(_) | Input::Socket(_) => 0,
         };
         input + self.log.as_ref().map_or(0, |log| log.budget().used()) + OVERHEAD
     }

@@ -44,6 +44,9 @@ fn readable(path: &str, it: &Inspection) -> String {
         row("pre-inference", if pre { "yes" } else { "no: the JSON body is the model's input" });
         row("post-inference", if post { "yes" } else { "no: the outputs are the JSON response" });
     }
+    if it.websocket {
+        row("websocket", "yes: it serves WebSockets on its endpoint's path");
+    }
     if it.outbound {
         row("outbound", "it can send requests, to where `allow_outbound` says");
     }

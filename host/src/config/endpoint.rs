@@ -17,6 +17,7 @@ use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::{CacheConfig, EndpointConfig, TrackerConfig};
 use crate::kv::Quota;
 use crate::model::{Batching, ModelConfig};
+use crate::request::socket::SocketLimits;
 use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
 use crate::{pipeline, plugin};
@@ -239,6 +240,12 @@ pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limi
         concurrency: sources.get(&set::CONCURRENCY, table),
         queue: sources.get(&set::QUEUE, table),
         request_timeout: sources.get(&set::REQUEST_TIMEOUT, table),
+        sockets: SocketLimits {
+            open: sources.get(&set::SOCKETS, table),
+            message: sources.get(&set::SOCKET_MESSAGE, table),
+            rate: sources.get(&set::SOCKET_RATE, table),
+            idle: sources.get(&set::SOCKET_IDLE, table),
+        },
         plugin: handler_limits(sources, table),
     }
 }

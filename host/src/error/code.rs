@@ -27,6 +27,8 @@ pub enum Grpc {
     DeadlineExceeded = 4,
     /// `NOT_FOUND`
     NotFound = 5,
+    /// `PERMISSION_DENIED`
+    PermissionDenied = 7,
     /// `RESOURCE_EXHAUSTED`
     ResourceExhausted = 8,
     /// `UNIMPLEMENTED`
@@ -92,6 +94,9 @@ codes! {
     Unauthorized: "unauthorized", 401, Unauthenticated, Caller,
         "a key is wanted, and the request has none or a wrong one",
         "The endpoint, or the administration, wants a key, and the request has none or a wrong one.";
+    Forbidden: "forbidden", 403, PermissionDenied, Caller,
+        "a page of another origin may not do this",
+        "A WebSocket was asked for by a page whose origin `server.cors_allow_origin` does not allow.";
     NotFound: "not_found", 404, NotFound, Caller,
         "there is no such model",
         "No endpoint has this path, or the endpoint no model of this name.";
@@ -105,6 +110,9 @@ codes! {
     BodyTimeout: "body_timeout", 408, DeadlineExceeded, Caller,
         "the body came too slowly",
         "The body came more slowly than `limits.body_timeout` and `limits.body_rate` allow.";
+    UpgradeRequired: "upgrade_required", 426, Unimplemented, Caller,
+        "the endpoint serves WebSockets, and this is no handshake for one",
+        "The handler serves WebSockets and no other requests, or the handshake is of another version than 13.";
     HeadTooLarge: "head_too_large", 431, ResourceExhausted, Caller,
         "the request's head is longer than the server takes",
         "The request's head is longer than `server.header_size`, or has more headers than `server.headers`.";

@@ -1,10 +1,11 @@
 //! The program of a request to an application: the handler serves it by itself.
 //!
 //! Flow: `endpoint → [application] → plugin`, in place of all stages.
-//! In:   an exchange and the handler. Out: the status of the response, whose body leaves by the exchange; or
-//! why the handler did not come to its end.
+//! In:   an exchange, or a WebSocket, and the handler. Out: the status of the response, whose body leaves by
+//! the exchange; or why the handler did not come to its end.
 //!
-//! Invariant: nothing but an exchange reaches an application, so none of its models is reached past it.
+//! Invariant: nothing but an exchange or a socket reaches an application, so none of its models is reached
+//! past it.
 
 use std::sync::Arc;
 
@@ -15,8 +16,9 @@ use super::handler_models::RequestModels;
 use super::plan::RunPlan;
 use super::report::RunReport;
 use crate::error::{Code, RequestError, Stage};
-use crate::plugin::Application;
+use crate::plugin::{Application, Lease, Plugin};
 use crate::request::exchange::{BrokenBody, Exchange};
+use crate::request::socket::{Ending, Socket};
 use crate::request::{Input, Output, Request, Response};
 
 /// Runs the application.
@@ -30,7 +32,9 @@ pub(super) async fn run(
     plan: &RunPlan,
     report: &mut RunReport,
 ) -> Result<Output, RequestError> {
-    let not_found = |message: &str| RequestError::new(Code::NotFound, Stage::Admit, message);
+    if let Some(socket) = request.socket() {
+        return converse(pipeline, request, socket, plan, report).await;
+    }
     let Input::Exchange(exchange) = &request.input else {
         return Err(not_found("the endpoint is an application: call it over HTTP, below its own path"));
     };
@@ -44,18 +48,13 @@ pub(super) async fn run(
     match plugin.stages().application {
         Some(Application::Respond) => receive(request, exchange).await?,
         Some(Application::Http) => {}
+        None if plugin.stages().websocket => {
+            let message = "the endpoint serves WebSockets alone: connect to it by `ws://`";
+            return Err(RequestError::new(Code::UpgradeRequired, Stage::Admit, message));
+        }
         None => return Err(not_found("the endpoint is no application")),
     }
-    let log = report.log();
-    let mut lease = match log.filter(|log| log.is_of_instance()) {
-        Some(log) => plugin.checkout_logged(request, None, log).await?,
-        None => plugin.checkout(request, None, plan.instance).await?,
-    };
-    lease.allow_outbound(plan.calls_out, log);
-    if plugin.calls_models() {
-        lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone(), log));
-    }
-    report.checked_out();
+    let mut lease = checkout(pipeline, plugin, request, plan, report).await?;
     let ended = lease.handle(request, exchange).await;
     report.called(Some(&lease));
     report.end(Stage::PreInference);
@@ -67,12 +66,7 @@ pub(super) async fn run(
     }
     exchange.progress().end();
     match ended {
-        Some(Ok(())) => Ok(Output::Response(Response {
-            status: exchange.progress().status(),
-            content_type: String::new(),
-            headers: Vec::new(),
-            body: Bytes::new(),
-        })),
+        Some(Ok(())) => Ok(sent(exchange.progress().status())),
         // The handler has lost its client: whether it takes that well does not count.
         Some(Err(_)) if exchange.progress().is_gone() => std::future::pending().await,
         // Its handler has got an error for it, and few make more of that than an error of their own.
@@ -80,6 +74,69 @@ pub(super) async fn run(
         Some(Err(error)) => Err(error),
         None => Err(not_found("the endpoint is no application")),
     }
+}
+
+/// Has the handler serve a WebSocket, for as long as it is open.
+///
+/// # Errors
+/// `not_found` if the handler has no `websocket`; what its call ended in.
+async fn converse(
+    pipeline: &Pipeline,
+    request: &Arc<Request>,
+    socket: &Socket,
+    plan: &RunPlan,
+    report: &mut RunReport,
+) -> Result<Output, RequestError> {
+    if let Some(refusal) = &plan.refusal {
+        return Err(refusal.clone());
+    }
+    let none = || not_found("the endpoint serves no WebSockets");
+    let plugin = pipeline.plugin.as_ref().filter(|_| pipeline.has_websocket()).ok_or_else(none)?;
+    let mut lease = checkout(pipeline, plugin, request, plan, report).await?;
+    let ended = lease.websocket(request, socket).await.unwrap_or_else(|| Err(none()));
+    report.called(Some(&lease));
+    match &ended {
+        Ok(()) => lease.finish(),
+        Err(_) => drop(lease),
+    }
+    socket.end(if ended.is_ok() { Ending::Returned } else { Ending::Failed });
+    socket.progress().end();
+    ended.map(|()| sent(socket.progress().status()))
+}
+
+/// An instance with all that it may use for the request.
+async fn checkout<'a>(
+    pipeline: &Pipeline,
+    plugin: &'a Plugin,
+    request: &Arc<Request>,
+    plan: &RunPlan,
+    report: &mut RunReport,
+) -> Result<Lease<'a>, RequestError> {
+    let log = report.log();
+    let mut lease = match log.filter(|log| log.is_of_instance()) {
+        Some(log) => plugin.checkout_logged(request, None, log).await?,
+        None => plugin.checkout(request, None, plan.instance).await?,
+    };
+    lease.allow_outbound(plan.calls_out, log);
+    if plugin.calls_models() {
+        lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone(), log));
+    }
+    report.checked_out();
+    Ok(lease)
+}
+
+fn not_found(message: &str) -> RequestError {
+    RequestError::new(Code::NotFound, Stage::Admit, message)
+}
+
+/// A response that has left, of this status.
+fn sent(status: u16) -> Output {
+    Output::Response(Response {
+        status,
+        content_type: String::new(),
+        headers: Vec::new(),
+        body: Bytes::new(),
+    })
 }
 
 /// Waits for the body, which is there already unless the endpoint has just got a handler of the other kind.

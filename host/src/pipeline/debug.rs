@@ -29,6 +29,7 @@ pub fn objects(
         Input::Body(body, _) => text(body),
         Input::Tensors(input) => tensors(&input.tensors),
         Input::Exchange(_) => "a stream".to_owned(),
+        Input::Socket(_) => "a WebSocket".to_owned(),
     };
     let mut objects = vec![("sample", sample)];
     if let Some(log) = report.log() {

@@ -43,7 +43,7 @@ impl RequestModels {
         runtime: Option<runtime::Handle>,
         log: Option<&Arc<HostCallLog>>,
     ) -> Arc<RequestModels> {
-        let deadline = match request.is_exchange() {
+        let deadline = match request.is_exchange() || request.socket().is_some() {
             true => Deadline::After(request.deadline.duration_since(request.arrived)),
             false => Deadline::At(request.deadline),
         };

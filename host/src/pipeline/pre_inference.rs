@@ -60,7 +60,7 @@ pub(super) fn check(
 ) -> Result<Option<Vec<Tensor>>, RequestError> {
     let violating = |violations| RequestError::violating(STAGE, violations);
     let (body, form) = match &request.input {
-        Input::Exchange(_) => return Ok(None),
+        Input::Exchange(_) | Input::Socket(_) => return Ok(None),
         Input::Tensors(_) if passes_by(stages, bare) => return Ok(None),
         Input::Tensors(input) => {
             return check::tensors(schema, &input.tensors).map(|()| None).map_err(violating);
@@ -91,7 +91,7 @@ pub(super) fn check(
 /// `unsupported_media_type`, `invalid_input`.
 pub(super) fn check_raw(raw_body: &RawBody, request: &Request) -> Result<(), RequestError> {
     let body = match &request.input {
-        Input::Exchange(_) => return Ok(()),
+        Input::Exchange(_) | Input::Socket(_) => return Ok(()),
         Input::Tensors(_) => {
             return Err(RequestError::invalid(STAGE, "the endpoint takes a file as body, no tensors"));
         }
@@ -139,7 +139,7 @@ async fn made(
     let takes_body = match &request.input {
         Input::Body(..) => stages.pre,
         Input::Tensors(_) => stages.pre && !stages.pre_tensors && !passes_by(stages, bare),
-        Input::Exchange(_) => false,
+        Input::Exchange(_) | Input::Socket(_) => false,
     };
     let (signature, key) = of(model);
     let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);
@@ -166,7 +166,7 @@ async fn made(
 fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Result<Vec<Tensor>, RequestError> {
     let (body, form) = match &request.input {
         Input::Tensors(input) => return Ok(input.tensors.clone()),
-        Input::Exchange(_) => return Ok(Vec::new()),
+        Input::Exchange(_) | Input::Socket(_) => return Ok(Vec::new()),
         Input::Body(body, form) => (body, form),
     };
     let Some(signature) = signature else { return Ok(Vec::new()) };

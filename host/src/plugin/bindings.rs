@@ -28,6 +28,10 @@ wasmtime::component::bindgen!({
         "modelhost:handler/streaming.[method]output.write": async | trappable,
         "modelhost:handler/streaming.[static]output.finish": async | trappable,
         "modelhost:handler/streaming": trappable,
+        "modelhost:handler/websockets.[method]socket.receive": async | trappable,
+        "modelhost:handler/websockets.[method]socket.send": async | trappable,
+        "modelhost:handler/websockets.[method]socket.close": async | trappable,
+        "modelhost:handler/websockets": trappable,
     },
     with: {
         "modelhost:handler/types.context": super::context::Context,
@@ -35,6 +39,8 @@ wasmtime::component::bindgen!({
         "modelhost:handler/models.pending": super::models::Pending,
         "modelhost:handler/kv.bucket": crate::kv::Bucket,
         "modelhost:handler/streaming.output": super::streaming::Output,
+        "modelhost:handler/websockets.upgrade": super::websocket::Upgrade,
+        "modelhost:handler/websockets.socket": super::websocket::OpenSocket,
         "wasi:io": wasmtime_wasi::p2::bindings::io,
     },
 });
@@ -68,16 +74,20 @@ pub(super) const RESPOND: &str = "modelhost:handler/respond@0.1.0";
 /// Full name of the export that any toolchain gives an application.
 pub(super) const INCOMING_HANDLER: &str = "wasi:http/incoming-handler@0.2.12";
 
+/// Full name of the export that serves WebSockets.
+pub(super) const WEBSOCKET: &str = "modelhost:handler/websocket@0.1.0";
+
 /// Full name of the import by which a handler sends requests.
 pub(super) const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// The contract's interfaces that a handler may export.
-pub(super) const INTERFACES: [&str; 8] = [
+pub(super) const INTERFACES: [&str; 9] = [
     PRE_INFERENCE,
     POST_INFERENCE,
     PRE_INFERENCE_TENSORS,
     POST_INFERENCE_TENSORS,
     RESPOND,
+    WEBSOCKET,
     OPERATIONS,
     INPUT_SCHEMA,
     INIT,

@@ -1,6 +1,7 @@
 //! The clocks of a call that serves an exchange, and the words for an end that its contract does not allow.
 //!
-//! Place in the flow: both exports of applications, `respond` and `wasi:http`, are called by [`Clocks::run`].
+//! Place in the flow: the exports of applications, `respond`, `wasi:http` and `websocket`, are called by
+//! [`Clocks::run`].
 //! Invariants: three clocks run, one after the other: until the head of the response, between two pieces of
 //! its body, and after its end; computing is limited besides, anew after every wait.
 
@@ -35,7 +36,8 @@ pub(super) struct Clocks {
     progress: Arc<Progress>,
     /// When the head has to be there.
     head: Instant,
-    gap: Duration,
+    /// `None`: it is not measured.
+    gap: Option<Duration>,
     background: Duration,
 }
 
@@ -55,12 +57,26 @@ impl Clocks {
         exchange: &Exchange,
         given: usize,
     ) -> Clocks {
-        let progress = exchange.progress().clone();
+        let gap = store.data().loaded.config.limits.stream_timeout;
+        Clocks::of(store, request, exchange.progress(), Some(gap), given)
+    }
+
+    /// The same of a call that serves a WebSocket: how long that is open is for others to say.
+    pub(super) fn of_socket(store: &mut Store<State>, request: &Request, progress: &Arc<Progress>) -> Clocks {
+        Clocks::of(store, request, progress, None, 0)
+    }
+
+    fn of(
+        store: &mut Store<State>,
+        request: &Request,
+        progress: &Arc<Progress>,
+        gap: Option<Duration>,
+        given: usize,
+    ) -> Clocks {
         store.data_mut().response = Some(progress.clone());
         let (meter, end) = state::arm_stream(store, STAGE, given);
-        let limits = &store.data().loaded.config.limits;
-        let (gap, background) = (limits.stream_timeout, limits.background_timeout);
-        Clocks { meter, end, progress, head: request.deadline, gap, background }
+        let background = store.data().loaded.config.limits.background_timeout;
+        Clocks { meter, end, progress: progress.clone(), head: request.deadline, gap, background }
     }
 
     /// Waits for the call until one of the clocks has run out.
@@ -85,8 +101,12 @@ impl Clocks {
             return Over::Head;
         }
         loop {
+            let Some(gap) = self.gap else {
+                progress.left(Phase::Body).await;
+                break;
+            };
             let touched = progress.touched();
-            let is_late = wait(touched + self.gap, Phase::Body).await;
+            let is_late = wait(touched + gap, Phase::Body).await;
             if !is_late {
                 break;
             }

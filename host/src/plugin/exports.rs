@@ -11,11 +11,11 @@ use wasmtime::component::{Component, Instance, InstancePre};
 use super::LoadError;
 use super::bindings::exports::modelhost::handler::{
     init, input_schema, operations, post_inference, post_inference_tensors, pre_inference,
-    pre_inference_tensors, respond,
+    pre_inference_tensors, respond, websocket,
 };
 use super::bindings::{
     INCOMING_HANDLER, INIT, INPUT_SCHEMA, KV, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
-    POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND,
+    POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND, WEBSOCKET,
 };
 use super::instance::StartError;
 use super::state::State;
@@ -35,6 +35,8 @@ pub struct Stages {
     pub post_tensors: bool,
     /// None of the above: it serves whole requests.
     pub application: Option<Application>,
+    /// `websocket`, beside any of the others or alone.
+    pub websocket: bool,
 }
 
 /// The export by which an application serves requests.
@@ -56,6 +58,7 @@ impl Stages {
             ("post-inference-tensors", self.post_tensors),
             ("respond", self.application == Some(Application::Respond)),
             ("handle", self.application == Some(Application::Http)),
+            ("websocket", self.websocket),
         ]
         .into_iter()
         .filter_map(|(function, has)| has.then_some(function))
@@ -63,7 +66,22 @@ impl Stages {
 
     /// Whether a component with these exports is a handler at all.
     pub(super) fn any(self) -> bool {
-        self.pre || self.post || self.pre_tensors || self.post_tensors || self.application.is_some()
+        self.is_around_a_model() || self.serves_by_itself()
+    }
+
+    /// Whether it has functions around a model.
+    fn is_around_a_model(self) -> bool {
+        self.pre || self.post || self.pre_tensors || self.post_tensors
+    }
+
+    /// Whether it serves whole requests, or WebSockets and nothing else.
+    pub fn is_application(self) -> bool {
+        self.application.is_some() || self.websocket && !self.is_around_a_model()
+    }
+
+    /// Whether it serves requests or WebSockets by itself, and so imports what belongs to them.
+    pub(super) fn serves_by_itself(self) -> bool {
+        self.application.is_some() || self.websocket
     }
 
     /// The stages among these names of exports.
@@ -75,6 +93,7 @@ impl Stages {
             pre_tensors: has(PRE_INFERENCE_TENSORS),
             post_tensors: has(POST_INFERENCE_TENSORS),
             application: None,
+            websocket: has(WEBSOCKET),
         };
         stages.or_application(has(RESPOND), has(INCOMING_HANDLER))
     }
@@ -82,7 +101,7 @@ impl Stages {
     /// Functions around a model win: a component that has them may have others for other hosts.
     fn or_application(self, responds: bool, handles: bool) -> Stages {
         let application = match (responds, handles) {
-            _ if self.any() => None,
+            _ if self.is_around_a_model() => None,
             (true, _) => Some(Application::Respond),
             (false, true) => Some(Application::Http),
             (false, false) => None,
@@ -217,6 +236,7 @@ exports! {
     schema: input_schema, INPUT_SCHEMA;
     init: init, INIT;
     respond: respond, RESPOND;
+    websocket: websocket, WEBSOCKET;
     operations: operations, OPERATIONS;
     http: incoming_handler, INCOMING_HANDLER;
 }
@@ -230,6 +250,7 @@ impl Indices {
             pre_tensors: self.pre_tensors.is_some(),
             post_tensors: self.post_tensors.is_some(),
             application: None,
+            websocket: self.websocket.is_some(),
         }
         .or_application(self.respond.is_some(), self.http.is_some())
     }

@@ -4,9 +4,10 @@
 //! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
 //! nothing else. Buckets of values, where the endpoint grants some. Under [`Network::Stub`] also sockets,
-//! every one of whose calls is denied. To applications, which export `respond` or
-//! `wasi:http/incoming-handler`: their request and its response, sockets that are denied too, and
-//! `wasi:http`, by which requests go out only to where the operator says. Not granted: anything unknown.
+//! every one of whose calls is denied. To applications, which export `respond`,
+//! `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets, sockets of the
+//! system, which are denied too, and `wasi:http`, by which requests go out only to where the operator says.
+//! Not granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
 //! for buckets, none of which opens then); no guest ever reaches a network.
 
@@ -18,7 +19,7 @@ use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
-use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERSION};
+use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERSION, WEBSOCKET};
 use super::exports::{Outline, is_same};
 use super::state::State;
 use super::{HandlerConfig, LoadError, Network};
@@ -109,7 +110,8 @@ const SOCKETS: [&str; 7] = [
 const HTTP: [&str; 2] = ["wasi:http/outgoing-handler", "wasi:http/types"];
 
 /// Imports that make sense in applications only.
-const OF_APPLICATIONS: [&str; 2] = ["modelhost:handler/request", "modelhost:handler/streaming"];
+const OF_APPLICATIONS: [&str; 3] =
+    ["modelhost:handler/request", "modelhost:handler/streaming", "modelhost:handler/websockets"];
 
 /// The linkers of guests, for each [`Network`], and for applications.
 pub(super) struct Linkers {
@@ -128,6 +130,7 @@ impl Linkers {
         let l = &mut application;
         bindings::modelhost::handler::request::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
         bindings::modelhost::handler::streaming::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+        bindings::modelhost::handler::websockets::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
         Ok(Linkers { none, stub, application })
     }
 }
@@ -236,7 +239,7 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         };
         return Err(LoadError::Unknown { found: found.clone(), hint });
     }
-    let is_application = outline.stages().application.is_some();
+    let is_application = outline.stages().serves_by_itself();
     let is_refused = |name: &&String| {
         let name = Interface::parse(name).unversioned;
         let is_granted = GRANTED.contains(&name)
@@ -271,7 +274,7 @@ pub(super) fn link(
 ) -> Result<InstancePre<State>, LoadError> {
     let linker = match granted.network {
         _ if granted.outbound => &linkers.application,
-        _ if [RESPOND, INCOMING_HANDLER]
+        _ if [RESPOND, INCOMING_HANDLER, WEBSOCKET]
             .iter()
             .any(|name| component.get_export_index(None, name).is_some()) =>
         {

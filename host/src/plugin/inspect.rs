@@ -35,8 +35,11 @@ pub struct Inspection {
     pub input_schema: bool,
     /// Whether it prepares itself before its first request: `init`.
     pub init: bool,
-    /// Whether it serves whole requests: `wasi:http/incoming-handler`.
+    /// Whether it serves whole requests, or WebSockets, by itself: `respond`, `wasi:http/incoming-handler`,
+    /// `websocket`.
     pub application: bool,
+    /// Whether it serves WebSockets: `websocket`.
+    pub websocket: bool,
     /// Whether it calls models by itself: `models`.
     pub models: bool,
     /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`.
@@ -90,7 +93,8 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         post_inference_tensors: stages.post_tensors,
         input_schema: outline.exports.iter().any(|name| name == INPUT_SCHEMA),
         init: outline.has_init(),
-        application: stages.application.is_some(),
+        application: stages.is_application(),
+        websocket: stages.websocket,
         models: outline.calls_models(),
         outbound: outline.calls_out(),
         kv: outline.keeps_values(),

@@ -30,6 +30,7 @@ use crate::blocking;
 use crate::error::{Code, PluginFault, RequestError, Stage};
 use crate::model_access::HandlerModels;
 use crate::request::dependencies::Dependencies;
+use crate::request::exchange::Phase;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::Alive;
@@ -305,7 +306,10 @@ pub(super) fn timed_out(state: &State, stage: Stage) -> RequestError {
 
 /// Whether it is the request's own time that is over.
 fn over(state: &State, stage: Stage) -> Option<RequestError> {
-    let is_over = state.request.as_ref().is_some_and(|request| Instant::now() >= request.deadline);
+    // Once there is an answer, that time is no matter any more.
+    let is_answered = state.response.as_ref().is_some_and(|response| response.phase() != Phase::Head);
+    let is_over = |request: &Arc<Request>| !is_answered && Instant::now() >= request.deadline;
+    let is_over = state.request.as_ref().is_some_and(is_over);
     is_over.then(|| RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may"))
 }
 

@@ -14,6 +14,7 @@ use crate::error::RequestError;
 use crate::model_access::HandlerModels;
 use crate::request::dependencies::Dependencies;
 use crate::request::exchange::Exchange;
+use crate::request::socket::Socket;
 use crate::request::{Request, Response};
 use crate::tensor::Tensor;
 
@@ -151,6 +152,19 @@ impl<'a> Lease<'a> {
         }
     }
 
+    /// Has the handler serve a WebSocket; `None` if it has no `websocket`.
+    ///
+    /// # Errors
+    /// As [`Lease::pre_inference`].
+    pub async fn websocket(
+        &mut self,
+        request: &Request,
+        socket: &Socket,
+    ) -> Option<Result<(), RequestError>> {
+        let digest = self.plugin.digest().clone();
+        self.instance.as_mut()?.websocket(request, socket, digest).await
+    }
+
     /// Tells the log of a call, if the handler has the function.
     fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
         if let Some(log) = self.log.as_ref().filter(|_| has) {
@@ -162,8 +176,10 @@ impl<'a> Lease<'a> {
     pub fn finish(mut self) {
         if let Some(mut instance) = self.instance.take() {
             instance.end();
-            // A response that the guest has kept stays with the instance.
-            if self.kept && !instance.store.data().streaming.is_held() {
+            let state = instance.store.data();
+            // A response or a socket that the guest has kept stays with the instance.
+            let is_held = state.streaming.is_held() || state.conversation.is_held();
+            if self.kept && !is_held {
                 self.plugin.checkin(instance);
             }
         }

@@ -58,7 +58,7 @@ impl Plugin {
     /// # Errors
     /// [`LoadError::Operations`].
     pub(super) async fn ask_operations(&self, first: &mut Instance) -> Result<Vec<Operation>, LoadError> {
-        if self.stages().application.is_none() {
+        if !self.stages().is_application() {
             return Ok(Vec::new());
         }
         let operations = first.operations().await.map_err(LoadError::Operations)?;

@@ -22,6 +22,7 @@ use super::models::ModelUse;
 use super::output::{Output, Stream};
 use super::streaming::Streaming;
 use super::wasi_http::Http;
+use super::websocket::Conversation;
 use crate::error::Stage;
 use crate::kv::Bucket;
 use crate::kv::scratch::Scratch;
@@ -68,6 +69,8 @@ pub(super) struct State {
     pub(super) response: Option<Arc<Progress>>,
     /// The same, of an application that exports `respond`.
     pub(super) streaming: Streaming,
+    /// The WebSocket that it serves, or served last.
+    pub(super) conversation: Conversation,
     table: ResourceTable,
     /// The project's copy could not be opened: what the guest answers without it is not to be trusted.
     pub(super) broken: bool,
@@ -250,6 +253,7 @@ pub(super) fn store(
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),
+        conversation: Conversation::default(),
         table,
         broken: false,
         call: Call::new(allowed, &loaded.scheduler),
@@ -382,7 +386,7 @@ impl LoadedComponent {
     /// Most handles an instance may hold. Those of an application are for the most part none of the operating
     /// system's: headers, bodies, clocks; without a project it has no files.
     fn handles(&self) -> usize {
-        match (self.exports.stages().application.is_some(), &self.project) {
+        match (self.exports.stages().serves_by_itself(), &self.project) {
             (false, _) => self.handles,
             (true, None) => APPLICATION_HANDLES,
             (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),

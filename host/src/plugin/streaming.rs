@@ -84,13 +84,14 @@ impl Instance {
             clocks.run(pin!(guest.call_respond(&mut self.store, sample, Context::handle(), output))).await;
         // What has not been finished breaks off here.
         let sent = std::mem::take(&mut self.store.data_mut().streaming.sent);
-        self.store.data_mut().response = None;
-        Some(match ended {
+        let ended = match ended {
             Ok(ended) => self.responded(ended, &sent, exchange, digest),
             Err(over) => {
                 self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
             }
-        })
+        };
+        self.store.data_mut().response = None;
+        Some(ended)
     }
 
     fn responded(
@@ -138,7 +139,7 @@ impl State {
     fn exchange(&self) -> Option<(&Exchange, Arc<str>)> {
         match &self.request.as_ref()?.input {
             Input::Exchange(exchange) => Some((&**exchange, self.streaming.digest.clone()?)),
-            Input::Body(..) | Input::Tensors(_) => None,
+            Input::Body(..) | Input::Tensors(_) | Input::Socket(_) => None,
         }
     }
 }

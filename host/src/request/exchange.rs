@@ -117,13 +117,7 @@ impl Exchange {
     /// Both ends of an exchange whose request has this method and is still to [come](Exchange::begin).
     pub fn new(method: &http::Method, is_secure: bool) -> (Exchange, Client) {
         let (responder, response) = oneshot::channel();
-        let progress = Arc::new(Progress {
-            begun: Instant::now(),
-            touched: AtomicU64::new(0),
-            flags: AtomicU8::new(0),
-            status: AtomicU16::new(0),
-            changed: Notify::new(),
-        });
+        let progress = Arc::new(Progress::new());
         let client = Client { response, progress: progress.clone() };
         let exchange = Exchange {
             request: Mutex::default(),
@@ -200,9 +194,7 @@ impl Exchange {
             may_be_bare,
             is_flushed: false,
         };
-        self.progress.touch();
-        self.progress.status.store(head.status.as_u16(), Ordering::Relaxed);
-        self.progress.set(ANSWERED);
+        self.progress.answer(head.status.as_u16());
         if responder.send(StreamedResponse { head, body, digest }).is_err() {
             self.progress.set(GONE);
         }
@@ -248,6 +240,30 @@ impl Client {
 }
 
 impl Progress {
+    /// Of a request without a response.
+    pub(super) fn new() -> Progress {
+        Progress {
+            begun: Instant::now(),
+            touched: AtomicU64::new(0),
+            flags: AtomicU8::new(0),
+            status: AtomicU16::new(0),
+            changed: Notify::new(),
+        }
+    }
+
+    /// The head of a response with this status is on its way.
+    pub(super) fn answer(&self, status: u16) {
+        self.touch();
+        self.status.store(status, Ordering::Relaxed);
+        self.set(ANSWERED);
+    }
+
+    /// There is no client any more. `is_gone`: it left before it was told of the end.
+    pub(super) fn leave(&self, is_gone: bool) {
+        self.touch();
+        self.set(if is_gone { GONE | DELIVERED } else { DELIVERED });
+    }
+
     /// The part of the exchange that the handler is in.
     pub fn phase(&self) -> Phase {
         match self.flags.load(Ordering::Acquire) {

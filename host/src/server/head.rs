@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use axum::http::header::{CONTENT_ENCODING, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING};
+use axum::http::header::{CONTENT_ENCODING, EXPECT, HOST, HeaderValue, TRANSFER_ENCODING, UPGRADE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, Request, Version};
 use uuid::Uuid;
@@ -35,6 +35,8 @@ pub(super) struct Head {
     pub(super) length: usize,
     /// Whether its client waits for a word before it sends the body.
     pub(super) is_awaited: bool,
+    /// Whether its client wants to speak another protocol from now on.
+    pub(super) is_upgrade: bool,
     /// Whether its body says how it is packed.
     pub(super) is_coded: bool,
     /// Whether it brings an id, of either name.
@@ -60,6 +62,7 @@ impl Head {
         let mut head = Head {
             length: uri.path().len() + uri.query().map_or(0, str::len),
             is_awaited: false,
+            is_upgrade: false,
             is_coded: false,
             has_id: false,
             is_banana: false,
@@ -87,6 +90,7 @@ impl Head {
                 let text = "the body has a transfer coding other than `chunked`";
                 head.protocol_violation = Some((Code::NotImplemented, text));
             }
+            head.is_upgrade |= *name == UPGRADE;
             head.is_coded |= *name == CONTENT_ENCODING;
             head.is_banana |= *name == X_BANANA_REQUEST_ID;
             head.has_id |= *name == X_REQUEST_ID;

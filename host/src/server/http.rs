@@ -2,6 +2,7 @@
 //!
 //! | method and path | answered by |
 //! |---|---|
+//! | a handshake for a WebSocket, where the handler serves them, and at Truss's path | [`socket`] |
 //! | everything on and below the path of an application | [`application`] |
 //! | `POST` on a path of the server that several endpoints were given | [`shared_path`], then one of the two |
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
@@ -29,6 +30,7 @@ pub(super) mod health;
 pub(super) mod loading;
 mod openapi;
 mod route;
+mod socket;
 mod split;
 mod transport;
 mod v1;
@@ -51,11 +53,12 @@ use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
 use self::route::EndpointRoute;
 use self::shared_path::{PathTarget, SharedPath};
+use self::socket::SocketTarget;
 use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
 use super::compat::activity::Activity;
-use super::compat::{openai, potassium};
+use super::compat::{openai, potassium, truss};
 use super::development::{Development, X_BUILD_ERROR};
 use super::head::{Head, X_REQUEST_ID, insert};
 use super::served::Served;
@@ -94,6 +97,8 @@ pub struct HttpService {
     shared: HashMap<String, SharedPath>,
     /// The length of the longest of these paths.
     longest_application: usize,
+    /// The application that gets all that nothing else answers.
+    at_root: Option<Arc<ApplicationRoute>>,
     /// Where inferences find their models, not by the router either; `None` if there are none.
     models: Option<Arc<Served>>,
     /// Everything else, the other methods on the same paths included.
@@ -111,6 +116,7 @@ impl HttpService {
             applications: HashMap::new(),
             shared: HashMap::new(),
             longest_application: 0,
+            at_root: None,
             models: None,
             router,
             headers: HeaderMap::new(),
@@ -183,12 +189,13 @@ impl HttpService {
         });
         applications.remove("");
         let longest_application = applications.keys().map(String::len).max().unwrap_or(0);
-        let router = router(served, &calls, at_root);
+        let router = router(served, &calls, at_root.clone());
         HttpService {
             calls,
             applications,
             shared,
             longest_application,
+            at_root,
             models: Some(served.clone()),
             router,
             headers: headers(served),
@@ -214,6 +221,11 @@ impl HttpService {
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let path = head.parts.uri.path();
         let is_post = head.parts.method == Method::POST;
+        if head.is_upgrade
+            && let Some(target) = self.socket_target(&head)
+        {
+            return self.open_socket(target, head, arrived).await;
+        }
         let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
         let application = || if self.applications.is_empty() { None } else { self.application(path) };
         if let Some(target) =
@@ -272,6 +284,42 @@ impl HttpService {
 }
 
 impl HttpService {
+    /// The endpoint at whose handler this head may open a WebSocket; `None`: it is answered as if it did not
+    /// ask for that.
+    fn socket_target(&self, head: &Head) -> Option<SocketTarget> {
+        if !socket::is_handshake(head) {
+            return None;
+        }
+        let path = head.parts.uri.path();
+        let of_application = |it: &Arc<ApplicationRoute>| SocketTarget::new(&it.route, &it.prefix);
+        let application = self.application(path).or(self.at_root.as_ref()).map(of_application);
+        let called = || match self.calls.get(path)? {
+            Route::Endpoint(target) => Some(SocketTarget::new(target, "")),
+            Route::Weighted(weighted) => Some(SocketTarget::new(weighted.target(head.headers()), "")),
+        };
+        let only = || match (self.models.as_ref()?, truss::is_socket(path)) {
+            (served, true) => match &*served.endpoints {
+                [only] => {
+                    let (endpoint, served) = (only.clone(), served.clone());
+                    Some(SocketTarget::new(&EndpointRoute { endpoint, served }, ""))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        application
+            .or_else(called)
+            .or_else(only)
+            .filter(|target| target.is_served() || truss::is_socket(path))
+    }
+
+    /// Answers a handshake.
+    async fn open_socket(&self, target: SocketTarget, head: Box<Head>, arrived: Instant) -> Response {
+        let mut response = Box::pin(socket::open(target, head, arrived)).await;
+        response.headers_mut().extend(self.headers.clone());
+        response
+    }
+
     /// The application whose path this is, or is below of. No more of a path is looked at than can be one:
     /// each look reads it from its beginning, and a client may send thousands of slashes.
     fn application(&self, path: &str) -> Option<&Arc<ApplicationRoute>> {

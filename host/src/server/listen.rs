@@ -6,7 +6,8 @@
 //! clients on kept-alive connections leave by themselves, with an answer → after [`LINGER`] connections
 //! without a request are closed → the last response ends the drain.
 //! Invariants: a connection is never closed between a request and the end of its response, unless the client
-//! has stopped to take it or the drain itself times out; at most [`Limits::max_connections`] are open, the
+//! has stopped to take it or the drain itself times out; one that has gone over to another protocol is
+//! open until that ends; at most [`Limits::max_connections`] are open, the
 //! others wait in the kernel.
 
 mod bodies;
@@ -54,11 +55,7 @@ pub async fn serve(
                  place: Option<OwnedSemaphorePermit>| {
         let connection = Arc::new(Connection::new(switch.clone(), drain.clone(), connections.clone()));
         registry.add(&connection);
-        let alive = alive.clone();
-        tokio::spawn(async move {
-            connection.serve(stream, address.ip()).await;
-            drop((alive, place));
-        });
+        tokio::spawn(connection.serve(stream, address.ip(), (alive.clone(), place)));
     };
     let accept = async || {
         let place = places.clone().acquire_owned().await.ok();

@@ -59,6 +59,9 @@ type AnswerOf<P> = <<P as Protocol>::Transport as Transport>::Answer;
 pub(super) trait Protocol: Sized {
     type Transport: Transport;
 
+    /// Whether it takes the place of a WebSocket and not of a request.
+    const IS_SOCKET: bool = false;
+
     /// `limit`: most bytes of the input.
     fn decode(
         &mut self,
@@ -151,7 +154,10 @@ async fn run<P: Protocol>(
     let deadline = call.deadline(limits.request_timeout);
     let bounds =
         Bounds { longest: limits.body, body_rate: limits.body_rate, arrived: call.arrived, deadline };
-    let admitted = endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?;
+    let admitted = match P::IS_SOCKET {
+        false => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
+        true => endpoint.admit_socket(|| head.credentials())?,
+    };
     let origin = head.origin();
     let received = {
         let receive = pin!(head.receive(body, bounds));

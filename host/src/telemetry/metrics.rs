@@ -11,6 +11,7 @@ mod predictions;
 mod kv;
 mod requests;
 mod response_cache;
+mod sockets;
 mod trials;
 
 use std::sync::Arc;
@@ -29,11 +30,13 @@ use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
 use self::response_cache::CacheFamilies;
 pub use self::response_cache::{CacheFigures, ResponseCacheMetrics};
+use self::sockets::SocketFamilies;
+pub use self::sockets::{OpenSocket, SocketCounts};
 pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 28] = [
+pub const METRICS: [(&str, &str); 31] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -106,6 +109,15 @@ pub const METRICS: [(&str, &str); 28] = [
     ),
     ("modelhost_response_cache_evictions_total", "Answers that made way for others, by endpoint."),
     ("modelhost_response_cache_bytes", "Bytes that the response cache holds now, by endpoint."),
+    ("modelhost_websockets_open", "WebSockets that are open now, by endpoint."),
+    (
+        "modelhost_websocket_messages_total",
+        "Messages over WebSockets, by endpoint and direction: `received`, `sent`.",
+    ),
+    (
+        "modelhost_websocket_closes_total",
+        "WebSockets that were closed, by endpoint and code; 1006: the client went without a close.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -133,6 +145,7 @@ pub struct Metrics {
     predictions: Families,
     kv: IntCounterVec,
     responses: CacheFamilies,
+    sockets: SocketFamilies,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -168,6 +181,8 @@ pub struct EndpointMetrics {
     pub kv: KvCalls,
     /// Its response cache, if it has one; set when rendered.
     pub responses: ResponseCacheMetrics,
+    /// Its WebSockets.
+    pub sockets: SocketCounts,
 }
 
 /// Counts what became of the recordings of one endpoint.
@@ -232,6 +247,9 @@ impl Metrics {
             lookups,
             evictions,
             cached_bytes,
+            open_sockets,
+            messages,
+            closes,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -266,6 +284,7 @@ impl Metrics {
             },
             kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
+            sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
             registry,
         })
     }
@@ -296,6 +315,7 @@ impl Metrics {
             predictions: Predictions::new(&self.predictions, name),
             kv: KvCalls::new(&self.kv, name),
             responses: ResponseCacheMetrics::new(&self.responses, name),
+            sockets: SocketCounts::new(&self.sockets, name),
         }
     }
 
@@ -369,129 +389,4 @@ fn register<C: Collector + Clone + 'static>(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::thread;
-
-    use super::*;
-
-    /// Every sample of a rendering: its value by its series, as in `name{label="value"}`.
-    fn samples(text: &str) -> BTreeMap<&str, f64> {
-        let mut samples = BTreeMap::new();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let (series, value) = line.rsplit_once(' ').unwrap();
-            assert!(samples.insert(series, value.parse().unwrap()).is_none(), "twice: {line}");
-        }
-        samples
-    }
-
-    #[test]
-    fn every_series_exists_at_zero_from_the_start() {
-        let metrics = Metrics::new().unwrap();
-        let _iris = metrics.endpoint("iris");
-        let text = metrics.render();
-        // Predictions have series only where they are asked for, kept values from the first operation on.
-        let begins_late = |name: &str| {
-            ["modelhost_prediction", "modelhost_kv", "modelhost_response_cache"]
-                .iter()
-                .any(|it| name.starts_with(it))
-        };
-        for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {
-            assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")), "{name}");
-        }
-        let mut samples = samples(&text);
-        assert_eq!(
-            samples.remove(&*format!(r#"modelhost_build_info{{version="{}"}}"#, env!("CARGO_PKG_VERSION"))),
-            Some(1.0)
-        );
-        assert!(samples.values().all(|&value| value == 0.0), "{text}");
-        for outcome in ["ok", "cancelled"].into_iter().chain(Code::ALL.map(Code::name)) {
-            let series = format!(r#"modelhost_requests_total{{endpoint="iris",outcome="{outcome}"}}"#);
-            assert!(samples.contains_key(&*series), "{series}");
-        }
-        for stage in Stage::ALL {
-            let series =
-                format!(r#"modelhost_stage_duration_seconds_count{{endpoint="iris",stage="{stage}"}}"#);
-            assert!(samples.contains_key(&*series), "{series}");
-        }
-    }
-
-    #[test]
-    fn threads_lose_no_count() {
-        const THREADS: u32 = 8;
-        const REQUESTS: u32 = 1_000;
-        let metrics = Metrics::new().unwrap();
-        let iris = metrics.endpoint("iris");
-        thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    for _ in 0..REQUESTS {
-                        iris.ok();
-                        iris.error(Code::Internal);
-                        iris.cancelled();
-                        let stages = [(Stage::Admit, 10), (Stage::Infer, 31_000_000)];
-                        iris.durations(
-                            Instant::now(),
-                            Duration::from_micros(30),
-                            true,
-                            stages.map(|(stage, time)| (stage, Duration::from_micros(time))).into_iter(),
-                        );
-                    }
-                });
-            }
-        });
-        let text = metrics.render();
-        let samples = samples(&text);
-        let all = f64::from(THREADS * REQUESTS);
-        for (series, value) in [
-            (r#"requests_total{endpoint="iris",outcome="ok"}"#, all),
-            (r#"requests_total{endpoint="iris",outcome="internal"}"#, all),
-            (r#"requests_total{endpoint="iris",outcome="cancelled"}"#, all),
-            (r#"requests_total{endpoint="iris",outcome="model_error"}"#, 0.0),
-            (r#"request_duration_seconds_bucket{endpoint="iris",le="0.000025"}"#, 0.0),
-            (r#"request_duration_seconds_bucket{endpoint="iris",le="0.00005"}"#, all),
-            (r#"request_duration_seconds_bucket{endpoint="iris",le="30"}"#, all),
-            (r#"request_duration_seconds_bucket{endpoint="iris",le="+Inf"}"#, all),
-            (r#"request_duration_seconds_sum{endpoint="iris"}"#, 0.24),
-            (r#"request_duration_seconds_count{endpoint="iris"}"#, all),
-            (r#"stage_duration_seconds_bucket{endpoint="iris",stage="admit",le="0.00001"}"#, all),
-            (r#"stage_duration_seconds_sum{endpoint="iris",stage="admit"}"#, 0.08),
-            (r#"stage_duration_seconds_bucket{endpoint="iris",stage="infer",le="30"}"#, 0.0),
-            (r#"stage_duration_seconds_bucket{endpoint="iris",stage="infer",le="+Inf"}"#, all),
-            (r#"stage_duration_seconds_sum{endpoint="iris",stage="infer"}"#, 31.0 * all),
-            (r#"stage_duration_seconds_count{endpoint="iris",stage="infer"}"#, all),
-            (r#"stage_duration_seconds_count{endpoint="iris",stage="pre_inference"}"#, 0.0),
-        ] {
-            assert_eq!(samples.get(&*format!("modelhost_{series}")), Some(&value), "{series} in {text}");
-        }
-    }
-
-    #[test]
-    fn endpoints_are_counted_apart_and_each_once() {
-        let metrics = Metrics::new().unwrap();
-        let (iris, iris_again, wine) =
-            (metrics.endpoint("iris"), metrics.endpoint("iris"), metrics.endpoint("wine"));
-        iris.ok();
-        iris_again.ok();
-        wine.ok();
-        let text = metrics.render();
-        assert_eq!(text.matches("# TYPE modelhost_requests_total counter\n").count(), 1);
-        assert_eq!(text.matches("# TYPE modelhost_request_duration_seconds histogram\n").count(), 1);
-        let samples = samples(&text);
-        assert_eq!(samples[r#"modelhost_requests_total{endpoint="iris",outcome="ok"}"#], 2.0);
-        assert_eq!(samples[r#"modelhost_requests_total{endpoint="wine",outcome="ok"}"#], 1.0);
-    }
-
-    #[test]
-    fn instances_are_alive_until_dropped() {
-        let metrics = Metrics::new().unwrap();
-        let instances = metrics.endpoint("iris").instances;
-        let first = instances.made();
-        let _second = instances.made();
-        drop(first);
-        let text = metrics.render();
-        let samples = samples(&text);
-        assert_eq!(samples[r#"modelhost_plugin_instances{endpoint="iris"}"#], 1.0);
-        assert_eq!(samples[r#"modelhost_plugin_instances_created_total{endpoint="iris"}"#], 2.0);
-    }
-}
+mod tests;

@@ -243,6 +243,7 @@ impl Sent {
                 }
                 SentInput::Body(Body::of(&exchange.request_body().unwrap_or_default().0))
             }
+            Input::Socket(_) => SentInput::Body(Body::of(&bytes::Bytes::new())),
             Input::Tensors(input) => SentInput::Tensors {
                 tensors: tensors(&input.tensors),
                 parameters: input.parameters.as_deref().and_then(raw),

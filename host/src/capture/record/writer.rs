@@ -161,7 +161,7 @@ fn recording(finished: &Finished) -> Option<Recording> {
     let Finished { at, endpoint, plugin, models, request, log, outcome, .. } = finished;
     let brought = match &request.input {
         Input::Tensors(input) => Some(&input.tensors),
-        Input::Body(..) | Input::Exchange(_) => None,
+        Input::Body(..) | Input::Exchange(_) | Input::Socket(_) => None,
     };
     let is_tensors = matches!(outcome, Ok(Output::Tensors(_)));
     Some(Recording {

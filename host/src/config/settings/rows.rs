@@ -309,6 +309,19 @@ settings! {
     QUEUE: usize = "256", count(0..=1_000_000),
         "queue", "endpoint.limits.queue", Value("N"),
         "Requests that may queue; beyond it the answer is 503.";
+    SOCKETS: usize = "100", count(0..=100_000),
+        "sockets", "endpoint.limits.sockets", Value("N"),
+        "WebSockets that are open at a time, each with an instance of its own; beyond it the answer is 503. They take no \
+         place of `concurrency`.";
+    SOCKET_MESSAGE: usize = "1MiB", size(125..=GIB),
+        "socket-message", "endpoint.limits.socket_message", Value("SIZE"),
+        "Longest message of a WebSocket, in either direction; the client that sends a longer one is closed with 1009.";
+    SOCKET_RATE: u32 = "1000", count(1..=1_000_000),
+        "socket-rate", "endpoint.limits.socket_rate", Value("N"),
+        "Messages a second that are read of one client of a WebSocket, after as many at once; it is read no faster.";
+    SOCKET_IDLE: Duration = "5m", duration(MILLISECOND..=DAY),
+        "socket-idle", "endpoint.limits.socket_idle", Value("DURATION"),
+        "How long a WebSocket may be open without a message in either direction; then it is closed with 1001.";
 
     [Server]
     LISTEN: SocketAddr = "127.0.0.1:8000", address,

@@ -14,7 +14,11 @@ impl Observer for MetricsObserver {
             Ok(_) => metrics.ok(),
             Err(error) => metrics.error(error.code),
         }
-        metrics.durations(run.request.arrived, report.elapsed(), run.outcome.is_ok(), report.durations());
+        // A socket is answered when it opens, and may be open for days.
+        let opened = run.request.socket().and_then(|socket| socket.opened());
+        let total =
+            opened.map_or_else(|| report.elapsed(), |at| at.saturating_duration_since(run.request.arrived));
+        metrics.durations(run.request.arrived, total, run.outcome.is_ok(), report.durations());
         if let Some(requests) = report.batch() {
             metrics.run(requests);
         }

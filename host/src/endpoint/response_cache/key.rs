@@ -51,7 +51,7 @@ impl Key {
                 let bytes = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
                 blocking::if_large(bytes, || parts.tensors(input));
             }
-            Input::Exchange(_) => parts.0.update([3]),
+            Input::Exchange(_) | Input::Socket(_) => parts.0.update([3]),
         }
         Key(parts.0.finalize().into())
     }

@@ -43,6 +43,10 @@ impl TrialParticipation {
         generation: &Generation,
         request: &Request,
     ) -> Option<TrialParticipation> {
+        // A socket belongs to the current generation for as long as it is open.
+        if request.socket().is_some() {
+            return None;
+        }
         let guard = trial.load();
         let trial = guard.as_ref()?;
         // Another generation has been published a moment ago; the trial ends with the old one.

@@ -1,6 +1,7 @@
 //! What Truss's clients read of a server: one name for every model, the headers of errors, messages.
 //!
-//! Place in the flow: called by `http/v1.rs`, whose paths Truss shares with TensorFlow Serving and KServe.
+//! Place in the flow: called by `http/v1.rs`, whose paths Truss shares with TensorFlow Serving and KServe,
+//! and for WebSockets.
 
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::response::Response;
@@ -9,6 +10,16 @@ use serde_json::{Value, json};
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, Side};
 use crate::plugin::Operation;
+
+/// Where Truss's clients open WebSockets.
+const SOCKET_PATH: &str = "/v1/websocket";
+/// The reason of the close where nothing serves them.
+pub(in crate::server) const NO_SOCKETS: &str = "WebSocket is not implemented on this deployment.";
+
+/// Whether Truss's clients open WebSockets at this path, so that they are told by a close if there is none.
+pub(in crate::server) fn is_socket(path: &str) -> bool {
+    path == SOCKET_PATH
+}
 
 /// The name by which Truss's clients call every model.
 pub(in crate::server) const ANY_MODEL: &str = "model";

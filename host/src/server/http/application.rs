@@ -32,7 +32,7 @@ use crate::server::serve::{Call, Destination, Protocol, Signature, Transport, se
 /// The part of a request's path that its application does not see.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 /// How long a handler may work on whose client is gone.
-const GRACE: Duration = Duration::from_secs(1);
+pub(super) const GRACE: Duration = Duration::from_secs(1);
 
 /// Where an application's requests go.
 pub(super) struct ApplicationRoute {
@@ -98,7 +98,7 @@ async fn abandoned(progress: &Progress) {
 }
 
 /// Makes the head the one that the application sees.
-fn below(prefix: &str, head: &mut Head, id: &str) {
+pub(super) fn below(prefix: &str, head: &mut Head, id: &str) {
     let Parts { uri, headers, .. } = &mut head.parts;
     *uri = uri_below(prefix, uri);
     insert(headers, X_REQUEST_ID, id);

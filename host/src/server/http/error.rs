@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{
+    CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
+};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
@@ -60,6 +62,12 @@ pub(super) fn respond(
         // Rounded up: a client that comes back a moment too early is refused once more.
         let seconds = |time: Duration| HeaderValue::from(time.as_secs() + u64::from(time.subsec_nanos() > 0));
         headers.insert(RETRY_AFTER, retry_after.map_or(RETRY_AFTER_SECONDS, seconds));
+    }
+    if status == StatusCode::UPGRADE_REQUIRED {
+        // RFC 9110, section 15.5.22; RFC 6455, section 4.2.2.
+        headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -24,6 +24,8 @@ pub(super) struct Client {
     pub(super) is_http11: AtomicBool,
     /// Whether its body has not come to its end.
     pub(super) in_body: AtomicBool,
+    /// Whether it speaks another protocol than HTTP from now on.
+    pub(super) is_upgraded: AtomicBool,
     /// Whether the client will send nothing more.
     pub(super) is_half_closed: AtomicBool,
     /// Responses over HTTP/2 that its client has not taken.
@@ -39,6 +41,7 @@ impl Client {
             is_http2: AtomicBool::new(false),
             is_http11: AtomicBool::new(false),
             in_body: AtomicBool::new(false),
+            is_upgraded: AtomicBool::new(false),
             is_half_closed: AtomicBool::new(false),
             stalled_writes: StalledWrites::new(),
         }

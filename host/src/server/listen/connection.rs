@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use atomic_waker::AtomicWaker;
 use axum::body::Body;
-use axum::http::Version;
 use axum::http::header::{CONNECTION, HeaderValue};
+use axum::http::{StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
@@ -23,7 +23,7 @@ use tokio::net::TcpStream;
 
 use super::bodies::{RequestBody, ResponseBody};
 use super::client::Client;
-use super::socket::{Socket, Stream};
+use super::socket::{Held, Socket, Stream};
 use super::turn;
 use crate::arrivals::Origin;
 use crate::server::drain::Drain;
@@ -101,7 +101,8 @@ impl Connection {
         }
     }
 
-    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, address: IpAddr) {
+    /// Serves it to its end, or until it goes over to another protocol; `held` goes with its last byte.
+    pub(super) async fn serve(self: Arc<Self>, stream: TcpStream, address: IpAddr, held: Held) {
         let origin = Origin { address, connection: Arc::as_ptr(&self).addr() };
         // Responses are written whole; waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
@@ -131,8 +132,8 @@ impl Connection {
             respond(in_flight, head, body, is_let_in)
         });
         let builder = self.protocols();
-        let connection =
-            builder.serve_connection(TokioIo::new(Socket::new(stream, self.client.clone())), service);
+        let socket = TokioIo::new(Socket::new(stream, self.client.clone(), held));
+        let connection = builder.serve_connection_with_upgrades(socket, service);
         tokio::pin!(connection);
         // How a connection ends is its client's business; a broken one is no event worth a log line.
         tokio::select! {
@@ -220,7 +221,12 @@ async fn respond(
     }
     // The body went unread, and there is too much of it to be received: the connection cannot go on.
     let is_left = !is_let_in && connection.client.in_body.load(Ordering::Relaxed) && !is_http2;
-    if is_left || connection.drain.has_begun() || connection.client.is_half_closed.load(Ordering::Relaxed) {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        connection.client.is_upgraded.store(true, Ordering::Relaxed);
+    } else if is_left
+        || connection.drain.has_begun()
+        || connection.client.is_half_closed.load(Ordering::Relaxed)
+    {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response.map(|body| ResponseBody::new(body, connection.client.clone())))

@@ -5,9 +5,11 @@
 //! HTTP/1.1 lets a server send `100 Continue` at any time before the answer, and a client that has gone
 //! returns it, so that its request need not be served (see [`Socket::ended`]). Clients of TLS, HTTP/2 and
 //! HTTP/1.0 do not expect that: there it means gone.
-//! Invariant: a plain connection pays for TLS with one
+//! Invariants: it lives as long as the connection, also if that goes over to another protocol; a plain
+//! connection pays for TLS with one
 //! predictable branch a call.
 
+use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
@@ -69,11 +72,24 @@ pub(super) struct Socket {
     next_look: Option<(Pin<Box<Sleep>>, Duration)>,
     /// The end of [`LONGEST_LINGER`], once all has been written.
     lingers_until: Option<Pin<Box<Sleep>>>,
+    /// Dropped last: by then its bytes have gone.
+    _held: Held,
 }
 
+/// The marks of a connection that is open: one for its listener, and its place among all.
+pub(super) type Held = (mpsc::Sender<Infallible>, Option<OwnedSemaphorePermit>);
+
 impl Socket {
-    pub(super) fn new(stream: Stream, client: Arc<Client>) -> Socket {
-        Socket { stream, client, is_fresh: true, is_stuck: false, next_look: None, lingers_until: None }
+    pub(super) fn new(stream: Stream, client: Arc<Client>, held: Held) -> Socket {
+        Socket {
+            stream,
+            client,
+            is_fresh: true,
+            is_stuck: false,
+            next_look: None,
+            lingers_until: None,
+            _held: held,
+        }
     }
 
     /// The client will send nothing more. Ready if it has gone, or if nothing is owed to it.
@@ -81,7 +97,8 @@ impl Socket {
         let client = &self.client;
         let Stream::Plain(stream) = &self.stream else { return Poll::Ready(()) };
         let is_owed = self.is_stuck || client.in_flight.load(Ordering::Relaxed) > 0;
-        if !is_owed || !client.is_http11.load(Ordering::Relaxed) {
+        if client.is_upgraded.load(Ordering::Relaxed) || !is_owed || !client.is_http11.load(Ordering::Relaxed)
+        {
             return Poll::Ready(());
         }
         client.is_half_closed.store(true, Ordering::Relaxed);
