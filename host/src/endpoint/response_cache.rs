@@ -7,7 +7,7 @@
 //! Place in the flow: [`AdmittedRequest::serve`](super::AdmittedRequest::serve) has a run looked up here
 //! before the run waits for a permit, by every protocol. In: a request and its generation. Out: an
 //! answer that is kept, or the run's own.
-//! Invariants: an answer is given to requests of the same [key](key) only, and kept only if it depended on
+//! Invariants: an answer is given to requests of the same [key] only, and kept only if it depended on
 //! nothing else, or on what the operator allows; of equal requests at the same time one runs, and the others
 //! run by themselves where its answer is not kept; kept answers take at most the configured bytes. A lookup
 //! locks one shard for reading; only a run that begins or ends writes to it.
