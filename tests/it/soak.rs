@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use e2e::setup::{Endpoint, Setup};
+use e2e::socket::WebSocket;
 use e2e::wire::{self, Wire};
 use e2e::{Host, component, model, request, version, wait_until};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -200,6 +202,48 @@ fn a_thousand_streams() {
         wait_until("all places to be free", || host.metric(in_flight) == 0.0);
         assert!(memory < 600.0, "{memory} KiB a stream");
     }
+}
+
+/// A thousand open WebSockets: each answers before a swap and after it, none is cut. What one takes of memory, what all take of the
+/// CPU while nothing is said, and a message's CPU time are printed.
+#[test]
+#[ignore = "takes minutes: make soak"]
+fn a_thousand_sockets() {
+    const ROUNDS: usize = 5;
+    const IDLE: Duration = Duration::from_secs(8);
+    let limits = format!("sockets = {}", STREAMS + 50);
+    let host = Setup::of([Endpoint::new("talk").guest("socket").limits(&limits)]).serve();
+    let open = || WebSocket::open(&host.url, "/talk", &[]).unwrap_or_else(|reply| panic!("{}", reply.text()));
+    assert_eq!(open().ask("a"), "echo a");
+    let before = host.memory("VmRSS");
+    let mut sockets: Vec<_> = (0..STREAMS).map(|_| open()).collect();
+    let ask_all = |sockets: &mut [WebSocket], text: &str| {
+        for socket in sockets {
+            assert_eq!(socket.ask(text), format!("echo {text}"));
+        }
+    };
+    ask_all(&mut sockets, "before");
+    let memory = (host.memory("VmRSS") - before) as f64 / STREAMS as f64;
+    let cpu = host.cpu();
+    thread::sleep(IDLE);
+    let idle = (host.cpu() - cpu).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
+    let url = format!("{}/admin/v1/endpoints/talk/plugin", host.admin);
+    let reply = request("PUT", &url, &[], &version("tests/socket", 1));
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let cpu = host.cpu();
+    (0..ROUNDS).for_each(|_| ask_all(&mut sockets, "after"));
+    let each = (host.cpu() - cpu).as_secs_f64() * 1e6 / (ROUNDS * STREAMS) as f64;
+    println!(
+        "{memory:.0} KiB a socket; {idle:.1} % of a core while idle; {each:.1} µs of CPU a message and its answer"
+    );
+    for mut socket in sockets {
+        socket.say("bye");
+        assert_eq!(socket.closed().0, 1000);
+    }
+    wait_until("all sockets to be over", || {
+        host.metric("modelhost_websockets_open{endpoint=\"talk\"}") == 0.0
+    });
+    assert!(memory < 400.0, "{memory} KiB a socket");
 }
 
 /// All that comes of so many requests for a path; counts events as they come.
