@@ -141,6 +141,11 @@ fn in_zig() {
 }
 
 #[test]
+fn in_typescript() {
+    check_template("ts");
+}
+
+#[test]
 fn in_python() {
     // Python's runtime imports sockets whether they are used or not.
     check_handler("tests/iris_py", "stub");

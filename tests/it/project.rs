@@ -158,10 +158,10 @@ fn typescript_from_new_to_an_answer() {
     let (folder, project) = journey(&Language {
         name: "ts",
         source: "handler.ts",
-        broken: ("sample.fields(", "sample.felds("),
-        told: "handler.ts(19,29): error TS2551: Property 'felds' does not exist on type 'Sample'.",
+        broken: ("sample.numbers(", "sample.numbrs("),
+        told: "handler.ts(19,29): error TS2551: Property 'numbrs' does not exist on type 'Sample'.",
     });
-    edit(&project.join("handler.ts"), "sample.felds(", "sample.fields(");
+    edit(&project.join("handler.ts"), "sample.numbrs(", "sample.numbers(");
     let printed = finished(Command::new("npm").arg("test").current_dir(&project), "npm test");
     assert!(printed.contains("# pass 4\n"), "{printed}");
     drop(folder);

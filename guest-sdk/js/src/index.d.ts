@@ -72,6 +72,8 @@ export class Sample {
   json(): any;
   /** Of a JSON object the values under these names; a missing one is the caller's fault. */
   fields(...names: string[]): any[];
+  /** The same of numbers that are to be FP32; what is none, or too large, is the caller's fault too. */
+  numbers(...names: string[]): number[];
 }
 
 /** A stream of pieces: text, bytes, events, or what is the JSON data of one. */

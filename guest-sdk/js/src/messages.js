@@ -33,13 +33,36 @@ export class Sample {
 
   /** Of a JSON object the values under these names, in their order; a missing one is the caller's fault. */
   fields(...names) {
-    const object = this.json();
-    if (object === null || typeof object !== "object" || Array.isArray(object)) throw new InvalidInput("expected an object");
-    return names.map((name) => {
-      if (!Object.hasOwn(object, name)) throw new InvalidInput(`missing field \`${name}\``);
-      return object[name];
+    return this.#values(names, (value) => value);
+  }
+
+  /** The same of numbers that are to be FP32; what is none, or too large, is the caller's fault too. */
+  numbers(...names) {
+    return this.#values(names, (value, name) => {
+      if (typeof value !== "number") throw new InvalidInput(`\`${name}\`: invalid type: ${kind(value)}, expected f32`);
+      if (!Number.isFinite(Math.fround(value))) throw new InvalidInput(`\`${name}\`: number out of range`);
+      return value;
     });
   }
+
+  /** The first name that is missing, or whose value `checked` refuses, is the one that is told. */
+  #values(names, checked) {
+    const object = this.json();
+    if (kind(object) !== "map") throw new InvalidInput(`invalid type: ${kind(object)}, expected an object`);
+    return names.map((name) => {
+      if (!Object.hasOwn(object, name)) throw new InvalidInput(`missing field \`${name}\``);
+      return checked(object[name], name);
+    });
+  }
+}
+
+/** What a value of a JSON document is, in the words of every language's SDK. */
+function kind(value) {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "sequence";
+  if (typeof value === "object") return "map";
+  if (typeof value === "string") return `string ${JSON.stringify(value)}`;
+  return `${typeof value} \`${value}\``;
 }
 
 /**

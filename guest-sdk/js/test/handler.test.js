@@ -72,11 +72,19 @@ test("scores", () => {
 test("bodies are read as they say, or are the caller's to mend", () => {
   assert.deepEqual(new Sample({ a: [1] }).json(), { a: [1] });
   assert.deepEqual(new Sample({ a: 1, b: 2 }).fields("b", "a"), [2, 1]);
+  assert.deepEqual(new Sample({ a: 1.5, b: -2 }).numbers("b", "a"), [-2, 1.5]);
   for (const [sample, read, message] of [
     [new Sample("{"), (it) => it.json(), /malformed json/],
     [new Sample(new Uint8Array([255])), (it) => it.text(), /not UTF-8/],
     [new Sample({ a: 1 }), (it) => it.fields("b"), /missing field `b`/],
-    [new Sample([1]), (it) => it.fields("b"), /expected an object/],
+    [new Sample([1]), (it) => it.fields("b"), /^invalid type: sequence, expected an object$/],
+    [new Sample(null), (it) => it.fields("b"), /^invalid type: null, expected an object$/],
+    [new Sample({ a: "x" }), (it) => it.numbers("a"), /^`a`: invalid type: string "x", expected f32$/],
+    [new Sample({ a: true }), (it) => it.numbers("a"), /^`a`: invalid type: boolean `true`, expected f32$/],
+    [new Sample({ a: [1] }), (it) => it.numbers("a"), /^`a`: invalid type: sequence, expected f32$/],
+    [new Sample('{"a": 1e39}', "application/json"), (it) => it.numbers("a"), /^`a`: number out of range$/],
+    [new Sample({ a: "x" }), (it) => it.numbers("a", "b"), /^`a`: /],
+    [new Sample({ a: 1 }), (it) => it.numbers("b"), /missing field `b`/],
   ]) {
     assert.throws(() => read(sample), { name: "InvalidInput", message });
   }

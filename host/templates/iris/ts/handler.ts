@@ -16,7 +16,7 @@ export function load(metadata: { labels: string[] }): void {
 
 /** From the request to the model's input. */
 export function prepare(sample: Sample): Tensor {
-  return new Tensor([sample.fields("sepal_length", "sepal_width", "petal_length", "petal_width")]);
+  return new Tensor([sample.numbers("sepal_length", "sepal_width", "petal_length", "petal_width")]);
 }
 
 /** From the model's outputs to the response. */
