@@ -30,6 +30,15 @@ for await (const chunk of await client.chat.completions.create({ ...chat, stream
 assert.equal(streamed, whole.choices[0].message.content);
 assert.deepEqual(usage, whole.usage);
 
+const asked = { model: "decoder", input: "Once", max_output_tokens: 8 };
+const answer = await client.responses.create(asked);
+let said = "";
+for await (const event of await client.responses.create({ ...asked, stream: true })) {
+    if (event.type === "response.output_text.delta") said += event.delta;
+}
+assert.equal(said, answer.output_text);
+assert.equal(said.length, 8);
+
 await assert.rejects(client.embeddings.create({ model: "none", input: "x" }), (error) => {
     assert.ok(error instanceof OpenAI.NotFoundError);
     assert.deepEqual([error.status, error.code, error.param], [404, "model_not_found", "model"]);

@@ -63,6 +63,22 @@ def chats(client):
     assert "`messages` is empty" in error.message, error.body
 
 
+def responses(client):
+    asked = {"model": DECODER, "input": [{"role": "user", "content": "Once"}], "max_output_tokens": 12}
+    whole = client.responses.create(**asked)
+    assert (whole.status, whole.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+    assert len(whole.output_text) == 12 and whole.usage.output_tokens == 12
+    events = list(client.responses.create(stream=True, **asked))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    streamed = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert streamed == whole.output_text == events[-1].response.output_text
+    # The same as the chat of the same messages.
+    chat = client.chat.completions.create(model=DECODER, messages=asked["input"], max_completion_tokens=12)
+    assert chat.choices[0].message.content == whole.output_text
+    error = failure(lambda: client.responses.create(**{**asked, "input": []}), openai.BadRequestError)
+    assert "`input` is empty" in error.message, error.body
+
+
 def failure(call, kind):
     try:
         call()
@@ -73,7 +89,7 @@ def failure(call, kind):
 
 def main():
     client = openai.OpenAI(base_url=f"{sys.argv[1]}/v1", api_key="any", max_retries=0)
-    for check in [models, embeddings, completions, chats]:
+    for check in [models, embeddings, completions, chats, responses]:
         check(client)
 
 

@@ -36,7 +36,7 @@ fn decoder(paths: &str) -> Endpoint {
 
 /// Both, and the decoder where embeddings are asked for as well, so that the body's `model` decides.
 fn serve() -> Host {
-    let paths = format!("['{CHAT}', '/v1/completions', '{EMBEDDINGS}']");
+    let paths = format!("['{CHAT}', '/v1/completions', '/v1/responses', '{EMBEDDINGS}']");
     Setup::of([embeddings(), decoder(&paths)]).serve()
 }
 
@@ -224,7 +224,7 @@ fn begun_bodies_at_a_shared_path_harm_nobody() {
 fn errors_and_models_have_the_form_of_every_client() {
     let host = serve();
     // Nothing answers there; KServe's and TensorFlow Serving's paths keep their own form.
-    assert_eq!(error(&host.post("/v1/responses", "{}"), 404)["code"], "not_found");
+    assert_eq!(error(&host.post("/v1/moderations", "{}"), 404)["code"], "not_found");
     host.post("/v1/models/none:predict", "{}").error(404, "not_found", "admit");
     let listed = host.get("/v1/models").json();
     assert_eq!(listed["models"], json!(["all-minilm-l6-v2", "decoder"]));

@@ -2,12 +2,13 @@
 //!
 //! In:   `POST /generate` with `{"prompt": "Once", "tokens": 32}`.
 //! Out:  server-sent events: `{"token": 48, "text": "O"}` each, at last `event: done` with the whole text.
-//!       Paths of OpenAI's and Triton's clients for the same: [`openai`], [`triton`].
+//!       Paths of OpenAI's and Triton's clients for the same: [`openai`], [`responses`], [`triton`].
 //!
 //! The model appends to a cache of keys and values with every step. That cache never enters the sandbox: the
 //! outputs of one run are the inputs of the next, and only the logits are read.
 
 mod openai;
+mod responses;
 mod triton;
 
 use std::sync::LazyLock;
@@ -52,6 +53,7 @@ static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
         .post("/v2/models/{model}/generate_stream", triton::stream)
         .post("/v1/completions", openai::complete)
         .post("/v1/chat/completions", openai::chat)
+        .post("/v1/responses", responses::create)
 });
 
 export!(App: respond);
