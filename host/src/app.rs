@@ -10,6 +10,7 @@ mod registry;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
@@ -24,13 +25,14 @@ pub use self::development::Build;
 use self::registry::{Changes, Registry, Resources};
 use crate::capture::record::Archive;
 use crate::endpoint::config::EndpointConfig;
+use crate::jobs::JobStore;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
 use crate::rollout::history::Origin;
 use crate::server::development::Development;
-use crate::server::http::HttpService;
+use crate::server::http::{HttpService, JobWorkers};
 use crate::server::listen::{ConnectionConfig, Drain};
 use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
@@ -57,6 +59,8 @@ pub struct Config {
     pub record: Option<capture::record::Config>,
     /// Where handlers keep values, if they may.
     pub kv: Option<kv::Place>,
+    /// Where jobs are kept, if there are any.
+    pub jobs: Option<PathBuf>,
 }
 
 /// A server that serves.
@@ -66,6 +70,7 @@ pub struct App {
     served: Arc<Served>,
     registry: Registry,
     listeners: Listeners,
+    workers: JobWorkers,
 }
 
 /// A reason to read configuration, handlers and models again.
@@ -80,9 +85,9 @@ impl Config {
     /// Whether all is the same but for what is served.
     fn is_same_process(&self, other: &Config) -> bool {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
-        let Config { server: _, endpoints: _, plugin, model, logs, record, kv } = self;
-        (&self.server, plugin, model, logs, record, kv)
-            == (&server, &other.plugin, &other.model, &other.logs, &other.record, &other.kv)
+        let Config { server: _, endpoints: _, plugin, model, logs, record, kv, jobs } = self;
+        (&self.server, plugin, model, logs, record, kv, jobs)
+            == (&server, &other.plugin, &other.model, &other.logs, &other.record, &other.kv, &other.jobs)
     }
 }
 
@@ -134,6 +139,7 @@ impl App {
             activity: Arc::default(),
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
+            jobs: config.jobs.as_deref().map(JobStore::open).transpose()?.map(Arc::new),
             config: config.server.clone(),
             drain: Drain::default(),
             runtime: tokio::runtime::Handle::current(),
@@ -146,7 +152,7 @@ impl App {
             archive: config.record.as_ref().map(Archive::open).transpose()?,
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
-        Ok(App { config, served, registry, listeners })
+        Ok(App { config, served, registry, listeners, workers: JobWorkers::default() })
     }
 
     /// Serves these endpoints, and no others.
@@ -154,13 +160,15 @@ impl App {
     /// # Errors
     /// One of them cannot be loaded: what there was goes on serving.
     async fn serve(&mut self, endpoints: Vec<EndpointConfig>, splits: Vec<Split>) -> anyhow::Result<Changes> {
-        let App { served, registry, listeners, .. } = self;
+        let App { served, registry, listeners, workers, .. } = self;
         registry
             .change(endpoints, |deployments| {
                 let config = server::Config { splits, ..served.config.clone() };
                 let next = Served { endpoints: deployments.into(), config, ..Served::clone(served) };
                 *served = Arc::new(next);
-                listeners.take_over(served)
+                listeners.take_over(served)?;
+                workers.follow(served);
+                Ok(())
             })
             .await
     }
@@ -254,22 +262,25 @@ impl App {
         }
         tracing::info!("stopping: requests in flight are answered first");
         self.served.drain.begin();
-        let App { served, registry, listeners, .. } = self;
+        let App { served, registry, listeners, workers, .. } = self;
         registry.stop_following().await;
         if let Some(tls) = tls {
             tls.abort();
         }
         let Listeners { serving, admin_thread, stop_admin, .. } = listeners;
         let timeout = served.config.drain_timeout;
-        tokio::pin!(serving);
+        // Jobs that run end within the same time; those that wait are for the next start.
+        let working = workers.ended();
+        let all = async { tokio::join!(serving, working).0 };
+        tokio::pin!(all);
         let unanswered = || -> usize { served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum() };
         let mut cut_off = 0;
-        if tokio::time::timeout(timeout, &mut serving).await.is_err() {
+        if tokio::time::timeout(timeout, &mut all).await.is_err() {
             cut_off = unanswered();
             // They are told so, and get the time to read it. A connection without a request is owed nothing.
             served.drain.end();
             served.endpoints.iter().for_each(|endpoint| endpoint.close());
-            let _ = tokio::time::timeout(FAREWELL, &mut serving).await;
+            let _ = tokio::time::timeout(FAREWELL, &mut all).await;
         }
         if let Some(archive) = registry.archive() {
             // What is recorded is written: as much as waits, and nothing that comes later.

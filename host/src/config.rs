@@ -38,6 +38,7 @@ use self::file::{File, Table};
 use self::problem::{Place, Problem};
 use self::settings::{self as set, Kind, Row, Scope, Setting};
 use crate::endpoint::config::EndpointConfig;
+use crate::jobs::Mode;
 use crate::telemetry::logs;
 use crate::values::{Diagnostic, Env, Origin, RawValue};
 use crate::{app, kv, model, plugin, server};
@@ -95,6 +96,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     let server = server_config(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
     let kv = store(&mut sources, &file, &endpoints, scope);
+    let jobs = jobs_store(&mut sources, &file, &endpoints, scope);
     let config = app::Config {
         server: server::Config { splits: split::splits(&mut sources, &file, &endpoints), ..server },
         record: record::record(&mut sources, &file.process, &endpoints),
@@ -106,6 +108,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         },
         logs: logs_config(&mut sources, &file.process),
         kv,
+        jobs,
     };
     if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
 }
@@ -244,6 +247,36 @@ fn store(
         for endpoint in endpoints.iter().filter(|endpoint| !endpoint.kv.is_empty()) {
             let message = format!("endpoint `{}` has buckets, and there is no store for them", endpoint.name);
             let hint = "give `--kv-store FILE`, or `[kv]` with `store = \"FILE\"`";
+            sources.report(file.place(), Diagnostic::new(message, hint));
+        }
+    }
+    place
+}
+
+/// Where jobs are kept; endpoints with jobs need a place, and paths below their own for them.
+fn jobs_store(
+    sources: &mut Sources<'_>,
+    file: &File,
+    endpoints: &[EndpointConfig],
+    scope: Scope,
+) -> Option<PathBuf> {
+    let place = sources.get(&set::JOBS_STORE, &file.process);
+    if scope == Scope::Run {
+        return place;
+    }
+    for endpoint in endpoints.iter().filter(|endpoint| endpoint.jobs.mode != Mode::Off) {
+        if place.is_none() {
+            let message = format!("endpoint `{}` has jobs, and there is no store for them", endpoint.name);
+            let hint = "give `--jobs-store FILE`, or `[jobs]` with `store = \"FILE\"`";
+            sources.report(file.place(), Diagnostic::new(message, hint));
+        }
+        let own = endpoint.jobs_path();
+        let is_within = |path: &str| {
+            path.strip_prefix(&*own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        if let Some(other) = endpoints.iter().find(|other| is_within(&other.path)) {
+            let message = format!("`{}` is where the jobs of endpoint `{}` are", other.path, endpoint.name);
+            let hint = format!("give endpoint `{}` another `path`", other.name);
             sources.report(file.place(), Diagnostic::new(message, hint));
         }
     }

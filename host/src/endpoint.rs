@@ -23,7 +23,7 @@ use std::time::Instant;
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
 
-use self::admission::{AdmissionQueue, Reservation};
+use self::admission::{AdmissionQueue, Permit, Reservation};
 use self::config::{EndpointConfig, OnFault};
 use self::generation::Generation;
 use self::observers::{EndedRun, Observer, RunStart};
@@ -58,7 +58,8 @@ pub struct AdmittedRequest<'a> {
     endpoint: &'a Endpoint,
     queue: &'a AdmissionQueue,
     counted: bool,
-    _reservation: Reservation<'a>,
+    /// `None` of a job, which holds its permit already.
+    reservation: Option<Reservation<'a>>,
 }
 
 /// The outcome of a run, and the generation that it ran on.
@@ -137,8 +138,38 @@ impl Endpoint {
             endpoint: self,
             queue: &self.admission,
             counted: false,
-            _reservation: reservation,
+            reservation: Some(reservation),
         })
+    }
+
+    /// Takes on the submission of a job, before anything of its body is read: it has a place of a request
+    /// until it is dropped, and is counted as none. Its caller was authorized.
+    ///
+    /// # Errors
+    /// `overloaded`, counted already.
+    pub fn admit_submission(&self) -> Result<AdmittedRequest<'_>, RequestError> {
+        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
+        let reservation = Some(self.admission.try_reserve().inspect_err(counted)?);
+        Ok(AdmittedRequest { endpoint: self, queue: &self.admission, counted: true, reservation })
+    }
+
+    /// A permit for a job, after waiting until no request waits for one; `None` if the endpoint is closed.
+    pub async fn permit_job(&self) -> Option<Permit<'_>> {
+        self.admission.acquire_behind().await
+    }
+
+    /// Takes a job on, which was let in when it was submitted, and for which a permit is held. It takes no
+    /// place from requests.
+    ///
+    /// # Errors
+    /// `plugin_unavailable`, counted already.
+    pub fn admit_job(
+        &self,
+        has_candidate: impl FnOnce() -> bool,
+    ) -> Result<AdmittedRequest<'_>, RequestError> {
+        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
+        self.refusal(has_candidate).map_or(Ok(()), Err).inspect_err(counted)?;
+        Ok(AdmittedRequest { endpoint: self, queue: &self.admission, counted: false, reservation: None })
     }
 
     /// Takes on a WebSocket, for as long as it is open. It takes no place of a request.
@@ -158,7 +189,7 @@ impl Endpoint {
             endpoint: self,
             queue: &self.sockets,
             counted: false,
-            _reservation: reservation,
+            reservation: Some(reservation),
         })
     }
 
@@ -324,8 +355,13 @@ impl AdmittedRequest<'_> {
         plan: &RunPlan,
         report: &mut RunReport,
     ) -> Result<Output, RequestError> {
-        let acquire = pin!(self.queue.acquire());
-        let _permit = request.in_time(Stage::Admit, acquire).await?;
+        let _permit = match self.reservation {
+            Some(_) => {
+                let acquire = pin!(self.queue.acquire());
+                Some(request.in_time(Stage::Admit, acquire).await?)
+            }
+            None => None,
+        };
         report.end(Stage::Admit);
         generation.run(request, plan, report).await
     }

@@ -23,6 +23,7 @@ pub mod telemetry;
 pub mod model_access;
 pub mod outbound;
 pub mod kv;
+pub mod jobs;
 pub mod request;
 pub mod schema;
 pub mod keys;

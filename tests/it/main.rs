@@ -40,6 +40,7 @@ mod install;
 mod instances;
 mod iris;
 mod isolation;
+mod jobs;
 mod keys;
 mod kv;
 mod kv_sdks;

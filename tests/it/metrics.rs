@@ -91,13 +91,16 @@ fn every_outcome_is_counted_once_under_its_name() {
 
     provoked.extend(["unsupported_media_type", "overloaded", "model_unloaded"]);
     // The first is that of endpoints with keys (see `keys`), the second that of a breaker (see `faults`), the next are of
-    // WebSockets (see `sockets`). The others are counted nowhere: they belong to no endpoint, or to
+    // WebSockets (see `sockets`) and jobs (see `jobs`). The others are counted nowhere: they belong to no endpoint, or to
     // nothing that can be provoked.
     let others = [
         "unauthorized",
         "plugin_unavailable",
         "forbidden",
         "upgrade_required",
+        "idempotency_conflict",
+        "jobs_full",
+        "jobs_unavailable",
         "not_found",
         "method_not_allowed",
         "head_too_large",

@@ -48,8 +48,10 @@ fn the_metrics_are_those_of_the_reference() {
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
     let talk = Endpoint::new("talk").guest("socket");
-    let setup =
-        Setup::of([tracked("class", "classification"), tracked("value", "regression"), keeper, cached, talk]);
+    let jobs = Endpoint::new("jobs").guest("echo").set("jobs = 'on'");
+    let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
+        .endpoints([keeper, cached, talk, jobs])
+        .tables(format!("[jobs]\nstore = {:?}", folder.path().join("jobs")));
     let host = setup
         .tables(format!(
             "[kv]
@@ -65,6 +67,8 @@ store = {:?}",
     ] {
         assert_eq!(host.post(path, body).status, 200);
     }
+    assert_eq!(host.post("/jobs/jobs", "x").status, 202);
+    wait_until("the job to be run", || host.metrics().contains("modelhost_job_attempts_total{"));
     let mut socket = WebSocket::open(&host.url, "/talk", &[]).ok().unwrap();
     socket.say("bye");
     assert_eq!(socket.closed().0, 1000);

@@ -29,7 +29,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("hyper_util", &["server", "outbound", "commands/bench"]),
     ("hyper_rustls", &["outbound"]),
     ("ipnet", &["outbound"]),
-    ("redb", &["kv"]),
+    ("redb", &["kv", "jobs"]),
     ("http", &["outbound", "plugin/wasi_http", "request/exchange"]),
     ("http_body", &["outbound", "plugin/wasi_http", "request/exchange"]),
     ("http_body_util", &["server", "outbound", "commands/bench", "plugin/wasi_http", "request/exchange"]),

@@ -20,7 +20,7 @@ use crate::model::{Batching, ModelConfig};
 use crate::request::socket::SocketLimits;
 use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
-use crate::{pipeline, plugin};
+use crate::{jobs, pipeline, plugin};
 
 /// The name of the model of an endpoint with one model, where a name is needed.
 const ONLY_MODEL: &str = "default";
@@ -81,6 +81,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         kv: sources.get(&set::KV, table),
+        jobs: jobs(sources, table),
         isolation: sources.get(&set::ISOLATION, table),
         reuse_instances: sources.get(&set::REUSE_INSTANCES, table),
         network: sources.get(&set::NETWORK, table),
@@ -227,6 +228,21 @@ fn tracker(sources: &mut Sources<'_>, table: &Table) -> Option<TrackerConfig> {
         sources.report(Some(place), Diagnostic::new("names a prediction of no kind", hint));
     }
     kind.map(|kind| TrackerConfig { key, kind })
+}
+
+/// The jobs of an endpoint.
+fn jobs(sources: &mut Sources<'_>, table: &Table) -> jobs::Config {
+    jobs::Config {
+        mode: sources.get(&set::JOBS, table),
+        concurrency: sources.get(&set::JOB_CONCURRENCY, table),
+        quota: jobs::Quota {
+            queue: sources.get(&set::JOB_QUEUE, table),
+            bytes: sources.get(&set::JOB_BYTES, table),
+        },
+        keep: sources.get(&set::JOB_KEEP, table),
+        attempts: sources.get(&set::JOB_ATTEMPTS, table),
+        timeout: sources.get(&set::JOB_TIMEOUT, table),
+    }
 }
 
 /// The limits of a request, and of its handler.

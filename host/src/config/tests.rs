@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use self::spellings::{GATE_SPELLINGS, SPELLINGS};
 use super::*;
+use crate::jobs::Mode;
 use crate::plugin::Isolation;
 use crate::schema::{Input, Schema};
 use crate::tensor::Datatype;
@@ -141,6 +142,23 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     }
     let problem = folder.serve(&["model DIR/m.onnx", "kv-store DIR/values", "kv ../a"]).unwrap_err();
     assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");
+    // Jobs need one too.
+    missing.retain(|flag| *flag != "jobs");
+    let problem = folder.serve(&["model DIR/m.onnx", "jobs on"]).unwrap_err();
+    assert!(
+        problem.contains("has jobs, and there is no store for them; hint: give `--jobs-store FILE`"),
+        "{problem}"
+    );
+    folder.write("c.toml", "jobs.store = 'jobs'\n[[endpoint]]\nmodel = 'm.onnx'\njobs = 'async'");
+    let flags = &["model DIR/m.onnx", "jobs async", "jobs-store DIR/jobs"][..];
+    for given in [flags, &["config DIR/c.toml"]] {
+        assert_eq!(folder.serve(given).unwrap().endpoints[0].jobs.mode, Mode::Async, "{given:?}");
+    }
+    let other = "[[endpoint]]\nmodel = 'm.onnx'\nname = 'other'\npath = '/m/jobs/x'";
+    let text = "jobs.store = 'jobs'\n[[endpoint]]\nmodel = 'm.onnx'\njobs = 'on'";
+    folder.write("c.toml", &format!("{text}\n{other}"));
+    let problem = folder.serve(&["config DIR/c.toml"]).unwrap_err();
+    assert!(problem.contains("`/m/jobs/x` is where the jobs of endpoint `m` are; hint: give"), "{problem}");
     let together = [
         "breaker-window",
         "breaker-min",
@@ -405,6 +423,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             model: model::Config::default(),
             logs: logs::Config::default(),
             kv: None,
+            jobs: None,
             record: None,
         }
     );

@@ -27,6 +27,8 @@ pub struct AdmissionQueue {
     reserved: AtomicUsize,
     in_flight: AtomicUsize,
     waiting: AtomicUsize,
+    /// Jobs that wait until no request does.
+    behind: AtomicUsize,
     is_closed: AtomicBool,
     /// Wakes every wait when the queue is closed; by thread, so that requests do not contend.
     closed: Box<[Notify]>,
@@ -35,6 +37,8 @@ pub struct AdmissionQueue {
     line: Mutex<()>,
     /// Wakes the head of the line.
     freed: Notify,
+    /// Wakes one that waits behind all requests.
+    idle: Notify,
 }
 
 /// The right to have a body read, and to acquire a permit.
@@ -58,11 +62,13 @@ impl AdmissionQueue {
             reserved: AtomicUsize::new(0),
             in_flight: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
+            behind: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
             closed: (0..shard::count()).map(|_| Notify::new()).collect(),
             arrivals: Arrivals::default(),
             line: Mutex::new(()),
             freed: Notify::new(),
+            idle: Notify::new(),
         }
     }
 
@@ -159,6 +165,34 @@ impl AdmissionQueue {
         }
     }
 
+    /// A permit for work that no client waits for: taken only while no request waits for one. `None` if the
+    /// queue is closed first.
+    pub async fn acquire_behind(&self) -> Option<Permit<'_>> {
+        let _behind = Behind::join(self);
+        let acquired = pin!(async {
+            loop {
+                let idle = self.idle.notified();
+                tokio::pin!(idle);
+                // Registered before the attempt, as in `acquire`.
+                idle.as_mut().enable();
+                if self.waiting.load(Ordering::SeqCst) == 0
+                    && let Some(permit) = self.try_acquire()
+                {
+                    return permit;
+                }
+                idle.await;
+            }
+        });
+        self.while_open(acquired).await.filter(|_| !self.is_closed())
+    }
+
+    /// Wakes one that waits behind all requests, if there is any.
+    fn wake_behind(&self) {
+        if self.behind.load(Ordering::SeqCst) > 0 {
+            self.idle.notify_one();
+        }
+    }
+
     /// Ends every [`AdmissionQueue::while_open`], and those to come.
     pub fn close(&self) {
         self.is_closed.store(true, Ordering::SeqCst);
@@ -212,6 +246,8 @@ impl Drop for Permit<'_> {
         // sees the waiter.
         if self.queue.waiting.load(Ordering::SeqCst) > 0 {
             self.queue.freed.notify_one();
+        } else {
+            self.queue.wake_behind();
         }
     }
 }
@@ -228,7 +264,29 @@ impl<'a> Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+        // The last one may leave a permit that it was woken for.
+        if self.0.waiting.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.wake_behind();
+        }
+    }
+}
+
+/// A place behind all requests, left when dropped.
+struct Behind<'a>(&'a AdmissionQueue);
+
+impl<'a> Behind<'a> {
+    fn join(queue: &'a AdmissionQueue) -> Behind<'a> {
+        queue.behind.fetch_add(1, Ordering::SeqCst);
+        Behind(queue)
+    }
+}
+
+impl Drop for Behind<'_> {
+    fn drop(&mut self) {
+        // A permit that this one was woken for may be another's, and there may be more of them than one.
+        if self.0.behind.fetch_sub(1, Ordering::SeqCst) > 1 {
+            self.0.idle.notify_one();
+        }
     }
 }
 
@@ -263,6 +321,34 @@ mod tests {
         drop(first);
         let _second = second.await;
         assert_eq!(queue.load(), (1, 0));
+    }
+
+    /// Work without a client gets a permit when no request waits for one, and none of those that wait is
+    /// forgotten.
+    #[tokio::test]
+    async fn work_without_a_client_comes_last() {
+        let queue = AdmissionQueue::new(1, 2);
+        let first = queue.acquire().await;
+        let (mut job, mut other) = (pin!(queue.acquire_behind()), pin!(queue.acquire_behind()));
+        assert!(futures_poll(job.as_mut()).await.is_none());
+        assert!(futures_poll(other.as_mut()).await.is_none());
+        {
+            let mut second = pin!(queue.acquire());
+            assert!(futures_poll(second.as_mut()).await.is_none());
+            drop(first);
+            assert!(futures_poll(job.as_mut()).await.is_none(), "the request comes first");
+            // It leaves the queue, and the permit with it.
+        }
+        let permit = job.await.unwrap();
+        assert!(futures_poll(other.as_mut()).await.is_none());
+        assert_eq!(queue.load(), (1, 0));
+        drop(permit);
+        drop(other.await.unwrap());
+        let _busy = queue.acquire().await;
+        let mut last = pin!(queue.acquire_behind());
+        assert!(futures_poll(last.as_mut()).await.is_none());
+        queue.close();
+        assert!(last.await.is_none());
     }
 
     #[tokio::test]

@@ -17,7 +17,7 @@ use crate::request::dependencies::Dependencies;
 use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
 use crate::values::Ratio;
-use crate::{pipeline, plugin};
+use crate::{jobs, pipeline, plugin};
 
 /// One endpoint, as configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +56,8 @@ pub struct EndpointConfig {
     pub allow_outbound: Rules,
     /// The buckets that its handler may open.
     pub kv: Vec<String>,
+    /// Its jobs.
+    pub jobs: jobs::Config,
     /// How long a handler's instance lives.
     pub isolation: plugin::Isolation,
     /// Whether an application on `wasi:http` may keep its instances.
@@ -155,6 +157,11 @@ impl EndpointConfig {
     pub fn model_names(&self) -> Vec<&str> {
         let models = self.models.iter().map(|(name, _)| name.as_str());
         self.ensemble.iter().map(|_| ENSEMBLE).chain(models).collect()
+    }
+
+    /// The path of its jobs, if it has any.
+    pub fn jobs_path(&self) -> String {
+        format!("{}/jobs", self.path.trim_end_matches('/'))
     }
 
     /// Headers of a request that are part of its key in the response cache; none without one.

@@ -27,6 +27,8 @@ pub enum Grpc {
     DeadlineExceeded = 4,
     /// `NOT_FOUND`
     NotFound = 5,
+    /// `ALREADY_EXISTS`
+    AlreadyExists = 6,
     /// `PERMISSION_DENIED`
     PermissionDenied = 7,
     /// `RESOURCE_EXHAUSTED`
@@ -103,6 +105,9 @@ codes! {
     MethodNotAllowed: "method_not_allowed", 405, Unimplemented, Caller,
         "the path answers other methods",
         "The path does not answer this method; `Allow` has those it does answer.";
+    IdempotencyConflict: "idempotency_conflict", 409, AlreadyExists, Caller,
+        "the idempotency key belongs to another job",
+        "The `idempotency-key` of a job was used before, for one with another path, query or body.";
     BodyTooLarge: "body_too_large", 413, ResourceExhausted, Caller,
         "the body is longer than this endpoint takes",
         "The body is longer than `limits.body`: as it came, unpacked, or as the JSON that a handler without \
@@ -131,6 +136,14 @@ codes! {
         "As many requests as `limits.concurrency` and `limits.queue` together allow are here already, in \
          flight or waiting; or the body was still arriving when a request came for which there was no other \
          place. `Retry-After` says when to come back.";
+    JobsFull: "jobs_full", 503, ResourceExhausted, Server,
+        "too many jobs are stored already",
+        "As many jobs are unfinished as `limits.job_queue` allows, or jobs and results take as much as `limits.job_bytes` does. \
+         `Retry-After` is set.";
+    JobsUnavailable: "jobs_unavailable", 503, Unavailable, Server,
+        "the store of the jobs cannot be used now",
+        "The store of the jobs could not be read or written: its disk is full, for example. The job may or may not be stored: \
+         with an `idempotency-key` it can be submitted again. `Retry-After` is set.";
     ShuttingDown: "shutting_down", 503, Unavailable, Server,
         "the server is going away",
         "The server is going away, and the drain's time is over. `Retry-After` is set.";

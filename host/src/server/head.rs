@@ -43,6 +43,8 @@ pub(super) struct Head {
     pub(super) has_id: bool,
     /// Whether its id, if it brings one, is to be returned by the other name as well.
     pub(super) is_banana: bool,
+    /// Whether it is a job's, made by the server itself.
+    pub(super) is_job: bool,
     /// Whose it is.
     pub(super) origin: Origin,
     /// The part of it that HTTP forbids, or the server does not do.
@@ -66,6 +68,7 @@ impl Head {
             is_coded: false,
             has_id: false,
             is_banana: false,
+            is_job: false,
             origin: parts.extensions.get().copied().unwrap_or_default(),
             protocol_violation: None,
             parts,

@@ -2,6 +2,7 @@
 //!
 //! | method and path | answered by |
 //! |---|---|
+//! | the paths of jobs, where endpoints have some | [`jobs`] |
 //! | a handshake for a WebSocket, where the handler serves them, and at Truss's path | [`socket`] |
 //! | everything on and below the path of an application | [`application`] |
 //! | `POST` on a path of the server that several endpoints were given | [`shared_path`], then one of the two |
@@ -28,6 +29,7 @@ mod error;
 mod shared_path;
 pub(super) mod health;
 pub(super) mod loading;
+mod jobs;
 mod openapi;
 mod route;
 mod socket;
@@ -51,6 +53,8 @@ use tower_service::Service as _;
 
 use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
+use self::jobs::JobRoutes;
+pub use self::jobs::JobWorkers;
 use self::route::EndpointRoute;
 use self::shared_path::{PathTarget, SharedPath};
 use self::socket::SocketTarget;
@@ -95,6 +99,8 @@ pub struct HttpService {
     applications: HashMap<String, Arc<ApplicationRoute>>,
     /// Paths of the server that several endpoints were given.
     shared: HashMap<String, SharedPath>,
+    /// The paths of jobs.
+    jobs: JobRoutes,
     /// The length of the longest of these paths.
     longest_application: usize,
     /// The application that gets all that nothing else answers.
@@ -115,6 +121,7 @@ impl HttpService {
             calls: HashMap::new(),
             applications: HashMap::new(),
             shared: HashMap::new(),
+            jobs: JobRoutes::default(),
             longest_application: 0,
             at_root: None,
             models: None,
@@ -194,6 +201,7 @@ impl HttpService {
             calls,
             applications,
             shared,
+            jobs: JobRoutes::new(served),
             longest_application,
             at_root,
             models: Some(served.clone()),
@@ -226,6 +234,20 @@ impl HttpService {
         {
             return self.open_socket(target, head, arrived).await;
         }
+        if !self.jobs.is_empty() {
+            if let Some(request) = self.jobs.find(&head.parts.method, path) {
+                let is_banana = head.is_banana;
+                let mut response = Box::pin(jobs::answer(request, head, body, arrived)).await;
+                response.headers_mut().extend(self.headers.clone());
+                if is_banana {
+                    potassium::name(&mut response, &X_REQUEST_ID);
+                }
+                return response;
+            }
+            // No client calls itself a job.
+            head.parts.headers.remove(jobs::X_JOB);
+        }
+        let path = head.parts.uri.path();
         let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
         let application = || if self.applications.is_empty() { None } else { self.application(path) };
         if let Some(target) =

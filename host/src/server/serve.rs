@@ -41,6 +41,11 @@ pub(super) trait Transport: Sized {
         bounds: Bounds,
     ) -> impl Future<Output = Result<Option<Self::Message>, RequestError>> + Send;
 
+    /// Whether it is a job, for which a permit is held.
+    fn is_job(&self) -> bool {
+        false
+    }
+
     /// Whether the objects of every stage go to the log.
     fn is_debug(&self) -> bool;
 
@@ -151,12 +156,15 @@ async fn run<P: Protocol>(
     body: <P::Transport as Transport>::Body,
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
-    let deadline = call.deadline(limits.request_timeout);
+    let is_job = head.is_job();
+    let time = if is_job { endpoint.config.jobs.timeout } else { limits.request_timeout };
+    let deadline = call.deadline(time);
     let bounds =
         Bounds { longest: limits.body, body_rate: limits.body_rate, arrived: call.arrived, deadline };
-    let admitted = match P::IS_SOCKET {
-        false => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
-        true => endpoint.admit_socket(|| head.credentials())?,
+    let admitted = match (is_job, P::IS_SOCKET) {
+        (true, _) => endpoint.admit_job(|| endpoint.has_candidate())?,
+        (false, false) => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
+        (false, true) => endpoint.admit_socket(|| head.credentials())?,
     };
     let origin = head.origin();
     let received = {

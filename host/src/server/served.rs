@@ -12,6 +12,7 @@ use super::development::Development;
 use super::drain::Drain;
 use super::endpoints::Endpoints;
 use super::{limits, split, tls};
+use crate::jobs::{JobStore, Mode};
 use crate::keys::Keys;
 use crate::telemetry::metrics::Metrics;
 
@@ -59,6 +60,8 @@ pub struct Served {
     pub endpoints: Endpoints,
     /// The process's metrics.
     pub metrics: Arc<Metrics>,
+    /// The jobs of all endpoints; `None` if they are stored nowhere.
+    pub jobs: Option<Arc<JobStore>>,
     /// How to serve them.
     pub config: Config,
     /// Whether the process is going away.
@@ -84,6 +87,9 @@ impl Served {
     pub(super) fn render_metrics(&self) -> String {
         for endpoint in &self.endpoints {
             endpoint.refresh_metrics();
+            if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
+                endpoint.metrics.jobs.set(jobs.queue(&endpoint.config.name).numbers());
+            }
         }
         self.metrics.render()
     }

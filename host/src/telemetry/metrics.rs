@@ -7,6 +7,7 @@
 //! sets are fixed at start, so no caller can grow them, but for the classes of a tracker, which are bounded.
 //! docs/reference.md lists the names, and a test compares.
 
+mod jobs;
 mod predictions;
 mod kv;
 mod requests;
@@ -23,6 +24,8 @@ use prometheus::{
     TextEncoder,
 };
 
+use self::jobs::JobFamilies;
+pub use self::jobs::{AttemptOutcome, JobCounts, Submitted};
 pub use self::kv::KvCalls;
 use self::predictions::Families;
 pub use self::predictions::Predictions;
@@ -36,7 +39,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 31] = [
+pub const METRICS: [(&str, &str); 35] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -118,6 +121,19 @@ pub const METRICS: [(&str, &str); 31] = [
         "modelhost_websocket_closes_total",
         "WebSockets that were closed, by endpoint and code; 1006: the client went without a close.",
     ),
+    ("modelhost_jobs", "Jobs that are not finished now, by endpoint and state: `queued`, `running`."),
+    (
+        "modelhost_jobs_oldest_seconds",
+        "Age of the oldest job that waits for a place, by endpoint; 0 if none does.",
+    ),
+    (
+        "modelhost_jobs_submitted_total",
+        "Submissions of jobs, by endpoint and outcome: `stored`, `repeated` by their idempotency key, `refused`.",
+    ),
+    (
+        "modelhost_job_attempts_total",
+        "Attempts at jobs, by endpoint and outcome: `completed`, `failed`, `cancelled`, `postponed` because the server did not take them.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -146,6 +162,7 @@ pub struct Metrics {
     kv: IntCounterVec,
     responses: CacheFamilies,
     sockets: SocketFamilies,
+    jobs: JobFamilies,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -183,6 +200,8 @@ pub struct EndpointMetrics {
     pub responses: ResponseCacheMetrics,
     /// Its WebSockets.
     pub sockets: SocketCounts,
+    /// Its jobs; those that are not finished are set when rendered.
+    pub jobs: JobCounts,
 }
 
 /// Counts what became of the recordings of one endpoint.
@@ -250,6 +269,10 @@ impl Metrics {
             open_sockets,
             messages,
             closes,
+            jobs,
+            oldest_job,
+            submitted,
+            attempts,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -285,6 +308,7 @@ impl Metrics {
             kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
+            jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts])?,
             registry,
         })
     }
@@ -316,6 +340,7 @@ impl Metrics {
             kv: KvCalls::new(&self.kv, name),
             responses: ResponseCacheMetrics::new(&self.responses, name),
             sockets: SocketCounts::new(&self.sockets, name),
+            jobs: JobCounts::new(&self.jobs, name),
         }
     }
 

@@ -13,6 +13,7 @@ use super::Kind::{List, Switch, Value};
 use super::{Group, Row, Setting, settings};
 use crate::config::read::*;
 use crate::endpoint::config::{OnFault, PredictionKind};
+use crate::jobs::Mode;
 use crate::json::path::Pattern;
 use crate::kv::Place;
 use crate::model::{Device, Wait};
@@ -182,6 +183,10 @@ settings! {
         "kv", "endpoint.kv", List("BUCKET"),
         "Bucket of the store that the handler may open: one of the endpoint's own, `shared/NAME` for one that \
          other endpoints may be granted too, or `*` for all of its own.";
+    JOBS: Mode = "off", choice(&Mode::ALL),
+        "jobs", "endpoint.jobs", Value("off|on|async"),
+        "Whether clients may submit jobs, requests that are stored and run later: `on` below the endpoint's path, at \
+         `/jobs`; `async` at the path itself too, in the form of Cortex's AsyncAPI.";
     ISOLATION: Isolation = "worker",
         choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
         "isolation", "endpoint.isolation", Value("worker|request"),
@@ -323,6 +328,25 @@ settings! {
         "socket-idle", "endpoint.limits.socket_idle", Value("DURATION"),
         "How long a WebSocket may be open without a message in either direction; then it is closed with 1001.";
 
+    JOB_CONCURRENCY: usize = "4", count(1..=10_000),
+        "job-concurrency", "endpoint.limits.job_concurrency", Value("N"),
+        "Jobs that run at a time. Each takes a place of `concurrency` too, when no request waits for it.";
+    JOB_QUEUE: u64 = "100000", count(0..=100_000_000),
+        "job-queue", "endpoint.limits.job_queue", Value("N"),
+        "Jobs that may be unfinished, queued or running; beyond it the answer is 503.";
+    JOB_BYTES: u64 = "1GiB", size(0..=1024 * GIB),
+        "job-bytes", "endpoint.limits.job_bytes", Value("SIZE"),
+        "Bytes of jobs and results together beyond which no job is taken: the answer is 503.";
+    JOB_KEEP: Duration = "7d", duration(MILLISECOND..=365 * DAY),
+        "job-keep", "endpoint.limits.job_keep", Value("DURATION"),
+        "How long a finished job and its result are kept.";
+    JOB_ATTEMPTS: u32 = "3", count(1..=1000),
+        "job-attempts", "endpoint.limits.job_attempts", Value("N"),
+        "How often a job is tried that fails by the server's or the handler's fault, and the most that a client may ask for.";
+    JOB_TIMEOUT: Duration = "1h", duration(MILLISECOND..=DAY),
+        "job-timeout", "endpoint.limits.job_timeout", Value("DURATION"),
+        "How long one attempt at a job may take, in place of `request_timeout`.";
+
     [Server]
     LISTEN: SocketAddr = "127.0.0.1:8000", address,
         "listen", "server.listen", Value("IP:PORT"),
@@ -425,6 +449,9 @@ settings! {
     KV_STORE: Option<Place> = (none, "/var/lib/modelhost/values.redb"), some(store),
         "kv-store", "kv.store", Value("FILE"),
         "Where handlers keep values: a file that this host alone has open, and makes if it is not there.";
+    JOBS_STORE: Option<PathBuf> = (none, "/var/lib/modelhost/jobs.redb"), some(path),
+        "jobs-store", "jobs.store", Value("FILE"),
+        "Where jobs are kept: a file that this host alone has open, and makes if it is not there.";
     CACHE_DIR: Option<Option<PathBuf>> =
         ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None, "/var/cache/modelhost"), some(or("none", path)),
         "cache-dir", "plugin.cache_dir", Value("DIR|none"),

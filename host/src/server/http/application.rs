@@ -85,6 +85,35 @@ pub(super) async fn call(
     }
 }
 
+/// The same for a job: until its run has ended, work after the response included. `read` gets the response.
+pub(super) async fn call_to_end<T, F: Future<Output = T>>(
+    route: &ApplicationRoute,
+    mut head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+    read: impl Fn(Response) -> F,
+) -> T {
+    let EndpointRoute { endpoint, served } = &route.route;
+    let id = head.id();
+    below(&route.prefix, &mut head, &id);
+    let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
+    let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
+    let call = Call { served, id: id.clone(), arrived, client_deadline: None };
+    let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
+    let run = serve(call, found, Streaming { head, is_whole }, body);
+    let answer = async {
+        let streamed = client.response().await?;
+        let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
+        let signature = Signature { id: &id, digest: Some(&streamed.digest), bypassed: None, cached: None };
+        Streaming::sign(&mut response, &signature);
+        Some(read(response).await)
+    };
+    match tokio::join!(run, answer) {
+        (_, Some(read)) => read,
+        (answer, None) => read(answer).await,
+    }
+}
+
 /// The same, by way of the router.
 pub(super) async fn routed(State(route): State<Arc<ApplicationRoute>>, request: Request) -> Response {
     let (head, body) = Head::split(request);
@@ -159,6 +188,10 @@ impl Transport for Streaming {
             return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
         }
         Ok(Some(limited(body, bounds.longest)))
+    }
+
+    fn is_job(&self) -> bool {
+        self.head.is_job
     }
 
     fn is_debug(&self) -> bool {

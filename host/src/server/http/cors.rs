@@ -51,7 +51,8 @@ pub(super) async fn preflight_of_reads(State(allowed): State<bool>, request: Hea
     answer(&READS, allowed, &request)
 }
 
-fn answer(methods: &HeaderValue, allowed: bool, request: &HeaderMap) -> Response {
+/// The answer to `OPTIONS` on a path with these methods.
+pub(super) fn answer(methods: &HeaderValue, allowed: bool, request: &HeaderMap) -> Response {
     let mut response = (StatusCode::NO_CONTENT, [(ALLOW, methods)]).into_response();
     if allowed {
         let headers = response.headers_mut();

@@ -56,6 +56,7 @@ pub(super) fn respond(
     let mut response = Response::new(Body::from(body));
     *response.status_mut() = status;
     response.extensions_mut().insert(openai::failure_text(&error.message, error.code, detail));
+    response.extensions_mut().insert(error.code);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if status == StatusCode::SERVICE_UNAVAILABLE {

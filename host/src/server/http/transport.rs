@@ -51,6 +51,10 @@ impl Transport for Box<Head> {
         coding.decode(packed, bounds.longest).map(Some)
     }
 
+    fn is_job(&self) -> bool {
+        self.is_job
+    }
+
     fn is_debug(&self) -> bool {
         self.parts.uri.query().is_some_and(|query| query.split('&').any(|part| part == "debug=true"))
     }

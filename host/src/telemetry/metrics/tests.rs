@@ -20,11 +20,10 @@ fn every_series_exists_at_zero_from_the_start() {
     let metrics = Metrics::new().unwrap();
     let _iris = metrics.endpoint("iris");
     let text = metrics.render();
-    // Predictions have series only where they are asked for, kept values and sockets from the first on.
+    // Predictions have series only where they are asked for, kept values, sockets and jobs from the first on.
     let begins_late = |name: &str| {
-        ["modelhost_prediction", "modelhost_kv", "modelhost_response_cache", "modelhost_websocket"]
-            .iter()
-            .any(|it| name.starts_with(it))
+        let families = ["prediction", "kv", "response_cache", "websocket", "job"];
+        families.iter().any(|it| name.starts_with(&format!("modelhost_{it}")))
     };
     for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {
         assert!(text.contains(&format!("# HELP {name} {help}\n# TYPE {name} ")), "{name}");

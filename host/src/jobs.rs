@@ -1,0 +1,236 @@
+//! Jobs: requests that are stored before they are acknowledged, and run when their endpoint has a place.
+//!
+//! Place in the flow: clients submit and ask by `server/http/jobs.rs`; its workers claim jobs, run each as a
+//! request of its own and say what came of it. One [`JobStore`] for the process; one [`Queue`] in memory for
+//! each endpoint.
+//! In: a [`Submission`]. Out: a [`Job`], its result, and what of it changed.
+//! Invariants: what was answered is stored, so that a job that was acknowledged survives the end of the
+//! process at any moment; a job is run at least once, and again only after an attempt that has failed or
+//! that the end of the process cut off; a queued job takes no memory.
+
+mod embedded;
+mod queue;
+mod record;
+mod snapshot;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use self::embedded::Embedded;
+pub use self::queue::{Queue, Running};
+pub use self::record::{Answer, Job, JobState, Outcome, Submission};
+
+/// Most jobs of one page of a listing.
+pub const MOST_LISTED: usize = 1000;
+/// The priorities of a job: 0 comes first.
+pub const LAST_PRIORITY: u8 = 2;
+/// The priority of a job that says nothing of it.
+pub const USUAL_PRIORITY: u8 = 1;
+/// Longest idempotency key, in bytes.
+pub const LONGEST_KEY: usize = 255;
+
+/// Whether an endpoint has jobs, and which of its paths take them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// None.
+    #[default]
+    Off,
+    /// Below its path, beside the requests that are answered at once.
+    On,
+    /// At its path itself too: a `POST` there is a job, as in Cortex's AsyncAPI.
+    Async,
+}
+
+impl Mode {
+    /// All of them, as they are configured.
+    pub const ALL: [(&str, Mode); 3] = [("off", Mode::Off), ("on", Mode::On), ("async", Mode::Async)];
+}
+
+/// The jobs of one endpoint, as configured.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Whether there are any.
+    pub mode: Mode,
+    /// Jobs that run at the same time.
+    pub concurrency: usize,
+    /// The most that is stored.
+    pub quota: Quota,
+    /// How long a result is kept.
+    pub keep: Duration,
+    /// How often a job is tried that says nothing of it.
+    pub attempts: u32,
+    /// How long one attempt may take.
+    pub timeout: Duration,
+}
+
+/// The most that an endpoint's jobs take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// Jobs that are not finished.
+    pub queue: u64,
+    /// Bytes of all jobs and results. A result is kept even beyond it; then no job is taken.
+    pub bytes: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum JobError {
+    /// Beyond a quota. Says which.
+    #[error("{0}")]
+    Full(String),
+    /// The idempotency key was used for another request.
+    #[error("the idempotency key was used for a job with another body, path or query")]
+    Conflict,
+    /// The store cannot be used now; whether a change was made is not known.
+    #[error("the store of the jobs cannot be used: {0}")]
+    Unavailable(String),
+}
+
+/// Why the store cannot be used at the start.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use the jobs' store `{}`: {why}\n  hint: {hint}", place.display())]
+pub struct StoreError {
+    place: PathBuf,
+    why: String,
+    hint: &'static str,
+}
+
+/// The part of a listing that is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The id behind which it begins.
+    pub after: Option<String>,
+    /// Most jobs, at most [`MOST_LISTED`].
+    pub limit: usize,
+    /// In this state only.
+    pub state: Option<JobState>,
+}
+
+/// The jobs of all endpoints.
+pub struct JobStore {
+    backend: Embedded,
+}
+
+impl JobStore {
+    /// Opens the store in this file. Jobs that ran when the process before ended are queued again.
+    ///
+    /// # Errors
+    /// [`StoreError`], for the operator.
+    pub fn open(file: &Path) -> Result<JobStore, StoreError> {
+        Ok(JobStore { backend: Embedded::open(file)? })
+    }
+
+    /// The part of an endpoint's jobs that is in memory.
+    pub fn queue(&self, endpoint: &str) -> Arc<Queue> {
+        self.backend.queue(endpoint)
+    }
+
+    /// Stores a job, and gives it; or the one that was submitted with the same idempotency key, and `false`.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub async fn submit(
+        &self,
+        endpoint: &str,
+        submission: Submission,
+        quota: Quota,
+    ) -> Result<(Job, bool), JobError> {
+        let name = endpoint.to_owned();
+        let size = submission.body.len();
+        let (job, is_new) =
+            self.backend.write(size, move |tables| tables.submit(&name, submission, quota)).await?;
+        if is_new {
+            self.queue(endpoint).ready();
+        }
+        Ok((job, is_new))
+    }
+
+    /// How long it is until there is a job to run; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn next_due(&self, endpoint: &str) -> Result<Option<Duration>, JobError> {
+        let name = endpoint.to_owned();
+        self.backend.read(move |snapshot| snapshot.next_due(&name)).await
+    }
+
+    /// Takes the first job that is due, with its body, and counts the attempt; `None` if none is.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn claim(&self, endpoint: &str) -> Result<Option<(Job, Bytes)>, JobError> {
+        let name = endpoint.to_owned();
+        let claimed = self.backend.write(0, move |tables| tables.claim(&name)).await?;
+        if claimed.is_some() {
+            // There may be another one, for another worker.
+            self.queue(endpoint).ready();
+        }
+        Ok(claimed)
+    }
+
+    /// Notes what an attempt came to. Of a job that was cancelled meanwhile, nothing.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn end(
+        &self,
+        endpoint: &str,
+        id: &str,
+        attempt: u32,
+        outcome: Outcome,
+    ) -> Result<(), JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        self.backend.write(outcome.size(), move |tables| tables.end(&name, &id, attempt, outcome)).await?;
+        self.queue(endpoint).ready();
+        Ok(())
+    }
+
+    /// Cancels a job that is not finished, and gives it as it is then; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn cancel(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        let job = self.backend.write(0, move |tables| tables.cancel(&name, &own)).await?;
+        self.queue(endpoint).stop(id);
+        Ok(job)
+    }
+
+    /// A job.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn job(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        self.backend.read(move |snapshot| snapshot.job(&name, &id)).await
+    }
+
+    /// A job, and the body of its result if that is there and has at most `longest` bytes.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn result(
+        &self,
+        endpoint: &str,
+        id: &str,
+        longest: usize,
+    ) -> Result<Option<(Job, Option<Bytes>)>, JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        self.backend.read(move |snapshot| snapshot.result(&name, &id, longest)).await
+    }
+
+    /// Jobs, the last submitted first; and the id to go on behind, if there may be more.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn list(&self, endpoint: &str, page: Page) -> Result<(Vec<Job>, Option<String>), JobError> {
+        let name = endpoint.to_owned();
+        self.backend.read(move |snapshot| snapshot.list(&name, &page)).await
+    }
+}

@@ -1,0 +1,200 @@
+//! A job as it is stored: the request that it is, its state, what came of it.
+//!
+//! Place in the flow: vocabulary of the store and of all who ask it. Bodies are stored beside it.
+//! Invariant: no credentials: those who make a [`Submission`] leave them out.
+
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+/// A job that is to be stored: a `POST` for its endpoint.
+#[derive(Debug, Clone, Default)]
+pub struct Submission {
+    /// Below the endpoint's own path; `/` for that.
+    pub path: String,
+    /// Without the question mark.
+    pub query: String,
+    /// Names in lower case, `content-type` among them.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Bytes,
+    /// 0 comes first, [`super::LAST_PRIORITY`] last.
+    pub priority: u8,
+    /// How often it is tried, 1 or more.
+    pub attempts: u32,
+    /// How long it is not run yet.
+    pub delay: Duration,
+    /// How long it may wait for its first attempt; then it fails. For ever without.
+    pub wait: Option<Duration>,
+    /// How long its result is kept.
+    pub keep: Duration,
+    /// A second submission with the same key is this job.
+    pub idempotency_key: Option<String>,
+}
+
+/// The state of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// It waits: for its time, or for a place.
+    Queued,
+    /// An attempt is under way.
+    Running,
+    /// The answer was no error.
+    Completed,
+    /// The last attempt has failed, or the answer was the caller's error.
+    Failed,
+    /// It was cancelled before it was finished.
+    Cancelled,
+}
+
+impl JobState {
+    /// All of them.
+    pub const ALL: [JobState; 5] =
+        [JobState::Queued, JobState::Running, JobState::Completed, JobState::Failed, JobState::Cancelled];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            JobState::Queued => "queued",
+            JobState::Running => "running",
+            JobState::Completed => "completed",
+            JobState::Failed => "failed",
+            JobState::Cancelled => "cancelled",
+        }
+    }
+
+    /// Whether nothing more becomes of it.
+    pub fn is_final(self) -> bool {
+        !matches!(self, JobState::Queued | JobState::Running)
+    }
+}
+
+/// A job. Times are milliseconds since 1970.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    /// Unguessable; in the order of submission.
+    pub id: String,
+    /// Its state.
+    pub state: JobState,
+    /// As of [`Submission`].
+    pub path: String,
+    /// As of [`Submission`].
+    pub query: String,
+    /// As of [`Submission`].
+    pub headers: Vec<(String, String)>,
+    /// As of [`Submission`].
+    pub priority: u8,
+    /// As of [`Submission`].
+    pub attempts: u32,
+    /// Attempts that have begun.
+    pub attempt: u32,
+    /// When it was submitted.
+    pub submitted: u64,
+    /// When its state changed last.
+    pub changed: u64,
+    /// When it may be run at the earliest.
+    pub due: u64,
+    /// When it fails if it was never run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_by: Option<u64>,
+    /// How long its result is kept, in milliseconds.
+    pub keep: u64,
+    /// The bytes of its body.
+    pub size: u64,
+    /// Why the last attempt has failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The answer, once it is finished, without its body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// Its place in the order of submission.
+    pub(super) number: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) idempotency_key: Option<String>,
+    /// SHA-256 of the request, where there is a key, in hex.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) digest: String,
+}
+
+/// The answer to a job, without its body.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// Names in lower case, `content-type` among them.
+    pub headers: Vec<(String, String)>,
+    /// Bytes of its body.
+    pub size: u64,
+}
+
+impl Answer {
+    /// The value of a header.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+    }
+}
+
+/// The end of an attempt.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// An answer that stands, for better or worse.
+    Answered {
+        /// Whether it is no error.
+        is_ok: bool,
+        /// The answer.
+        answer: Answer,
+        /// Its body.
+        body: Bytes,
+    },
+    /// None, or an error that may pass: the job is tried again, if it has attempts left.
+    Failed {
+        /// In a line.
+        error: String,
+        /// The error's answer, if there was one: that of the job if this was the last attempt.
+        answer: Option<(Answer, Bytes)>,
+    },
+    /// It was never tried: the attempt does not count.
+    NotTried {
+        /// How long it is not tried again.
+        delay: Duration,
+    },
+}
+
+impl Outcome {
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Outcome::Answered { body, .. } | Outcome::Failed { answer: Some((_, body)), .. } => body.len(),
+            _ => 0,
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    milliseconds(since)
+}
+
+pub(super) fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// An id: a UUID of version 7, with 74 random bits.
+pub(super) fn new_id(now: u64) -> String {
+    let mut random = [0; 10];
+    let (own, uuid) = (&mut random, Uuid::new_v4().into_bytes());
+    // Of a random UUID the bytes with version and variant are passed over.
+    let parts = uuid.iter().enumerate().filter(|(place, _)| ![6, 8].contains(place));
+    own.iter_mut().zip(parts).for_each(|(own, (_, byte))| *own = *byte);
+    uuid::Builder::from_unix_timestamp_millis(now, &random).into_uuid().hyphenated().to_string()
+}
+
+/// How long a job waits after this many failed attempts: from a second on twice as long each time, up to a
+/// minute, and by chance up to a quarter less.
+pub(super) fn pause(attempt: u32, chance: u64) -> u64 {
+    let pause = 1000_u64.saturating_mul(1 << attempt.saturating_sub(1).min(6)).min(60_000);
+    pause - chance % (pause / 4)
+}

@@ -1,0 +1,79 @@
+//! What the tables say as the last transaction left them.
+//!
+//! Place in the flow: `embedded.rs` asks it for every question. In: an endpoint, an id or a page. Out: jobs.
+//! Invariant: a page reads `MOST_LISTED` jobs at most, however few of them are in the state that is wanted.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use redb::ReadTransaction;
+
+use super::record::now;
+use super::tables::{DELAYED, JOBS, RESULTS, WAITING, after, decoded, place, time_of};
+use super::{Job, MOST_LISTED, Page};
+
+/// The tables as the last transaction left them.
+pub(super) struct Snapshot(pub(super) ReadTransaction);
+
+impl Snapshot {
+    pub(super) fn job(&self, endpoint: &str, id: &str) -> Result<Option<Job>, redb::Error> {
+        let jobs = self.0.open_table(JOBS)?;
+        Ok(jobs.get(place(endpoint, id.as_bytes()).as_slice())?.and_then(|it| decoded(it.value())))
+    }
+
+    pub(super) fn result(
+        &self,
+        endpoint: &str,
+        id: &str,
+        longest: usize,
+    ) -> Result<Option<(Job, Option<Bytes>)>, redb::Error> {
+        let Some(job) = self.job(endpoint, id)? else { return Ok(None) };
+        if job.answer.as_ref().is_none_or(|answer| answer.size > longest as u64) {
+            return Ok(Some((job, None)));
+        }
+        let results = self.0.open_table(RESULTS)?;
+        let body = results.get(place(endpoint, id.as_bytes()).as_slice())?;
+        Ok(Some((job, body.map(|body| Bytes::copy_from_slice(body.value())))))
+    }
+
+    /// How long it is until a job is due; `None` if none is queued.
+    pub(super) fn next_due(&self, endpoint: &str) -> Result<Option<Duration>, redb::Error> {
+        let (from, to) = (place(endpoint, &[]), after(endpoint));
+        let waiting = self.0.open_table(WAITING)?;
+        if waiting.range(from.as_slice()..to.as_slice())?.next().is_some() {
+            return Ok(Some(Duration::ZERO));
+        }
+        let delayed = self.0.open_table(DELAYED)?;
+        let first = delayed.range(from.as_slice()..to.as_slice())?.next().transpose()?;
+        let time = first.and_then(|(place, _)| time_of(endpoint, place.value()));
+        Ok(time.map(|time| Duration::from_millis(time.saturating_sub(now()))))
+    }
+
+    pub(super) fn list(
+        &self,
+        endpoint: &str,
+        page: &Page,
+    ) -> Result<(Vec<Job>, Option<String>), redb::Error> {
+        let limit = page.limit.clamp(1, MOST_LISTED);
+        let from = place(endpoint, &[]);
+        let to = match &page.after {
+            Some(id) => place(endpoint, id.as_bytes()).max(from.clone()),
+            None => after(endpoint),
+        };
+        let jobs = self.0.open_table(JOBS)?;
+        let mut found = Vec::new();
+        let mut looked = None;
+        for (number, entry) in jobs.range(from.as_slice()..to.as_slice())?.rev().enumerate() {
+            let Some(job) = decoded(entry?.1.value()) else { continue };
+            // A page of few jobs in one state costs no more than a full one.
+            if found.len() == limit || number >= MOST_LISTED {
+                return Ok((found, looked));
+            }
+            looked = Some(job.id.clone());
+            if page.state.is_none_or(|state| state == job.state) {
+                found.push(job);
+            }
+        }
+        Ok((found, None))
+    }
+}

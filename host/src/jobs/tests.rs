@@ -1,0 +1,217 @@
+//! The store by itself: order, states, numbers, recovery.
+
+use super::*;
+use crate::jobs::record::{now, pause};
+
+const QUOTA: Quota = Quota { queue: 100, bytes: 1 << 20 };
+
+fn opened(folder: &tempfile::TempDir) -> JobStore {
+    JobStore::open(&folder.path().join("jobs")).unwrap()
+}
+
+fn of(body: &'static str, priority: u8) -> Submission {
+    Submission {
+        path: "/".to_owned(),
+        body: Bytes::from_static(body.as_bytes()),
+        priority,
+        attempts: 2,
+        keep: Duration::from_secs(60),
+        ..Submission::default()
+    }
+}
+
+async fn submit(store: &JobStore, submission: Submission) -> Job {
+    store.submit("it", submission, QUOTA).await.unwrap().0
+}
+
+async fn claim(store: &JobStore) -> Option<(Job, Bytes)> {
+    store.claim("it").await.unwrap()
+}
+
+fn answered(is_ok: bool) -> Outcome {
+    let answer = Answer { status: if is_ok { 200 } else { 400 }, headers: Vec::new(), size: 4 };
+    Outcome::Answered { is_ok, answer, body: Bytes::from_static(b"done") }
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed { error: "it broke".to_owned(), answer: None }
+}
+
+#[tokio::test]
+async fn the_first_of_the_most_urgent_comes_first_and_of_another_endpoint_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    for (body, priority) in [("c", 2), ("a", 0), ("b", 1), ("d", 2), ("a2", 0)] {
+        submit(&store, of(body, priority)).await;
+    }
+    store.submit("it2", of("other", 0), QUOTA).await.unwrap();
+    assert_eq!(store.queue("it").numbers().0, 5);
+    for expected in ["a", "a2", "b", "c", "d"] {
+        let (job, body) = claim(&store).await.unwrap();
+        assert_eq!((job.state, job.attempt, &*body), (JobState::Running, 1, expected.as_bytes()));
+    }
+    assert!(claim(&store).await.is_none());
+    assert_eq!(store.next_due("it").await.unwrap(), None);
+    assert_eq!(store.next_due("it2").await.unwrap(), Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn an_attempt_that_fails_is_followed_by_another_one_after_a_pause_until_there_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    let id = submit(&store, of("x", 1)).await.id;
+    claim(&store).await.unwrap();
+    store.end("it", &id, 1, Outcome::NotTried { delay: Duration::ZERO }).await.unwrap();
+    assert_eq!(claim(&store).await.unwrap().0.attempt, 1, "an attempt that was none does not count");
+    store.end("it", &id, 2, answered(true)).await.unwrap();
+    assert_eq!(store.job("it", &id).await.unwrap().unwrap().state, JobState::Running, "of no such attempt");
+    store.end("it", &id, 1, failed()).await.unwrap();
+    let job = store.job("it", &id).await.unwrap().unwrap();
+    assert_eq!((job.state, job.error.as_deref()), (JobState::Queued, Some("it broke")));
+    let due = store.next_due("it").await.unwrap().unwrap();
+    assert!(due > Duration::from_millis(500) && due <= Duration::from_secs(1), "{due:?}");
+    assert!(claim(&store).await.is_none());
+    tokio::time::sleep(due + Duration::from_millis(5)).await;
+    assert_eq!(claim(&store).await.unwrap().0.attempt, 2);
+    store.end("it", &id, 2, failed()).await.unwrap();
+    let (job, body) = store.result("it", &id, usize::MAX).await.unwrap().unwrap();
+    assert_eq!((job.state, job.attempt, body), (JobState::Failed, 2, None));
+}
+
+#[test]
+fn pauses_grow_to_a_minute_and_differ() {
+    for (attempt, chance, expected) in
+        [(1, 0, 1000), (2, 0, 2000), (3, 7, 3993), (7, 0, 60_000), (1000, 0, 60_000), (1, 249, 751)]
+    {
+        assert_eq!(pause(attempt, chance), expected, "{attempt} {chance}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_cancelled_stays_so_and_every_byte_is_given_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    let keep = Duration::from_millis(50);
+    let brief =
+        |body: &'static str| Submission { keep, idempotency_key: Some(body.to_owned()), ..of(body, 1) };
+    let mut ids = Vec::new();
+    for body in ["runs", "waits", "ends"] {
+        ids.push(submit(&store, brief(body)).await.id);
+    }
+    let mut running = store.queue("it").begin(&ids[0]);
+    claim(&store).await.unwrap();
+    for id in &ids[..2] {
+        assert_eq!(store.cancel("it", id).await.unwrap().unwrap().state, JobState::Cancelled);
+    }
+    running.stopped().await;
+    store.end("it", &ids[0], 1, answered(true)).await.unwrap();
+    assert_eq!(store.job("it", &ids[0]).await.unwrap().unwrap().state, JobState::Cancelled);
+    claim(&store).await.unwrap();
+    store.end("it", &ids[2], 1, answered(false)).await.unwrap();
+    assert_eq!(store.cancel("it", &ids[2]).await.unwrap().unwrap().state, JobState::Failed);
+    assert_eq!(store.cancel("it", "none").await.unwrap(), None);
+    let listed = || async { store.list("it", Page { limit: 9, ..Page::default() }).await.unwrap().0.len() };
+    while listed().await > 0 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let numbers = store.backend.write(0, |tables| Ok(tables.all_numbers()?)).await.unwrap();
+    let (queued, running, bytes) = (numbers[0].1.queued, numbers[0].1.running, numbers[0].1.bytes);
+    assert_eq!((queued, running, bytes), (0, 0, 0));
+    let (_, is_new) = store.submit("it", brief("waits"), QUOTA).await.unwrap();
+    assert!(is_new, "its key went with it");
+}
+
+#[tokio::test]
+async fn jobs_that_were_cut_off_are_tried_again_by_the_next_process_unless_it_was_their_last_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    let once = Submission { attempts: 1, ..of("once", 0) };
+    let ids = [submit(&store, once).await.id, submit(&store, of("twice", 1)).await.id];
+    submit(&store, of("waits", 2)).await;
+    claim(&store).await.unwrap();
+    claim(&store).await.unwrap();
+    drop(store);
+    // The writer's thread ends with the last sender, and lets go of the file then.
+    let file = folder.path().join("jobs");
+    let store = loop {
+        match JobStore::open(&file) {
+            Ok(store) => break store,
+            Err(error) => assert!(error.to_string().contains("another process has it open"), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let states = [JobState::Failed, JobState::Queued];
+    for (id, expected) in ids.iter().zip(states) {
+        let job = store.job("it", id).await.unwrap().unwrap();
+        assert_eq!((job.state, job.attempt), (expected, 1));
+        assert_eq!(job.error.as_deref(), Some("the server ended while the job ran"));
+    }
+    assert_eq!(store.queue("it").numbers().0, 2);
+    assert_eq!(claim(&store).await.unwrap().1, "twice");
+}
+
+#[tokio::test]
+async fn a_key_is_one_job_and_quotas_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    let keyed = |body| Submission { idempotency_key: Some("k".to_owned()), ..of(body, 1) };
+    let quota = Quota { queue: 2, bytes: 2000 };
+    let (first, is_new) = store.submit("it", keyed("x"), quota).await.unwrap();
+    assert!(is_new);
+    let (again, is_new) = store.submit("it", keyed("x"), quota).await.unwrap();
+    assert_eq!((again.id, is_new), (first.id, false));
+    assert_eq!(store.submit("it", keyed("y"), quota).await.unwrap_err(), JobError::Conflict);
+    let (_, is_new) = store.submit("it2", keyed("y"), quota).await.unwrap();
+    assert!(is_new, "of another endpoint");
+    let large = Submission { body: Bytes::from(vec![0; 2000]), ..of("", 1) };
+    let error = store.submit("it", large, quota).await.unwrap_err().to_string();
+    assert_eq!(error, "jobs and results would take more than 2000 bytes, `limits.job_bytes`");
+    store.submit("it", of("x", 1), quota).await.unwrap();
+    let error = store.submit("it", of("x", 1), quota).await.unwrap_err().to_string();
+    assert_eq!(error, "2 jobs are not finished, and as many are `limits.job_queue`");
+}
+
+#[tokio::test]
+async fn a_list_is_read_page_by_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    let mut ids = Vec::new();
+    for _ in 0..7 {
+        ids.push(submit(&store, of("x", 1)).await.id);
+    }
+    ids.sort();
+    ids.reverse();
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let page = Page { after, limit: 3, state: Some(JobState::Queued) };
+        let (jobs, next) = store.list("it", page).await.unwrap();
+        assert!(jobs.len() <= 3);
+        seen.extend(jobs.into_iter().map(|job| job.id));
+        after = next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, ids);
+    let page = Page { after: None, limit: 3, state: Some(JobState::Failed) };
+    assert_eq!(store.list("it", page).await.unwrap(), (Vec::new(), None));
+}
+
+#[tokio::test]
+async fn a_job_that_waits_longer_than_it_may_fails_without_an_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = opened(&folder);
+    let wait = Some(Duration::from_millis(20));
+    let id = submit(&store, Submission { wait, ..of("x", 1) }).await.id;
+    let begun = now();
+    let job = loop {
+        let job = store.job("it", &id).await.unwrap().unwrap();
+        if job.state.is_final() {
+            break job;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    assert_eq!((job.state, job.attempt), (JobState::Failed, 0));
+    assert!(job.changed >= begun + 10 && store.queue("it").numbers().0 == 0);
+    assert!(claim(&store).await.is_none());
+}

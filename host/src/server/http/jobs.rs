@@ -1,0 +1,304 @@
+//! Jobs for clients: submitted, looked at, listed, cancelled; their results.
+//!
+//! | method and path | answer |
+//! |---|---|
+//! | `POST <endpoint>/jobs`, of an application also below it | 202 and the job, which is stored |
+//! | `GET <endpoint>/jobs` | a page of jobs, the last submitted first |
+//! | `GET <endpoint>/jobs/<id>` | the job |
+//! | `GET <endpoint>/jobs/<id>/result` | the answer to it; 202 and the job until it is finished |
+//! | `DELETE <endpoint>/jobs/<id>` | the job, cancelled unless it was finished |
+//! | `POST <endpoint>`, `GET <endpoint>/<id>` if `jobs = "async"` | as [`cortex`] says |
+//!
+//! Place in the flow: [`JobRoutes`] is asked for every request of a listener whose endpoints have jobs.
+//! `workers` runs what was submitted.
+//! Invariants: nothing is told or changed without the endpoint's key; the body of a submission takes a place
+//! of the endpoint's queue until it is stored.
+
+mod answers;
+mod submission;
+mod workers;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
+use axum::http::{Method, StatusCode};
+use axum::response::Response;
+
+pub use self::workers::JobWorkers;
+
+pub(super) use self::answers::X_JOB;
+use self::answers::{JobView, List, X_JOB_STATE, append, failed, is_id, json, known, page, valid};
+use super::cors;
+use super::error::respond;
+use super::route::EndpointRoute;
+use crate::endpoint::config::EndpointConfig;
+use crate::error::{Code, RequestError, Stage};
+use crate::jobs::{Job, JobStore, Mode};
+use crate::server::compat::cortex;
+use crate::server::head::{Head, X_REQUEST_ID, insert};
+use crate::server::serve::Transport as _;
+use crate::server::served::Served;
+
+/// Longest id that an answer repeats.
+const LONGEST_ECHO: usize = 128;
+
+/// The paths of jobs.
+#[derive(Default)]
+pub(super) struct JobRoutes {
+    /// By what their paths begin with, without the last slash.
+    routes: HashMap<String, (Arc<EndpointRoute>, Form)>,
+    longest: usize,
+}
+
+/// The words of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Own,
+    Cortex,
+}
+
+/// A request's wish.
+#[derive(Debug, PartialEq, Eq)]
+enum JobOrder {
+    /// A job for this path below the endpoint's.
+    Submit(String),
+    List,
+    Look(String),
+    Result(String),
+    Cancel(String),
+    /// The methods of the path.
+    Methods(&'static str),
+    /// Another method than these.
+    NotAllowed(&'static str),
+    /// No such path.
+    Unknown,
+}
+
+/// A request for jobs.
+pub(super) struct JobRequest {
+    route: Arc<EndpointRoute>,
+    form: Form,
+    order: JobOrder,
+}
+
+impl JobRoutes {
+    /// The paths of these endpoints.
+    pub(super) fn new(served: &Arc<Served>) -> JobRoutes {
+        let mut routes = HashMap::new();
+        for endpoint in served.endpoints.iter().filter(|endpoint| endpoint.config.jobs.mode != Mode::Off) {
+            let route = Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
+            routes.insert(endpoint.config.jobs_path(), (route.clone(), Form::Own));
+            if endpoint.config.jobs.mode == Mode::Async {
+                let path = endpoint.config.path.trim_end_matches('/').to_owned();
+                routes.insert(path, (route, Form::Cortex));
+            }
+        }
+        let longest = routes.keys().map(String::len).max().unwrap_or(0);
+        JobRoutes { routes, longest }
+    }
+
+    /// Whether there are none.
+    pub(super) fn is_empty(&self) -> bool {
+        self.routes.is_empty()
+    }
+
+    /// The request for jobs that this is, if it is one. No more of a path is looked at than can be one of
+    /// these.
+    pub(super) fn find(&self, method: &Method, path: &str) -> Option<JobRequest> {
+        let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
+        (0..=self.longest.min(path.len())).rev().filter(ends).find_map(|end| {
+            let (route, form) = self.routes.get(path.get(..end)?)?;
+            let order = form.order(method, path.get(end..)?)?;
+            Some(JobRequest { route: route.clone(), form: *form, order })
+        })
+    }
+}
+
+impl Form {
+    /// The wish that a path below the one of the jobs stands for; `None` if it is not theirs.
+    fn order(self, method: &Method, rest: &str) -> Option<JobOrder> {
+        let own = rest.trim_end_matches('/');
+        let mut names = own.split('/').skip(1);
+        let (id, what, more) = (names.next(), names.next(), names.next());
+        if self == Form::Cortex {
+            return match (method, id, what) {
+                (&Method::POST, None, _) => Some(JobOrder::Submit("/".to_owned())),
+                (&Method::GET | &Method::HEAD, Some(id), None) => Some(JobOrder::Look(id.to_owned())),
+                _ => None,
+            };
+        }
+        if *method == Method::POST {
+            return Some(JobOrder::Submit(if own.is_empty() { "/".to_owned() } else { rest.to_owned() }));
+        }
+        let is_read = *method == Method::GET || *method == Method::HEAD;
+        Some(match (id, what, more) {
+            (None, ..) if is_read => JobOrder::List,
+            (Some(id), None, _) if is_read => JobOrder::Look(id.to_owned()),
+            (Some(id), Some("result"), None) if is_read => JobOrder::Result(id.to_owned()),
+            (Some(id), None, _) if *method == Method::DELETE => JobOrder::Cancel(id.to_owned()),
+            (Some(_), Some(_), _) if is_read => JobOrder::Unknown,
+            _ => {
+                let methods = match (id, what) {
+                    (None, _) => "GET, HEAD, OPTIONS, POST",
+                    (Some(_), None) => "DELETE, GET, HEAD, OPTIONS, POST",
+                    (Some(_), Some(_)) => "GET, HEAD, OPTIONS, POST",
+                };
+                let is_asked = *method == Method::OPTIONS;
+                if is_asked { JobOrder::Methods(methods) } else { JobOrder::NotAllowed(methods) }
+            }
+        })
+    }
+}
+
+/// Answers a request for jobs, which came at `arrived`.
+pub(super) async fn answer(request: JobRequest, head: Box<Head>, body: Body, arrived: Instant) -> Response {
+    let id = head.id();
+    let EndpointRoute { endpoint, served } = &*request.route;
+    let answered = match &request.order {
+        JobOrder::Methods(methods) => {
+            let is_allowed = served.config.cors_allow_origin.is_some();
+            Ok(cors::answer(&HeaderValue::from_static(methods), is_allowed, head.headers()))
+        }
+        _ => match endpoint.authorize(|| head.credentials()) {
+            Ok(()) => carry_out(&request, head, body, arrived).await,
+            Err(error) => Err(error),
+        },
+    };
+    let mut response =
+        answered.unwrap_or_else(|error| respond(error, &id, served, Some(&endpoint.config.name), arrived));
+    if let JobOrder::NotAllowed(methods) = request.order {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(methods));
+    }
+    insert(response.headers_mut(), X_REQUEST_ID, &id);
+    response
+}
+
+async fn carry_out(
+    JobRequest { route, form, order }: &JobRequest,
+    head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> Result<Response, RequestError> {
+    let config = &route.endpoint.config;
+    let store = route
+        .served
+        .jobs
+        .as_ref()
+        .ok_or_else(|| RequestError::new(Code::Internal, Stage::Admit, "there is no store for jobs"))?;
+    let query = head.parts.uri.query().unwrap_or_default();
+    match order {
+        JobOrder::Submit(_) if *form == Form::Cortex && !head.headers().contains_key(CONTENT_TYPE) => {
+            Ok(cortex::no_content_type())
+        }
+        JobOrder::Submit(path) => {
+            let job = submission::submit(route, store, path, head, body, arrived).await?;
+            Ok(match form {
+                Form::Own => accepted(config, &job),
+                Form::Cortex => cortex::submitted(&job),
+            })
+        }
+        JobOrder::List => {
+            let (jobs, next) = store.list(&config.name, page(query)?).await.map_err(failed)?;
+            let jobs = jobs.iter().map(|job| JobView::new(config, job)).collect();
+            Ok(json(StatusCode::OK, &List { jobs, next }))
+        }
+        JobOrder::Look(id) if *form == Form::Cortex => {
+            let found = match is_id(id) {
+                true => store.result(&config.name, id, usize::MAX).await.map_err(failed)?,
+                false => None,
+            };
+            let shown = id.get(..LONGEST_ECHO.min(id.len())).unwrap_or_default();
+            Ok(found.map_or_else(|| cortex::unknown(shown), |(job, body)| cortex::looked(&job, body)))
+        }
+        JobOrder::Look(id) => {
+            let job = known(store.job(&config.name, valid(id)?).await)?;
+            Ok(json(StatusCode::OK, &JobView::new(config, &job)))
+        }
+        JobOrder::Result(id) => result(config, store, id).await,
+        JobOrder::Cancel(id) => {
+            let job = known(store.cancel(&config.name, valid(id)?).await)?;
+            Ok(json(StatusCode::OK, &JobView::new(config, &job)))
+        }
+        JobOrder::Unknown => {
+            let message = format!("no endpoint at `{}`", head.parts.uri.path());
+            Err(RequestError::new(Code::NotFound, Stage::Admit, message))
+        }
+        JobOrder::Methods(_) | JobOrder::NotAllowed(_) => {
+            let message = format!("`{}` does not answer `{}`", head.parts.uri.path(), head.parts.method);
+            Err(RequestError::new(Code::MethodNotAllowed, Stage::Admit, message))
+        }
+    }
+}
+
+/// The answer to a job, as it would have been to its request.
+async fn result(config: &EndpointConfig, store: &JobStore, id: &str) -> Result<Response, RequestError> {
+    let (job, body) = known(store.result(&config.name, valid(id)?, usize::MAX).await)?;
+    let mut response = match (&job.answer, body) {
+        (Some(answer), Some(body)) => {
+            let mut response = Response::new(Body::from(body));
+            *response.status_mut() =
+                StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            append(response.headers_mut(), &answer.headers);
+            response
+        }
+        _ if !job.state.is_final() => {
+            let mut response = json(StatusCode::ACCEPTED, &JobView::new(config, &job));
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
+        }
+        _ => {
+            let why = job.error.as_deref().unwrap_or("no attempt has ended with an answer");
+            let message = format!("the job is {} and has no result: {why}", job.state.name());
+            return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
+        }
+    };
+    response.headers_mut().insert(X_JOB_STATE, HeaderValue::from_static(job.state.name()));
+    Ok(response)
+}
+
+/// 202: the job is stored.
+fn accepted(config: &EndpointConfig, job: &Job) -> Response {
+    let mut response = json(StatusCode::ACCEPTED, &JobView::new(config, job));
+    insert(response.headers_mut(), LOCATION, &format!("{}/{}", config.jobs_path(), job.id));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_says_what_is_wanted_of_the_jobs() {
+        let id = "0193".to_owned();
+        let submit = |path: &str| Some(JobOrder::Submit(path.to_owned()));
+        for (form, method, rest, expected) in [
+            (Form::Own, Method::POST, "", submit("/")),
+            (Form::Own, Method::POST, "/", submit("/")),
+            (Form::Own, Method::POST, "/train/all", submit("/train/all")),
+            (Form::Own, Method::GET, "", Some(JobOrder::List)),
+            (Form::Own, Method::GET, "/0193", Some(JobOrder::Look(id.clone()))),
+            (Form::Own, Method::HEAD, "/0193/result", Some(JobOrder::Result(id.clone()))),
+            (Form::Own, Method::GET, "/0193/result/x", Some(JobOrder::Unknown)),
+            (Form::Own, Method::GET, "/0193/other", Some(JobOrder::Unknown)),
+            (Form::Own, Method::DELETE, "/0193", Some(JobOrder::Cancel(id.clone()))),
+            (Form::Own, Method::DELETE, "", Some(JobOrder::NotAllowed("GET, HEAD, OPTIONS, POST"))),
+            (
+                Form::Own,
+                Method::OPTIONS,
+                "/0193",
+                Some(JobOrder::Methods("DELETE, GET, HEAD, OPTIONS, POST")),
+            ),
+            (Form::Cortex, Method::POST, "", submit("/")),
+            (Form::Cortex, Method::GET, "/0193", Some(JobOrder::Look(id))),
+            (Form::Cortex, Method::GET, "", None),
+            (Form::Cortex, Method::GET, "/0193/x", None),
+            (Form::Cortex, Method::POST, "/x", None),
+            (Form::Cortex, Method::DELETE, "/0193", None),
+        ] {
+            assert_eq!(form.order(&method, rest), expected, "{form:?} {method} {rest}");
+        }
+    }
+}

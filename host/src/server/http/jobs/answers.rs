@@ -1,0 +1,184 @@
+//! The words of answers about jobs: a job as clients see it, a page of them, errors; ids and queries read.
+//!
+//! Place in the flow: used by everything in [`super`]. In: a job, an error of the store, a text of a client.
+//! Out: JSON, a [`RequestError`], what the text means.
+
+use std::time::{Duration, SystemTime};
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::endpoint::config::EndpointConfig;
+use crate::error::{Code, RequestError, Stage};
+use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page};
+
+/// In a job's own request: its id.
+pub(in crate::server::http) const X_JOB: HeaderName = HeaderName::from_static("x-modelhost-job");
+/// In a job's own request: which attempt it is, from 1.
+pub(super) const X_JOB_ATTEMPT: HeaderName = HeaderName::from_static("x-modelhost-job-attempt");
+/// With a result: the job's state.
+pub(super) const X_JOB_STATE: HeaderName = HeaderName::from_static("x-modelhost-job-state");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// Jobs of a page that does not say how many it wants.
+const USUAL_PAGE: usize = 100;
+
+/// Headers that were kept.
+pub(super) fn append(headers: &mut HeaderMap, kept: &[(String, String)]) {
+    for (name, value) in kept {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+            // As many were in a map before.
+            let _ = headers.try_append(name, value);
+        }
+    }
+}
+
+pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
+    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// The id, if it can be one.
+pub(super) fn valid(id: &str) -> Result<&str, RequestError> {
+    if is_id(id) { Ok(id) } else { Err(no_job()) }
+}
+
+pub(super) fn is_id(text: &str) -> bool {
+    text.len() == 36 && Uuid::try_parse(text).is_ok() && !text.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+pub(super) fn no_job() -> RequestError {
+    let message = "the endpoint has no such job; hint: jobs are removed `limits.job_keep` after their end";
+    RequestError::new(Code::NotFound, Stage::Admit, message)
+}
+
+pub(super) fn known<T>(found: Result<Option<T>, JobError>) -> Result<T, RequestError> {
+    found.map_err(failed)?.ok_or_else(no_job)
+}
+
+/// An error of the store for a caller.
+pub(super) fn failed(error: JobError) -> RequestError {
+    let new = |code, message: &str| RequestError::new(code, Stage::Admit, message);
+    match error {
+        JobError::Full(message) => new(Code::JobsFull, &message),
+        JobError::Conflict => new(Code::IdempotencyConflict, &error.to_string()),
+        JobError::Unavailable(why) => {
+            new(Code::JobsUnavailable, "the store of the jobs cannot be used now").with_detail(why)
+        }
+    }
+}
+
+/// The page that a query asks for: `limit`, `after`, `state`.
+pub(super) fn page(query: &str) -> Result<Page, RequestError> {
+    let mut page = Page { after: None, limit: USUAL_PAGE, state: None };
+    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+        let wrong = |expected: &str| {
+            let message = format!("`{name}` of a list of jobs is not {expected}");
+            RequestError::invalid(Stage::Admit, message)
+        };
+        match name {
+            "limit" => {
+                let limit = value.parse().ok().filter(|limit| (1..=MOST_LISTED).contains(limit));
+                page.limit = limit.ok_or_else(|| wrong(&format!("a number from 1 to {MOST_LISTED}")))?;
+            }
+            "after" => {
+                let id = Some(value).filter(|id| is_id(id));
+                page.after = Some(id.ok_or_else(|| wrong("the id of a job"))?.to_owned());
+            }
+            "state" => {
+                let state = JobState::ALL.into_iter().find(|state| state.name() == value);
+                let names = JobState::ALL.map(JobState::name).join("`, `");
+                page.state = Some(state.ok_or_else(|| wrong(&format!("one of `{names}`")))?);
+            }
+            _ => {}
+        }
+    }
+    Ok(page)
+}
+
+#[derive(Serialize)]
+pub(super) struct List<'a> {
+    pub(super) jobs: Vec<JobView<'a>>,
+    /// The `after` of the next page.
+    pub(super) next: Option<String>,
+}
+
+/// A job as clients see it. Times are RFC 3339.
+#[derive(Serialize)]
+pub(super) struct JobView<'a> {
+    id: &'a str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "is_own")]
+    path: &'a str,
+    priority: u8,
+    /// Attempts that have begun.
+    attempt: u32,
+    attempts: u32,
+    submitted: String,
+    changed: String,
+    /// When it is tried, if not as soon as there is a place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    /// That of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<String>,
+}
+
+fn is_own(path: &str) -> bool {
+    path == "/"
+}
+
+impl<'a> JobView<'a> {
+    pub(super) fn new(config: &EndpointConfig, job: &'a Job) -> JobView<'a> {
+        let is_delayed = job.state == JobState::Queued && job.due > job.changed;
+        JobView {
+            id: &job.id,
+            state: job.state.name(),
+            path: &job.path,
+            priority: job.priority,
+            attempt: job.attempt,
+            attempts: job.attempts,
+            submitted: time(job.submitted),
+            changed: time(job.changed),
+            due: is_delayed.then(|| time(job.due)),
+            error: job.error.as_deref(),
+            status: job.answer.as_ref().map(|answer| answer.status),
+            result: job.answer.as_ref().map(|_| format!("{}/{}/result", config.jobs_path(), job.id)),
+        }
+    }
+}
+
+/// Milliseconds since 1970 in RFC 3339.
+fn time(milliseconds: u64) -> String {
+    // Beyond this year the format ends.
+    let time = Duration::from_millis(milliseconds.min(253_402_300_799_000));
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + time).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_uuids_in_their_usual_spelling_are_ids() {
+        assert!(is_id("01936c1e-2f6b-7abc-8def-0123456789ab"));
+        for wrong in [
+            "",
+            "01936C1E-2F6B-7ABC-8DEF-0123456789AB",
+            "01936c1e2f6b7abc8def0123456789ab",
+            "{01936c1e-2f6b-7abc-8def-0123456789a}",
+            "../../../../../../../../etc/passwd..",
+        ] {
+            assert!(!is_id(wrong), "{wrong}");
+        }
+    }
+}

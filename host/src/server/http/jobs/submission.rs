@@ -1,0 +1,200 @@
+//! A request that becomes a job.
+//!
+//! Place in the flow: `POST` on the paths of [`super`]. In: its head and body. Out: the job, stored.
+//! Invariants: what is stored has no credentials, and nothing that looks like one by its name; a submission
+//! is counted once.
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::http::header::HOST;
+
+use super::super::route::EndpointRoute;
+use super::answers::{failed, no_job};
+use crate::endpoint::config::EndpointConfig;
+use crate::error::{RequestError, Stage};
+use crate::jobs::{Job, JobStore, LAST_PRIORITY, LONGEST_KEY, Submission, USUAL_PRIORITY};
+use crate::keys::{is_credential, is_secret_name};
+use crate::server::body::Bounds;
+use crate::server::head::{Head, visible};
+use crate::server::serve::Transport as _;
+use crate::telemetry::metrics::Submitted;
+
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const PRIORITY: &str = "x-modelhost-job-priority";
+const ATTEMPTS: &str = "x-modelhost-job-attempts";
+const DELAY: &str = "x-modelhost-job-delay";
+const WAIT: &str = "x-modelhost-job-wait";
+/// The beginning of headers that are for or from the jobs themselves.
+const OWN: &str = "x-modelhost-job";
+/// Headers that are about a connection or a message, not a request; and its id, which will be the job's.
+const NOT_KEPT: [&str; 14] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "prefer",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-prefix",
+    "x-request-id",
+    "x-banana-request-id",
+];
+/// Longest that a job may be put off, or wait.
+const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Stores the job that this request is, for `path` below the endpoint's own.
+///
+/// # Errors
+/// Why it is none, counted already.
+pub(super) async fn submit(
+    route: &EndpointRoute,
+    store: &JobStore,
+    path: &str,
+    head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> Result<Job, RequestError> {
+    let counts = &route.endpoint.metrics.jobs;
+    match stored(route, store, path, head, body, arrived).await {
+        Ok((job, is_new)) => {
+            counts.submitted(if is_new { Submitted::Stored } else { Submitted::Repeated });
+            Ok(job)
+        }
+        Err(error) => {
+            counts.submitted(Submitted::Refused);
+            Err(error)
+        }
+    }
+}
+
+async fn stored(
+    route: &EndpointRoute,
+    store: &JobStore,
+    path: &str,
+    mut head: Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> Result<(Job, bool), RequestError> {
+    let EndpointRoute { endpoint, .. } = route;
+    let config = &endpoint.config;
+    if path != "/" && !endpoint.read_current(|it| it.pipeline.is_application()) {
+        // The path of one that is told apart from this by its method.
+        return Err(no_job());
+    }
+    let mut submission = options(config, head.headers())?;
+    let admitted = endpoint.admit_submission()?;
+    let limits = &config.limits;
+    let deadline = arrived + limits.request_timeout;
+    let bounds = Bounds { longest: limits.body, body_rate: limits.body_rate, arrived, deadline };
+    let origin = head.origin;
+    let received = {
+        let receive = pin!(head.receive(body, bounds));
+        admitted.arrive(origin, receive).await
+    };
+    let broke_off = || RequestError::invalid(Stage::Admit, "the body broke off");
+    submission.body = received??.ok_or_else(broke_off)?;
+    path.clone_into(&mut submission.path);
+    head.parts.uri.query().unwrap_or_default().clone_into(&mut submission.query);
+    submission.headers = kept(head.headers());
+    if !head.headers().contains_key(HOST)
+        && let Some(authority) = head.parts.uri.authority()
+    {
+        submission.headers.push((HOST.as_str().to_owned(), authority.to_string()));
+    }
+    store.submit(&config.name, submission, config.jobs.quota).await.map_err(failed)
+}
+
+/// A submission with all that the headers say about the job itself.
+fn options(config: &EndpointConfig, headers: &HeaderMap) -> Result<Submission, RequestError> {
+    let mut submission = Submission {
+        priority: USUAL_PRIORITY,
+        attempts: config.jobs.attempts,
+        keep: config.jobs.keep,
+        ..Submission::default()
+    };
+    if let Some(key) = text(headers, IDEMPOTENCY_KEY)? {
+        let is_key =
+            (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
+        let expected = format!("1 to {LONGEST_KEY} visible characters of ASCII");
+        submission.idempotency_key =
+            Some(Some(key).filter(|_| is_key).ok_or_else(|| wrong(IDEMPOTENCY_KEY, &expected))?.to_owned());
+    }
+    if let Some(priority) = number(headers, PRIORITY, 0, u32::from(LAST_PRIORITY))? {
+        submission.priority = u8::try_from(priority).unwrap_or(LAST_PRIORITY);
+    }
+    if let Some(attempts) = number(headers, ATTEMPTS, 1, config.jobs.attempts)? {
+        submission.attempts = attempts;
+    }
+    submission.delay = duration(headers, DELAY)?.unwrap_or_default();
+    submission.wait = duration(headers, WAIT)?;
+    Ok(submission)
+}
+
+fn wrong(name: &str, expected: &str) -> RequestError {
+    RequestError::invalid(Stage::Admit, format!("the header `{name}` is not {expected}"))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, RequestError> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    value.to_str().map(|text| Some(text.trim())).map_err(|_| wrong(name, "text"))
+}
+
+fn number(headers: &HeaderMap, name: &str, least: u32, most: u32) -> Result<Option<u32>, RequestError> {
+    let Some(text) = text(headers, name)? else { return Ok(None) };
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.map(Some).ok_or_else(|| wrong(name, &format!("a number from {least} to {most}")))
+}
+
+fn duration(headers: &HeaderMap, name: &str) -> Result<Option<Duration>, RequestError> {
+    let Some(text) = text(headers, name)? else { return Ok(None) };
+    let duration = humantime::parse_duration(text).ok().filter(|duration| *duration <= LONGEST);
+    duration.map(Some).ok_or_else(|| wrong(name, "a duration of at most 30 days, such as `90s` or `2h`"))
+}
+
+/// The headers that the job's own request will have.
+fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
+    let is_kept = |name: &str| {
+        let is_secret = is_credential(name) || is_secret_name(name);
+        !is_secret && !NOT_KEPT.contains(&name) && !name.starts_with(OWN)
+    };
+    let pairs = visible(headers).into_iter().filter(|(name, _)| is_kept(name));
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn secrets_and_what_is_about_the_connection_are_not_kept() {
+        let mut headers = HeaderMap::new();
+        for name in [
+            "content-type",
+            "host",
+            "x-mine",
+            "authorization",
+            "x-banana-api-key",
+            "x-api-key",
+            "cookie",
+            "idempotency-key",
+            "x-modelhost-job",
+            "x-modelhost-job-priority",
+            "transfer-encoding",
+            "x-request-id",
+        ] {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static("x"));
+        }
+        let mut names: Vec<String> = kept(&headers).into_iter().map(|(name, _)| name).collect();
+        names.sort();
+        assert_eq!(names, ["content-type", "host", "x-mine"]);
+    }
+}
