@@ -15,7 +15,7 @@ mod pieces;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -23,12 +23,17 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Sleep;
 
 use self::kept::KeptExchange;
 pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
 
 /// The end of a stream of server-sent events that breaks off.
 const LAST_EVENT: &[u8] = b"event: error\ndata: {\"error\": \"the handler failed\"}\n\n";
+
+/// The time that a connection has to send what it holds, before the body of one of its streams breaks off.
+/// It needs microseconds; the rest is for a machine that is busy.
+const FLUSH_TIME: Duration = Duration::from_millis(20);
 
 /// A body in pieces.
 pub type BodyStream = UnsyncBoxBody<Bytes, BrokenBody>;
@@ -192,7 +197,7 @@ impl Exchange {
             is_bodiless,
             is_event_stream,
             may_be_bare,
-            is_flushed: false,
+            broken: None,
         };
         self.progress.answer(head.status.as_u16());
         if responder.send(StreamedResponse { head, body, digest }).is_err() {
@@ -366,26 +371,26 @@ pub struct StreamedBody {
     /// Whether it is an error of which nothing has been sent: runtimes of languages answer so to an
     /// exception, and leave the body as it is.
     may_be_bare: bool,
-    /// Whether the connection has had time to send what came before the body broke off.
-    is_flushed: bool,
+    /// Why the body breaks off, and the time that the connection has to send what came before.
+    broken: Option<(BrokenBody, Pin<Box<Sleep>>)>,
 }
 
 impl StreamedBody {
-    /// The last words, then time for the connection to send what it has: at an error it sends nothing more.
+    /// The last words, then time for the connection to send what it has: at an error, HTTP/2 drops what
+    /// has not been sent yet.
     fn break_off(
         &mut self,
         error: BrokenBody,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        if std::mem::take(&mut self.is_event_stream) {
+        let (_, flush) = self.broken.get_or_insert_with(|| {
             self.progress.break_off();
+            (error, Box::pin(tokio::time::sleep(FLUSH_TIME)))
+        });
+        if std::mem::take(&mut self.is_event_stream) {
             return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(LAST_EVENT)))));
         }
-        if !std::mem::replace(&mut self.is_flushed, true) {
-            self.progress.break_off();
-            context.waker().wake_by_ref();
-            return Poll::Pending;
-        }
+        ready!(flush.as_mut().poll(context));
         Poll::Ready(Some(Err(error)))
     }
 }
@@ -401,7 +406,10 @@ impl Body for StreamedBody {
         if self.is_bodiless {
             return Poll::Ready(None);
         }
-        let mut frame = std::task::ready!(Pin::new(&mut self.inner).poll_frame(context));
+        if let Some((error, _)) = self.broken {
+            return self.break_off(error, context);
+        }
+        let mut frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
         // A sender that is gone looks like one that has ended.
         if frame.is_none() && self.progress.flags.load(Ordering::Acquire) & BROKEN != 0 {
             frame = Some(Err(BrokenBody::Incomplete));
