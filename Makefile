@@ -36,14 +36,14 @@ dist: examples ## target/dist/host, optimised as a whole and by a profile: what 
 	@scripts/dist.sh host target/clients/bin/python scripts/exercise.py
 
 wheel: dist ## target/packages/modelhost-….whl: the host of `make dist` for pip, see docs/install.md
-	@scripts/package.py wheel target/dist/host target/packages --symbols target/packages/modelhost.debug
+	@scripts/package.sh wheel target/dist/host target/packages --symbols target/packages/modelhost.debug
 
 deb: dist ## target/packages/modelhost_….deb: the same for Debian, with a service, see docs/install.md
-	@scripts/package.py deb target/dist/host target/packages --symbols target/packages/modelhost.debug
+	@scripts/package.sh deb target/dist/host target/packages --symbols target/packages/modelhost.debug
 
 image: dist ## target/packages/modelhost-….oci.tar: a container image with ONNX Runtime, see docs/install.md
 	@scripts/onnxruntime.sh
-	@scripts/package.py image target/dist/host target/packages --symbols target/packages/modelhost.debug
+	@scripts/package.sh image target/dist/host target/packages --symbols target/packages/modelhost.debug
 
 sdks: ## target/packages: the SDKs as packages of their languages, see docs/languages.md
 	@scripts/sdks.sh

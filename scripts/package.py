@@ -2,7 +2,7 @@
 """Packs a built host for those who install it: as a Python wheel, as a Debian package, as a container image.
 
 In:   the host's binary; of the tree LICENSE, docs/install.md, packaging/, examples/iris-wasm and its component; `cargo
-      metadata`. Needs binutils, dpkg-deb for the Debian package, and nothing of Python but its own library. The image takes
+      metadata`. Needs binutils, dpkg-deb for the Debian package, and of Python what `scripts/package.sh` gets. The image takes
       ONNX Runtime's library from where `scripts/onnxruntime.sh` brings it.
 Out:  one file in the folder that is named, whose path is printed; with `--symbols FILE` the binary's symbols for debuggers.
 
@@ -25,9 +25,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 import image
+from smallzip import smallzip
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = "modelhost"
@@ -43,8 +43,6 @@ EXTRAS = {
 }
 # Shared libraries that every Linux with the tag's C library has (PEP 600).
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|util|gcc_s)\.so\.\d+|ld-linux.*\.so\.\d+")
-# The earliest moment that a zip file can tell.
-EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def main() -> None:
@@ -235,12 +233,7 @@ def wheel(files: dict[str, bytes], metadata: dict, folder: pathlib.Path, _scratc
     members[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
 
     path = folder / f"{release}-{kind}.whl"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for member, content in members.items():
-            entry = zipfile.ZipInfo(member, EPOCH)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o100755 if "/scripts/" in member else 0o100644) << 16
-            archive.writestr(entry, content)
+    path.write_bytes(smallzip(members, {f"{release}.data/scripts/{NAME}"}))
     return path
 
 

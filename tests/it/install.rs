@@ -24,9 +24,9 @@ const MOST_OF_IMAGE: u64 = 40_000_000;
 /// Makes a package, `wheel`, `deb` or `image`, in `folder`.
 fn pack(kind: &str, folder: &Path) -> PathBuf {
     component("iris-wasm");
-    let mut command = Command::new("python3");
-    command.arg(root().join("scripts/package.py")).arg(kind).arg(host_binary()).arg(folder);
-    finished(&mut command, "scripts/package.py").trim().into()
+    let mut command = Command::new(root().join("scripts/package.sh"));
+    command.arg(kind).arg(host_binary()).arg(folder);
+    finished(&mut command, "scripts/package.sh").trim().into()
 }
 
 /// The wheel, and the environment that it is installed in.
