@@ -270,9 +270,12 @@ fn jobs_store(
             let hint = "give `--jobs-store FILE`, or `[jobs]` with `store = \"FILE\"`";
             sources.report(file.place(), Diagnostic::new(message, hint));
         }
-        let own = endpoint.jobs_path();
+        let paths = endpoint.job_paths();
         let is_within = |path: &str| {
-            path.strip_prefix(&*own).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            let is_below = |own: &String| {
+                path.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            paths.iter().any(is_below)
         };
         if let Some(other) = endpoints.iter().find(|other| is_within(&other.path)) {
             let message = format!("`{}` is where the jobs of endpoint `{}` are", other.path, endpoint.name);

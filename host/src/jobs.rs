@@ -1,8 +1,8 @@
 //! Jobs: requests that are stored before they are acknowledged, and run when their endpoint has a place.
 //!
-//! Place in the flow: clients submit and ask by `server/http/jobs.rs`; its workers claim jobs, run each as a
-//! request of its own and say what came of it. One [`JobStore`] for the process; one [`Queue`] in memory for
-//! each endpoint.
+//! Place in the flow: clients submit and ask by `server/http/jobs.rs`; its workers claim jobs, run each as
+//! a request of its own and say what came of it. One [`JobStore`] for the process; one [`Queue`] in memory
+//! for each endpoint.
 //! In: a [`Submission`]. Out: a [`Job`], its result, and what of it changed.
 //! Invariants: what was answered is stored, so that a job that was acknowledged survives the end of the
 //! process at any moment; a job is run at least once, and again only after an attempt that has failed or
@@ -15,6 +15,7 @@ mod snapshot;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,8 +24,11 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use self::embedded::Embedded;
-pub use self::queue::{Queue, Running};
-pub use self::record::{Answer, Job, JobState, Outcome, Submission};
+pub use self::queue::{Queue, Running, SendGuard};
+pub use self::record::{Answer, Job, JobState, Outcome, Pauses, Submission, time_text};
+pub use self::webhook::{
+    Delivered, Delivery, LONGEST_URL, Webhook, WebhookConfig, WebhookForm, WebhookSecret, WebhookState,
+};
 
 /// Most jobs of one page of a listing.
 pub const MOST_LISTED: usize = 1000;
@@ -45,11 +49,14 @@ pub enum Mode {
     On,
     /// At its path itself too: a `POST` there is a job, as in Cortex's AsyncAPI.
     Async,
+    /// Below its path also in the form of Truss's clients: `async_predict`, `async_request`.
+    Truss,
 }
 
 impl Mode {
     /// All of them, as they are configured.
-    pub const ALL: [(&str, Mode); 3] = [("off", Mode::Off), ("on", Mode::On), ("async", Mode::Async)];
+    pub const ALL: [(&str, Mode); 4] =
+        [("off", Mode::Off), ("on", Mode::On), ("async", Mode::Async), ("truss", Mode::Truss)];
 }
 
 /// The jobs of one endpoint, as configured.
@@ -67,6 +74,17 @@ pub struct Config {
     pub attempts: u32,
     /// How long one attempt may take.
     pub timeout: Duration,
+    /// Where results may be sent, and how.
+    pub webhooks: WebhookConfig,
+}
+
+/// The most messages of one endpoint that are sent at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeliveryLimits {
+    /// All of them.
+    pub concurrency: usize,
+    /// To one place, scheme, host and port.
+    pub by_origin: usize,
 }
 
 /// The most that an endpoint's jobs take.
@@ -110,6 +128,8 @@ pub struct Page {
     pub limit: usize,
     /// In this state only.
     pub state: Option<JobState>,
+    /// Only those whose webhook is in this state.
+    pub webhook: Option<WebhookState>,
 }
 
 /// The jobs of all endpoints.
@@ -131,7 +151,8 @@ impl JobStore {
         self.backend.queue(endpoint)
     }
 
-    /// Stores a job, and gives it; or the one that was submitted with the same idempotency key, and `false`.
+    /// Stores a job, and gives it; or the one that was submitted with the same idempotency key, and
+    /// `false`.
     ///
     /// # Errors
     /// [`JobError`].
@@ -197,9 +218,57 @@ impl JobStore {
     /// [`JobError::Unavailable`].
     pub async fn cancel(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
         let (name, own) = (endpoint.to_owned(), id.to_owned());
-        let job = self.backend.write(0, move |tables| tables.cancel(&name, &own)).await?;
+        let job = self.backend.write(0, move |tables| tables.cancel(&name, &own, false)).await?;
         self.queue(endpoint).stop(id);
         Ok(job)
+    }
+
+    /// Cancels a job if no attempt is under way, and gives it as it is then; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn cancel_queued(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        self.backend.write(0, move |tables| tables.cancel(&name, &id, true)).await
+    }
+
+    /// Webhooks that are to be sent now, within the limits, and how long it is until another one is.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn due_deliveries(
+        &self,
+        endpoint: &str,
+        limits: DeliveryLimits,
+    ) -> Result<(Vec<Delivery>, Option<Duration>), JobError> {
+        let (name, sending) = (endpoint.to_owned(), self.queue(endpoint).sending());
+        self.backend.read(move |snapshot| snapshot.due_deliveries(&name, &sending, limits)).await
+    }
+
+    /// Notes what an attempt to deliver came to, of at most so many; gives the webhook's state then, `None`
+    /// if it was not pending any more.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn delivered(
+        &self,
+        endpoint: &str,
+        delivery: &Delivery,
+        outcome: Delivered,
+        most: u32,
+    ) -> Result<Option<WebhookState>, JobError> {
+        let (name, delivery) = (endpoint.to_owned(), delivery.clone());
+        self.backend.write(0, move |tables| tables.delivered(&name, &delivery, outcome, most)).await
+    }
+
+    /// Sends a job's message again that was delivered or is a dead letter, with all its attempts, and gives
+    /// the job as it is then; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn send_again(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        self.backend.write(0, move |tables| tables.send_again(&name, &id)).await
     }
 
     /// A job.

@@ -36,7 +36,7 @@ use tower_service::Service;
 
 use self::body::Limited;
 pub use self::call::{OutboundAnswer, OutboundCall};
-pub use self::rule::{Rule, Rules};
+pub use self::rule::{Rule, Rules, UrlError};
 
 /// Requests of one handler at the same time.
 const CONCURRENCY: usize = 64;
@@ -150,9 +150,7 @@ impl Outbound {
 
     /// Looks at a request's place: all but the addresses of its name.
     fn check(&self, uri: &Uri) -> Result<(), OutboundError> {
-        let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-        let scheme = uri.scheme_str().unwrap_or_default();
-        let port = uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
+        let (scheme, host, port) = rule::place(uri);
         if !self.rules.allows(scheme, host, port) {
             return Err(OutboundError::Denied);
         }

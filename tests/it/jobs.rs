@@ -1,6 +1,8 @@
 //! Jobs: stored before they are acknowledged, run when there is a place, within limits, past kills, swaps and drains.
 
 mod ends;
+mod truss;
+mod webhooks;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -48,7 +48,10 @@ fn the_metrics_are_those_of_the_reference() {
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
     let talk = Endpoint::new("talk").guest("socket");
-    let jobs = Endpoint::new("jobs").guest("echo").set("jobs = 'on'");
+    let jobs = Endpoint::new("jobs")
+        .guest("echo")
+        .set("jobs = 'on'\nallow_outbound = ['http://127.0.0.1:1']")
+        .limits("webhook_attempts = 1");
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
         .endpoints([keeper, cached, talk, jobs])
         .tables(format!("[jobs]\nstore = {:?}", folder.path().join("jobs")));
@@ -67,8 +70,9 @@ store = {:?}",
     ] {
         assert_eq!(host.post(path, body).status, 200);
     }
-    assert_eq!(host.post("/jobs/jobs", "x").status, 202);
-    wait_until("the job to be run", || host.metrics().contains("modelhost_job_attempts_total{"));
+    let webhook = [("x-modelhost-job-webhook", "http://127.0.0.1:1")];
+    assert_eq!(host.request("POST", "/jobs/jobs", &webhook, b"x").status, 202);
+    wait_until("the job's webhook", || host.metrics().contains("modelhost_job_webhooks_total{"));
     let mut socket = WebSocket::open(&host.url, "/talk", &[]).ok().unwrap();
     socket.say("bye");
     assert_eq!(socket.closed().0, 1000);

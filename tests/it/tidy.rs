@@ -47,7 +47,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("wasi_preview1_component_adapter_provider", &["commands/build/component"]),
     ("ureq", &["commands/admin"]),
     ("blake3", &["plugin/cache"]),
-    ("ring", &["plugin/cache", "server/tls", "server/http/socket"]),
+    ("ring", &["plugin/cache", "server/tls", "server/http/socket", "server/http/jobs/message"]),
     ("tokio_tungstenite", &["server/websocket"]),
     ("futures_util", &["server/websocket"]),
     ("rayon", &["plugin/compiler"]),

@@ -12,19 +12,19 @@ use e2e::{Host, component, serve_command, wait_until};
 use ring::hmac;
 use serde_json::{Value, json};
 
-const SECRET: &str = "whsec_dGVsbCBub2JvZHk=";
+pub const SECRET: &str = "whsec_dGVsbCBub2JvZHk=";
 
 /// One request as it came.
 #[derive(Clone)]
-struct Request {
-    line: String,
-    headers: Vec<(String, String)>,
-    body: Vec<u8>,
-    arrived: Instant,
+pub struct Request {
+    pub line: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+    pub arrived: Instant,
 }
 
 impl Request {
-    fn header(&self, name: &str) -> &str {
+    pub fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name));
         found.map(|(_, value)| &**value).unwrap_or_else(|| panic!("no `{name}` in {:?}", self.headers))
     }
@@ -32,13 +32,13 @@ impl Request {
 
 /// A server that answers with these, one after another, the last one for ever; an empty one breaks the
 /// connection off.
-struct Receiver {
-    url: String,
+pub struct Receiver {
+    pub url: String,
     seen: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Receiver {
-    fn start(answers: &'static [&'static str]) -> Receiver {
+    pub fn start(answers: &'static [&'static str]) -> Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::<Mutex<Vec<Request>>>::default();
@@ -72,15 +72,24 @@ impl Receiver {
         Receiver { url, seen }
     }
 
-    fn seen(&self) -> Vec<Request> {
+    pub fn seen(&self) -> Vec<Request> {
         self.seen.lock().unwrap().clone()
     }
 
     /// All requests, once there are so many.
-    fn wait_for(&self, count: usize) -> Vec<Request> {
+    pub fn wait_for(&self, count: usize) -> Vec<Request> {
         wait_until(&format!("{count} requests"), || self.seen().len() >= count);
         self.seen()
     }
+}
+
+/// The signature is that of Standard Webhooks, with [`SECRET`].
+pub fn assert_signed(request: &Request) {
+    let (id, second) = (request.header("webhook-id"), request.header("webhook-timestamp"));
+    let signed = [format!("{id}.{second}.").as_bytes(), &request.body].concat();
+    let signature = request.header("webhook-signature").strip_prefix("v1,").unwrap();
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"tell nobody");
+    hmac::verify(&key, &signed, &STANDARD.decode(signature).unwrap()).unwrap();
 }
 
 fn body(reader: &mut impl std::io::BufRead, headers: &[(String, String)]) -> Vec<u8> {
@@ -115,9 +124,9 @@ fn with(allowed: &str) -> Host {
     Host::try_start(serve_command(&arguments)).unwrap_or_else(|(status, log)| panic!("{status}: {log}"))
 }
 
-const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
-const BUSY: &str = "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-const GONE: &str = "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+pub const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+pub const BUSY: &str = "HTTP/1.1 503 Busy\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+pub const GONE: &str = "HTTP/1.1 410 Gone\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// P20.
 #[test]
@@ -162,14 +171,9 @@ fn a_webhook_is_signed_and_sent_again_after_the_response() {
     let told = json!({"url": receiver.url, "value": {"output": [1, 2]}, "attempts": 5, "is_signed": true});
     assert_eq!(host.post("/app/later", told.to_string()).json(), json!({"started": true}));
     let requests = receiver.wait_for(4);
-    let key = hmac::Key::new(hmac::HMAC_SHA256, b"tell nobody");
     for request in &requests {
-        let (id, second) = (request.header("webhook-id"), request.header("webhook-timestamp"));
-        assert_eq!(id, requests[0].header("webhook-id"), "one message, however often it is sent");
-        let signed = [format!("{id}.{second}.").as_bytes(), &request.body].concat();
-        let signature = request.header("webhook-signature").strip_prefix("v1,").unwrap();
-        let tag = STANDARD.decode(signature).unwrap();
-        hmac::verify(&key, &signed, &tag).unwrap();
+        assert_eq!(request.header("webhook-id"), requests[0].header("webhook-id"), "one message, sent often");
+        assert_signed(request);
     }
     let pauses: Vec<u128> =
         requests.windows(2).map(|pair| (pair[1].arrived - pair[0].arrived).as_millis()).collect();

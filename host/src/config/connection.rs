@@ -14,6 +14,7 @@ use super::read::KeySource;
 use super::settings::{self as set, Row, Setting};
 use super::{Sources, unreadable};
 use crate::file;
+use crate::jobs::WebhookSecret;
 use crate::keys::Keys;
 use crate::server::listen::Limits;
 use crate::server::tls::Files;
@@ -66,7 +67,8 @@ pub(super) fn keys(sources: &mut Sources<'_>, setting: &'static Row<Vec<KeySourc
         if let KeySource::File(path) = &source {
             sources.secret.push(path.clone());
         }
-        match keys_of(sources, setting, table, &source) {
+        let read = lines_of(sources, setting, table, &source, Keys::parse, Keys::is_empty);
+        match read {
             Ok(more) => keys = keys.and(&more),
             Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),
         }
@@ -74,7 +76,30 @@ pub(super) fn keys(sources: &mut Sources<'_>, setting: &'static Row<Vec<KeySourc
     keys
 }
 
-fn keys_of(sources: &Sources<'_>, setting: &Setting, table: &Table, source: &KeySource) -> ParseResult<Keys> {
+/// The secrets that sign an endpoint's webhooks.
+pub(super) fn webhook_secrets(sources: &mut Sources<'_>, table: &Table) -> Vec<WebhookSecret> {
+    let (setting, mut secrets) = (&set::WEBHOOK_SECRET, Vec::new());
+    for source in sources.get(setting, table) {
+        if let KeySource::File(path) = &source {
+            sources.secret.push(path.clone());
+        }
+        match lines_of(sources, setting, table, &source, WebhookSecret::parse, Vec::is_empty) {
+            Ok(more) => secrets.extend(more),
+            Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),
+        }
+    }
+    secrets
+}
+
+/// The lines of a source, as `parse` reads them.
+fn lines_of<T>(
+    sources: &Sources<'_>,
+    setting: &Setting,
+    table: &Table,
+    source: &KeySource,
+    parse: fn(&str) -> Result<T, usize>,
+    is_empty: fn(&T) -> bool,
+) -> ParseResult<T> {
     let (text, shown) = match source {
         KeySource::File(path) => match file::text(path) {
             Ok(text) => (text, format!("`{}`", path.display())),
@@ -92,9 +117,9 @@ fn keys_of(sources: &Sources<'_>, setting: &Setting, table: &Table, source: &Key
         },
     };
     let hint = "write one key a line, at most 1024 visible ASCII characters without spaces";
-    match Keys::parse(&text) {
-        Ok(keys) if keys.is_empty() => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
-        Ok(keys) => Ok(keys),
+    match parse(&text) {
+        Ok(lines) if is_empty(&lines) => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
+        Ok(lines) => Ok(lines),
         Err(line) => Err(Diagnostic::new(format!("line {line} of {shown} is not a key"), hint)),
     }
 }

@@ -431,7 +431,7 @@ pub enum KeySource {
 pub(crate) fn key_sources(raw: &RawValue<'_>) -> ParseResult<Vec<KeySource>> {
     let items = raw.items();
     if items.is_empty() {
-        return Err(Diagnostic::new("names no key", "leave it out, and every caller is let in"));
+        return Err(Diagnostic::new("names nothing", "leave it out if there is none"));
     }
     let source = |item: &Value| {
         let text = item.as_str().unwrap_or_default();

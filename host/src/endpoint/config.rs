@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::breaker::Policy;
+use crate::jobs::Mode;
 use crate::json::path::Pattern;
 use crate::keys::Keys;
 use crate::model::{Batching, ModelConfig};
@@ -162,6 +163,18 @@ impl EndpointConfig {
     /// The path of its jobs, if it has any.
     pub fn jobs_path(&self) -> String {
         format!("{}/jobs", self.path.trim_end_matches('/'))
+    }
+
+    /// The paths below which its jobs are; none without any.
+    pub fn job_paths(&self) -> Vec<String> {
+        let own = self.path.trim_end_matches('/');
+        let further: &[&str] = match self.jobs.mode {
+            Mode::Off => return Vec::new(),
+            Mode::On | Mode::Async => &[],
+            Mode::Truss => &["async_predict", "async_request"],
+        };
+        let further = further.iter().map(|name| format!("{own}/{name}"));
+        [self.jobs_path()].into_iter().chain(further).collect()
     }
 
     /// Headers of a request that are part of its key in the response cache; none without one.

@@ -185,8 +185,12 @@ impl File {
     }
 
     fn publish(&self, numbers: Vec<(String, Numbers)>) {
-        for (endpoint, Numbers { queued, running, oldest, .. }) in numbers {
-            self.queue(&endpoint).set_numbers(queued, running, oldest);
+        for (endpoint, Numbers { queued, running, oldest, has_delivery, .. }) in numbers {
+            let queue = self.queue(&endpoint);
+            queue.set_numbers(queued, running, oldest);
+            if has_delivery {
+                queue.deliver();
+            }
         }
     }
 

@@ -1,15 +1,18 @@
 //! The part of an endpoint's jobs that is in memory: how many there are, and those that run.
 //!
 //! Place in the flow: the store keeps the numbers up to date, and says when there is a job to run; workers
-//! wait here, and put here how a job that runs can be stopped.
-//! Invariant: nothing here is for a single queued job.
+//! wait here, and put here how a job that runs can be stopped; so does the one that sends webhooks, and notes
+//! which are under way, so that a changed endpoint sends none of them twice.
+//! Invariant: nothing here is for a single queued job, or for a webhook that waits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
+
+use super::webhook::Delivery;
 
 /// The jobs of one endpoint.
 #[derive(Debug, Default)]
@@ -20,6 +23,25 @@ pub struct Queue {
     /// When the oldest job that waits for a place was submitted, in milliseconds since 1970; 0 if none does.
     oldest: AtomicU64,
     stops: Mutex<HashMap<String, oneshot::Sender<()>>>,
+    deliver: Notify,
+    sending: Mutex<Sending>,
+}
+
+/// The messages that are being sent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Sending {
+    /// Their jobs.
+    pub(super) ids: HashSet<String>,
+    /// How many go to a place.
+    pub(super) origins: HashMap<String, usize>,
+}
+
+/// A message that is being sent; dropped when it is not any more.
+#[derive(Debug)]
+pub struct SendGuard {
+    queue: Arc<Queue>,
+    id: String,
+    origin: String,
 }
 
 /// A job that runs; dropped when it does no more.
@@ -54,6 +76,32 @@ impl Queue {
         self.oldest.store(oldest.unwrap_or(0), Ordering::Relaxed);
     }
 
+    /// Wakes the one that sends webhooks.
+    pub(super) fn deliver(&self) {
+        self.deliver.notify_one();
+    }
+
+    /// Ready when there may be a webhook to send.
+    pub fn wait_for_delivery(&self) -> Notified<'_> {
+        self.deliver.notified()
+    }
+
+    /// The messages that are being sent.
+    pub(super) fn sending(&self) -> Sending {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// A message that is about to be sent; `None` if it is being sent already.
+    pub fn send(self: &Arc<Self>, delivery: &Delivery) -> Option<SendGuard> {
+        let Delivery { id, origin, .. } = delivery;
+        let mut sending = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        if !sending.ids.insert(id.clone()) {
+            return None;
+        }
+        *sending.origins.entry(origin.clone()).or_default() += 1;
+        Some(SendGuard { queue: self.clone(), id: id.clone(), origin: origin.clone() })
+    }
+
     /// A job that is about to run: from now on it can be stopped.
     pub fn begin(self: &Arc<Self>, id: &str) -> Running {
         let (stop, stopped) = oneshot::channel();
@@ -76,6 +124,21 @@ impl Running {
     pub async fn stopped(&mut self) {
         // Its sender is dropped by nothing else than `stop` and the drop of this.
         let _ = (&mut self.stopped).await;
+    }
+}
+
+impl Drop for SendGuard {
+    fn drop(&mut self) {
+        let mut sending = self.queue.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        sending.ids.remove(&self.id);
+        if let Some(count) = sending.origins.get_mut(&self.origin) {
+            *count -= 1;
+            if *count == 0 {
+                sending.origins.remove(&self.origin);
+            }
+        }
+        drop(sending);
+        self.queue.deliver();
     }
 }
 

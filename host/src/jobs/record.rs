@@ -9,6 +9,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::webhook::Webhook;
+
 /// A job that is to be stored: a `POST` for its endpoint.
 #[derive(Debug, Clone, Default)]
 pub struct Submission {
@@ -32,6 +34,19 @@ pub struct Submission {
     pub keep: Duration,
     /// A second submission with the same key is this job.
     pub idempotency_key: Option<String>,
+    /// Where its result is sent.
+    pub webhook: Option<Webhook>,
+    /// The pauses between its attempts, if they are others than usual.
+    pub pauses: Option<Pauses>,
+}
+
+/// The pauses between attempts, in milliseconds: each is twice the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pauses {
+    /// The first.
+    pub first: u64,
+    /// The longest.
+    pub longest: u64,
 }
 
 /// The state of a job.
@@ -110,6 +125,12 @@ pub struct Job {
     /// The answer, once it is finished, without its body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
+    /// Where its result is sent, and how far that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
+    /// As of [`Submission`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) pauses: Option<Pauses>,
     /// Its place in the order of submission.
     pub(super) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -172,6 +193,13 @@ impl Outcome {
     }
 }
 
+/// Milliseconds since 1970 in RFC 3339.
+pub fn time_text(milliseconds: u64) -> String {
+    // Beyond this year the format ends.
+    let time = Duration::from_millis(milliseconds.min(253_402_300_799_000));
+    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + time).to_string()
+}
+
 /// Milliseconds since 1970.
 pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -192,9 +220,9 @@ pub(super) fn new_id(now: u64) -> String {
     uuid::Builder::from_unix_timestamp_millis(now, &random).into_uuid().hyphenated().to_string()
 }
 
-/// How long a job waits after this many failed attempts: from a second on twice as long each time, up to a
-/// minute, and by chance up to a quarter less.
-pub(super) fn pause(attempt: u32, chance: u64) -> u64 {
-    let pause = 1000_u64.saturating_mul(1 << attempt.saturating_sub(1).min(6)).min(60_000);
-    pause - chance % (pause / 4)
+/// How long it is after this many failed attempts to the next, in milliseconds: `first`, then twice as long
+/// each time, up to `longest`, and by chance up to a quarter less.
+pub(super) fn pause(attempt: u32, chance: u64, first: u64, longest: u64) -> u64 {
+    let pause = first.saturating_mul(1 << attempt.saturating_sub(1).min(32)).min(longest);
+    pause - chance.checked_rem(pause / 4).unwrap_or(0)
 }

@@ -1,6 +1,7 @@
 //! What the tables say as the last transaction left them.
 //!
-//! Place in the flow: `embedded.rs` asks it for every question. In: an endpoint, an id or a page. Out: jobs.
+//! Place in the flow: `embedded.rs` asks it for every question. In: an endpoint, an id or a page. Out:
+//! jobs.
 //! Invariant: a page reads `MOST_LISTED` jobs at most, however few of them are in the state that is wanted.
 
 use std::time::Duration;
@@ -8,9 +9,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use redb::ReadTransaction;
 
+use super::queue::Sending;
 use super::record::now;
-use super::tables::{DELAYED, JOBS, RESULTS, WAITING, after, decoded, place, time_of};
-use super::{Job, MOST_LISTED, Page};
+use super::tables::{DELAYED, DELIVERIES, JOBS, RESULTS, WAITING, after, decoded, place, time_of};
+use super::webhook::Delivery;
+use super::{DeliveryLimits, Job, MOST_LISTED, Page};
 
 /// The tables as the last transaction left them.
 pub(super) struct Snapshot(pub(super) ReadTransaction);
@@ -70,10 +73,56 @@ impl Snapshot {
                 return Ok((found, looked));
             }
             looked = Some(job.id.clone());
-            if page.state.is_none_or(|state| state == job.state) {
+            let webhook = job.webhook.as_ref().map(|webhook| webhook.state);
+            if page.state.is_none_or(|state| state == job.state)
+                && page.webhook.is_none_or(|state| webhook == Some(state))
+            {
                 found.push(job);
             }
         }
         Ok((found, None))
+    }
+
+    /// Messages that are due, in turn of the places that they go to: beyond those that are being sent, no
+    /// more than the limits allow. And how long it is until another one is due.
+    pub(super) fn due_deliveries(
+        &self,
+        endpoint: &str,
+        sending: &Sending,
+        limits: DeliveryLimits,
+    ) -> Result<(Vec<Delivery>, Option<Duration>), redb::Error> {
+        let deliveries = self.0.open_table(DELIVERIES)?;
+        let (now, mut next, mut found) = (now(), None, Vec::new());
+        let (mut from, to) = (place(endpoint, &[]), after(endpoint));
+        let mut free = limits.concurrency.saturating_sub(sending.ids.len());
+        while free > 0
+            && let Some((first, _)) = deliveries.range(from.as_slice()..to.as_slice())?.next().transpose()?
+        {
+            let rest = first.value().get(endpoint.len() + 1..).unwrap_or_default();
+            let origin = String::from_utf8_lossy(rest.split(|byte| *byte == 0).next().unwrap_or_default());
+            let own = format!("{endpoint}\0{origin}");
+            let (start, end) = (place(&own, &[]), after(&own));
+            let busy = sending.origins.get(&*origin).copied().unwrap_or(0);
+            let mut places = limits.by_origin.saturating_sub(busy);
+            for entry in deliveries.range(start.as_slice()..end.as_slice())? {
+                let (place, id) = entry?;
+                let time = time_of(&own, place.value()).unwrap_or(0);
+                if time > now {
+                    next = Some(next.map_or(time, |next: u64| next.min(time)));
+                    break;
+                }
+                if places == 0 || free == 0 {
+                    break;
+                }
+                if sending.ids.contains(id.value()) {
+                    continue;
+                }
+                (places, free) = (places - 1, free - 1);
+                let (id, place) = (id.value().to_owned(), place.value().to_vec());
+                found.push(Delivery { id, origin: origin.clone().into_owned(), place });
+            }
+            from = end;
+        }
+        Ok((found, next.map(|time| Duration::from_millis(time.saturating_sub(now)))))
     }
 }

@@ -6,6 +6,7 @@
 //! `delayed`, a running one in `running`, any other in none; a body is stored until its job is finished; the
 //! numbers of an endpoint are the sums of what is stored.
 
+mod deliveries;
 mod upkeep;
 
 use std::collections::HashMap;
@@ -15,7 +16,7 @@ use redb::{ReadableTable as _, StorageError, Table, TableDefinition, WriteTransa
 use sha2::{Digest as _, Sha256};
 
 use super::record::{self, milliseconds, now};
-use super::{Answer, Job, JobError, JobState, Outcome, Quota, Submission};
+use super::{Answer, Job, JobError, JobState, Outcome, Pauses, Quota, Submission};
 
 /// Jobs as JSON, by their [`place`].
 pub(super) const JOBS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("jobs");
@@ -30,6 +31,8 @@ pub(super) const WAITING: TableDefinition<'static, &[u8], (u64, &str)> = TableDe
 pub(super) const DELAYED: TableDefinition<'static, &[u8], &str> = TableDefinition::new("delayed");
 /// The places of jobs that run.
 const RUNNING: TableDefinition<'static, &[u8], ()> = TableDefinition::new("running");
+/// Webhooks that are pending: endpoint, NUL, origin, NUL, time, number; the value is the job's id.
+pub(super) const DELIVERIES: TableDefinition<'static, &[u8], &str> = TableDefinition::new("deliveries");
 /// Ids by endpoint, NUL, idempotency key.
 const KEYS: TableDefinition<'static, &[u8], &str> = TableDefinition::new("keys");
 /// The places of jobs with which something is to be done at a time, each behind the eight bytes of it.
@@ -43,6 +46,8 @@ const NEXT: TableDefinition<'static, (), u64> = TableDefinition::new("next");
 const MOST: usize = 1000;
 /// Text for a job that came to no attempt.
 const TOO_LATE: &str = "the job waited longer than it may";
+/// The pauses between attempts at a job that says nothing of them.
+const USUAL_PAUSES: Pauses = Pauses { first: 1000, longest: 60_000 };
 
 /// The tables of one transaction.
 pub(super) struct Tables<'t> {
@@ -52,6 +57,7 @@ pub(super) struct Tables<'t> {
     waiting: Table<'t, &'static [u8], (u64, &'static str)>,
     delayed: Table<'t, &'static [u8], &'static str>,
     running: Table<'t, &'static [u8], ()>,
+    deliveries: Table<'t, &'static [u8], &'static str>,
     keys: Table<'t, &'static [u8], &'static str>,
     times: Table<'t, &'static [u8], ()>,
     numbers: Table<'t, &'static str, (u64, u64, u64)>,
@@ -70,6 +76,8 @@ pub(super) struct Numbers {
     pub(super) bytes: u64,
     /// When the oldest job that waits for a place was submitted.
     pub(super) oldest: Option<u64>,
+    /// Whether a webhook has become pending.
+    pub(super) has_delivery: bool,
 }
 
 /// A change that was not made, or a store that has failed.
@@ -145,6 +153,7 @@ impl<'t> Tables<'t> {
             waiting: transaction.open_table(WAITING)?,
             delayed: transaction.open_table(DELAYED)?,
             running: transaction.open_table(RUNNING)?,
+            deliveries: transaction.open_table(DELIVERIES)?,
             keys: transaction.open_table(KEYS)?,
             times: transaction.open_table(TIMES)?,
             numbers: transaction.open_table(NUMBERS)?,
@@ -164,7 +173,8 @@ impl<'t> Tables<'t> {
         if !self.touched.contains_key(endpoint) {
             let stored = self.numbers.get(endpoint)?.map_or((0, 0, 0), |numbers| numbers.value());
             let (queued, running, bytes) = stored;
-            self.touched.insert(endpoint.to_owned(), Numbers { queued, running, bytes, oldest: None });
+            let numbers = Numbers { queued, running, bytes, ..Numbers::default() };
+            self.touched.insert(endpoint.to_owned(), numbers);
         }
         Ok(self.touched.entry(endpoint.to_owned()).or_default())
     }
@@ -248,6 +258,8 @@ impl<'t> Tables<'t> {
             size: submission.body.len() as u64,
             error: None,
             answer: None,
+            webhook: submission.webhook,
+            pauses: submission.pauses,
             number,
             idempotency_key: submission.idempotency_key,
             digest,
@@ -349,7 +361,8 @@ impl<'t> Tables<'t> {
                 self.finish(endpoint, job, JobState::Failed, Some(error), answer)?;
             }
             Outcome::Failed { error, .. } => {
-                let pause = record::pause(job.attempt, job.number.wrapping_mul(7919));
+                let Pauses { first, longest } = job.pauses.unwrap_or(USUAL_PAUSES);
+                let pause = record::pause(job.attempt, job.number.wrapping_mul(7919), first, longest);
                 job.error = Some(error);
                 self.again(endpoint, job, pause)?;
             }
@@ -393,16 +406,22 @@ impl<'t> Tables<'t> {
         job.state = state;
         job.changed = now();
         job.error = error;
+        self.deliver(endpoint, &mut job)?;
         self.put(endpoint, &job)?;
         self.times.insert(timed(job.changed.saturating_add(job.keep), &place).as_slice(), ())?;
         Ok(())
     }
 
-    pub(super) fn cancel(&mut self, endpoint: &str, id: &str) -> Result<Option<Job>, Failure> {
+    pub(super) fn cancel(
+        &mut self,
+        endpoint: &str,
+        id: &str,
+        is_queued_only: bool,
+    ) -> Result<Option<Job>, Failure> {
         let Some(job) = self.job(endpoint, id)? else { return Ok(None) };
         match job.state {
             JobState::Queued => self.dequeue(endpoint, &job)?,
-            JobState::Running => self.stop(endpoint, &job)?,
+            JobState::Running if !is_queued_only => self.stop(endpoint, &job)?,
             _ => return Ok(Some(job)),
         }
         self.finish(endpoint, job, JobState::Cancelled, None, None)?;
@@ -427,7 +446,8 @@ impl<'t> Tables<'t> {
             let (endpoint, numbers) = entry?;
             let (queued, running, bytes) = numbers.value();
             let oldest = self.oldest(endpoint.value())?;
-            all.push((endpoint.value().to_owned(), Numbers { queued, running, bytes, oldest }));
+            let numbers = Numbers { queued, running, bytes, oldest, has_delivery: false };
+            all.push((endpoint.value().to_owned(), numbers));
         }
         Ok(all)
     }

@@ -83,8 +83,9 @@ fn pauses_grow_to_a_minute_and_differ() {
     for (attempt, chance, expected) in
         [(1, 0, 1000), (2, 0, 2000), (3, 7, 3993), (7, 0, 60_000), (1000, 0, 60_000), (1, 249, 751)]
     {
-        assert_eq!(pause(attempt, chance), expected, "{attempt} {chance}");
+        assert_eq!(pause(attempt, chance, 1000, 60_000), expected, "{attempt} {chance}");
     }
+    assert_eq!((pause(1, 9, 0, 5000), pause(9, 9, 3, 5), pause(2, 9, 4000, 5000)), (0, 5, 4991));
 }
 
 #[tokio::test]
@@ -183,7 +184,7 @@ async fn a_list_is_read_page_by_page() {
     ids.reverse();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
-        let page = Page { after, limit: 3, state: Some(JobState::Queued) };
+        let page = Page { after, limit: 3, state: Some(JobState::Queued), ..Page::default() };
         let (jobs, next) = store.list("it", page).await.unwrap();
         assert!(jobs.len() <= 3);
         seen.extend(jobs.into_iter().map(|job| job.id));
@@ -193,7 +194,7 @@ async fn a_list_is_read_page_by_page() {
         }
     }
     assert_eq!(seen, ids);
-    let page = Page { after: None, limit: 3, state: Some(JobState::Failed) };
+    let page = Page { limit: 3, state: Some(JobState::Failed), ..Page::default() };
     assert_eq!(store.list("it", page).await.unwrap(), (Vec::new(), None));
 }
 

@@ -64,7 +64,36 @@ impl Rule {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rules(pub Vec<Rule>);
 
+/// A URL that no request may be sent to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    /// It is none, or has a user's name in it.
+    #[error("is not a URL such as `https://hooks.example.com/done`")]
+    NotUrl,
+    /// Its place is not on the list.
+    #[error("names a place that is not on the endpoint's list `allow_outbound`")]
+    Denied,
+}
+
 impl Rules {
+    /// Scheme, host and port of a URL, if requests may be sent there; the addresses of its host are looked at
+    /// when one is.
+    ///
+    /// # Errors
+    /// [`UrlError`].
+    pub fn origin(&self, url: &str) -> Result<String, UrlError> {
+        let uri: Uri = url.parse().map_err(|_| UrlError::NotUrl)?;
+        let authority = uri.authority().ok_or(UrlError::NotUrl)?;
+        if authority.as_str().contains('@') || !["http", "https"].contains(&uri.scheme_str().unwrap_or("")) {
+            return Err(UrlError::NotUrl);
+        }
+        let (scheme, host, port) = place(&uri);
+        match self.allows(scheme, host, port) {
+            true => Ok(format!("{scheme}://{}:{port}", host.to_ascii_lowercase())),
+            false => Err(UrlError::Denied),
+        }
+    }
+
     /// Whether this place is listed.
     pub(super) fn allows(&self, scheme: &str, host: &str, port: u16) -> bool {
         let host = host.to_ascii_lowercase();
@@ -90,6 +119,13 @@ impl Rules {
                 }
             })
     }
+}
+
+/// Scheme, host and port of a request.
+pub(super) fn place(uri: &Uri) -> (&str, &str, u16) {
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let scheme = uri.scheme_str().unwrap_or_default();
+    (scheme, host, uri.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 }))
 }
 
 fn is_of(host: &str, listed: &str) -> bool {
@@ -170,6 +206,26 @@ mod tests {
             ("http", "::1", 80, true),
         ] {
             assert_eq!(rules.allows(scheme, host, port), expected, "{scheme}://{host}:{port}");
+        }
+    }
+
+    #[test]
+    fn a_url_has_an_origin_if_its_place_is_listed() {
+        let rules = rules(&["https://hooks.example.com", "http://[::1]:9000"]);
+        let origin = "https://hooks.example.com:443".to_owned();
+        for (url, expected) in [
+            ("https://hooks.example.com/a?b#c", Ok(origin.clone())),
+            ("https://HOOKS.example.com:443", Ok(origin)),
+            ("http://[::1]:9000/x", Ok("http://::1:9000".to_owned())),
+            ("http://hooks.example.com", Err(UrlError::Denied)),
+            ("https://me:secret@hooks.example.com", Err(UrlError::NotUrl)),
+            ("https://hooks.example.com@evil.example", Err(UrlError::NotUrl)),
+            ("ftp://hooks.example.com", Err(UrlError::NotUrl)),
+            ("hooks.example.com", Err(UrlError::NotUrl)),
+            ("/hook", Err(UrlError::NotUrl)),
+            ("", Err(UrlError::NotUrl)),
+        ] {
+            assert_eq!(rules.origin(url), expected, "{url}");
         }
     }
 

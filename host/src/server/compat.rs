@@ -5,8 +5,8 @@
 //! that is none of theirs does nothing in here but be counted ([`activity`], two writes to its own thread's
 //! memory).
 //! [`cortex`]: Cortex's AsyncAPI; [`potassium`]: banana's Potassium; [`truss`] and [`pydantic_messages`]:
-//! Baseten's Truss; [`tf_serving`]: the JSON of TensorFlow Serving's and KServe's first protocol; [`openai`]:
-//! OpenAI's errors and list of models.
+//! Baseten's Truss, [`truss_async`] its asynchronous calls; [`tf_serving`]: the JSON of TensorFlow
+//! Serving's and KServe's first protocol; [`openai`]: OpenAI's errors and list of models.
 
 pub mod activity;
 pub(super) mod cortex;
@@ -15,3 +15,4 @@ pub(super) mod potassium;
 pub(super) mod pydantic_messages;
 pub(super) mod tf_serving;
 pub(super) mod truss;
+pub(super) mod truss_async;

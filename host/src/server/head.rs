@@ -21,6 +21,9 @@ use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
 /// Names the request, in both directions.
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
+/// In a job's own request: its id. No client's request has it.
+pub(super) const X_JOB: HeaderName = HeaderName::from_static("x-modelhost-job");
+
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
 

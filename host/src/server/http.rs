@@ -64,7 +64,7 @@ pub use self::v2::fuzz;
 use super::compat::activity::Activity;
 use super::compat::{openai, potassium, truss};
 use super::development::{Development, X_BUILD_ERROR};
-use super::head::{Head, X_REQUEST_ID, insert};
+use super::head::{Head, X_JOB, X_REQUEST_ID, insert};
 use super::served::Served;
 use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
@@ -245,7 +245,7 @@ impl HttpService {
                 return response;
             }
             // No client calls itself a job.
-            head.parts.headers.remove(jobs::X_JOB);
+            head.parts.headers.remove(X_JOB);
         }
         let path = head.parts.uri.path();
         let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };

@@ -25,7 +25,7 @@ use prometheus::{
 };
 
 use self::jobs::JobFamilies;
-pub use self::jobs::{AttemptOutcome, JobCounts, Submitted};
+pub use self::jobs::{AttemptOutcome, DeliveryOutcome, JobCounts, Submitted};
 pub use self::kv::KvCalls;
 use self::predictions::Families;
 pub use self::predictions::Predictions;
@@ -39,7 +39,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 35] = [
+pub const METRICS: [(&str, &str); 36] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -133,6 +133,10 @@ pub const METRICS: [(&str, &str); 35] = [
     (
         "modelhost_job_attempts_total",
         "Attempts at jobs, by endpoint and outcome: `completed`, `failed`, `cancelled`, `postponed` because the server did not take them.",
+    ),
+    (
+        "modelhost_job_webhooks_total",
+        "Attempts to deliver webhooks of jobs, by endpoint and outcome: `delivered`, `failed`, `dead` if no other follows.",
     ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
@@ -273,6 +277,7 @@ impl Metrics {
             oldest_job,
             submitted,
             attempts,
+            webhooks,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -308,7 +313,7 @@ impl Metrics {
             kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
-            jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts])?,
+            jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts, webhooks])?,
             registry,
         })
     }

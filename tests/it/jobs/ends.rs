@@ -208,12 +208,15 @@ fn ids_headers_queries_and_paths_of_all_kinds_are_answered() {
         ("x-modelhost-job-delay", "31d"),
         ("x-modelhost-job-delay", "soon"),
         ("x-modelhost-job-wait", "99999999999999999999y"),
+        ("x-modelhost-job-webhook", "no url"),
     ] {
         let reply = host.request("POST", "/it/jobs", &[(name, value)], b"sleep:1");
         let text = reply.error(400, "invalid_input", "admit");
         assert!(text.starts_with(&format!("the header `{name}` is not ")), "{text}");
     }
-    for query in ["limit=0", "limit=1001", "limit=x", "after=x", "state=done", "after=../../x"] {
+    for query in
+        ["limit=0", "limit=1001", "limit=x", "after=x", "state=done", "webhook=done", "after=../../x"]
+    {
         host.get(&format!("/it/jobs?{query}")).error(400, "invalid_input", "admit");
     }
     let unknown = "01936c1e-2f6b-7abc-8def-0123456789ab";

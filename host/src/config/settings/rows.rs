@@ -184,9 +184,13 @@ settings! {
         "Bucket of the store that the handler may open: one of the endpoint's own, `shared/NAME` for one that \
          other endpoints may be granted too, or `*` for all of its own.";
     JOBS: Mode = "off", choice(&Mode::ALL),
-        "jobs", "endpoint.jobs", Value("off|on|async"),
+        "jobs", "endpoint.jobs", Value("off|on|async|truss"),
         "Whether clients may submit jobs, requests that are stored and run later: `on` below the endpoint's path, at \
-         `/jobs`; `async` at the path itself too, in the form of Cortex's AsyncAPI.";
+         `/jobs`; `async` at the path itself too, in the form of Cortex's AsyncAPI; `truss` at `/async_predict` too.";
+    WEBHOOK_SECRET: Vec<KeySource> = (none, "@hooks.txt,env:WEBHOOK_SECRET"), key_sources,
+        "webhook-secret", "endpoint.webhook_secrets", List("@FILE|env:NAME"),
+        "Where secrets are that sign the webhooks of jobs: a file with one a line, or a variable. Each of them signs, so \
+         that receivers can go over to another one.";
     ISOLATION: Isolation = "worker",
         choice(&[("worker", Isolation::Worker), ("request", Isolation::Request)]),
         "isolation", "endpoint.isolation", Value("worker|request"),
@@ -346,6 +350,12 @@ settings! {
     JOB_TIMEOUT: Duration = "1h", duration(MILLISECOND..=DAY),
         "job-timeout", "endpoint.limits.job_timeout", Value("DURATION"),
         "How long one attempt at a job may take, in place of `request_timeout`.";
+    WEBHOOK_ATTEMPTS: u32 = "15", count(1..=1000),
+        "webhook-attempts", "endpoint.limits.webhook_attempts", Value("N"),
+        "How often the webhook of a job is sent until its receiver takes it, with pauses from a second to an hour.";
+    WEBHOOK_TIMEOUT: Duration = "10s", duration(MILLISECOND..=DAY),
+        "webhook-timeout", "endpoint.limits.webhook_timeout", Value("DURATION"),
+        "How long the receiver of a webhook may take to answer.";
 
     [Server]
     LISTEN: SocketAddr = "127.0.0.1:8000", address,

@@ -6,6 +6,7 @@
 use redb::{ReadableTable as _, StorageError};
 
 use super::super::record::now;
+use super::super::webhook::WebhookState;
 use super::{Job, JobState, MOST, TOO_LATE, Tables, decoded, place};
 
 /// Text for a job that was cut off.
@@ -58,7 +59,12 @@ impl Tables<'_> {
             self.is_changed = true;
             let Some((_, place)) = timed.split_first_chunk::<8>() else { continue };
             let Some((endpoint, job)) = self.found(place)? else { continue };
-            let is_over = job.changed.saturating_add(job.keep) <= now;
+            // A dead letter is kept as long as a result, from its last attempt on; what is pending comes here
+            // again after that.
+            let webhook = job.webhook.as_ref();
+            let is_pending = webhook.is_some_and(|it| it.state == WebhookState::Pending);
+            let changed = webhook.map_or(job.changed, |webhook| webhook.changed.max(job.changed));
+            let is_over = !is_pending && changed.saturating_add(job.keep) <= now;
             if job.state == JobState::Queued && job.attempt == 0 {
                 self.dequeue(&endpoint, &job)?;
                 self.finish(&endpoint, job, JobState::Failed, Some(TOO_LATE.to_owned()), None)?;

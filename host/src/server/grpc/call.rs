@@ -16,7 +16,7 @@ use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::request::{Head, Protocol};
 use crate::server::body::Bounds;
-use crate::server::head::{X_REQUEST_ID, credentials, visible};
+use crate::server::head::{X_JOB, X_REQUEST_ID, credentials, visible};
 use crate::server::serve::{self, Signature, Transport};
 use crate::server::served::Served;
 
@@ -43,7 +43,9 @@ impl Call {
     /// Splits a request of tonic's into what is around it and the message.
     pub(super) fn of<T>(request: Request<T>) -> (Call, T) {
         let (metadata, extensions, message) = request.into_parts();
-        let headers = metadata.into_headers();
+        let mut headers = metadata.into_headers();
+        // No client calls itself a job.
+        headers.remove(X_JOB);
         let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
         // `HttpService` has seen to it that there is one that is fit to be returned.
         let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
@@ -166,6 +168,16 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_call_says_that_it_is_a_job() {
+        let mut request = Request::new(());
+        for name in ["x-modelhost-job", "x-mine"] {
+            request.metadata_mut().insert(name, "1".parse().unwrap());
+        }
+        let head = Call::of(request).0.head("/x");
+        assert_eq!((head.header("x-modelhost-job"), head.header("x-mine")), (None, Some("1")));
+    }
 
     #[test]
     fn timeouts_are_read() {

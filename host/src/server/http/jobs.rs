@@ -7,14 +7,18 @@
 //! | `GET <endpoint>/jobs/<id>` | the job |
 //! | `GET <endpoint>/jobs/<id>/result` | the answer to it; 202 and the job until it is finished |
 //! | `DELETE <endpoint>/jobs/<id>` | the job, cancelled unless it was finished |
+//! | `POST <endpoint>/jobs/<id>/webhook` | the job; its message is sent again |
 //! | `POST <endpoint>`, `GET <endpoint>/<id>` if `jobs = "async"` | as [`cortex`] says |
+//! | `POST <endpoint>/async_predict`, `GET` and `DELETE <endpoint>/async_request/<id>` if `jobs = "truss"` | as [`truss_async`] says |
 //!
 //! Place in the flow: [`JobRoutes`] is asked for every request of a listener whose endpoints have jobs.
-//! `workers` runs what was submitted.
+//! `workers` runs what was submitted, `deliveries` sends webhooks.
 //! Invariants: nothing is told or changed without the endpoint's key; the body of a submission takes a place
 //! of the endpoint's queue until it is stored.
 
 mod answers;
+mod deliveries;
+mod message;
 mod submission;
 mod workers;
 
@@ -29,19 +33,27 @@ use axum::response::Response;
 
 pub use self::workers::JobWorkers;
 
-pub(super) use self::answers::X_JOB;
 use self::answers::{JobView, List, X_JOB_STATE, append, failed, is_id, json, known, page, valid};
+use self::submission::SubmissionForm;
 use super::cors;
 use super::error::respond;
 use super::route::EndpointRoute;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
-use crate::jobs::{Job, JobStore, Mode};
-use crate::server::compat::cortex;
+use crate::jobs::{Job, JobStore, Mode, WebhookState};
+use crate::server::compat::{cortex, truss_async};
 use crate::server::head::{Head, X_REQUEST_ID, insert};
 use crate::server::serve::Transport as _;
 use crate::server::served::Served;
 
+/// Where clients of Truss call the only endpoint: as they do at its makers', and by the name of every model.
+const ONLY_PREDICT: [&str; 5] = [
+    "/async_predict",
+    "/production/async_predict",
+    "/development/async_predict",
+    "/environments/production/async_predict",
+    "/v1/models/model:async_predict",
+];
 /// Longest id that an answer repeats.
 const LONGEST_ECHO: usize = 128;
 
@@ -58,6 +70,10 @@ pub(super) struct JobRoutes {
 enum Form {
     Own,
     Cortex,
+    /// Of Truss, where requests come in.
+    TrussPredict,
+    /// Of Truss, where they are looked at.
+    TrussRequest,
 }
 
 /// A request's wish.
@@ -69,6 +85,8 @@ enum JobOrder {
     Look(String),
     Result(String),
     Cancel(String),
+    /// A message is sent again.
+    SendAgain(String),
     /// The methods of the path.
     Methods(&'static str),
     /// Another method than these.
@@ -90,10 +108,23 @@ impl JobRoutes {
         let mut routes = HashMap::new();
         for endpoint in served.endpoints.iter().filter(|endpoint| endpoint.config.jobs.mode != Mode::Off) {
             let route = Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
-            routes.insert(endpoint.config.jobs_path(), (route.clone(), Form::Own));
-            if endpoint.config.jobs.mode == Mode::Async {
-                let path = endpoint.config.path.trim_end_matches('/').to_owned();
-                routes.insert(path, (route, Form::Cortex));
+            let config = &endpoint.config;
+            routes.insert(config.jobs_path(), (route.clone(), Form::Own));
+            let path = config.path.trim_end_matches('/');
+            match config.jobs.mode {
+                Mode::Off | Mode::On => {}
+                Mode::Async => drop(routes.insert(path.to_owned(), (route, Form::Cortex))),
+                Mode::Truss => {
+                    let is_only = served.endpoints.len() == 1;
+                    let mut add = |path: String, form| drop(routes.insert(path, (route.clone(), form)));
+                    add(format!("{path}/async_predict"), Form::TrussPredict);
+                    add(format!("{path}/async_request"), Form::TrussRequest);
+                    add(format!("/v1/models/{}:async_predict", config.name), Form::TrussPredict);
+                    if is_only {
+                        ONLY_PREDICT.iter().for_each(|path| add((*path).to_owned(), Form::TrussPredict));
+                        add("/async_request".to_owned(), Form::TrussRequest);
+                    }
+                }
             }
         }
         let longest = routes.keys().map(String::len).max().unwrap_or(0);
@@ -123,17 +154,35 @@ impl Form {
         let own = rest.trim_end_matches('/');
         let mut names = own.split('/').skip(1);
         let (id, what, more) = (names.next(), names.next(), names.next());
-        if self == Form::Cortex {
-            return match (method, id, what) {
-                (&Method::POST, None, _) => Some(JobOrder::Submit("/".to_owned())),
-                (&Method::GET | &Method::HEAD, Some(id), None) => Some(JobOrder::Look(id.to_owned())),
-                _ => None,
-            };
+        let is_read = *method == Method::GET || *method == Method::HEAD;
+        let other = |methods| match *method == Method::OPTIONS {
+            true => JobOrder::Methods(methods),
+            false => JobOrder::NotAllowed(methods),
+        };
+        match (self, id, what) {
+            (Form::Own, ..) => {}
+            (Form::Cortex, None, _) if *method == Method::POST => {
+                return Some(JobOrder::Submit("/".to_owned()));
+            }
+            (Form::Cortex, Some(id), None) if is_read => return Some(JobOrder::Look(id.to_owned())),
+            (Form::TrussPredict, None, _) if *method == Method::POST => {
+                return Some(JobOrder::Submit("/".to_owned()));
+            }
+            (Form::TrussPredict, None, _) => return Some(other("OPTIONS, POST")),
+            (Form::TrussRequest, Some(id), None) if is_read => return Some(JobOrder::Look(id.to_owned())),
+            (Form::TrussRequest, Some(id), None) if *method == Method::DELETE => {
+                return Some(JobOrder::Cancel(id.to_owned()));
+            }
+            (Form::TrussRequest, Some(_), None) => return Some(other("DELETE, GET, HEAD, OPTIONS")),
+            (Form::Cortex | Form::TrussPredict | Form::TrussRequest, ..) => return None,
         }
         if *method == Method::POST {
-            return Some(JobOrder::Submit(if own.is_empty() { "/".to_owned() } else { rest.to_owned() }));
+            return Some(match (id, what, more) {
+                (Some(id), Some("webhook"), None) if is_id(id) => JobOrder::SendAgain(id.to_owned()),
+                _ if own.is_empty() => JobOrder::Submit("/".to_owned()),
+                _ => JobOrder::Submit(rest.to_owned()),
+            });
         }
-        let is_read = *method == Method::GET || *method == Method::HEAD;
         Some(match (id, what, more) {
             (None, ..) if is_read => JobOrder::List,
             (Some(id), None, _) if is_read => JobOrder::Look(id.to_owned()),
@@ -146,8 +195,7 @@ impl Form {
                     (Some(_), None) => "DELETE, GET, HEAD, OPTIONS, POST",
                     (Some(_), Some(_)) => "GET, HEAD, OPTIONS, POST",
                 };
-                let is_asked = *method == Method::OPTIONS;
-                if is_asked { JobOrder::Methods(methods) } else { JobOrder::NotAllowed(methods) }
+                other(methods)
             }
         })
     }
@@ -194,10 +242,16 @@ async fn carry_out(
             Ok(cortex::no_content_type())
         }
         JobOrder::Submit(path) => {
-            let job = submission::submit(route, store, path, head, body, arrived).await?;
+            let submission_form = if *form == Form::TrussPredict {
+                SubmissionForm::Truss
+            } else {
+                SubmissionForm::Request(path)
+            };
+            let job = submission::submit(route, store, submission_form, head, body, arrived).await?;
             Ok(match form {
-                Form::Own => accepted(config, &job),
+                Form::Own | Form::TrussRequest => accepted(config, &job),
                 Form::Cortex => cortex::submitted(&job),
+                Form::TrussPredict => truss_async::enqueued(&job),
             })
         }
         JobOrder::List => {
@@ -213,6 +267,14 @@ async fn carry_out(
             let shown = id.get(..LONGEST_ECHO.min(id.len())).unwrap_or_default();
             Ok(found.map_or_else(|| cortex::unknown(shown), |(job, body)| cortex::looked(&job, body)))
         }
+        JobOrder::Look(id) if *form == Form::TrussRequest => {
+            let job = known(store.job(&config.name, valid(id)?).await)?;
+            Ok(truss_async::looked(&config.name, &job))
+        }
+        JobOrder::Cancel(id) if *form == Form::TrussRequest => {
+            let job = known(store.cancel_queued(&config.name, valid(id)?).await)?;
+            Ok(truss_async::cancelled(&job))
+        }
         JobOrder::Look(id) => {
             let job = known(store.job(&config.name, valid(id)?).await)?;
             Ok(json(StatusCode::OK, &JobView::new(config, &job)))
@@ -221,6 +283,15 @@ async fn carry_out(
         JobOrder::Cancel(id) => {
             let job = known(store.cancel(&config.name, valid(id)?).await)?;
             Ok(json(StatusCode::OK, &JobView::new(config, &job)))
+        }
+        JobOrder::SendAgain(id) => {
+            let job = known(store.send_again(&config.name, valid(id)?).await)?;
+            let is_sent = job.webhook.as_ref().is_some_and(|it| it.state == WebhookState::Pending);
+            let message = "the job has no webhook that could be sent again: it has none, or is not finished";
+            match is_sent {
+                true => Ok(json(StatusCode::ACCEPTED, &JobView::new(config, &job))),
+                false => Err(RequestError::invalid(Stage::Admit, message)),
+            }
         }
         JobOrder::Unknown => {
             let message = format!("no endpoint at `{}`", head.parts.uri.path());
@@ -272,7 +343,7 @@ mod tests {
 
     #[test]
     fn a_path_says_what_is_wanted_of_the_jobs() {
-        let id = "0193".to_owned();
+        let (id, uuid) = ("0193".to_owned(), "01936c1e-2f6b-7abc-8def-0123456789ab");
         let submit = |path: &str| Some(JobOrder::Submit(path.to_owned()));
         for (form, method, rest, expected) in [
             (Form::Own, Method::POST, "", submit("/")),
@@ -292,7 +363,26 @@ mod tests {
                 Some(JobOrder::Methods("DELETE, GET, HEAD, OPTIONS, POST")),
             ),
             (Form::Cortex, Method::POST, "", submit("/")),
-            (Form::Cortex, Method::GET, "/0193", Some(JobOrder::Look(id))),
+            (Form::Cortex, Method::GET, "/0193", Some(JobOrder::Look(id.clone()))),
+            (Form::Own, Method::POST, "/0193/webhook", submit("/0193/webhook")),
+            (
+                Form::Own,
+                Method::POST,
+                &format!("/{uuid}/webhook"),
+                Some(JobOrder::SendAgain(uuid.to_owned())),
+            ),
+            (Form::TrussPredict, Method::POST, "", submit("/")),
+            (Form::TrussPredict, Method::GET, "", Some(JobOrder::NotAllowed("OPTIONS, POST"))),
+            (Form::TrussPredict, Method::POST, "/x", None),
+            (Form::TrussRequest, Method::GET, "/0193", Some(JobOrder::Look(id.clone()))),
+            (Form::TrussRequest, Method::DELETE, "/0193", Some(JobOrder::Cancel(id.clone()))),
+            (
+                Form::TrussRequest,
+                Method::POST,
+                "/0193",
+                Some(JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS")),
+            ),
+            (Form::TrussRequest, Method::GET, "", None),
             (Form::Cortex, Method::GET, "", None),
             (Form::Cortex, Method::GET, "/0193/x", None),
             (Form::Cortex, Method::POST, "/x", None),

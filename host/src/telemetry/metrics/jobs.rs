@@ -18,13 +18,14 @@ pub(super) struct JobFamilies {
     oldest: GaugeVec,
     submitted: IntCounterVec,
     attempts: IntCounterVec,
+    webhooks: IntCounterVec,
 }
 
 impl JobFamilies {
     /// With these names and help texts.
     pub(super) fn new(
         registry: &Registry,
-        [unfinished, oldest, submitted, attempts]: [(&str, &str); 4],
+        [unfinished, oldest, submitted, attempts, webhooks]: [(&str, &str); 5],
     ) -> Result<JobFamilies, prometheus::Error> {
         let by_outcome = ["endpoint", "outcome"];
         Ok(JobFamilies {
@@ -32,6 +33,7 @@ impl JobFamilies {
             oldest: register(registry, GaugeVec::new(opts(oldest), &["endpoint"])?)?,
             submitted: register(registry, IntCounterVec::new(opts(submitted), &by_outcome)?)?,
             attempts: register(registry, IntCounterVec::new(opts(attempts), &by_outcome)?)?,
+            webhooks: register(registry, IntCounterVec::new(opts(webhooks), &by_outcome)?)?,
         })
     }
 }
@@ -58,6 +60,17 @@ pub enum AttemptOutcome {
     Cancelled,
     /// The server did not take it: the job is tried later.
     Postponed,
+}
+
+/// The outcome of an attempt to deliver a webhook.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// The receiver has it.
+    Delivered,
+    /// Another attempt follows.
+    Failed,
+    /// None does.
+    Dead,
 }
 
 /// Counts the jobs of one endpoint.
@@ -91,6 +104,16 @@ impl JobCounts {
             AttemptOutcome::Postponed => "postponed",
         };
         self.families.attempts.with_label_values(&[&*self.endpoint, outcome]).inc();
+    }
+
+    /// An attempt to deliver a webhook has ended.
+    pub fn delivered(&self, outcome: DeliveryOutcome) {
+        let outcome = match outcome {
+            DeliveryOutcome::Delivered => "delivered",
+            DeliveryOutcome::Failed => "failed",
+            DeliveryOutcome::Dead => "dead",
+        };
+        self.families.webhooks.with_label_values(&[&*self.endpoint, outcome]).inc();
     }
 
     /// Brings up to date: jobs queued, jobs running, and when the oldest of those that wait for a place was

@@ -3,8 +3,6 @@
 //! Place in the flow: used by everything in [`super`]. In: a job, an error of the store, a text of a client.
 //! Out: JSON, a [`RequestError`], what the text means.
 
-use std::time::{Duration, SystemTime};
-
 use axum::body::Body;
 use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
@@ -14,10 +12,8 @@ use uuid::Uuid;
 
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
-use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page};
+use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page, Webhook, WebhookState, time_text};
 
-/// In a job's own request: its id.
-pub(in crate::server::http) const X_JOB: HeaderName = HeaderName::from_static("x-modelhost-job");
 /// In a job's own request: which attempt it is, from 1.
 pub(super) const X_JOB_ATTEMPT: HeaderName = HeaderName::from_static("x-modelhost-job-attempt");
 /// With a result: the job's state.
@@ -73,9 +69,9 @@ pub(super) fn failed(error: JobError) -> RequestError {
     }
 }
 
-/// The page that a query asks for: `limit`, `after`, `state`.
+/// The page that a query asks for: `limit`, `after`, `state`, `webhook`.
 pub(super) fn page(query: &str) -> Result<Page, RequestError> {
-    let mut page = Page { after: None, limit: USUAL_PAGE, state: None };
+    let mut page = Page { limit: USUAL_PAGE, ..Page::default() };
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
         let wrong = |expected: &str| {
             let message = format!("`{name}` of a list of jobs is not {expected}");
@@ -94,6 +90,11 @@ pub(super) fn page(query: &str) -> Result<Page, RequestError> {
                 let state = JobState::ALL.into_iter().find(|state| state.name() == value);
                 let names = JobState::ALL.map(JobState::name).join("`, `");
                 page.state = Some(state.ok_or_else(|| wrong(&format!("one of `{names}`")))?);
+            }
+            "webhook" => {
+                let state = WebhookState::ALL.into_iter().find(|state| state.name() == value);
+                let names = WebhookState::ALL.map(WebhookState::name).join("`, `");
+                page.webhook = Some(state.ok_or_else(|| wrong(&format!("one of `{names}`")))?);
             }
             _ => {}
         }
@@ -131,6 +132,36 @@ pub(super) struct JobView<'a> {
     status: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    webhook: Option<WebhookView<'a>>,
+}
+
+/// A webhook as clients see it.
+#[derive(Serialize)]
+struct WebhookView<'a> {
+    /// Without its query.
+    url: &'a str,
+    state: &'static str,
+    /// Attempts that have ended.
+    attempts: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    /// When it is sent again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    due: Option<String>,
+}
+
+impl<'a> WebhookView<'a> {
+    fn new(webhook: &'a Webhook) -> WebhookView<'a> {
+        let is_again = webhook.state == WebhookState::Pending && webhook.attempts > 0;
+        WebhookView {
+            url: webhook.shown(),
+            state: webhook.state.name(),
+            attempts: webhook.attempts,
+            error: webhook.error.as_deref(),
+            due: is_again.then(|| time_text(webhook.due)),
+        }
+    }
 }
 
 fn is_own(path: &str) -> bool {
@@ -147,21 +178,20 @@ impl<'a> JobView<'a> {
             priority: job.priority,
             attempt: job.attempt,
             attempts: job.attempts,
-            submitted: time(job.submitted),
-            changed: time(job.changed),
-            due: is_delayed.then(|| time(job.due)),
+            submitted: time_text(job.submitted),
+            changed: time_text(job.changed),
+            due: is_delayed.then(|| time_text(job.due)),
             error: job.error.as_deref(),
             status: job.answer.as_ref().map(|answer| answer.status),
             result: job.answer.as_ref().map(|_| format!("{}/{}/result", config.jobs_path(), job.id)),
+            webhook: job.webhook.as_ref().map(WebhookView::new),
         }
     }
-}
 
-/// Milliseconds since 1970 in RFC 3339.
-fn time(milliseconds: u64) -> String {
-    // Beyond this year the format ends.
-    let time = Duration::from_millis(milliseconds.min(253_402_300_799_000));
-    humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + time).to_string()
+    /// As its message has it, which is the same at every attempt.
+    pub(super) fn without_webhook(self) -> JobView<'a> {
+        JobView { webhook: None, ..self }
+    }
 }
 
 #[cfg(test)]

@@ -9,15 +9,20 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::HeaderMap;
-use axum::http::header::HOST;
+use axum::http::header::{CONTENT_TYPE, HOST};
 
 use super::super::route::EndpointRoute;
 use super::answers::{failed, no_job};
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{RequestError, Stage};
-use crate::jobs::{Job, JobStore, LAST_PRIORITY, LONGEST_KEY, Submission, USUAL_PRIORITY};
+use crate::jobs::{
+    Job, JobStore, LAST_PRIORITY, LONGEST_KEY, LONGEST_URL, Pauses, Submission, USUAL_PRIORITY, Webhook,
+    WebhookForm,
+};
 use crate::keys::{is_credential, is_secret_name};
+use crate::outbound::UrlError;
 use crate::server::body::Bounds;
+use crate::server::compat::truss_async::{AsyncPredict, usual};
 use crate::server::head::{Head, visible};
 use crate::server::serve::Transport as _;
 use crate::telemetry::metrics::Submitted;
@@ -27,6 +32,7 @@ const PRIORITY: &str = "x-modelhost-job-priority";
 const ATTEMPTS: &str = "x-modelhost-job-attempts";
 const DELAY: &str = "x-modelhost-job-delay";
 const WAIT: &str = "x-modelhost-job-wait";
+const WEBHOOK: &str = "x-modelhost-job-webhook";
 /// The beginning of headers that are for or from the jobs themselves.
 const OWN: &str = "x-modelhost-job";
 /// Headers that are about a connection or a message, not a request; and its id, which will be the job's.
@@ -49,20 +55,29 @@ const NOT_KEPT: [&str; 14] = [
 /// Longest that a job may be put off, or wait.
 const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// Stores the job that this request is, for `path` below the endpoint's own.
+/// The form of a submission.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum SubmissionForm<'a> {
+    /// The request itself, for this path below the endpoint's own.
+    Request(&'a str),
+    /// Truss's words around the body of one.
+    Truss,
+}
+
+/// Stores the job that this request is.
 ///
 /// # Errors
 /// Why it is none, counted already.
 pub(super) async fn submit(
     route: &EndpointRoute,
     store: &JobStore,
-    path: &str,
+    form: SubmissionForm<'_>,
     head: Box<Head>,
     body: Body,
     arrived: Instant,
 ) -> Result<Job, RequestError> {
     let counts = &route.endpoint.metrics.jobs;
-    match stored(route, store, path, head, body, arrived).await {
+    match stored(route, store, form, head, body, arrived).await {
         Ok((job, is_new)) => {
             counts.submitted(if is_new { Submitted::Stored } else { Submitted::Repeated });
             Ok(job)
@@ -77,13 +92,17 @@ pub(super) async fn submit(
 async fn stored(
     route: &EndpointRoute,
     store: &JobStore,
-    path: &str,
+    form: SubmissionForm<'_>,
     mut head: Box<Head>,
     body: Body,
     arrived: Instant,
 ) -> Result<(Job, bool), RequestError> {
     let EndpointRoute { endpoint, .. } = route;
     let config = &endpoint.config;
+    let path = match form {
+        SubmissionForm::Request(path) => path,
+        SubmissionForm::Truss => "/",
+    };
     if path != "/" && !endpoint.read_current(|it| it.pipeline.is_application()) {
         // The path of one that is told apart from this by its method.
         return Err(no_job());
@@ -108,7 +127,78 @@ async fn stored(
     {
         submission.headers.push((HOST.as_str().to_owned(), authority.to_string()));
     }
+    if let SubmissionForm::Truss = form {
+        truss(config, &mut submission)?;
+    }
     store.submit(&config.name, submission, config.jobs.quota).await.map_err(failed)
+}
+
+/// Takes Truss's words from around the body of a request.
+fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), RequestError> {
+    let wrong = |what: &str, expected: &str| {
+        RequestError::invalid(Stage::Admit, format!("`{what}` is not {expected}"))
+    };
+    let body = submission.body.clone();
+    let wanted: AsyncPredict<'_> = serde_json::from_slice(&body).map_err(|error| {
+        let hint = "hint: `model_input` holds the request, `webhook_endpoint` may say where its result goes";
+        RequestError::invalid(Stage::Admit, format!("the body is no asynchronous request: {error}; {hint}"))
+    })?;
+    submission.body = body.slice_ref(wanted.model_input.get().as_bytes());
+    submission.headers.retain(|(name, _)| name != CONTENT_TYPE.as_str());
+    submission.headers.push((CONTENT_TYPE.as_str().to_owned(), "application/json".to_owned()));
+    submission.priority = wanted.priority.unwrap_or(usual::PRIORITY);
+    if submission.priority > LAST_PRIORITY {
+        return Err(wrong("priority", &format!("a number from 0 to {LAST_PRIORITY}")));
+    }
+    let wait = Duration::from_secs(wanted.max_time_in_queue_seconds.unwrap_or(usual::TIME_IN_QUEUE));
+    if wait.is_zero() || wait > LONGEST {
+        return Err(wrong("max_time_in_queue_seconds", "a number of seconds, at most 30 days"));
+    }
+    submission.wait = Some(wait);
+    let retries = wanted.inference_retry_config.unwrap_or_default();
+    if let Some(attempts) = retries.max_attempts {
+        let most = config.jobs.attempts;
+        if !(1..=most).contains(&attempts) {
+            let expected = format!("a number from 1 to {most}, `limits.job_attempts`");
+            return Err(wrong("inference_retry_config.max_attempts", &expected));
+        }
+        submission.attempts = attempts;
+    }
+    let pauses = Pauses {
+        first: retries.initial_delay_ms.unwrap_or(usual::INITIAL_DELAY),
+        longest: retries.max_delay_ms.unwrap_or(usual::MAX_DELAY),
+    };
+    let longest = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
+    for (name, delay) in [("initial_delay_ms", pauses.first), ("max_delay_ms", pauses.longest)] {
+        if delay > longest {
+            return Err(wrong(&format!("inference_retry_config.{name}"), "a number of milliseconds"));
+        }
+    }
+    submission.pauses = Some(pauses);
+    if let Some(url) = &wanted.webhook_endpoint {
+        submission.webhook = Some(webhook(config, "`webhook_endpoint`", url, WebhookForm::Truss)?);
+    }
+    Ok(())
+}
+
+/// The webhook to a URL, which `what` has named.
+fn webhook(
+    config: &EndpointConfig,
+    what: &str,
+    url: &str,
+    form: WebhookForm,
+) -> Result<Webhook, RequestError> {
+    let refused = |why: &str| RequestError::invalid(Stage::Admit, format!("{what} {why}"));
+    if url.len() > LONGEST_URL {
+        return Err(refused(&format!("is longer than {LONGEST_URL} bytes")));
+    }
+    match config.allow_outbound.origin(url) {
+        Ok(origin) => Ok(Webhook::new(url, origin, form)),
+        Err(error @ UrlError::NotUrl) => Err(refused(&error.to_string())),
+        Err(error @ UrlError::Denied) => {
+            Err(refused(&format!("{error}; hint: the operator adds scheme, host and port to it")))
+        }
+    }
 }
 
 /// A submission with all that the headers say about the job itself.
@@ -134,6 +224,10 @@ fn options(config: &EndpointConfig, headers: &HeaderMap) -> Result<Submission, R
     }
     submission.delay = duration(headers, DELAY)?.unwrap_or_default();
     submission.wait = duration(headers, WAIT)?;
+    if let Some(url) = text(headers, WEBHOOK)? {
+        let what = format!("the header `{WEBHOOK}`");
+        submission.webhook = Some(webhook(config, &what, url, WebhookForm::Own)?);
+    }
     Ok(submission)
 }
 

@@ -23,14 +23,15 @@ use tokio::task::JoinHandle;
 use super::super::application::{self, ApplicationRoute};
 use super::super::classic;
 use super::super::route::EndpointRoute;
-use super::answers::{X_JOB, X_JOB_ATTEMPT, append};
+use super::answers::{X_JOB_ATTEMPT, append};
+use super::deliveries::Deliverer;
 use crate::endpoint::admission::Permit;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
 use crate::jobs::{Answer, Job, JobState, JobStore, Mode, Outcome, Queue};
 use crate::rollout::deployment::Deployment;
 use crate::server::drain::Drain;
-use crate::server::head::{Head, X_REQUEST_ID, insert, visible};
+use crate::server::head::{Head, X_JOB, X_REQUEST_ID, insert, visible};
 use crate::server::served::Served;
 use crate::telemetry::metrics::AttemptOutcome;
 
@@ -44,7 +45,7 @@ const GRACE: Duration = Duration::from_secs(1);
 const NOT_KEPT: [&str; 6] =
     ["connection", "content-length", "date", "keep-alive", "transfer-encoding", "x-request-id"];
 
-/// The workers of all endpoints.
+/// The workers of all endpoints, and those that send their webhooks.
 #[derive(Default)]
 pub struct JobWorkers {
     served: watch::Sender<Option<Arc<Served>>>,
@@ -68,6 +69,14 @@ impl JobWorkers {
                 continue;
             }
             self.followed.insert(name.clone(), Arc::downgrade(endpoint));
+            let deliverer = Deliverer {
+                endpoint: endpoint.clone(),
+                store: store.clone(),
+                queue: store.queue(name),
+                served: self.served.subscribe(),
+                drain: served.drain.clone(),
+            };
+            self.tasks.push(tokio::spawn(deliverer.run()));
             for _ in 0..endpoint.config.jobs.concurrency {
                 let worker = Worker {
                     endpoint: endpoint.clone(),

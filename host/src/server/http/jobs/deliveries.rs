@@ -1,0 +1,228 @@
+//! The webhooks of an endpoint's jobs: one task sends those that are due.
+//!
+//! Place in the flow: beside the workers, from the moment that the endpoint is served until it is served no
+//! more or the server stops. In: the store's pending webhooks. Out: messages, and what came of each.
+//! Invariants: a message is sent at least once, again only after an attempt that has failed or that the end
+//! of the process cut off, and never twice at a time; it goes only where `allow_outbound` lets it, and no
+//! redirect is followed. Of messages to one place `LIMITS.by_origin` are under way at most, so that a
+//! receiver that takes its time holds no other up. Of an answer nothing but its status and `retry-after` is
+//! believed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use axum::http::{Request, StatusCode};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::message;
+use crate::endpoint::config::EndpointConfig;
+use crate::jobs::{
+    Delivered, Delivery, DeliveryLimits, Job, JobStore, Queue, SendGuard, Webhook, WebhookState,
+};
+use crate::outbound::{Body, Outbound, OutboundError, Patience};
+use crate::rollout::deployment::Deployment;
+use crate::server::drain::Drain;
+use crate::server::served::Served;
+use crate::telemetry::metrics::DeliveryOutcome;
+
+const LIMITS: DeliveryLimits = DeliveryLimits { concurrency: 32, by_origin: 4 };
+/// How long it waits that could not use the store, or has no certificates.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Longest wait for a message whose time is known: a clock may be set.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+/// Most bytes of an answer that are read, for the connection to be used again, and for how long.
+const ANSWER: (usize, Duration) = (16 << 10, Duration::from_secs(1));
+const AGENT: HeaderValue = HeaderValue::from_static(concat!("modelhost/", env!("CARGO_PKG_VERSION")));
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Sends the webhooks of one endpoint.
+pub(super) struct Deliverer {
+    pub(super) endpoint: Arc<Deployment>,
+    pub(super) store: Arc<JobStore>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) served: watch::Receiver<Option<Arc<Served>>>,
+    pub(super) drain: Drain,
+}
+
+impl Deliverer {
+    /// Until the endpoint is served no more, or the server stops; what is under way then is waited for.
+    pub(super) async fn run(mut self) {
+        let mut sends = JoinSet::new();
+        let mut outbound = None;
+        while self.is_served() {
+            while sends.try_join_next().is_some() {}
+            let rest = match self.store.due_deliveries(&self.endpoint.config.name, LIMITS).await {
+                Ok((due, rest)) if due.is_empty() => rest,
+                Ok((due, rest)) => match self.outbound(&mut outbound) {
+                    Some(outbound) => {
+                        self.start(&mut sends, &outbound, due);
+                        rest
+                    }
+                    None => Some(LONGEST_REST),
+                },
+                Err(_) => Some(PAUSE),
+            };
+            self.rest(rest).await;
+        }
+        tokio::select! {
+            () = self.drain.over() => {}
+            () = async { while sends.join_next().await.is_some() {} } => {}
+        }
+    }
+
+    fn is_served(&mut self) -> bool {
+        let served = self.served.borrow_and_update();
+        let own = served.as_ref().and_then(|it| it.endpoints.named(&self.endpoint.config.name));
+        own.is_some_and(|own| Arc::ptr_eq(own, &self.endpoint)) && !self.drain.has_begun()
+    }
+
+    /// The way to the receivers, made when the first message is due.
+    fn outbound(&self, made: &mut Option<Arc<Outbound>>) -> Option<Arc<Outbound>> {
+        if made.is_none() {
+            match Outbound::new(self.endpoint.config.allow_outbound.clone()) {
+                Ok(outbound) => *made = Some(Arc::new(outbound)),
+                Err(error) => tracing::error!(
+                    endpoint = %self.endpoint.config.name,
+                    "webhooks wait: the certificates that this system trusts cannot be read: {error}"
+                ),
+            }
+        }
+        made.clone()
+    }
+
+    fn start(&self, sends: &mut JoinSet<()>, outbound: &Arc<Outbound>, due: Vec<Delivery>) {
+        for delivery in due {
+            if let Some(guard) = self.queue.send(&delivery) {
+                let attempt = Attempt {
+                    endpoint: self.endpoint.clone(),
+                    store: self.store.clone(),
+                    outbound: outbound.clone(),
+                    delivery,
+                };
+                sends.spawn(attempt.run(guard));
+            }
+        }
+    }
+
+    /// Waits until there may be a message to send, or something else to do.
+    async fn rest(&mut self, time: Option<Duration>) {
+        let until = async {
+            match time {
+                Some(time) => tokio::time::sleep(time.min(LONGEST_REST)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.queue.wait_for_delivery() => {}
+            () = until => {}
+            _ = self.served.changed() => {}
+            () = self.drain.begun() => {}
+        }
+    }
+}
+
+/// One attempt to deliver.
+struct Attempt {
+    endpoint: Arc<Deployment>,
+    store: Arc<JobStore>,
+    outbound: Arc<Outbound>,
+    delivery: Delivery,
+}
+
+impl Attempt {
+    /// Sends the message, and notes what came of it. `guard` keeps others from sending it meanwhile.
+    async fn run(self, guard: SendGuard) {
+        let Attempt { endpoint, store, delivery, .. } = &self;
+        let name = &endpoint.config.name;
+        let Ok(found) = store.result(name, &delivery.id, message::LONGEST_RESULT).await else {
+            tokio::time::sleep(PAUSE).await;
+            return;
+        };
+        let webhook = found.as_ref().and_then(|(job, result)| Some((job, job.webhook.as_ref()?, result)));
+        let outcome = match webhook {
+            Some((job, webhook, result)) => {
+                let body = message::body(&endpoint.config, job, webhook.form, result.as_deref());
+                self.send(webhook, body).await
+            }
+            // Gone with its job: there is nothing to be told.
+            None => Delivered::Accepted,
+        };
+        let most = endpoint.config.jobs.webhooks.attempts;
+        // Until it is stored. What the end of the process cuts off here is sent again by the next.
+        let state = loop {
+            match store.delivered(name, delivery, outcome.clone(), most).await {
+                Ok(state) => break state,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        drop(guard);
+        if let (Some(state), Some((job, _))) = (state, &found) {
+            self.tell(state, job, &outcome);
+        }
+    }
+
+    /// Counts an attempt, and says in the log when it was the last one in vain.
+    fn tell(&self, state: WebhookState, job: &Job, outcome: &Delivered) {
+        let counts = &self.endpoint.metrics.jobs;
+        match (state, outcome) {
+            (WebhookState::Failed, Delivered::Failed { error, .. }) => {
+                counts.delivered(DeliveryOutcome::Dead);
+                tracing::warn!(
+                    endpoint = %self.endpoint.config.name,
+                    job = job.id,
+                    url = job.webhook.as_ref().map(Webhook::shown),
+                    "a webhook was not delivered, and is a dead letter now: {error}"
+                );
+            }
+            (_, Delivered::Failed { .. }) => counts.delivered(DeliveryOutcome::Failed),
+            (_, Delivered::Accepted) => counts.delivered(DeliveryOutcome::Delivered),
+        }
+    }
+
+    async fn send(&self, webhook: &Webhook, body: Vec<u8>) -> Delivered {
+        let EndpointConfig { jobs, .. } = &self.endpoint.config;
+        let mut request = Request::post(&webhook.url).header(CONTENT_TYPE, JSON).header(USER_AGENT, AGENT);
+        for (name, value) in message::signed(&jobs.webhooks.secrets, &self.delivery.id, webhook.form, &body) {
+            request = request.header(name, value);
+        }
+        let failed = |error: String, is_final| Delivered::Failed { error, is_final, after: Duration::ZERO };
+        let body = Full::<Bytes>::from(body).map_err(|never| match never {}).boxed_unsync();
+        let Ok(request) = request.body(body) else {
+            return failed("its URL cannot be called any more".to_owned(), true);
+        };
+        let sent = self.outbound.send(request, Patience::default());
+        let response = match tokio::time::timeout(jobs.webhooks.timeout, sent).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return failed(error.to_string(), error == OutboundError::Denied),
+            Err(_) => return failed(OutboundError::TimedOut.to_string(), false),
+        };
+        let (parts, body) = response.into_parts();
+        // Whether the rest comes makes no difference.
+        let _ = tokio::time::timeout(ANSWER.1, read(body)).await;
+        if parts.status.is_success() {
+            return Delivered::Accepted;
+        }
+        let after = parts.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
+        Delivered::Failed {
+            error: format!("the receiver answered {}", parts.status.as_u16()),
+            // It says that nothing is wanted here any more.
+            is_final: parts.status == StatusCode::GONE,
+            after: after.map_or(Duration::ZERO, Duration::from_secs),
+        }
+    }
+}
+
+/// Reads an answer to its end, if that is not far.
+async fn read(mut body: Body) {
+    let mut left = ANSWER.0;
+    while let Some(Ok(frame)) = body.frame().await {
+        match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
+            Some(rest) => left = rest,
+            None => return,
+        }
+    }
+}
