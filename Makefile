@@ -1,6 +1,7 @@
 # Everything there is to run. Each target gets what it needs by itself; the work is in scripts/.
 #
-# Out: target/release/host, target/components/NAME.wasm (the examples), target/components/tests/NAME.wasm (the tests' guests).
+# Out: target/release/host, target/components/NAME.wasm (the examples), target/components/library/NAME.wasm (libraries for handlers),
+# target/components/tests/NAME.wasm (the tests' guests).
 
 SHELL := bash
 # The scripts, the tests and the documentation rely on the place, so the user's does not apply.
@@ -18,7 +19,7 @@ GPU_CHECK ?=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist wheel deb image sdks host examples guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
+.PHONY: help setup build dist wheel deb image library sdks host examples libraries guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,7 +28,7 @@ demo: host examples ## build, serve the iris example, send it a request, stay un
 	@scripts/onnxruntime.sh
 	@scripts/demo.sh
 
-build: host examples guests ## target/release/host and every component under target/components/
+build: host examples libraries guests ## target/release/host and every component under target/components/
 
 dist: examples ## target/dist/host, optimised as a whole and by a profile: what to ship; takes half an hour to build
 	@scripts/require.sh
@@ -38,12 +39,15 @@ dist: examples ## target/dist/host, optimised as a whole and by a profile: what 
 wheel: dist ## target/packages/modelhost-….whl: the host of `make dist` for pip, see docs/install.md
 	@scripts/package.sh wheel target/dist/host target/packages --symbols target/packages/modelhost.debug
 
-deb: dist ## target/packages/modelhost_….deb: the same for Debian, with a service, see docs/install.md
+deb: dist libraries ## target/packages/modelhost_….deb: the same for Debian, with a service, see docs/install.md
 	@scripts/package.sh deb target/dist/host target/packages --symbols target/packages/modelhost.debug
 
-image: dist ## target/packages/modelhost-….oci.tar: a container image with ONNX Runtime, see docs/install.md
+image: dist libraries ## target/packages/modelhost-….oci.tar: a container image with ONNX Runtime, see docs/install.md
 	@scripts/onnxruntime.sh
 	@scripts/package.sh image target/dist/host target/packages --symbols target/packages/modelhost.debug
+
+library: libraries ## target/packages/modelhost_library-….whl: the libraries for pip, see docs/libraries.md
+	@scripts/package.sh library target/components/library target/packages
 
 sdks: ## target/packages: the SDKs as packages of their languages, see docs/languages.md
 	@scripts/sdks.sh
@@ -128,6 +132,9 @@ host:
 
 examples:
 	@scripts/build-guests.sh examples
+
+libraries: ## target/components/library: components that `modelhost build` puts into handlers
+	@scripts/build-guests.sh libraries
 
 guests:
 	@scripts/build-guests.sh tests

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds the Rust handlers to components: every package under examples/ to target/components/NAME.wasm, the tests' guests
-# (the examples of tests/guests) to target/components/tests/NAME.wasm. In: `examples` and `tests` as arguments say which;
-# both without any. Cargo decides what is out of date; a component that came out the same is left untouched.
+# Builds the Rust handlers to components: every handler under examples/ to target/components/NAME.wasm, the libraries for handlers
+# (guest-sdk/library, examples/*-library) to target/components/library/NAME.wasm, the tests' guests (the examples of tests/guests) to
+# target/components/tests/NAME.wasm. In: `examples`, `libraries` and `tests` as arguments say which; all without any.
+# Cargo decides what is out of date; a component that came out the same is left untouched.
 . "$(dirname "$0")/lib.sh"
 . scripts/guest-toolchain.sh
 
-[ $# -gt 0 ] || set -- examples tests
+[ $# -gt 0 ] || set -- examples libraries tests
 require_guest_toolchain
 
 # build DESTINATION KIND CARGO_ARGUMENT…: builds the cdylibs of KIND (`lib` or `example`) and publishes them.
@@ -42,14 +43,20 @@ for what in "$@"; do
         examples)
             step "building the example handlers"
             packages=()
-            for manifest in examples/*/Cargo.toml; do packages+=(-p "$(basename "$(dirname "$manifest")")"); done
+            for manifest in examples/*-wasm/Cargo.toml; do packages+=(-p "$(basename "$(dirname "$manifest")")"); done
             build "$COMPONENTS" lib --lib "${packages[@]}"
+            ;;
+        libraries)
+            step "building the libraries for handlers"
+            packages=()
+            for manifest in {guest-sdk/library/*,examples/*-library}/Cargo.toml; do packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$manifest")"); done
+            build "$COMPONENTS/library" lib --lib "${packages[@]}"
             ;;
         tests)
             require_tests
             step "building the tests' guests"
             build "$TEST_COMPONENTS" example --examples -p guests
             ;;
-        *) die "unknown argument \`$what\`" "scripts/build-guests.sh [examples] [tests]" ;;
+        *) die "unknown argument \`$what\`" "scripts/build-guests.sh [examples] [libraries] [tests]" ;;
     esac
 done

@@ -1,8 +1,8 @@
 """Finds the components in cargo's messages.
 
 In: `cargo build --message-format json` on stdin; the kind of target, `lib` or `example`, as the argument.
-Out: one line for each of the workspace's own components, NAME <tab> FILE. A library is named after its package
-(`iris-wasm`), an example after itself.
+Out: one line for each of the workspace's own components, NAME <tab> FILE. A handler is named after its package
+(`iris-wasm`), a library for handlers after its folder (`image`), an example after itself.
 """
 
 import json
@@ -20,8 +20,8 @@ for line in sys.stdin:
     is_example = "example" in target["kind"]
     if here not in manifest.parents or is_example != (kind == "example"):
         continue
-    # `examples/iris-wasm` holds the package `iris-wasm`; libraries beside examples/ (the SDK) are no handlers.
-    if not is_example and manifest.parent.parent != here / "examples":
+    # `examples/iris-wasm` holds the package `iris-wasm`, `guest-sdk/library/image` the library `image`; the SDK is neither.
+    if not is_example and manifest.parent.parent not in (here / "examples", here / "guest-sdk/library"):
         continue
     name = target["name"] if is_example else manifest.parent.name
     for file in message["filenames"]:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Packs a built host for those who install it: as a Python wheel, as a Debian package, as a container image.
+"""Packs a built host for those who install it: as a Python wheel, as a Debian package, as a container image. Packs the libraries
+for handlers as a wheel of their own, which goes beside the first; the other two packages have them.
 
 In:   the host's binary; of the tree LICENSE, docs/install.md, packaging/, examples/iris-wasm and its component; `cargo
       metadata`. Needs binutils, dpkg-deb for the Debian package, and of Python what `scripts/package.sh` gets. The image takes
@@ -47,8 +48,8 @@ SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|util|gcc_s)\.so\.\d+|ld-linux.*\.so\
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Packs a built host.")
-    parser.add_argument("kind", choices=["wheel", "deb", "image"])
-    parser.add_argument("binary", type=pathlib.Path)
+    parser.add_argument("kind", choices=["wheel", "deb", "image", "library"])
+    parser.add_argument("binary", type=pathlib.Path, help="the host; for `library` the folder of the libraries")
     parser.add_argument("folder", type=pathlib.Path, help="where the package goes")
     parser.add_argument("--symbols", type=pathlib.Path, help="where the binary's symbols go")
     arguments = parser.parse_args()
@@ -56,9 +57,15 @@ def main() -> None:
         sys.exit(f"error: packages are made on Linux, this is {platform.system()}")
     metadata = cargo_metadata()
     arguments.folder.mkdir(parents=True, exist_ok=True)
+    if arguments.kind == "library":
+        print(library_wheel(libraries(arguments.binary), metadata, arguments.folder.resolve()))
+        return
     with tempfile.TemporaryDirectory() as scratch:
         stripped = strip(arguments.binary, pathlib.Path(scratch), arguments.symbols)
         files = installed(stripped, pathlib.Path(scratch))
+        if arguments.kind != "wheel":
+            # The wheel is small without them.
+            files |= libraries(ROOT / "target/components/library")
         make = {"wheel": wheel, "deb": deb, "image": container_image}[arguments.kind]
         print(make(files, metadata, arguments.folder.resolve(), pathlib.Path(scratch)))
 
@@ -113,6 +120,33 @@ def installed(binary: pathlib.Path, scratch: pathlib.Path) -> dict[str, bytes]:
     run(binary, "man", scratch / "man")
     files |= {f"share/man/man1/{page.name}": page.read_bytes() for page in sorted((scratch / "man").iterdir())}
     return files
+
+
+def libraries(folder: pathlib.Path) -> dict[str, bytes]:
+    """The project's own libraries for handlers, by path below the prefix."""
+    names = sorted(path.name for path in (ROOT / "guest-sdk/library").iterdir() if (path / "Cargo.toml").is_file())
+    files = [folder / f"{name}.wasm" for name in names]
+    for file in files:
+        if not file.is_file():
+            sys.exit(f"error: {file} is missing\nhint: make libraries")
+    return {f"share/{NAME}/library/{file.name}": file.read_bytes() for file in files}
+
+
+def library_wheel(files: dict[str, bytes], metadata: dict, folder: pathlib.Path) -> pathlib.Path:
+    """A zip of the libraries, for an environment that has the host."""
+    version = host_package(metadata)["version"]
+    release = f"{NAME}_library-{version}"
+    info = f"{release}.dist-info"
+    members = {f"{release}.data/data/{path}": content for path, content in files.items()}
+    members |= {
+        f"{info}/METADATA": (
+            f"Metadata-Version: 2.4\nName: {NAME}-library\nVersion: {version}\nSummary: Libraries for handlers of {NAME}\n"
+            "License-Expression: Apache-2.0\nLicense-File: LICENSE\nRequires-Python: >=3.9\n"
+        ).encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: true\nTag: py3-none-any\n".encode(),
+        f"{info}/licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
+    }
+    return zipped(folder / f"{release}-py3-none-any.whl", info, members)
 
 
 def cargo_metadata() -> dict:
@@ -229,11 +263,14 @@ def wheel(files: dict[str, bytes], metadata: dict, folder: pathlib.Path, _scratc
         f"{info}/licenses/LICENSE": (ROOT / "LICENSE").read_bytes(),
         f"{info}/sboms/{NAME}.cdx.json": sbom(metadata),
     }
+    return zipped(folder / f"{release}-{kind}.whl", info, members)
+
+
+def zipped(path: pathlib.Path, info: str, members: dict[str, bytes]) -> pathlib.Path:
+    """A wheel of these files, with the list of them."""
     record = [f"{path},sha256={digest(content)},{len(content)}" for path, content in members.items()]
     members[f"{info}/RECORD"] = "\n".join([*record, f"{info}/RECORD,,", ""]).encode()
-
-    path = folder / f"{release}-{kind}.whl"
-    path.write_bytes(smallzip(members, {f"{release}.data/scripts/{NAME}"}))
+    path.write_bytes(smallzip(members, {member for member in members if "/scripts/" in member}))
     return path
 
 

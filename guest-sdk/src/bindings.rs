@@ -92,6 +92,15 @@ pub mod kv {
     });
 }
 
+/// The library `image`, which a handler imports.
+pub mod image {
+    wit_bindgen::generate!({
+        path: "../wit/library/image.wit",
+        world: "imports",
+        additional_derives: [PartialEq],
+    });
+}
+
 /// `respond`, and `streaming`, which it is given.
 pub mod respond {
     wit_bindgen::generate!({

@@ -5,10 +5,9 @@
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
-//! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `outbound.rs` its
-//! requests to others, `app.rs` the requests and responses of an application and its routes (`app/`),
-//! `socket.rs` WebSockets,
-//! `error.rs` what `?` does.
+//! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `image.rs` the
+//! library for pictures, `outbound.rs` its requests to others, `app.rs` the requests and responses of an
+//! application and its routes (`app/`), `socket.rs` WebSockets, `error.rs` what `?` does.
 //! `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be
 //! copied.
 #![deny(missing_docs)]
@@ -31,6 +30,7 @@ mod context;
 mod error;
 #[doc(hidden)]
 pub mod export;
+pub mod image;
 mod input;
 #[cfg(target_family = "wasm")]
 mod libc;

@@ -8,9 +8,10 @@
 //! one. Nothing here opens a socket, loads a model or writes.
 //!
 //! [`settings`] lists what can be set, with the reader of each; `file` reads TOML; `endpoint`, `inputs`,
-//! `gate`, `split`, `connection` and [`serve`] put the values together; `defaults` is what comes out of
-//! nothing; `problem` is the report.
+//! `gate`, `split`, `build`, `connection` and [`serve`] put the values together; `defaults` is what comes
+//! out of nothing; `problem` is the report.
 
+mod build;
 mod connection;
 mod defaults;
 mod endpoint;
@@ -32,6 +33,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+pub use self::build::libraries;
 pub use self::problem::Problems;
 
 use self::file::{File, Table};

@@ -24,6 +24,7 @@ const MOST_OF_IMAGE: u64 = 40_000_000;
 /// Makes a package, `wheel`, `deb` or `image`, in `folder`.
 fn pack(kind: &str, folder: &Path) -> PathBuf {
     component("iris-wasm");
+    component("library/image");
     let mut command = Command::new(root().join("scripts/package.sh"));
     command.arg(kind).arg(host_binary()).arg(folder);
     finished(&mut command, "scripts/package.sh").trim().into()

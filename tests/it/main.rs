@@ -44,6 +44,7 @@ mod jobs;
 mod keys;
 mod kv;
 mod kv_sdks;
+mod libraries;
 mod lists;
 mod loading;
 mod metrics;

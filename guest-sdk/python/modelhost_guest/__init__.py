@@ -3,7 +3,7 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import kv, models
+from . import image, kv, models
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
 from .errors import InvalidInput, KvError
@@ -16,6 +16,7 @@ from .handler import (
     pre_inference,
     pre_inference_tensors,
 )
+from .image import ImageError
 from .messages import Answer, Event, Response, Sample
 from .models import ModelError
 from .tensor import Tensor, Tensors
@@ -26,6 +27,7 @@ __all__ = [
     "App",
     "Context",
     "Event",
+    "ImageError",
     "Input",
     "InvalidInput",
     "KvError",
@@ -37,6 +39,7 @@ __all__ = [
     "Tensor",
     "TensorSpec",
     "Tensors",
+    "image",
     "init",
     "input_schema",
     "kv",

@@ -26,6 +26,11 @@ except ImportError:
     kv = None
 
 try:
+    from wit_world.imports import images
+except ImportError:
+    images = None
+
+try:
     from wit_world.exports.operations import Operation
 except ImportError:
     Operation = None

@@ -1,13 +1,16 @@
 //! `host build`: a handler project to a component.
 //!
-//! In:  a folder whose manifest tells the language. Out: `handler.wasm` beside the manifest, put there whole,
-//! so that a server may watch it; on stdout its size and the time.
+//! In:  a folder whose manifest tells the language. Out: `handler.wasm` beside the manifest, with the
+//! libraries that the project names inside, put there whole, so that a server may watch it; on stdout its
+//! size and the time.
 //! Invariants: tools that the manifest pins are installed into the project and nowhere else; what a tool
 //! prints is shown only if it fails, its cause first.
 
 mod component;
+mod compose;
 mod go;
 mod js;
+mod libraries;
 mod python;
 mod rust;
 mod tool;
@@ -122,6 +125,7 @@ impl Project {
         let private = self.private();
         fs::create_dir_all(&private).with_context(|| format!("cannot make `{}`", private.display()))?;
         let component = (self.builder)(self)?;
+        libraries::put_into(self, &component)?;
         let bytes = fs::metadata(&component).context("the component is gone")?.len();
         let target = self.folder.join(COMPONENT);
         fs::rename(&component, &target).with_context(|| format!("cannot write `{}`", target.display()))?;

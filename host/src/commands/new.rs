@@ -195,7 +195,7 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
 }
 
 /// The world of the handler; the contract is a dependency of it, and what the contract depends on lies beside
-/// it.
+/// it, as the interfaces of libraries do.
 fn write_world(template: &str, folder: &Path) -> anyhow::Result<()> {
     let dependencies = folder.join("wit/deps");
     let contract = dependencies.join("modelhost");
@@ -203,6 +203,12 @@ fn write_world(template: &str, folder: &Path) -> anyhow::Result<()> {
     fs::write(folder.join("wit/world.wit"), text(&format!("{template}/world.wit"))?)?;
     for file in CONTRACT.files() {
         fs::write(contract.join(file.path()), file.contents())?;
+    }
+    for file in CONTRACT.get_dir("library").context("the contract is incomplete")?.files() {
+        let library = file.path().file_stem().unwrap_or_default().display().to_string();
+        let folder = dependencies.join(format!("modelhost-{library}"));
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join(format!("{library}.wit")), file.contents())?;
     }
     let others = CONTRACT.get_dir("deps").context("the contract is incomplete")?;
     write_tree(others, &dependencies, &<[u8]>::to_owned)

@@ -4,8 +4,8 @@
 //! In:   the text. Out: the values of the process and of each `[[endpoint]]`, and every problem of form.
 //! Invariants: only keys of `config/settings.rs` come out; any other key is a problem, never ignored. The
 //! short form `model = "m.onnx"` comes out as the long one, `endpoint.model.path`; `models.NAME` has the same
-//! keys. `input.NAME` has keys of its own, [`INPUT_KEYS`], and so have `ensemble`, [`ENSEMBLE_KEYS`], and
-//! `[[split]]`, [`SPLIT_KEYS`].
+//! keys. `input.NAME` has keys of its own, [`INPUT_KEYS`], and so have `ensemble`, [`ENSEMBLE_KEYS`],
+//! `[[split]]`, [`SPLIT_KEYS`], and `[build]`, [`BUILD_KEYS`].
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,8 @@ pub(super) struct File {
     pub endpoints: Vec<Table>,
     /// Each `[[split]]`, in the file's order, with [`SPLIT_KEYS`].
     pub splits: Vec<Table>,
+    /// `[build]`, with [`BUILD_KEYS`].
+    pub build: Table,
 }
 
 /// The keys of an input; not settings, for they have neither flags nor defaults.
@@ -43,6 +45,9 @@ pub(super) const ENSEMBLE_KEYS: [&str; 3] = ["inputs", "outputs", "steps"];
 
 /// The keys of a split; not settings either.
 pub(super) const SPLIT_KEYS: [&str; 3] = ["path", "endpoints", "sticky"];
+
+/// The keys of a build; not settings either.
+pub(super) const BUILD_KEYS: [&str; 1] = ["with"];
 
 /// Values by their key in `config/settings.rs`.
 #[derive(Debug, Default)]
@@ -148,6 +153,14 @@ impl Walker<'_> {
                         walker.parts("split", &SPLIT_KEYS, table, into);
                     });
                 }
+                "build" => match value.get_ref() {
+                    DeValue::Table(parts) => self.parts("build", &BUILD_KEYS, parts, &mut file.build),
+                    _ => {
+                        let place = self.place(name.span().start, "build");
+                        let diagnostic = Diagnostic::new("is not a table", "write `[build]`");
+                        self.refuse(diagnostic, place, &mut file.build);
+                    }
+                },
                 _ => self.entry(Keys { meant: "", shown: "" }, name, value, &mut file.process),
             }
         }

@@ -35,6 +35,14 @@ impl Diagnostic {
     }
 }
 
+impl Problem {
+    /// Whether it is in a table of the config file, or is the table.
+    pub(super) fn is_of(&self, table: &str) -> bool {
+        let key = self.place.text.split_once('`').map_or("", |(_, key)| key);
+        key.strip_prefix(table).is_some_and(|rest| rest.starts_with(['.', '`']))
+    }
+}
+
 impl Problems {
     pub(super) fn new(mut found: Vec<Problem>) -> Problems {
         found.sort_by_key(|problem| problem.place.line);

@@ -91,7 +91,7 @@ impl Instance {
         if state.signature.as_ref().map(Arc::as_ptr) != signature.map(Arc::as_ptr) {
             state.signature = signature.cloned();
         }
-        state.limiter.refused = false;
+        state.limiter.begin();
         if let Some(wasi) = &state.wasi {
             wasi.1.begin(&request.id);
         }

@@ -179,7 +179,7 @@ impl<'a> Lease<'a> {
             let state = instance.store.data();
             // A response or a socket that the guest has kept stays with the instance.
             let is_held = state.streaming.is_held() || state.conversation.is_held();
-            if self.kept && !is_held {
+            if self.kept && !is_held && !state.limiter.is_nearly_full() {
                 self.plugin.checkin(instance);
             }
         }

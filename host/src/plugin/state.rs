@@ -244,7 +244,7 @@ pub(super) fn store(
         loaded: loaded.clone(),
         request: None,
         signature: None,
-        limiter: Limiter { memory: 0, memory_limit: limits.memory, elements: 0, refused: false },
+        limiter: Limiter::of(limits.memory),
         wasi: None,
         http: None,
         calls_out: false,
@@ -354,6 +354,27 @@ pub(super) struct Limiter {
     elements: usize,
     /// Whether growth was refused since the request began: what makes a trap an out-of-memory.
     pub(super) refused: bool,
+    /// Memory when the first request began.
+    at_first: Option<usize>,
+}
+
+impl Limiter {
+    fn of(memory_limit: usize) -> Limiter {
+        Limiter { memory: 0, memory_limit, elements: 0, refused: false, at_first: None }
+    }
+
+    /// A request begins.
+    pub(super) fn begin(&mut self) {
+        self.refused = false;
+        self.at_first.get_or_insert(self.memory);
+    }
+
+    /// Whether most of the memory is taken, and much of it by requests: the next one, which may be small,
+    /// could lack the rest. Memory never shrinks.
+    pub(super) fn is_nearly_full(&self) -> bool {
+        let taken = self.memory.saturating_sub(self.at_first.unwrap_or(self.memory));
+        self.memory > self.memory_limit / 4 * 3 && taken > self.memory_limit / 8
+    }
 }
 
 impl ResourceLimiter for Limiter {

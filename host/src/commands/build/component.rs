@@ -18,6 +18,8 @@ use wit_parser::{Resolve, SourceMap};
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 const INTERFACES: &str = "modelhost:handler/";
 const POLL: &str = "deps/io/poll.wit";
+/// The interfaces of libraries, each a package.
+const LIBRARIES: &str = "library";
 
 /// The parts of a module that decide about the component.
 #[derive(Debug, Default)]
@@ -75,10 +77,10 @@ pub(super) fn component(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<
 
 fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     let mut resolve = Resolve::default();
-    let text = |path: &str| {
+    let text = |path: &Path| {
         CONTRACT.get_file(path).and_then(|file| file.contents_utf8()).context("the contract is incomplete")
     };
-    resolve.push_source(POLL, text(POLL)?)?;
+    resolve.push_source(POLL, text(Path::new(POLL))?)?;
     let mut contract = SourceMap::new();
     for file in CONTRACT.files().filter(|file| is_wit(file.path())) {
         contract.push(file.path(), file.contents_utf8().unwrap_or_default());
@@ -88,6 +90,13 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     let mut world = "package modelhost:build;\nworld made {\n".to_owned();
     for import in ["types", "models", "request"] {
         world += &format!("  import {INTERFACES}{import}@0.1.0;\n");
+    }
+    for file in CONTRACT.get_dir(LIBRARIES).context("the contract is incomplete")?.files() {
+        let library = resolve.push_source(&file.path().display().to_string(), text(file.path())?)?;
+        let library = resolve.packages.get(library).context("the contract is incomplete")?;
+        for name in library.interfaces.values().filter_map(|interface| resolve.id_of(*interface)) {
+            world += &format!("  import {name};\n");
+        }
     }
     for interface in interfaces {
         world += &format!("  export {INTERFACES}{interface};\n");

@@ -14,11 +14,11 @@ const TYPED_SOURCE: &str = "handler.ts";
 /// The file that rolldown makes of them.
 const BUNDLED: &str = "handler.js";
 const WORLD: &str = "app";
-/// The bundler's configuration. Imports from the host stay; `modelhost` chooses the side of a package that is
-/// for the component.
+/// The bundler's configuration. Imports from the host and from libraries stay, `NAMESPACE:PACKAGE/INTERFACE`;
+/// `modelhost` chooses the side of a package that is for the component.
 const BUNDLE: &str = r#"export default {
   input: "SOURCE",
-  external: /^(modelhost|wasi):/,
+  external: /^(?!node:|data:|file:|https?:)[a-z][a-z0-9-]*:[a-z][a-z0-9-]*\/[a-z]/,
   platform: "neutral",
   resolve: {
     conditionNames: ["modelhost", "import", "default"],

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::CONFIG;
 use crate::commands::build::COMPONENT;
+use crate::config;
 use crate::file::stamp::FileStamp;
 
 /// Files and folders that tools write.
@@ -23,12 +24,17 @@ const MOST: usize = 10_000;
 /// How long the files must have held still: an editor writes several.
 const SETTLED: Duration = Duration::from_millis(50);
 
+/// Files, as they are at some moment.
+type Files = BTreeMap<PathBuf, FileStamp>;
+
 /// The files of a project at some moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sources {
     folder: PathBuf,
     models: Vec<PathBuf>,
-    files: BTreeMap<PathBuf, FileStamp>,
+    files: Files,
+    /// The libraries that the configuration names; none if it cannot be read.
+    libraries: Vec<String>,
     /// Whether the component may be another than with the files before.
     pub(super) needs_build: bool,
 }
@@ -36,45 +42,43 @@ pub(super) struct Sources {
 impl Sources {
     /// The files of the project in `folder` as they are now.
     pub(super) fn of(folder: &Path, models: &[PathBuf]) -> Sources {
-        let mut files = BTreeMap::new();
-        walk(folder, &mut files);
-        files.extend(models.iter().map(|model| (model.clone(), FileStamp::now(model))));
-        Sources { folder: folder.to_owned(), models: models.to_vec(), files, needs_build: true }
+        let (models, files) = (models.to_vec(), stamps(folder, models));
+        Sources { folder: folder.to_owned(), models, files, libraries: libraries(folder), needs_build: true }
     }
 
     /// The files as they are now, if that is not as they are here; waits until they hold still.
     pub(super) fn changed(&self) -> Option<Sources> {
-        let mut now = Sources::of(&self.folder, &self.models);
-        if now.files == self.files {
+        let mut now = stamps(&self.folder, &self.models);
+        if now == self.files {
             return None;
         }
         loop {
             thread::sleep(SETTLED);
-            let later = Sources::of(&self.folder, &self.models);
-            if later.files == now.files {
+            let later = stamps(&self.folder, &self.models);
+            if later == now {
                 break;
             }
             now = later;
         }
-        let needs_build = self.differ(&now).any(|file| !self.is_loaded_only(file));
-        Some(Sources { needs_build, ..now })
+        let libraries = libraries(&self.folder);
+        let needs_build =
+            self.differ(&now).any(|file| !self.is_loaded_only(file)) || libraries != self.libraries;
+        Some(Sources { files: now, libraries, needs_build, ..self.clone() })
     }
 
     /// Whether the files are other ones, so that a build of these is of no use any more.
     pub(super) fn is_outdated(&self) -> bool {
-        let now = Sources::of(&self.folder, &self.models);
-        self.differ(&now).any(|file| !self.is_loaded_only(file))
+        let now = stamps(&self.folder, &self.models);
+        let mut changed = self.differ(&now).peekable();
+        changed.peek().is_some()
+            && (changed.any(|file| !self.is_loaded_only(file)) || libraries(&self.folder) != self.libraries)
     }
 
     /// The files that are not the same there.
-    fn differ<'a>(&'a self, there: &'a Sources) -> impl Iterator<Item = &'a PathBuf> {
-        let gone = self.files.keys().filter(|file| !there.files.contains_key(*file));
+    fn differ<'a>(&'a self, there: &'a Files) -> impl Iterator<Item = &'a PathBuf> {
+        let gone = self.files.keys().filter(|file| !there.contains_key(*file));
         gone.chain(
-            there
-                .files
-                .iter()
-                .filter(|(file, stamp)| self.files.get(*file) != Some(stamp))
-                .map(|(file, _)| file),
+            there.iter().filter(|(file, stamp)| self.files.get(*file) != Some(stamp)).map(|(file, _)| file),
         )
     }
 
@@ -87,7 +91,19 @@ impl Sources {
     }
 }
 
-fn walk(folder: &Path, files: &mut BTreeMap<PathBuf, FileStamp>) {
+/// The files below a project's folder, and its models.
+fn stamps(folder: &Path, models: &[PathBuf]) -> Files {
+    let mut files = Files::new();
+    walk(folder, &mut files);
+    files.extend(models.iter().map(|model| (model.clone(), FileStamp::now(model))));
+    files
+}
+
+fn libraries(folder: &Path) -> Vec<String> {
+    config::libraries(&folder.join(CONFIG)).unwrap_or_default()
+}
+
+fn walk(folder: &Path, files: &mut Files) {
     // A folder that is removed meanwhile has no files.
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -136,6 +152,12 @@ mod tests {
             assert_eq!(before.changed().map(|now| now.needs_build), Some(needs_build), "{name}");
             assert_eq!(before.is_outdated(), needs_build, "{name}");
         }
+        let before = Sources::of(folder.path(), &models);
+        fs::write(at("modelhost.toml"), "[build]\nwith = [\"image\"]").unwrap();
+        assert!(
+            before.is_outdated() && before.changed().is_some_and(|now| now.needs_build),
+            "a library more"
+        );
         let before = Sources::of(folder.path(), &models);
         fs::remove_file(at("labels.txt")).unwrap();
         assert!(before.changed().is_some_and(|now| now.needs_build), "one that is gone");
