@@ -1,6 +1,6 @@
 //! Makes Rust of `proto/`, without protoc, and finds out which commit is built.
 //!
-//! Out, in `OUT_DIR`: `inference.rs`, messages and the server's half of the service; `open_inference.bin`, the descriptors that
+//! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services; `descriptors.bin`, what
 //! reflection shows. Bytes are shared with the message they came in, not copied. And the variable `MODELHOST_COMMIT`, for
 //! `host --version`: as the environment says, else as git does, else `unknown`.
 
@@ -11,14 +11,16 @@ use std::process::Command;
 
 use protox::prost::Message as _;
 
-const PROTO: &str = "proto/open_inference.proto";
+const PROTOS: &str = "proto";
+/// They import the others.
+const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"];
 const COMMIT: &str = "MODELHOST_COMMIT";
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed={PROTO}");
-    let descriptors = protox::compile([PROTO], ["proto"])?;
+    println!("cargo::rerun-if-changed={PROTOS}");
+    let descriptors = protox::compile(SERVICES, [PROTOS])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    std::fs::write(out.join("open_inference.bin"), descriptors.encode_to_vec())?;
+    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_client(false)
         .build_transport(false)

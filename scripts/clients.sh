@@ -2,12 +2,14 @@
 # Installs the clients that the tests drive against the host, tests/clients/requirements.txt, into target/clients: an
 # environment of its own, for their dependencies do not agree with those of the guests' tools; what the examples are compared
 # with, tests/clients/examples.txt, into the same; and perf_analyzer, a program, with what it is linked with,
-# tests/clients/perf-analyzer.txt, into target/clients/perf; OpenAI's client for JavaScript into target/clients/js. Does nothing if they are there. `--python`: the first alone.
+# tests/clients/perf-analyzer.txt, into target/clients/perf; OpenAI's client for JavaScript into target/clients/js; TensorFlow
+# Serving's client, tests/clients/tf-serving.txt. Does nothing if they are there. `--python`: the first alone.
 . "$(dirname "$0")/lib.sh"
 
 WANTED=tests/clients/requirements.txt
 EXAMPLES=tests/clients/examples.txt
 PERF=tests/clients/perf-analyzer.txt
+TF_SERVING=tests/clients/tf-serving.txt
 CLIENTS=$ROOT/target/clients
 
 require_venv
@@ -31,6 +33,16 @@ if ! cmp -s "$EXAMPLES" "$CLIENTS/examples.txt"; then
         --requirement "$EXAMPLES" </dev/null >&2 || die "pip could not install what the examples are compared with" \
         "$CLIENTS/bin/python -m pip install --no-deps --requirement $EXAMPLES"
     cp "$EXAMPLES" "$CLIENTS/examples.txt"
+fi
+
+if ! cmp -s "$TF_SERVING" "$CLIENTS/tf-serving.txt"; then
+    step "installing TensorFlow Serving's client from PyPI into target/clients"
+    # One after the other: both have files of the client, and the later ones are to stay.
+    grep -v '^#' "$TF_SERVING" | while read -r package; do
+        "$CLIENTS/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall "$package" </dev/null >&2 || exit 1
+    done || die "pip could not install TensorFlow Serving's client" \
+        "$CLIENTS/bin/python -m pip install --no-deps tensorflow-serving-api"
+    cp "$TF_SERVING" "$CLIENTS/tf-serving.txt"
 fi
 
 if ! "$VENV/bin/python" -c 'import ctypes; ctypes.CDLL("libb64.so.0d")' 2>/dev/null; then

@@ -56,6 +56,12 @@ use sessions::Sessions;
 
 /// The key of a model's only signature if the model has no name for it.
 pub const DEFAULT_SIGNATURE_KEY: &str = "serving_default";
+/// The method of a signature that takes tensors.
+pub const PREDICT_METHOD: &str = "tensorflow/serving/predict";
+/// The method of a signature that takes examples and makes classes.
+pub const CLASSIFY_METHOD: &str = "tensorflow/serving/classify";
+/// The method of a signature that takes examples and makes numbers.
+pub const REGRESS_METHOD: &str = "tensorflow/serving/regress";
 
 /// Where a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -165,6 +171,7 @@ pub struct Model {
     location: Location,
     device: Device,
     signature_key: Option<String>,
+    method: Option<String>,
     sessions: Arc<Sessions>,
 }
 
@@ -196,18 +203,19 @@ impl Model {
             return Err(failed("instances must be at least 1".to_owned()));
         };
         let cores = (loaded.device == Device::Cpu).then_some(plan.threads);
-        let sessions = Sessions::start(loaded.sessions, signature, cores)
+        let engine::Loaded { sessions, device, signature_key, method } = loaded;
+        let sessions = Sessions::start(sessions, signature, cores)
             .map_err(|error| failed(format!("its threads do not start: {error}")))?;
         info!(
             model.path = %model.path.display(),
             model.version = location.version,
-            model.device = %loaded.device,
+            model.device = %device,
             model.instances = sessions.count(),
             model.threads = plan.threads,
             duration_ms = started.elapsed().as_millis(),
             "model loaded"
         );
-        Ok(Model { location, device: loaded.device, signature_key: loaded.signature_key, sessions })
+        Ok(Model { location, device, signature_key, method, sessions })
     }
 
     /// The inputs and outputs of the model.
@@ -218,6 +226,12 @@ impl Model {
     /// The name of its signature; `serving_default` for an ONNX model, which has but one.
     pub fn signature_key(&self) -> &str {
         self.signature_key.as_deref().unwrap_or(DEFAULT_SIGNATURE_KEY)
+    }
+
+    /// The call by which TensorFlow Serving's clients reach that signature; [`PREDICT_METHOD`] of one that
+    /// says nothing.
+    pub fn method_name(&self) -> &str {
+        self.method.as_deref().filter(|method| !method.is_empty()).unwrap_or(PREDICT_METHOD)
     }
 
     /// Where it was found.

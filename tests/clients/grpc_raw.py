@@ -18,6 +18,7 @@ from tritonclient.grpc import service_pb2 as messages
 from tritonclient.grpc.service_pb2_grpc import GRPCInferenceServiceStub
 
 SERVICE = "inference.GRPCInferenceService"
+SERVING_SERVICES = ["tensorflow.serving.PredictionService", "tensorflow.serving.ModelService"]
 LARGEST = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 
 
@@ -53,7 +54,7 @@ def method(channel, service, name):
 
 
 def reflection(channel):
-    wanted = {SERVICE, "grpc.health.v1.Health"}
+    wanted = {SERVICE, "grpc.health.v1.Health", *SERVING_SERVICES}
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)
     ask = lambda **what: next(iter(stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(**what)]))))
     found = {s.name for s in ask(list_services="").list_services_response.service}
@@ -61,6 +62,8 @@ def reflection(channel):
     file = ask(file_containing_symbol=SERVICE).file_descriptor_response.file_descriptor_proto[0]
     methods = [m.name for m in FileDescriptorProto.FromString(file).service[0].method]
     assert "ModelStreamInfer" in methods and len(methods) == 12, methods
+    for name in [*SERVING_SERVICES, "tensorflow.TensorProto"]:
+        assert ask(file_containing_symbol=name).file_descriptor_response.file_descriptor_proto, name
     # The same under its later name, whose messages are the same too.
     later = channel.stream_stream(
         "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
@@ -77,7 +80,7 @@ SERVING, NOT_SERVING, SERVICE_UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
 def health(channel):
     check = method(channel, "grpc.health.v1.Health", "Check")
     named = lambda name: b"\x0a" + varint(len(name)) + name.encode()
-    assert check(b"") == SERVING and check(named(SERVICE)) == SERVING
+    assert all(check(asked) == SERVING for asked in [b"", *map(named, [SERVICE, *SERVING_SERVICES])])
     assert failure(lambda: check(named("nobody")))[:2] == ("NOT_FOUND", "there is no such service")
     watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
     assert next(iter(watch(named("nobody")))) == SERVICE_UNKNOWN

@@ -93,6 +93,7 @@ mod streams;
 mod swap;
 mod templates;
 mod tensorflow;
+mod tf_serving;
 mod tidy;
 mod tls;
 mod tracker;

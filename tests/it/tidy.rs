@@ -20,6 +20,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("ort", &["model/onnx"]),
     ("libloading", &["model/tensorflow"]),
     ("prost", &["model/tensorflow"]),
+    ("prost_types", &["server/grpc/tensorflow"]),
     ("tonic", &["server/grpc", "server/status"]),
     ("tonic_health", &["server/grpc"]),
     ("tonic_prost", &["server/grpc"]),

@@ -88,13 +88,14 @@ def save_tf2(name, module, **signatures):
 
 
 def save_tf1(name, build):
-    """`build` makes operations in a fresh graph and returns `{signature: (inputs, outputs)}`, both of them dicts."""
+    """`build` makes operations in a fresh graph and returns `{signature: (inputs, outputs)}`, both of them dicts, or the
+    signature itself."""
     v1 = tf.compat.v1
     builder = v1.saved_model.Builder(fresh(name))
     with v1.Session(graph=tf.Graph()) as session:
         signatures = {
-            key: v1.saved_model.predict_signature_def(inputs, outputs)
-            for key, (inputs, outputs) in build(v1.placeholder).items()
+            key: v1.saved_model.predict_signature_def(*made) if isinstance(made, tuple) else made
+            for key, made in build(v1.placeholder).items()
         }
         builder.add_meta_graph_and_variables(
             session, [tf.saved_model.SERVING], signatures, strip_default_attrs=True)
@@ -127,6 +128,22 @@ def shapes(placeholder):
     }
 
 
+def examples(placeholder):
+    """What parses examples by itself: `x`, three numbers, and `scale`, one, which is 1 where it is missing."""
+    v1 = tf.compat.v1
+    serialized = placeholder(tf.string, [None], "serialized")
+    parsed = v1.io.parse_example(serialized, {
+        "x": tf.io.FixedLenFeature([3], tf.float32),
+        "scale": tf.io.FixedLenFeature([], tf.float32, 1.0),
+    })
+    scores = parsed["x"] * tf.expand_dims(parsed["scale"], 1)
+    classes = tf.tile(tf.constant([["low", "mid", "high"]]), tf.stack([tf.shape(scores)[0], 1]))
+    return {
+        "classify": v1.saved_model.classification_signature_def(serialized, classes, scores),
+        "regress": v1.saved_model.regression_signature_def(serialized, tf.reduce_sum(scores, 1)),
+    }
+
+
 def main():
     iris, multi = Iris(), MultiSignature()
     save_tf2("iris_tf2", iris, serving_default=iris.serve)
@@ -139,6 +156,7 @@ def main():
     save_tf1("string_tf1", strings)
     save_tf1("identities_tf1", identities)
     save_tf1("shapes_tf1", shapes)
+    save_tf1("examples_tf1", examples)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ pub struct Loaded {
     pub device: Device,
     /// Which signature of a SavedModel it is; `None` where there is no choice.
     pub signature_key: Option<String>,
+    /// The call by which TensorFlow Serving's clients reach that signature; `None` where it does not say.
+    pub method: Option<String>,
 }
 
 /// Loads a model with the engine that its format needs. Blocks, possibly for seconds.

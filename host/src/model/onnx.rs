@@ -47,7 +47,7 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
         let others = others.collect::<Result<Vec<_>, _>>()?;
         let boxed = |session| -> Box<dyn engine::Session> { Box::new(session) };
         let sessions = [first].into_iter().chain(others).take(count).map(boxed).collect();
-        Ok(Loaded { sessions, device, signature_key: None })
+        Ok(Loaded { sessions, device, signature_key: None, method: None })
     };
     let loaded = match options.device {
         Device::Cpu => on(Device::Cpu, options.sessions),

@@ -62,7 +62,12 @@ pub fn load(folder: &Path, options: Options<'_>, config: &Config) -> Result<Load
         Box::new(Session::new(Arc::clone(&graph), Arc::clone(&signature)))
     };
     let sessions = (0..options.sessions).map(session).collect();
-    Ok(Loaded { sessions, device: Device::Cpu, signature_key: Some(servable.key) })
+    Ok(Loaded {
+        sessions,
+        device: Device::Cpu,
+        signature_key: Some(servable.key),
+        method: Some(servable.method),
+    })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use tokio::runtime;
 
 use super::ensemble::Ensemble;
 use crate::error::{Code, RequestError, Stage};
-use crate::model::{DEFAULT_SIGNATURE_KEY, Model, ModelError, ModelHandle, Prediction};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Model, ModelError, ModelHandle, PREDICT_METHOD, Prediction};
 use crate::request::Request;
 use crate::tensor::{Signature, Tensor};
 
@@ -58,6 +58,11 @@ impl Handle {
     /// The name of its signature.
     pub fn signature_key(&self) -> &str {
         self.model().map_or(DEFAULT_SIGNATURE_KEY, |model| model.signature_key())
+    }
+
+    /// The call by which TensorFlow Serving's clients reach that signature.
+    pub fn method_name(&self) -> &str {
+        self.model().map_or(PREDICT_METHOD, |model| model.method_name())
     }
 
     /// The loaded model; `None` for an ensemble.

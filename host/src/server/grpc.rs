@@ -3,6 +3,7 @@
 //! | service | answered by |
 //! |---|---|
 //! | `inference.GRPCInferenceService`: Open Inference Protocol version 2, `host/proto/open_inference.proto` | here; requests by [`infer`] and [`stream`], questions about models by [`describe`] |
+//! | `tensorflow.serving.PredictionService`, `tensorflow.serving.ModelService`: TensorFlow Serving, `host/proto/tensorflow_serving.proto` | [`tensorflow`] |
 //! | `grpc.health.v1.Health` | [`health`] |
 //! | `grpc.reflection.v1.ServerReflection`, the same as `v1alpha` | tonic |
 //!
@@ -12,16 +13,19 @@
 //! Invariants: a message's bytes are copied once on their way in, tensors are parts of
 //! it; nothing answers a method that is not listed but with UNIMPLEMENTED.
 
+mod bounds;
 mod call;
 mod codec;
 mod contents;
 mod describe;
+mod elements;
 mod failure;
 mod health;
 mod infer;
 mod intake;
 mod pb;
 mod stream;
+mod tensorflow;
 
 use std::sync::Arc;
 
@@ -32,20 +36,24 @@ use tonic::service::Routes;
 use tonic::{Request, Response, Status};
 use tonic_health::pb::health_server::HealthServer;
 
-use self::call::{Call, GRPC};
+use self::call::{Call, GRPC, Reply};
 use self::health::Health;
 use self::intake::Intake;
 use self::pb::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenceServiceServer};
 use self::stream::Answers;
+use self::tensorflow::pb::serving::model_service_server::ModelServiceServer;
+use self::tensorflow::pb::serving::prediction_service_server::PredictionServiceServer;
 use super::http::HttpService;
 use super::models::Metadata;
 use super::served::Served;
 use crate::error::{Code, RequestError, Stage};
 
-/// The descriptors of the protocol's messages, for reflection.
-const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/open_inference.bin"));
+/// The descriptors of the protocols' messages, for reflection.
+const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
 type Inference = GrpcInferenceServiceServer<Service>;
+type Prediction = PredictionServiceServer<tensorflow::Service>;
+type Models = ModelServiceServer<tensorflow::Service>;
 
 /// Everything the gRPC listener answers.
 ///
@@ -58,14 +66,22 @@ pub fn service(served: &Arc<Served>) -> anyhow::Result<HttpService> {
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     let intake = Arc::new(Intake::of(served));
-    let inference = Inference::new(Service { served: served.clone() })
-        .max_decoding_message_size(intake.longest())
-        .accept_compressed(Gzip)
-        .accept_compressed(Deflate)
-        .send_compressed(Gzip)
-        .send_compressed(Deflate);
-    let routes = Routes::new(inference)
-        .add_service(HealthServer::new(Health::of(&[Inference::NAME], &served.drain)))
+    /// A service, with the bounds of all.
+    macro_rules! bounded {
+        ($server:ident, $service:expr) => {
+            $server::new($service)
+                .max_decoding_message_size(intake.longest())
+                .accept_compressed(Gzip)
+                .accept_compressed(Deflate)
+                .send_compressed(Gzip)
+                .send_compressed(Deflate)
+        };
+    }
+    let services = [Inference::NAME, Prediction::NAME, Models::NAME];
+    let routes = Routes::new(bounded!(Inference, Service { served: served.clone() }))
+        .add_service(bounded!(Prediction, tensorflow::Service::of(served)))
+        .add_service(bounded!(Models, tensorflow::Service::of(served)))
+        .add_service(HealthServer::new(Health::of(&services, &served.drain)))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let router = routes.into_axum_router();
@@ -75,8 +91,6 @@ pub fn service(served: &Arc<Served>) -> anyhow::Result<HttpService> {
 struct Service {
     served: Arc<Served>,
 }
-
-type Reply<T> = Result<Response<T>, Status>;
 
 #[tonic::async_trait]
 impl GrpcInferenceService for Service {
@@ -205,14 +219,11 @@ impl Service {
         failure::status(error, &call.call(&self.served), None)
     }
 
-    /// Of a model that is loaded: what another one will take is unknown until it is loaded again.
+    /// Of a model that is loaded.
     fn metadata(&self, name: &str, version: &str, call: &Call) -> Result<Metadata, RequestError> {
         let entry = self.served.model(name, Some(version), call.credentials(), GRPC)?;
-        if entry.is_ready() {
-            return Ok(entry.metadata());
-        }
-        let message = format!("model `{name}` is not loaded");
-        Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message))
+        entry.check_loaded()?;
+        Ok(entry.metadata())
     }
 
     /// Whether clients of this listener load and unload models.
@@ -238,8 +249,9 @@ fn only_repository(name: &str) -> Result<(), RequestError> {
 /// Reads an encoded inference request as the service does; for tests/fuzz.
 #[cfg(fuzzing)]
 pub fn fuzz(message: &[u8], limit: usize) -> Option<crate::request::Input> {
+    use self::codec::RequestMessage as _;
     use tonic_prost::prost::Message as _;
-    codec::check(message).ok()?;
+    pb::ModelInferRequest::BOUNDS.check(message).ok()?;
     let mut message = pb::ModelInferRequest::decode(bytes::Bytes::copy_from_slice(message)).ok()?;
     let wanted = std::mem::take(&mut message.outputs);
     contents::input(message, &wanted, limit).ok()

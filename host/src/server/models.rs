@@ -14,7 +14,7 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::model::location::Format;
-use crate::model::{DEFAULT_SIGNATURE_KEY, Device};
+use crate::model::{DEFAULT_SIGNATURE_KEY, Device, PREDICT_METHOD};
 use crate::pipeline::models::{Handle, Named, ONLY_VERSION};
 use crate::request::Protocol;
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
@@ -193,8 +193,12 @@ impl Entry<'_> {
         current.models().get(self.model.as_deref()?).cloned()
     }
 
+    fn handle_in(&self, generation: &Generation) -> Option<Handle> {
+        self.named(generation)?.handle
+    }
+
     fn handle(&self) -> Option<Handle> {
-        self.named(&self.endpoint.current())?.handle
+        self.handle_in(&self.endpoint.current())
     }
 
     /// The version that is served now.
@@ -204,9 +208,7 @@ impl Entry<'_> {
 
     /// The version in a generation: of an answer, that of the model that gave it.
     pub fn version_in(&self, generation: &Generation) -> String {
-        let named = self.model.as_deref().and_then(|model| generation.models().get(model));
-        let handle = named.and_then(|named| named.handle.as_ref());
-        handle.map_or(ONLY_VERSION, Handle::version).to_string()
+        self.handle_in(generation).as_ref().map_or(ONLY_VERSION, Handle::version).to_string()
     }
 
     /// The inputs and outputs of the model; none for a handler alone.
@@ -239,8 +241,31 @@ impl Entry<'_> {
 
     /// The name of the signature it is served by.
     pub fn signature_key(&self) -> String {
-        let handle = self.handle();
+        self.signature_key_in(&self.endpoint.current())
+    }
+
+    /// The same in a generation.
+    pub fn signature_key_in(&self, generation: &Generation) -> String {
+        let handle = self.handle_in(generation);
         handle.as_ref().map_or(DEFAULT_SIGNATURE_KEY, Handle::signature_key).to_owned()
+    }
+
+    /// The call by which TensorFlow Serving's clients reach that signature.
+    pub fn method_name(&self) -> String {
+        self.handle().as_ref().map_or(PREDICT_METHOD, Handle::method_name).to_owned()
+    }
+
+    /// The inputs of a request: those that the handler declares, else those of the model; none where neither
+    /// is known.
+    pub fn inputs(&self) -> Vec<TensorSpec> {
+        self.inputs_in(&self.endpoint.current())
+    }
+
+    fn inputs_in(&self, generation: &Generation) -> Vec<TensorSpec> {
+        match generation.schema_of_tensors() {
+            Some(schema) => schema.signature().inputs.clone(),
+            None => self.named(generation).map(|named| named.signature.inputs.clone()).unwrap_or_default(),
+        }
     }
 
     /// Whether its endpoint is an application, which serves no tensors.
@@ -251,6 +276,18 @@ impl Entry<'_> {
     /// Whether it is loaded.
     pub fn is_ready(&self) -> bool {
         self.model.is_none() || self.handle().is_some()
+    }
+
+    /// Whether it is loaded, as a refusal: what another one will take is unknown until it is loaded again.
+    ///
+    /// # Errors
+    /// `model_unloaded`.
+    pub fn check_loaded(&self) -> Result<(), RequestError> {
+        if self.is_ready() {
+            return Ok(());
+        }
+        let message = format!("model `{}` is not loaded", self.name);
+        Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message))
     }
 
     /// The description of its inputs and outputs.
@@ -274,11 +311,7 @@ impl Entry<'_> {
             name: self.name.clone(),
             versions: vec![self.version()],
             platform,
-            inputs: match (declared, &named) {
-                (Some(schema), _) => specs(&schema.signature().inputs),
-                (None, Some(named)) => specs(&named.signature.inputs),
-                (None, None) => Vec::new(),
-            },
+            inputs: specs(&self.inputs_in(&current)),
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
             instances: model.map_or(1, |model| model.sessions()),

@@ -366,7 +366,7 @@ settings! {
         "Address of metrics, health and administration. Keep it private.";
     GRPC_LISTEN: Option<SocketAddr> = "none", or("none", address),
         "grpc-listen", "server.grpc_listen", Value("IP:PORT|none"),
-        "Address of the endpoints over gRPC, for clients of the Open Inference Protocol.";
+        "Address of the endpoints over gRPC, for clients of the Open Inference Protocol and of TensorFlow Serving.";
     MODEL_CONTROL: bool = "false", switch,
         "model-control", "server.model_control", Switch("no-model-control"),
         "Load and unload models at the order of clients of the endpoints too, by the Open Inference \

@@ -54,6 +54,9 @@ pub struct SignatureDef {
     pub inputs: BTreeMap<String, TensorInfo>,
     #[prost(btree_map = "string, message", tag = "2")]
     pub outputs: BTreeMap<String, TensorInfo>,
+    /// The call that it is for: `tensorflow/serving/predict`.
+    #[prost(string, tag = "3")]
+    pub method_name: String,
 }
 
 /// At most one of `name`, `coo_sparse` and `composite_tensor` is there.

@@ -61,6 +61,8 @@ pub fn number(datatype: Datatype) -> i32 {
 pub struct Servable {
     /// The signature's name.
     pub key: String,
+    /// The signature's method; empty where it says none.
+    pub method: String,
     /// The inputs and outputs, each in the order of names.
     pub signature: Signature,
     /// Where the inputs go, in signature order.
@@ -104,8 +106,9 @@ impl Servable {
         if outputs.is_empty() {
             return Err("the signature has no outputs".to_owned());
         }
-        let (key, signature) = (key.to_owned(), Signature { inputs, outputs });
-        Ok(Servable { key, signature, inputs: input_ports, outputs: output_ports })
+        let (key, method) = (key.to_owned(), signature.method_name.clone());
+        let signature = Signature { inputs, outputs };
+        Ok(Servable { key, method, signature, inputs: input_ports, outputs: output_ports })
     }
 }
 

@@ -1,7 +1,8 @@
 //! What TensorFlow Serving's clients read of a model: its status and its metadata, in the JSON of
 //! TensorFlow's messages.
 //!
-//! Place in the flow: answers of `http/v1.rs`, where KServe's and Truss's clients ask the same paths.
+//! Place in the flow: answers of `http/v1.rs`, where KServe's and Truss's clients ask the same paths; its
+//! names of datatypes are those of `grpc/tensorflow` too.
 
 use serde_json::{Map, Value, json};
 
@@ -25,7 +26,7 @@ pub(in crate::server) fn metadata(entry: &Entry<'_>) -> Value {
         |tensors: &[TensorMetadata]| Value::Object(tensors.iter().map(tensor).collect::<Map<_, _>>());
     let signature = json!({
         "inputs": tensors(&metadata.inputs), "outputs": tensors(&metadata.outputs),
-        "method_name": "tensorflow/serving/predict",
+        "method_name": entry.method_name(),
     });
     json!({
         "model_spec": { "name": metadata.name, "signature_name": "", "version": entry.version() },
@@ -43,7 +44,8 @@ fn tensor(tensor: &TensorMetadata) -> (String, Value) {
     (tensor.name.clone(), told)
 }
 
-fn dtype(datatype: Datatype) -> &'static str {
+/// TensorFlow's name of a datatype.
+pub(in crate::server) fn dtype(datatype: Datatype) -> &'static str {
     match datatype {
         Datatype::Bool => "DT_BOOL",
         Datatype::Uint8 => "DT_UINT8",

@@ -3,6 +3,7 @@
 //! Place in the flow: made of a gRPC request's metadata by every method; [`infer`](super::infer) makes a
 //! [`Head`] and a deadline of it.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,6 @@ use axum::http::HeaderMap;
 use tonic::{Request, Response, Status};
 
 use super::failure;
-use super::pb::{ModelInferRequest, ModelInferResponse};
 use crate::arrivals::Origin;
 use crate::error::RequestError;
 use crate::keys::Credentials;
@@ -22,6 +22,9 @@ use crate::server::served::Served;
 
 /// How models are looked for.
 pub(super) const GRPC: Option<Protocol> = Some(Protocol::Grpc);
+
+/// The answer of a method.
+pub(super) type Reply<T> = Result<Response<T>, Status>;
 
 /// When the head of a call arrived.
 #[derive(Clone, Copy)]
@@ -72,22 +75,23 @@ impl Call {
     }
 
     /// Its head, `path` being the method's.
-    pub(super) fn head(&self, path: &'static str) -> GrpcHead {
-        GrpcHead { path, headers: self.headers.clone() }
+    pub(super) fn head<Q, A>(&self, path: &'static str) -> GrpcHead<Q, A> {
+        GrpcHead { path, headers: self.headers.clone(), messages: PhantomData }
     }
 }
 
-/// The head of a call of one method.
-pub(super) struct GrpcHead {
+/// The head of a call of one method, which takes a `Q` and answers with an `A`.
+pub(super) struct GrpcHead<Q, A> {
     path: &'static str,
     headers: Arc<HeaderMap>,
+    messages: PhantomData<fn(Q) -> A>,
 }
 
 /// The message is there before its request is served: [`intake`](super::intake) has watched over it.
-impl Transport for GrpcHead {
-    type Body = ModelInferRequest;
-    type Message = ModelInferRequest;
-    type Answer = Result<Response<ModelInferResponse>, Status>;
+impl<Q: Send + 'static, A: 'static> Transport for GrpcHead<Q, A> {
+    type Body = Q;
+    type Message = Q;
+    type Answer = Result<Response<A>, Status>;
 
     fn credentials(&self) -> Credentials<'_> {
         credentials(&self.headers)
@@ -97,11 +101,7 @@ impl Transport for GrpcHead {
         Origin::default()
     }
 
-    async fn receive(
-        &mut self,
-        message: ModelInferRequest,
-        _: Bounds,
-    ) -> Result<Option<ModelInferRequest>, RequestError> {
+    async fn receive(&mut self, message: Q, _: Bounds) -> Result<Option<Q>, RequestError> {
         Ok(Some(message))
     }
 
@@ -126,7 +126,7 @@ impl Transport for GrpcHead {
     }
 }
 
-impl Head for GrpcHead {
+impl<Q, A> Head for GrpcHead<Q, A> {
     /// Every gRPC call is one of these to HTTP.
     fn method(&self) -> &str {
         "POST"
@@ -175,7 +175,7 @@ mod tests {
         for name in ["x-modelhost-job", "x-mine"] {
             request.metadata_mut().insert(name, "1".parse().unwrap());
         }
-        let head = Call::of(request).0.head("/x");
+        let head: GrpcHead<(), ()> = Call::of(request).0.head("/x");
         assert_eq!((head.header("x-modelhost-job"), head.header("x-mine")), (None, Some("1")));
     }
 

@@ -8,10 +8,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytemuck::NoUninit;
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use tonic::Status;
 
+use super::elements::{narrowed, plain, texts};
+use super::failure;
 use super::pb::infer_parameter::ParameterChoice;
 use super::pb::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
 use super::pb::model_infer_response::InferOutputTensor;
@@ -19,7 +21,7 @@ use super::pb::{InferParameter, InferTensorContents, ModelInferRequest};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
-use crate::request::{Input, Response, TensorInput, is_json_type};
+use crate::request::{Input, Output, Response, TensorInput, is_json_type};
 use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
 
 type Parameters = BTreeMap<String, InferParameter>;
@@ -180,10 +182,6 @@ fn typed_data(datatype: Datatype, shape: &[u64], contents: &InferTensorContents)
     if let Some(expected) = element_count(shape).filter(|expected| *expected != got) {
         return Err(format!("{datatype} of shape {shape:?} takes {expected} elements, got {got}"));
     }
-    // As everywhere in this host the machine's own order of bytes is taken to be little-endian.
-    fn plain<T: NoUninit>(values: &[T]) -> Vec<u8> {
-        bytemuck::cast_slice(values).to_vec()
-    }
     Ok(match datatype {
         Datatype::Bool => contents.bool_contents.iter().map(|value| u8::from(*value)).collect(),
         Datatype::Int8 => narrowed::<_, i8>(&contents.int_contents, datatype)?,
@@ -196,31 +194,22 @@ fn typed_data(datatype: Datatype, shape: &[u64], contents: &InferTensorContents)
         Datatype::Uint64 => plain(&contents.uint64_contents),
         Datatype::Fp32 => plain(&contents.fp32_contents),
         Datatype::Fp64 => plain(&contents.fp64_contents),
-        Datatype::Bytes | Datatype::Fp16 | Datatype::Bf16 => {
-            let mut data = Vec::new();
-            for element in &contents.bytes_contents {
-                if !push_bytes_element(&mut data, element) {
-                    return Err("an element of 4 GiB or more".to_owned());
-                }
-            }
-            data
-        }
+        Datatype::Bytes | Datatype::Fp16 | Datatype::Bf16 => texts(&contents.bytes_contents)?,
     })
 }
 
-/// Elements in fewer bytes than the message has them in.
-fn narrowed<Wide, Narrow>(values: &[Wide], datatype: Datatype) -> Result<Vec<u8>, String>
-where
-    Wide: Copy + std::fmt::Display,
-    Narrow: TryFrom<Wide> + NoUninit,
-{
-    let mut data = Vec::with_capacity(size_of_val(values));
-    for (index, value) in values.iter().enumerate() {
-        let narrow = Narrow::try_from(*value)
-            .map_err(|_| format!("element {index}: {value} is out of range for {datatype}"))?;
-        data.extend_from_slice(bytemuck::bytes_of(&narrow));
+/// The tensors of an output, or the status that a handler answered by itself, if that is no success.
+///
+/// # Errors
+/// As [`of_response`].
+pub(super) fn of_output(output: Output) -> Result<Result<Vec<Tensor>, Status>, RequestError> {
+    match output {
+        Output::Tensors(tensors) => Ok(Ok(tensors)),
+        Output::Response(response) if !(200..300).contains(&response.status) => {
+            Ok(Err(failure::answered(&response)))
+        }
+        Output::Response(response) => of_response(response).map(Ok),
     }
-    Ok(data)
 }
 
 /// A handler's own answer, which says that it is a success, as tensors: those of its JSON, or else the one
@@ -228,7 +217,7 @@ where
 ///
 /// # Errors
 /// `plugin_bad_output`: no tensors can be made of the JSON.
-pub(super) fn of_response(response: Response) -> Result<Vec<Tensor>, RequestError> {
+fn of_response(response: Response) -> Result<Vec<Tensor>, RequestError> {
     let Response { content_type, body, .. } = response;
     let bad = |problem: String| {
         let message = format!("no tensors can be made of the handler's response: {problem}");

@@ -9,7 +9,7 @@ use tonic::{Response, Status};
 
 use super::call::{Call, GRPC, GrpcHead};
 use super::pb::model_infer_request::InferRequestedOutputTensor;
-use super::{contents, failure, pb};
+use super::{contents, pb};
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
@@ -21,6 +21,8 @@ use crate::tensor::Tensor;
 /// The path that a handler sees.
 const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
 
+type InferHead = GrpcHead<pb::ModelInferRequest, pb::ModelInferResponse>;
+
 struct GrpcInference<'a> {
     entry: Entry<'a>,
     /// The client's name of the request.
@@ -29,11 +31,11 @@ struct GrpcInference<'a> {
 }
 
 impl Protocol for GrpcInference<'_> {
-    type Transport = GrpcHead;
+    type Transport = InferHead;
 
     fn decode(
         &mut self,
-        _: &GrpcHead,
+        _: &InferHead,
         mut message: pb::ModelInferRequest,
         limit: usize,
     ) -> Result<Input, RequestError> {
@@ -50,15 +52,13 @@ impl Protocol for GrpcInference<'_> {
         self,
         output: Output,
         generation: &Generation,
-    ) -> Result<<GrpcHead as Transport>::Answer, RequestError> {
-        let tensors = match output {
-            Output::Tensors(tensors) => tensors,
-            Output::Response(response) if !(200..300).contains(&response.status) => {
-                return Ok(Err(failure::answered(&response)));
-            }
-            Output::Response(response) => contents::of_response(response)?,
+    ) -> Result<<InferHead as Transport>::Answer, RequestError> {
+        let tensors = match contents::of_output(output)? {
+            Ok(tensors) => tensors,
+            Err(status) => return Ok(Err(status)),
         };
-        let (outputs, raw_output_contents) = contents::outputs(selected(tensors, &self.outputs)?);
+        let wanted = self.outputs.iter().map(|output| output.name.as_str());
+        let (outputs, raw_output_contents) = contents::outputs(selected(tensors, wanted)?);
         Ok(Ok(Response::new(pb::ModelInferResponse {
             model_version: self.entry.version_in(generation),
             model_name: self.entry.name,
@@ -86,16 +86,19 @@ pub(super) async fn infer(
 }
 
 /// The outputs that are wanted, in the order in which they are; all of them if none is named.
-fn selected(
+///
+/// # Errors
+/// `invalid_input`: one is named twice, or is none.
+pub(super) fn selected<'a>(
     tensors: Vec<Tensor>,
-    wanted: &[InferRequestedOutputTensor],
+    wanted: impl ExactSizeIterator<Item = &'a str> + Clone,
 ) -> Result<Vec<Tensor>, RequestError> {
-    if wanted.is_empty() {
+    if wanted.len() == 0 {
         return Ok(tensors);
     }
     let mut names = HashSet::with_capacity(wanted.len());
-    if let Some(twice) = wanted.iter().find(|output| !names.insert(&*output.name)) {
-        let message = format!("output `{}` is asked for twice", twice.name);
+    if let Some(twice) = wanted.clone().find(|name| !names.insert(*name)) {
+        let message = format!("output `{twice}` is asked for twice");
         return Err(RequestError::new(Code::InvalidInput, Stage::PostInference, message));
     }
     let find = |name: &str| {
@@ -105,5 +108,5 @@ fn selected(
             RequestError::new(Code::InvalidInput, Stage::PostInference, message)
         })
     };
-    wanted.iter().map(|output| find(&output.name)).collect()
+    wanted.map(find).collect()
 }

@@ -48,6 +48,8 @@ const STREAMS: [&str; 3] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
+/// How deep a model's name lies in the messages of the other services: in the first field of the first field.
+const DEEP: &str = "/tensorflow.serving.";
 /// Before each message: whether it is compressed, one byte, and its length, four (gRPC over HTTP2,
 /// "Length-Prefixed-Message").
 const PREFIX: usize = 5;
@@ -117,10 +119,12 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
         headers.remove("grpc-accept-encoding");
     }
     let is_stream = STREAMS.contains(&request.uri().path());
+    let is_deep = request.uri().path().starts_with(DEEP);
     let credentials = credential_headers(request.headers());
     let origin = request.extensions().get().copied().unwrap_or_default();
-    let watched =
-        |body| Body::new(Watched { is_stream, credentials, origin, ..Watched::new(body, intake, arrived) });
+    let watched = |body| {
+        Body::new(Watched { is_stream, is_deep, credentials, origin, ..Watched::new(body, intake, arrived) })
+    };
     let call = next.run(request.map(watched));
     if is_packed {
         OffWorker(Box::pin(call)).await.map(|body| Body::new(OffWorker(body)))
@@ -171,6 +175,8 @@ struct Watched {
     body: Body,
     intake: Arc<Intake>,
     is_stream: bool,
+    /// Whether the model's name lies one message deeper.
+    is_deep: bool,
     /// Of the call's head, what lets it in.
     credentials: HeaderMap,
     origin: Origin,
@@ -209,13 +215,17 @@ impl Drop for Place {
     }
 }
 
-/// The model that a message is for: the first field of all messages that name one (`open_inference.proto`).
-fn model_name(message: &[u8]) -> Option<&str> {
-    const NAME: u8 = 1 << 3 | 2;
-    let (&[NAME, length], rest) = message.split_first_chunk()? else { return None };
-    // Longer names have more bytes of length.
-    let name = rest.get(..usize::from(length)).filter(|_| length < 0x80)?;
-    std::str::from_utf8(name).ok()
+/// The model that a message is for: the first field of all messages that name one (`open_inference.proto`),
+/// or the first field of that (`tensorflow_serving.proto`).
+fn model_name(message: &[u8], is_deep: bool) -> Option<&str> {
+    fn first(message: &[u8]) -> Option<&[u8]> {
+        const FIRST: u8 = 1 << 3 | 2;
+        let (&[FIRST, length], rest) = message.split_first_chunk()? else { return None };
+        // Longer names have more bytes of length.
+        rest.get(..usize::from(length)).filter(|_| length < 0x80)
+    }
+    let name = if is_deep { first(first(message)?) } else { first(message) };
+    std::str::from_utf8(name?).ok()
 }
 
 impl Watched {
@@ -224,6 +234,7 @@ impl Watched {
             body,
             intake,
             is_stream: false,
+            is_deep: false,
             credentials: HeaderMap::new(),
             origin: Origin::default(),
             prefix: [0; PREFIX],
@@ -266,7 +277,7 @@ impl Watched {
                     self.left = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
                     self.longest()?;
                     // Unpacked it is long however short it comes, and it is held until the call's body ends.
-                    name = if is_packed == 0 { model_name(piece) } else { None };
+                    name = if is_packed == 0 { model_name(piece, self.is_deep) } else { None };
                     if is_packed != 0 && self.place.is_none() {
                         self.take_place(None)?;
                     }

@@ -1,5 +1,44 @@
-//! The protocol's messages, as `build.rs` made them of `host/proto/open_inference.proto`.
+//! The Open Inference Protocol's messages, as `build.rs` made them of `host/proto/open_inference.proto`.
 
 #![allow(missing_docs, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
 
 tonic::include_proto!("inference");
+
+use super::bounds::{Bounds, MOST_FIELDS, Parts};
+use super::codec::RequestMessage;
+
+/// The fields of an inference request that unfold, see `host/proto/open_inference.proto`. No other request
+/// has fields of these numbers.
+const BOUNDS: Bounds = Bounds {
+    fields: MOST_FIELDS,
+    fields_are: "inputs, outputs, parameters and extents",
+    texts_are: "elements of `bytes_contents`; more come in `raw_input_contents`",
+    unfolding: &[
+        // `inputs`, of which `shape` and `contents`, of which `bytes_contents`.
+        (5, Parts::Fields(&[(3, Parts::Packed), (5, Parts::Values(&[(8, Parts::Text)]))])),
+        // `outputs`.
+        (6, Parts::Fields(&[])),
+    ],
+};
+
+macro_rules! requests {
+    ($($request:ident),+ $(,)?) => {
+        $(impl RequestMessage for $request {
+            const BOUNDS: Bounds = BOUNDS;
+        })+
+    };
+}
+
+requests!(
+    ServerLiveRequest,
+    ServerReadyRequest,
+    ModelReadyRequest,
+    ServerMetadataRequest,
+    ModelMetadataRequest,
+    ModelInferRequest,
+    ModelConfigRequest,
+    ModelStatisticsRequest,
+    RepositoryIndexRequest,
+    RepositoryModelLoadRequest,
+    RepositoryModelUnloadRequest,
+);

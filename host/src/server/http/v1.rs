@@ -77,9 +77,8 @@ async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Re
     if model_path.operation == Operation::Prediction {
         return Err(wrong_method(path, "GET"));
     }
-    if model_path.operation != Operation::Schema && !entry.is_ready() {
-        let message = format!("model `{name}` is not loaded");
-        return Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message));
+    if model_path.operation != Operation::Schema {
+        entry.check_loaded()?;
     }
     match model_path.operation {
         Operation::Status if served.drain.has_begun() => {

@@ -15,7 +15,7 @@ fn signature(inputs: &[(&str, TensorInfo)], outputs: &[(&str, TensorInfo)]) -> S
     let map = |infos: &[(&str, TensorInfo)]| {
         infos.iter().map(|(name, info)| ((*name).to_owned(), info.clone())).collect()
     };
-    SignatureDef { inputs: map(inputs), outputs: map(outputs) }
+    SignatureDef { inputs: map(inputs), outputs: map(outputs), ..SignatureDef::default() }
 }
 
 /// A signature whose only output is called `name`.
