@@ -8,6 +8,7 @@
 //! process at any moment; a job is run at least once, and again only after an attempt that has failed or
 //! that the end of the process cut off; a queued job takes no memory.
 
+mod batch;
 mod embedded;
 mod queue;
 mod record;
@@ -23,9 +24,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+pub use self::batch::{Batch, BatchState, BatchSubmission, MOST_PARTS};
 use self::embedded::Embedded;
 pub use self::queue::{Queue, Running, SendGuard};
 pub use self::record::{Answer, Job, JobState, Outcome, Pauses, Submission, time_text};
+use self::tables::Tables;
 pub use self::webhook::{
     Delivered, Delivery, LONGEST_URL, Webhook, WebhookConfig, WebhookForm, WebhookSecret, WebhookState,
 };
@@ -51,12 +54,19 @@ pub enum Mode {
     Async,
     /// Below its path also in the form of Truss's clients: `async_predict`, `async_request`.
     Truss,
+    /// At its path itself also lists of inputs, as in Cortex's BatchAPI.
+    Batch,
 }
 
 impl Mode {
     /// All of them, as they are configured.
-    pub const ALL: [(&str, Mode); 4] =
-        [("off", Mode::Off), ("on", Mode::On), ("async", Mode::Async), ("truss", Mode::Truss)];
+    pub const ALL: [(&str, Mode); 5] = [
+        ("off", Mode::Off),
+        ("on", Mode::On),
+        ("async", Mode::Async),
+        ("truss", Mode::Truss),
+        ("batch", Mode::Batch),
+    ];
 }
 
 /// The jobs of one endpoint, as configured.
@@ -130,6 +140,8 @@ pub struct Page {
     pub state: Option<JobState>,
     /// Only those whose webhook is in this state.
     pub webhook: Option<WebhookState>,
+    /// Only the parts of this batch, the first of the list first.
+    pub batch: Option<String>,
 }
 
 /// The jobs of all endpoints.
@@ -269,6 +281,42 @@ impl JobStore {
     pub async fn send_again(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
         let (name, id) = (endpoint.to_owned(), id.to_owned());
         self.backend.write(0, move |tables| tables.send_again(&name, &id)).await
+    }
+
+    /// Stores a batch with all of its jobs.
+    ///
+    /// # Errors
+    /// [`JobError`].
+    pub async fn submit_batch(
+        &self,
+        endpoint: &str,
+        submission: BatchSubmission,
+        quota: Quota,
+    ) -> Result<Batch, JobError> {
+        let (name, size) = (endpoint.to_owned(), submission.parts.iter().map(Bytes::len).sum());
+        let batch =
+            self.backend.write(size, move |tables| tables.submit_batch(&name, submission, quota)).await?;
+        self.queue(endpoint).ready();
+        Ok(batch)
+    }
+
+    /// A batch.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn batch(&self, endpoint: &str, id: &str) -> Result<Option<Batch>, JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        self.backend.read(move |snapshot| snapshot.batch(&name, &id)).await
+    }
+
+    /// Stops a batch that has not ended, with its jobs, and gives it as it is then; `None` if there is none.
+    ///
+    /// # Errors
+    /// [`JobError::Unavailable`].
+    pub async fn stop_batch(&self, endpoint: &str, id: &str) -> Result<Option<Batch>, JobError> {
+        let (name, id) = (endpoint.to_owned(), id.to_owned());
+        let stop = move |tables: &mut Tables<'_>| tables.stop_batch(&name, &id, BatchState::Stopped);
+        self.backend.write(0, stop).await
     }
 
     /// A job.

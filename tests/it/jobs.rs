@@ -1,5 +1,6 @@
 //! Jobs: stored before they are acknowledged, run when there is a place, within limits, past kills, swaps and drains.
 
+mod batches;
 mod ends;
 mod truss;
 mod webhooks;

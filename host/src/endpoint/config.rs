@@ -170,7 +170,7 @@ impl EndpointConfig {
         let own = self.path.trim_end_matches('/');
         let further: &[&str] = match self.jobs.mode {
             Mode::Off => return Vec::new(),
-            Mode::On | Mode::Async => &[],
+            Mode::On | Mode::Async | Mode::Batch => &[],
             Mode::Truss => &["async_predict", "async_request"],
         };
         let further = further.iter().map(|name| format!("{own}/{name}"));

@@ -185,12 +185,13 @@ impl File {
     }
 
     fn publish(&self, numbers: Vec<(String, Numbers)>) {
-        for (endpoint, Numbers { queued, running, oldest, has_delivery, .. }) in numbers {
+        for (endpoint, Numbers { queued, running, oldest, has_delivery, stopped, .. }) in numbers {
             let queue = self.queue(&endpoint);
             queue.set_numbers(queued, running, oldest);
             if has_delivery {
                 queue.deliver();
             }
+            stopped.iter().for_each(|id| queue.stop(id));
         }
     }
 

@@ -131,6 +131,9 @@ pub struct Job {
     /// As of [`Submission`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pauses: Option<Pauses>,
+    /// The batch that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<String>,
     /// Its place in the order of submission.
     pub(super) number: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -11,9 +11,11 @@ use redb::ReadTransaction;
 
 use super::queue::Sending;
 use super::record::now;
-use super::tables::{DELAYED, DELIVERIES, JOBS, RESULTS, WAITING, after, decoded, place, time_of};
+use super::tables::{
+    BATCHES, DELAYED, DELIVERIES, JOBS, PARTS, RESULTS, WAITING, after, batch_of, decoded, place, time_of,
+};
 use super::webhook::Delivery;
-use super::{DeliveryLimits, Job, MOST_LISTED, Page};
+use super::{Batch, DeliveryLimits, Job, MOST_LISTED, Page};
 
 /// The tables as the last transaction left them.
 pub(super) struct Snapshot(pub(super) ReadTransaction);
@@ -52,11 +54,48 @@ impl Snapshot {
         Ok(time.map(|time| Duration::from_millis(time.saturating_sub(now()))))
     }
 
+    pub(super) fn batch(&self, endpoint: &str, id: &str) -> Result<Option<Batch>, redb::Error> {
+        let batches = self.0.open_table(BATCHES)?;
+        Ok(batches.get(place(endpoint, id.as_bytes()).as_slice())?.and_then(|it| batch_of(it.value())))
+    }
+
+    /// A page of a batch's jobs, in the order of its list.
+    fn parts(
+        &self,
+        endpoint: &str,
+        batch: &str,
+        page: &Page,
+    ) -> Result<(Vec<Job>, Option<String>), redb::Error> {
+        let own = format!("{endpoint}\0{batch}");
+        let last = page.after.as_ref().map(|id| self.job(endpoint, id)).transpose()?.flatten();
+        let from = match last {
+            Some(job) => place(&own, &job.number.saturating_add(1).to_be_bytes()),
+            None => place(&own, &[]),
+        };
+        let parts = self.0.open_table(PARTS)?;
+        let limit = page.limit.clamp(1, MOST_LISTED);
+        let (mut found, mut looked) = (Vec::new(), None);
+        for (number, entry) in parts.range(from.as_slice()..after(&own).as_slice())?.enumerate() {
+            if found.len() == limit || number >= MOST_LISTED {
+                return Ok((found, looked));
+            }
+            let Some(job) = self.job(endpoint, entry?.1.value())? else { continue };
+            looked = Some(job.id.clone());
+            if page.state.is_none_or(|state| state == job.state) {
+                found.push(job);
+            }
+        }
+        Ok((found, None))
+    }
+
     pub(super) fn list(
         &self,
         endpoint: &str,
         page: &Page,
     ) -> Result<(Vec<Job>, Option<String>), redb::Error> {
+        if let Some(batch) = &page.batch {
+            return self.parts(endpoint, batch, page);
+        }
         let limit = page.limit.clamp(1, MOST_LISTED);
         let from = place(endpoint, &[]);
         let to = match &page.after {

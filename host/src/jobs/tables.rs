@@ -6,14 +6,15 @@
 //! `delayed`, a running one in `running`, any other in none; a body is stored until its job is finished; the
 //! numbers of an endpoint are the sums of what is stored.
 
+mod batches;
 mod deliveries;
+mod submission;
 mod upkeep;
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 use redb::{ReadableTable as _, StorageError, Table, TableDefinition, WriteTransaction};
-use sha2::{Digest as _, Sha256};
 
 use super::record::{self, milliseconds, now};
 use super::{Answer, Job, JobError, JobState, Outcome, Pauses, Quota, Submission};
@@ -33,6 +34,10 @@ pub(super) const DELAYED: TableDefinition<'static, &[u8], &str> = TableDefinitio
 const RUNNING: TableDefinition<'static, &[u8], ()> = TableDefinition::new("running");
 /// Webhooks that are pending: endpoint, NUL, origin, NUL, time, number; the value is the job's id.
 pub(super) const DELIVERIES: TableDefinition<'static, &[u8], &str> = TableDefinition::new("deliveries");
+/// Batches as JSON, by place.
+pub(super) const BATCHES: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("batches");
+/// The jobs of batches, in the order of their parts: endpoint, NUL, batch, NUL, number; the value is the id.
+pub(super) const PARTS: TableDefinition<'static, &[u8], &str> = TableDefinition::new("parts");
 /// Ids by endpoint, NUL, idempotency key.
 const KEYS: TableDefinition<'static, &[u8], &str> = TableDefinition::new("keys");
 /// The places of jobs with which something is to be done at a time, each behind the eight bytes of it.
@@ -58,6 +63,8 @@ pub(super) struct Tables<'t> {
     delayed: Table<'t, &'static [u8], &'static str>,
     running: Table<'t, &'static [u8], ()>,
     deliveries: Table<'t, &'static [u8], &'static str>,
+    batches: Table<'t, &'static [u8], &'static [u8]>,
+    parts: Table<'t, &'static [u8], &'static str>,
     keys: Table<'t, &'static [u8], &'static str>,
     times: Table<'t, &'static [u8], ()>,
     numbers: Table<'t, &'static str, (u64, u64, u64)>,
@@ -69,7 +76,7 @@ pub(super) struct Tables<'t> {
 }
 
 /// The sums of what is stored of one endpoint.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Numbers {
     pub(super) queued: u64,
     pub(super) running: u64,
@@ -78,6 +85,8 @@ pub(super) struct Numbers {
     pub(super) oldest: Option<u64>,
     /// Whether a webhook has become pending.
     pub(super) has_delivery: bool,
+    /// Jobs that ran and are to run no more.
+    pub(super) stopped: Vec<String>,
 }
 
 /// A change that was not made, or a store that has failed.
@@ -129,19 +138,11 @@ pub(super) fn time_of(endpoint: &str, place: &[u8]) -> Option<u64> {
     rest.first_chunk().copied().map(u64::from_be_bytes)
 }
 
+pub(super) use self::batches::decoded as batch_of;
+
 /// A job of a table; one that cannot be read is none.
 pub(super) fn decoded(stored: &[u8]) -> Option<Job> {
     serde_json::from_slice(stored).ok()
-}
-
-/// SHA-256 of what a job is made of, in hex.
-fn digest(submission: &Submission) -> String {
-    let mut hash = Sha256::new();
-    for part in [submission.path.as_bytes(), submission.query.as_bytes(), &submission.body] {
-        hash.update((part.len() as u64).to_be_bytes());
-        hash.update(part);
-    }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl<'t> Tables<'t> {
@@ -154,6 +155,8 @@ impl<'t> Tables<'t> {
             delayed: transaction.open_table(DELAYED)?,
             running: transaction.open_table(RUNNING)?,
             deliveries: transaction.open_table(DELIVERIES)?,
+            batches: transaction.open_table(BATCHES)?,
+            parts: transaction.open_table(PARTS)?,
             keys: transaction.open_table(KEYS)?,
             times: transaction.open_table(TIMES)?,
             numbers: transaction.open_table(NUMBERS)?,
@@ -208,74 +211,6 @@ impl<'t> Tables<'t> {
         let numbers = self.numbers(endpoint)?;
         numbers.queued = numbers.queued.saturating_sub(1);
         Ok(())
-    }
-
-    pub(super) fn submit(
-        &mut self,
-        endpoint: &str,
-        submission: Submission,
-        quota: Quota,
-    ) -> Result<(Job, bool), Failure> {
-        let key = submission.idempotency_key.as_ref().map(|key| place(endpoint, key.as_bytes()));
-        let digest = if key.is_some() { digest(&submission) } else { String::new() };
-        if let Some(key) = &key {
-            let id = self.keys.get(key.as_slice())?.map(|id| id.value().to_owned());
-            if let Some(job) = id.map(|id| self.job(endpoint, &id)).transpose()?.flatten() {
-                let is_same = job.digest == digest;
-                return if is_same { Ok((job, false)) } else { Err(JobError::Conflict.into()) };
-            }
-        }
-        let stored = self.numbers.get(endpoint)?.map_or((0, 0, 0), |numbers| numbers.value());
-        let numbers = self.touched.get(endpoint).copied();
-        let numbers = numbers.map_or(stored, |it| (it.queued, it.running, it.bytes));
-        if numbers.0 + numbers.1 >= quota.queue {
-            let text = format!("{} jobs are not finished, and as many are `limits.job_queue`", quota.queue);
-            return Err(JobError::Full(text).into());
-        }
-        let headers: usize = submission.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        if numbers.2 + (submission.body.len() + headers) as u64 > quota.bytes {
-            let text =
-                format!("jobs and results would take more than {} bytes, `limits.job_bytes`", quota.bytes);
-            return Err(JobError::Full(text).into());
-        }
-        let now = now();
-        let number = self.next.get(())?.map_or(0, |number| number.value());
-        self.next.insert((), number + 1)?;
-        let job = Job {
-            id: record::new_id(now),
-            state: JobState::Queued,
-            path: submission.path,
-            query: submission.query,
-            headers: submission.headers,
-            priority: submission.priority,
-            attempts: submission.attempts,
-            attempt: 0,
-            submitted: now,
-            changed: now,
-            due: now.saturating_add(milliseconds(submission.delay)),
-            start_by: submission.wait.map(|wait| now.saturating_add(milliseconds(wait))),
-            keep: milliseconds(submission.keep),
-            size: submission.body.len() as u64,
-            error: None,
-            answer: None,
-            webhook: submission.webhook,
-            pauses: submission.pauses,
-            number,
-            idempotency_key: submission.idempotency_key,
-            digest,
-        };
-        self.put(endpoint, &job)?;
-        let place = place(endpoint, job.id.as_bytes());
-        self.bodies.insert(place.as_slice(), &*submission.body)?;
-        self.numbers(endpoint)?.bytes += job.size;
-        if let Some(key) = &key {
-            self.keys.insert(key.as_slice(), job.id.as_str())?;
-        }
-        if let Some(time) = job.start_by {
-            self.times.insert(timed(time, &place).as_slice(), ())?;
-        }
-        self.enqueue(endpoint, &job)?;
-        Ok((job, true))
     }
 
     /// Puts those jobs whose time has come to those that wait for a place.
@@ -404,12 +339,13 @@ impl<'t> Tables<'t> {
         let numbers = self.numbers(endpoint)?;
         numbers.bytes = (numbers.bytes + size).saturating_sub(before as u64);
         job.state = state;
+        let took = now().saturating_sub(job.changed);
         job.changed = now();
         job.error = error;
         self.deliver(endpoint, &mut job)?;
         self.put(endpoint, &job)?;
         self.times.insert(timed(job.changed.saturating_add(job.keep), &place).as_slice(), ())?;
-        Ok(())
+        self.part_ended(endpoint, &job, took)
     }
 
     pub(super) fn cancel(
@@ -446,7 +382,7 @@ impl<'t> Tables<'t> {
             let (endpoint, numbers) = entry?;
             let (queued, running, bytes) = numbers.value();
             let oldest = self.oldest(endpoint.value())?;
-            let numbers = Numbers { queued, running, bytes, oldest, has_delivery: false };
+            let numbers = Numbers { queued, running, bytes, oldest, ..Numbers::default() };
             all.push((endpoint.value().to_owned(), numbers));
         }
         Ok(all)

@@ -4,12 +4,14 @@
 //! Place in the flow: beside the protocols, which call in here where a vendor's clients differ. A request
 //! that is none of theirs does nothing in here but be counted ([`activity`], two writes to its own thread's
 //! memory).
-//! [`cortex`]: Cortex's AsyncAPI; [`potassium`]: banana's Potassium; [`truss`] and [`pydantic_messages`]:
-//! Baseten's Truss, [`truss_async`] its asynchronous calls; [`tf_serving`]: the JSON of TensorFlow
-//! Serving's and KServe's first protocol; [`openai`]: OpenAI's errors and list of models.
+//! [`cortex`]: Cortex's AsyncAPI, [`cortex_batch`] its BatchAPI; [`potassium`]: banana's Potassium;
+//! [`truss`] and [`pydantic_messages`]: Baseten's Truss, [`truss_async`] its asynchronous calls;
+//! [`tf_serving`]: the JSON of TensorFlow Serving's and KServe's first protocol; [`openai`]: OpenAI's
+//! errors and list of models.
 
 pub mod activity;
 pub(super) mod cortex;
+pub(super) mod cortex_batch;
 pub(super) mod openai;
 pub(super) mod potassium;
 pub(super) mod pydantic_messages;

@@ -227,7 +227,6 @@ impl HttpService {
 
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
-        let path = head.parts.uri.path();
         let is_post = head.parts.method == Method::POST;
         if head.is_upgrade
             && let Some(target) = self.socket_target(&head)
@@ -235,7 +234,7 @@ impl HttpService {
             return self.open_socket(target, head, arrived).await;
         }
         if !self.jobs.is_empty() {
-            if let Some(request) = self.jobs.find(&head.parts.method, path) {
+            if let Some(request) = self.jobs.find(&head.parts.method, &head.parts.uri) {
                 let is_banana = head.is_banana;
                 let mut response = Box::pin(jobs::answer(request, head, body, arrived)).await;
                 response.headers_mut().extend(self.headers.clone());

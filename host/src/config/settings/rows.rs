@@ -184,9 +184,10 @@ settings! {
         "Bucket of the store that the handler may open: one of the endpoint's own, `shared/NAME` for one that \
          other endpoints may be granted too, or `*` for all of its own.";
     JOBS: Mode = "off", choice(&Mode::ALL),
-        "jobs", "endpoint.jobs", Value("off|on|async|truss"),
+        "jobs", "endpoint.jobs", Value("off|on|async|truss|batch"),
         "Whether clients may submit jobs, requests that are stored and run later: `on` below the endpoint's path, at \
-         `/jobs`; `async` at the path itself too, in the form of Cortex's AsyncAPI; `truss` at `/async_predict` too.";
+         `/jobs`; `async` at the path itself too, in the form of Cortex's AsyncAPI; `truss` at `/async_predict` \
+         too; `batch` takes lists of inputs at the path itself too, in the form of Cortex's BatchAPI.";
     WEBHOOK_SECRET: Vec<KeySource> = (none, "@hooks.txt,env:WEBHOOK_SECRET"), key_sources,
         "webhook-secret", "endpoint.webhook_secrets", List("@FILE|env:NAME"),
         "Where secrets are that sign the webhooks of jobs: a file with one a line, or a variable. Each of them signs, so \

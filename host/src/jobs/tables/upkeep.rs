@@ -58,7 +58,10 @@ impl Tables<'_> {
             self.times.remove(timed.as_slice())?;
             self.is_changed = true;
             let Some((_, place)) = timed.split_first_chunk::<8>() else { continue };
-            let Some((endpoint, job)) = self.found(place)? else { continue };
+            let Some((endpoint, job)) = self.found(place)? else {
+                self.sweep_batch(place, now)?;
+                continue;
+            };
             // A dead letter is kept as long as a result, from its last attempt on; what is pending comes here
             // again after that.
             let webhook = job.webhook.as_ref();

@@ -9,14 +9,16 @@
 //! | `DELETE <endpoint>/jobs/<id>` | the job, cancelled unless it was finished |
 //! | `POST <endpoint>/jobs/<id>/webhook` | the job; its message is sent again |
 //! | `POST <endpoint>`, `GET <endpoint>/<id>` if `jobs = "async"` | as [`cortex`] says |
+//! | `POST`, `GET` and `DELETE <endpoint>` if `jobs = "batch"` | as [`cortex_batch`] says |
 //! | `POST <endpoint>/async_predict`, `GET` and `DELETE <endpoint>/async_request/<id>` if `jobs = "truss"` | as [`truss_async`] says |
 //!
 //! Place in the flow: [`JobRoutes`] is asked for every request of a listener whose endpoints have jobs.
 //! `workers` runs what was submitted, `deliveries` sends webhooks.
-//! Invariants: nothing is told or changed without the endpoint's key; the body of a submission takes a place
-//! of the endpoint's queue until it is stored.
+//! Invariants: nothing is told or changed without the endpoint's key; the body of a submission takes a
+//! place of the endpoint's queue until it is stored.
 
 mod answers;
+mod batches;
 mod deliveries;
 mod message;
 mod submission;
@@ -28,7 +30,7 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
-use axum::http::{Method, StatusCode};
+use axum::http::{Method, StatusCode, Uri};
 use axum::response::Response;
 
 pub use self::workers::JobWorkers;
@@ -41,12 +43,13 @@ use super::route::EndpointRoute;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobStore, Mode, WebhookState};
-use crate::server::compat::{cortex, truss_async};
+use crate::server::compat::{cortex, cortex_batch, truss_async};
 use crate::server::head::{Head, X_REQUEST_ID, insert};
 use crate::server::serve::Transport as _;
 use crate::server::served::Served;
 
-/// Where clients of Truss call the only endpoint: as they do at its makers', and by the name of every model.
+/// Where clients of Truss call the only endpoint: as they do at its makers', and by the name of every
+/// model.
 const ONLY_PREDICT: [&str; 5] = [
     "/async_predict",
     "/production/async_predict",
@@ -74,6 +77,8 @@ enum Form {
     TrussPredict,
     /// Of Truss, where they are looked at.
     TrussRequest,
+    /// Of Cortex, for lists of inputs.
+    Batch,
 }
 
 /// A request's wish.
@@ -87,6 +92,10 @@ enum JobOrder {
     Cancel(String),
     /// A message is sent again.
     SendAgain(String),
+    /// A list of inputs.
+    SubmitBatch,
+    LookBatch(String),
+    StopBatch(String),
     /// The methods of the path.
     Methods(&'static str),
     /// Another method than these.
@@ -113,6 +122,7 @@ impl JobRoutes {
             let path = config.path.trim_end_matches('/');
             match config.jobs.mode {
                 Mode::Off | Mode::On => {}
+                Mode::Batch => drop(routes.insert(path.to_owned(), (route, Form::Batch))),
                 Mode::Async => drop(routes.insert(path.to_owned(), (route, Form::Cortex))),
                 Mode::Truss => {
                     let is_only = served.endpoints.len() == 1;
@@ -138,11 +148,12 @@ impl JobRoutes {
 
     /// The request for jobs that this is, if it is one. No more of a path is looked at than can be one of
     /// these.
-    pub(super) fn find(&self, method: &Method, path: &str) -> Option<JobRequest> {
+    pub(super) fn find(&self, method: &Method, uri: &Uri) -> Option<JobRequest> {
+        let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
         (0..=self.longest.min(path.len())).rev().filter(ends).find_map(|end| {
             let (route, form) = self.routes.get(path.get(..end)?)?;
-            let order = form.order(method, path.get(end..)?)?;
+            let order = form.order(method, path.get(end..)?, query)?;
             Some(JobRequest { route: route.clone(), form: *form, order })
         })
     }
@@ -150,7 +161,7 @@ impl JobRoutes {
 
 impl Form {
     /// The wish that a path below the one of the jobs stands for; `None` if it is not theirs.
-    fn order(self, method: &Method, rest: &str) -> Option<JobOrder> {
+    fn order(self, method: &Method, rest: &str, query: &str) -> Option<JobOrder> {
         let own = rest.trim_end_matches('/');
         let mut names = own.split('/').skip(1);
         let (id, what, more) = (names.next(), names.next(), names.next());
@@ -174,7 +185,15 @@ impl Form {
                 return Some(JobOrder::Cancel(id.to_owned()));
             }
             (Form::TrussRequest, Some(_), None) => return Some(other("DELETE, GET, HEAD, OPTIONS")),
-            (Form::Cortex | Form::TrussPredict | Form::TrussRequest, ..) => return None,
+            (Form::Batch, None, _) if *method == Method::POST => return Some(JobOrder::SubmitBatch),
+            (Form::Batch, None, _) => {
+                let id = query.split('&').find_map(|pair| pair.strip_prefix("jobID="))?.to_owned();
+                let is_stop = *method == Method::DELETE;
+                return is_read
+                    .then(|| JobOrder::LookBatch(id.clone()))
+                    .or(is_stop.then_some(JobOrder::StopBatch(id)));
+            }
+            (Form::Cortex | Form::TrussPredict | Form::TrussRequest | Form::Batch, ..) => return None,
         }
         if *method == Method::POST {
             return Some(match (id, what, more) {
@@ -249,7 +268,7 @@ async fn carry_out(
             };
             let job = submission::submit(route, store, submission_form, head, body, arrived).await?;
             Ok(match form {
-                Form::Own | Form::TrussRequest => accepted(config, &job),
+                Form::Own | Form::TrussRequest | Form::Batch => accepted(config, &job),
                 Form::Cortex => cortex::submitted(&job),
                 Form::TrussPredict => truss_async::enqueued(&job),
             })
@@ -292,6 +311,18 @@ async fn carry_out(
                 true => Ok(json(StatusCode::ACCEPTED, &JobView::new(config, &job))),
                 false => Err(RequestError::invalid(Stage::Admit, message)),
             }
+        }
+        JobOrder::SubmitBatch => {
+            let batch = batches::submit(route, store, head, body, arrived).await?;
+            Ok(cortex_batch::submitted(&config.name, &batch))
+        }
+        JobOrder::LookBatch(id) => {
+            let batch = known(store.batch(&config.name, valid(id)?).await)?;
+            Ok(cortex_batch::looked(&config.name, &config.path, &batch))
+        }
+        JobOrder::StopBatch(id) => {
+            let batch = known(store.stop_batch(&config.name, valid(id)?).await)?;
+            Ok(cortex_batch::stopped(&batch))
         }
         JobOrder::Unknown => {
             let message = format!("no endpoint at `{}`", head.parts.uri.path());
@@ -388,7 +419,12 @@ mod tests {
             (Form::Cortex, Method::POST, "/x", None),
             (Form::Cortex, Method::DELETE, "/0193", None),
         ] {
-            assert_eq!(form.order(&method, rest), expected, "{form:?} {method} {rest}");
+            assert_eq!(form.order(&method, rest, ""), expected, "{form:?} {method} {rest}");
         }
+        let of = |method: Method, query: &str| Form::Batch.order(&method, "", query);
+        assert_eq!(of(Method::POST, ""), Some(JobOrder::SubmitBatch));
+        assert_eq!(of(Method::GET, "a=b&jobID=0193"), Some(JobOrder::LookBatch(id.clone())));
+        assert_eq!(of(Method::DELETE, "jobID=0193"), Some(JobOrder::StopBatch(id)));
+        assert_eq!((of(Method::GET, ""), of(Method::PUT, "jobID=0193")), (None, None));
     }
 }

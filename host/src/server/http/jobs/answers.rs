@@ -69,7 +69,7 @@ pub(super) fn failed(error: JobError) -> RequestError {
     }
 }
 
-/// The page that a query asks for: `limit`, `after`, `state`, `webhook`.
+/// The page that a query asks for: `limit`, `after`, `state`, `webhook`, `batch`.
 pub(super) fn page(query: &str) -> Result<Page, RequestError> {
     let mut page = Page { limit: USUAL_PAGE, ..Page::default() };
     for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
@@ -90,6 +90,10 @@ pub(super) fn page(query: &str) -> Result<Page, RequestError> {
                 let state = JobState::ALL.into_iter().find(|state| state.name() == value);
                 let names = JobState::ALL.map(JobState::name).join("`, `");
                 page.state = Some(state.ok_or_else(|| wrong(&format!("one of `{names}`")))?);
+            }
+            "batch" => {
+                let id = Some(value).filter(|id| is_id(id));
+                page.batch = Some(id.ok_or_else(|| wrong("the id of a batch"))?.to_owned());
             }
             "webhook" => {
                 let state = WebhookState::ALL.into_iter().find(|state| state.name() == value);
@@ -116,6 +120,9 @@ pub(super) struct JobView<'a> {
     state: &'static str,
     #[serde(skip_serializing_if = "is_own")]
     path: &'a str,
+    /// That it is a part of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<&'a str>,
     priority: u8,
     /// Attempts that have begun.
     attempt: u32,
@@ -175,6 +182,7 @@ impl<'a> JobView<'a> {
             id: &job.id,
             state: job.state.name(),
             path: &job.path,
+            batch: job.batch.as_deref(),
             priority: job.priority,
             attempt: job.attempt,
             attempts: job.attempts,

@@ -11,8 +11,11 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HOST};
 
+use bytes::Bytes;
+
 use super::super::route::EndpointRoute;
 use super::answers::{failed, no_job};
+use crate::endpoint::AdmittedRequest;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{RequestError, Stage};
 use crate::jobs::{
@@ -108,17 +111,9 @@ async fn stored(
         return Err(no_job());
     }
     let mut submission = options(config, head.headers())?;
-    let admitted = endpoint.admit_submission()?;
-    let limits = &config.limits;
-    let deadline = arrived + limits.request_timeout;
-    let bounds = Bounds { longest: limits.body, body_rate: limits.body_rate, arrived, deadline };
-    let origin = head.origin;
-    let received = {
-        let receive = pin!(head.receive(body, bounds));
-        admitted.arrive(origin, receive).await
-    };
-    let broke_off = || RequestError::invalid(Stage::Admit, "the body broke off");
-    submission.body = received??.ok_or_else(broke_off)?;
+    // It holds the place of the body until that is stored.
+    let (_admitted, received) = receive(route, &mut head, body, arrived).await?;
+    submission.body = received;
     path.clone_into(&mut submission.path);
     head.parts.uri.query().unwrap_or_default().clone_into(&mut submission.query);
     submission.headers = kept(head.headers());
@@ -131,6 +126,31 @@ async fn stored(
         truss(config, &mut submission)?;
     }
     store.submit(&config.name, submission, config.jobs.quota).await.map_err(failed)
+}
+
+/// Receives the body of a submission, which takes a place of the endpoint's queue until the first of these is
+/// dropped.
+///
+/// # Errors
+/// There is no place, or no whole body.
+pub(super) async fn receive<'r>(
+    route: &'r EndpointRoute,
+    head: &mut Box<Head>,
+    body: Body,
+    arrived: Instant,
+) -> Result<(AdmittedRequest<'r>, Bytes), RequestError> {
+    let admitted = route.endpoint.admit_submission()?;
+    let limits = &route.endpoint.config.limits;
+    let deadline = arrived + limits.request_timeout;
+    let bounds = Bounds { longest: limits.body, body_rate: limits.body_rate, arrived, deadline };
+    let origin = head.origin;
+    let received = {
+        let receive = pin!(head.receive(body, bounds));
+        admitted.arrive(origin, receive).await
+    };
+    let broke_off = || RequestError::invalid(Stage::Admit, "the body broke off");
+    let body = received??.ok_or_else(broke_off)?;
+    Ok((admitted, body))
 }
 
 /// Takes Truss's words from around the body of a request.

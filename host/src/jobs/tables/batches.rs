@@ -1,0 +1,184 @@
+//! Batches: submitted with all their jobs, counted as these end, stopped with them.
+//!
+//! Place in the flow: `embedded.rs` calls it for clients; a job that ends comes here in the same
+//! transaction.
+//! Invariants: a batch is stored with all of its jobs or not at all; what ended after it was stopped does
+//! not count.
+
+use redb::{ReadableTable as _, StorageError};
+
+use super::super::batch::{Batch, BatchState, BatchSubmission};
+use super::super::record::{self, milliseconds, now};
+use super::super::{LAST_PRIORITY, USUAL_PRIORITY};
+use super::submission::size;
+use super::{Failure, Job, JobState, Quota, Submission, Tables, after, place, timed};
+
+/// A batch of a table; one that cannot be read is none.
+pub(in crate::jobs) fn decoded(stored: &[u8]) -> Option<Batch> {
+    serde_json::from_slice(stored).ok()
+}
+
+impl Tables<'_> {
+    pub(in crate::jobs) fn submit_batch(
+        &mut self,
+        endpoint: &str,
+        submission: BatchSubmission,
+        quota: Quota,
+    ) -> Result<Batch, Failure> {
+        let now = now();
+        let BatchSubmission { parts, header, on_complete, attempts, keep, timeout, spec } = submission;
+        let id = record::new_id(now);
+        let headers =
+            vec![("content-type".to_owned(), "application/json".to_owned()), (header.to_owned(), id.clone())];
+        let part = |body| Submission {
+            path: "/".to_owned(),
+            headers: headers.clone(),
+            body,
+            // Behind the jobs that clients submit one by one.
+            priority: LAST_PRIORITY,
+            attempts,
+            keep,
+            ..Submission::default()
+        };
+        let batch = Batch {
+            id: id.clone(),
+            state: BatchState::Running,
+            total: parts.len() as u64,
+            succeeded: 0,
+            failed: 0,
+            time: 0,
+            submitted: now,
+            ended: None,
+            until: timeout.map(|timeout| now.saturating_add(milliseconds(timeout))),
+            spec,
+            on_complete,
+            headers: headers.clone(),
+            attempts,
+            keep: milliseconds(keep),
+        };
+        let parts: Vec<Submission> = parts.into_iter().map(part).collect();
+        self.room(endpoint, quota, batch.total, parts.iter().map(size).sum())?;
+        for part in parts {
+            let job = self.store(endpoint, part, String::new(), Some(id.clone()))?;
+            let number = place(&format!("{endpoint}\0{id}"), &job.number.to_be_bytes());
+            self.parts.insert(number.as_slice(), job.id.as_str())?;
+        }
+        if let Some(until) = batch.until {
+            self.times.insert(timed(until, &place(endpoint, id.as_bytes())).as_slice(), ())?;
+        }
+        self.put_batch(endpoint, &batch)?;
+        Ok(batch)
+    }
+
+    fn batch(&self, endpoint: &str, id: &str) -> Result<Option<Batch>, StorageError> {
+        let place = place(endpoint, id.as_bytes());
+        Ok(self.batches.get(place.as_slice())?.and_then(|it| decoded(it.value())))
+    }
+
+    fn put_batch(&mut self, endpoint: &str, batch: &Batch) -> Result<(), StorageError> {
+        let record = serde_json::to_vec(batch).unwrap_or_default();
+        let place = place(endpoint, batch.id.as_bytes());
+        self.batches.insert(place.as_slice(), record.as_slice())?;
+        self.is_changed = true;
+        if let Some(ended) = batch.ended {
+            self.times.insert(timed(ended.saturating_add(batch.keep), &place).as_slice(), ())?;
+        }
+        Ok(())
+    }
+
+    /// Counts a job that has ended, if it is one of a batch; `took` is the time of its last attempt.
+    pub(super) fn part_ended(&mut self, endpoint: &str, job: &Job, took: u64) -> Result<(), StorageError> {
+        let Some(id) = &job.batch else { return Ok(()) };
+        let Some(mut batch) = self.batch(endpoint, id)? else { return Ok(()) };
+        if batch.state != BatchState::Running {
+            return Ok(());
+        }
+        if job.state == JobState::Completed {
+            batch.succeeded += 1;
+            batch.time += took;
+        } else {
+            batch.failed += 1;
+        }
+        if batch.succeeded + batch.failed >= batch.total {
+            let is_all = batch.failed == 0;
+            batch.state = if is_all { BatchState::Succeeded } else { BatchState::CompletedWithFailures };
+            batch.ended = Some(now());
+            if let Some(path) = batch.on_complete.clone() {
+                let last = Submission {
+                    path,
+                    headers: batch.headers.clone(),
+                    priority: USUAL_PRIORITY,
+                    attempts: batch.attempts,
+                    keep: std::time::Duration::from_millis(batch.keep),
+                    ..Submission::default()
+                };
+                self.store(endpoint, last, String::new(), None)?;
+            }
+        }
+        self.put_batch(endpoint, &batch)
+    }
+
+    /// Stops a batch that has not ended, with all of its jobs; gives it as it is then, `None` if there is
+    /// none.
+    pub(in crate::jobs) fn stop_batch(
+        &mut self,
+        endpoint: &str,
+        id: &str,
+        state: BatchState,
+    ) -> Result<Option<Batch>, Failure> {
+        let Some(mut batch) = self.batch(endpoint, id)? else { return Ok(None) };
+        if batch.state == BatchState::Running {
+            batch.state = state;
+            batch.ended = Some(now());
+            self.put_batch(endpoint, &batch)?;
+            for (_, id) in self.parts_of(endpoint, id)? {
+                let Some(job) = self.job(endpoint, &id)? else { continue };
+                match job.state {
+                    JobState::Queued => self.dequeue(endpoint, &job)?,
+                    JobState::Running => {
+                        self.stop(endpoint, &job)?;
+                        self.numbers(endpoint)?.stopped.push(id);
+                    }
+                    _ => continue,
+                }
+                self.finish(endpoint, job, JobState::Cancelled, None, None)?;
+            }
+        }
+        Ok(Some(batch))
+    }
+
+    /// The entries of a batch's jobs.
+    fn parts_of(&self, endpoint: &str, id: &str) -> Result<Vec<(Vec<u8>, String)>, StorageError> {
+        let own = format!("{endpoint}\0{id}");
+        let mut found = Vec::new();
+        for entry in self.parts.range(place(&own, &[]).as_slice()..after(&own).as_slice())? {
+            let (place, id) = entry?;
+            found.push((place.value().to_vec(), id.value().to_owned()));
+        }
+        Ok(found)
+    }
+
+    /// Does what is due with the batch at a place: stops one that takes too long, removes one that was kept
+    /// long enough.
+    pub(super) fn sweep_batch(&mut self, own: &[u8], now: u64) -> Result<(), StorageError> {
+        let Some(batch) = self.batches.get(own)?.and_then(|it| decoded(it.value())) else { return Ok(()) };
+        let endpoint = own.split(|byte| *byte == 0).next().unwrap_or_default();
+        let endpoint = String::from_utf8_lossy(endpoint).into_owned();
+        match batch.ended {
+            None if batch.until.is_some_and(|until| until <= now) => {
+                match self.stop_batch(&endpoint, &batch.id, BatchState::TimedOut) {
+                    Err(Failure::Store(error)) => Err(error),
+                    _ => Ok(()),
+                }
+            }
+            Some(ended) if ended.saturating_add(batch.keep) <= now => {
+                for (place, _) in self.parts_of(&endpoint, &batch.id)? {
+                    self.parts.remove(place.as_slice())?;
+                }
+                self.batches.remove(own)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
