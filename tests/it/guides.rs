@@ -33,6 +33,11 @@ fn languages() {
 }
 
 #[test]
+fn migrate() {
+    follow("migrate");
+}
+
+#[test]
 fn security() {
     follow("security");
 }

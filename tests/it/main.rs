@@ -27,6 +27,7 @@ mod docs;
 mod edge;
 mod ensembles;
 mod faults;
+mod from;
 mod gate;
 mod grpc;
 mod guides;

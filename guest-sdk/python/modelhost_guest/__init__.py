@@ -19,6 +19,7 @@ from .handler import (
 from .image import ImageError
 from .messages import Answer, Event, Response, Sample
 from .models import ModelError
+from .porting import NotPorted, unported
 from .tensor import Tensor, Tensors
 from .truss import truss
 
@@ -32,6 +33,7 @@ __all__ = [
     "InvalidInput",
     "KvError",
     "ModelError",
+    "NotPorted",
     "Request",
     "Response",
     "Sample",
@@ -49,4 +51,5 @@ __all__ = [
     "pre_inference",
     "pre_inference_tensors",
     "truss",
+    "unported",
 ]

@@ -13,7 +13,11 @@ try:
     from componentize_py_types import Err
     from wit_world.imports import types
 except ImportError:
-    types = None
+    # In a world that has types of others, such as wasi:http's, they have a longer name.
+    try:
+        from wit_world.imports import modelhost_handler_types as types
+    except ImportError:
+        types = None
 
 try:
     from wit_world.imports import models

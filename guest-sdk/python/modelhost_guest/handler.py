@@ -92,8 +92,10 @@ class Input:
         self.example, self.required, self.description = example, required, description
 
 
-def input_schema(*inputs):
-    """Says what the handler takes: the host refuses what does not fit before the handler runs. Stands in the handler's module."""
+def input_schema(*inputs, module=None):
+    """Says what the handler takes: the host refuses what does not fit before the handler runs. Stands in the handler's module, or
+    names it.
+    """
 
     class InputSchema:
         def input_schema(self):
@@ -105,7 +107,8 @@ def input_schema(*inputs):
                 for it in inputs
             ]
 
-    sys._getframe(1).f_globals[InputSchema.__name__] = InputSchema
+    exports = sys._getframe(1).f_globals if module is None else vars(sys.modules[module])
+    exports[InputSchema.__name__] = InputSchema
 
 
 def adapted(function):

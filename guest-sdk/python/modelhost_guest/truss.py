@@ -1,51 +1,191 @@
-"""Truss's `class Model` as an application: `load`, `preprocess`, `predict`, `postprocess`."""
+"""Truss's `class Model` as an application: `load`, `preprocess`, `predict`, `postprocess`, and the methods of OpenAI's paths."""
 
+import inspect
 import os
+import pathlib
 
 from .app import App
+from .errors import InvalidInput
 from .handler import adapted
-from .messages import Response, response_of
+from .messages import BYTES, EVENTS, Fields, Response, response_of
+from .web import HTTPException, Request as WebRequest, Response as WebResponse, StreamingResponse
 
 PROJECT = "/mnt/project"
+STATUS = "/v1/models/model"
+# Paths whose method gets the request as it is, without `preprocess` and `postprocess`.
+METHODS = {
+    "/v1/chat/completions": "chat_completions",
+    "/v1/completions": "completions",
+    "/v1/embeddings": "embeddings",
+    "/v1/messages": "messages",
+    "/v1/responses": "responses",
+}
 
 
-def truss(model):
-    """Serves the class by `POST` on every path of the endpoint.
+class SecretNotFound(Exception):
+    """A secret that the endpoint's `env` does not grant."""
 
-    `__init__` gets those of `config` (the endpoint's metadata), `data_dir` (the project's folder), `secrets` and
-    `environment` (the granted variables) that it names. A method takes the input, the request, or both (`request` by its
-    name). A generator is a stream.
+
+class Secrets(dict):
+    """The granted variables `TRUSS_SECRET_NAME`, or `NAME`."""
+
+    def __missing__(self, name):
+        for variable in (f"TRUSS_SECRET_{name}", name):
+            if variable in os.environ:
+                return os.environ[variable]
+        raise SecretNotFound(f"secret `{name}` is not granted: `env = [\"TRUSS_SECRET_{name}\"]` in modelhost.toml")
+
+    def __contains__(self, name):
+        return f"TRUSS_SECRET_{name}" in os.environ or name in os.environ
+
+    def get(self, name, default=None):
+        return self[name] if name in self else default
+
+
+class Data:
+    """What stands for a download that Truss makes: files of the project are there before the model is loaded."""
+
+    def block_until_download_complete(self):
+        pass
+
+
+def truss(model=None, module=None):
+    """Serves the class by `POST` on every path of the endpoint; what `predict` returns is written as JSON.
+
+    `__init__` gets those of `config` (the endpoint's metadata), `data_dir` (the project's folder), `secrets`,
+    `environment` (the granted variables) and `lazy_data_resolver` that it names. A method takes the input, the request, or both
+    (`request` by its name, or by the annotation `Request`). A generator is a stream, and `async def` works. The exports go to
+    `module`, by default that of the class.
     """
-    app = App(model.__name__)
+    if model is None or isinstance(model, str):
+        return lambda named: truss(named, module or model)
+    app, finished = App(model.__name__), _finisher(model)
 
     def init(metadata):
-        given = {"config": metadata or {}, "data_dir": PROJECT, "secrets": os.environ, "environment": os.environ}
+        given = {
+            "config": metadata or {},
+            "data_dir": pathlib.Path(PROJECT),
+            "secrets": Secrets(),
+            "environment": os.environ,
+            "lazy_data_resolver": Data(),
+        }
         made = model(**{name: value for name, value in given.items() if _takes(model.__init__, name)})
         if hasattr(made, "load"):
-            made.load()
+            finished(made.load())
         return {"model": made}
 
     def handler(context, request):
-        value = request.json
-        for step in ("preprocess", "predict", "postprocess"):
-            method = getattr(context["model"], step, None)
-            if method is None:
-                continue
-            if isinstance(value, Response) or hasattr(value, "__next__"):
-                raise TypeError(f"`predict` answered with a stream or a response, and there is a `{step}` after it")
-            if not _takes(method, "request"):
-                value = adapted(method)(value)
-            elif method.__code__.co_argcount > 2:
-                value = method(value, request=request)
-            else:
-                value = method(request)
-        return response_of(value)
+        made = context["model"]
+        try:
+            if request.path in METHODS:
+                return _sent(_of_path(made, request, finished), request, finished)
+            return _sent(_predicted(made, request, finished), request, finished)
+        except HTTPException as error:
+            headers = {"x-baseten-error-source": "04", "x-baseten-error-code": "600", **error.headers}
+            return Response({"error": error.detail}, status=error.status_code, headers=headers)
 
-    init.__module__ = handler.__module__ = model.__module__
+    def status(context, request):
+        healthy = getattr(context["model"], "is_healthy", lambda: True)
+        if finished(healthy()):
+            return {}
+        return Response({"error": "Model with name model is not ready."}, status=503)
+
+    init.__module__ = handler.__module__ = status.__module__ = module or model.__module__
     app.init(init)
+    app.get(STATUS)(status)
     app.handler("/{*path}")(handler)
     model.app = app
     return model
+
+
+def _of_path(made, request, finished):
+    name = METHODS[request.path]
+    method = getattr(made, name, None)
+    if method is None:
+        raise HTTPException(404, f"`{name}` must only be called if model has it.")
+    return finished(_called(method, request.json, request))
+
+
+def _predicted(made, request, finished):
+    value = request.json
+    for step in ("preprocess", "predict", "postprocess"):
+        method = getattr(made, step, None)
+        if method is None:
+            continue
+        if _is_whole(value):
+            raise TypeError(f"`predict` answered with a stream or a response, and there is a `{step}` after it")
+        value = finished(_called(method, value, request))
+    return value
+
+
+def _called(method, value, request):
+    """Calls a method of the model with what its signature takes: the input, the request, or both."""
+    parameters = list(inspect.signature(method).parameters.values())
+    web = [it for it in parameters if it.name == "request" or it.annotation is WebRequest]
+    if not web:
+        return adapted(method)(_typed(parameters, value))
+    is_web = web[0].annotation is WebRequest
+    given = {web[0].name: WebRequest(request) if is_web else request}
+    rest = [it for it in parameters if it is not web[0] and it.default is it.empty and it.kind is it.POSITIONAL_OR_KEYWORD]
+    return method(**given, **{it.name: _typed([it], value) for it in rest[:1]})
+
+
+def _typed(parameters, value):
+    """The input as the class that it is annotated with, if that is one of pydantic's."""
+    wanted = parameters[0].annotation if parameters else None
+    parse = getattr(wanted, "model_validate", None) or getattr(wanted, "parse_obj", None)
+    if parse is None or not isinstance(wanted, type):
+        return value
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise InvalidInput(f"Input Parsing Error: {' '.join(str(error).split())}") from None
+
+
+def _sent(value, request, finished):
+    """What a method returned as a response."""
+    if isinstance(value, StreamingResponse):
+        return value.made(finished)
+    if isinstance(value, WebResponse):
+        return value.made()
+    if isinstance(value, Response):
+        return value
+    if hasattr(value, "__next__"):
+        is_events = request.path in METHODS
+        if request.headers.get("accept") == "application/json" and "openai" not in request.headers.get("user-agent", "").lower():
+            return Response(json="".join(it if isinstance(it, str) else str(it, "utf-8") for it in value))
+        return _stream(value, EVENTS if is_events else BYTES)
+    for dump in ("model_dump", "dict"):
+        if hasattr(type(value), dump) and not isinstance(value, (dict, Fields)):
+            value = getattr(value, dump)()
+    return response_of(value) if isinstance(value, (bytes, bytearray)) else Response(json=value)
+
+
+def _stream(value, content_type):
+    """Text and bytes are pieces of a body of unknown kind, as Truss has it; the rest are events."""
+    first = next(value, None)
+
+    def pieces():
+        if first is not None:
+            yield first
+            yield from value
+
+    is_plain = isinstance(first, (str, bytes, bytearray, memoryview, type(None)))
+    return Response(stream=pieces(), content_type=content_type if is_plain else None)
+
+
+def _is_whole(value):
+    return isinstance(value, (Response, WebResponse)) or hasattr(value, "__next__")
+
+
+def _finisher(model):
+    """What makes values of coroutines, if the class has any."""
+    methods = [it for it in vars(model).values() if inspect.isfunction(it)]
+    if not any(inspect.iscoroutinefunction(it) or inspect.isasyncgenfunction(it) for it in methods):
+        return lambda value: value
+    from . import _aio
+
+    return _aio.finished
 
 
 def _takes(function, name):

@@ -15,11 +15,17 @@ pub struct New {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// The language to write it in.
-    #[arg(long, value_name = "LANGUAGE")]
-    pub lang: Language,
+    #[arg(long, value_name = "LANGUAGE", required_unless_present = "from")]
+    pub lang: Option<Language>,
     /// The template of the handler.
-    #[arg(long, value_name = "TEMPLATE", default_value = "iris")]
+    #[arg(long, value_name = "TEMPLATE", default_value = "iris", conflicts_with = "from")]
     pub template: Template,
+    /// A Truss, or an app of Potassium, Inferless or Cortex, to bring over into Python: its folder or a file.
+    #[arg(long, value_name = "DIR", conflicts_with = "lang")]
+    pub from: Option<PathBuf>,
+    /// The API of a Cortex project that has several; by default the first.
+    #[arg(long, value_name = "NAME", requires = "from")]
+    pub api: Option<String>,
 }
 
 /// A language that handlers are written in.

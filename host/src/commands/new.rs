@@ -1,11 +1,13 @@
 //! `host new`: a handler project that stands alone.
 //!
-//! In:  a name, a language and a template. Out: a folder with everything that building, testing and serving
-//!      take.
+//! In:  a name, a language and a template; or a name and a project of another system (`new/from.rs`). Out: a
+//!      folder with everything that building, testing and serving take.
 //! The files are those of `host/templates` (`languages/LANGUAGE`, `TEMPLATE/common`, `TEMPLATE/LANGUAGE`), of
 //! the contract (`wit/`) and of the language's SDK; `my-handler` in a template is the project's name, and
 //! README.md is put together of the language's and of what the template says.
 //! Invariant: nothing is written into a folder that is there already.
+
+mod from;
 
 use std::fs;
 use std::io::ErrorKind;
@@ -46,6 +48,7 @@ const IRIS: File = ("iris.onnx", include_bytes!("../../../examples/iris-wasm/iri
 const SDK: &str = "modelhost-guest";
 const README: &str = "README.md";
 const CONFIG: &str = "modelhost.toml";
+const IGNORE: &str = ".gitignore";
 
 /// The name of the project in a template.
 const PLACEHOLDER: &str = "my-handler";
@@ -57,7 +60,7 @@ const LONGEST_NAME: usize = 64;
 /// # Errors
 /// The name is none, the folder is there already, or cannot be written.
 pub fn new(arguments: &cli::New) -> Result<(), Failure> {
-    let (name, language, template) = (arguments.name.as_str(), arguments.lang, arguments.template);
+    let (name, template) = (arguments.name.as_str(), arguments.template);
     if !is_name(name) {
         let text = format!(
             "`{name}` is no name for a handler
@@ -65,17 +68,17 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
         );
         return Err(Failure::Input(text));
     }
+    if let Some(old) = &arguments.from {
+        let migration = from::read(old, arguments.api.as_deref()).map_err(Failure::Input)?;
+        create_folder(name)?;
+        let said = write_migration(Path::new(name), name, migration);
+        return Ok(say(&said.with_context(|| format!("cannot write `{name}`"))?)?);
+    }
+    let language = arguments.lang.unwrap_or(Language::Rust);
     if let Some(refusal) = refusal(language, template) {
         return Err(Failure::Input(refusal));
     }
-    match fs::create_dir(name) {
-        Ok(()) => {}
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-            let text = format!("`{name}` is there already\n  hint: choose another name, or remove it");
-            return Err(Failure::Input(text));
-        }
-        Err(error) => return Err(anyhow::Error::new(error).context(format!("cannot make `{name}`")).into()),
-    }
+    create_folder(name)?;
     write_project(Path::new(name), name, language, template)
         .with_context(|| format!("cannot write `{name}`"))?;
     let program = program();
@@ -89,6 +92,28 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
 
 README.md says what to send it"
     ))?)
+}
+
+fn create_folder(name: &str) -> Result<(), Failure> {
+    match fs::create_dir(name) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let text = format!("`{name}` is there already\n  hint: choose another name, or remove it");
+            Err(Failure::Input(text))
+        }
+        Err(error) => Err(anyhow::Error::new(error).context(format!("cannot make `{name}`")).into()),
+    }
+}
+
+/// Writes what was made of another system's project; what to say of it.
+fn write_migration(folder: &Path, name: &str, migration: from::Migration) -> anyhow::Result<String> {
+    fs::write(folder.join(README), text("from/README.md")?.replace(PLACEHOLDER, name))?;
+    fs::write(folder.join(IGNORE), text(&format!("languages/python/{IGNORE}"))?)?;
+    let sdk = folder.join(SDK);
+    write_tree(&PYTHON_SDK, &sdk.join("modelhost_guest"), &<[u8]>::to_owned)?;
+    write_files(&PYTHON_SDK_FILES, &sdk)?;
+    write_world(&migration.world(), folder)?;
+    migration.write(folder, name)
 }
 
 fn is_name(name: &str) -> bool {
@@ -180,12 +205,12 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
         Language::Python => {
             write_tree(&PYTHON_SDK, &sdk.join("modelhost_guest"), &<[u8]>::to_owned)?;
             write_files(&PYTHON_SDK_FILES, &sdk)?;
-            write_world(template_folder, folder)?;
+            write_world(said("world.wit")?, folder)?;
         }
         Language::Js | Language::Ts => {
             write_tree(&JS_SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
             write_files(&JS_SDK_FILES, &sdk)?;
-            write_world(template_folder, folder)?;
+            write_world(said("world.wit")?, folder)?;
         }
         Language::Go => write_tree(&GO_SDK, &sdk, &<[u8]>::to_owned)?,
         Language::C | Language::Cpp => write_tree(&C_SDK, &sdk, &<[u8]>::to_owned)?,
@@ -196,11 +221,11 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
 
 /// The world of the handler; the contract is a dependency of it, and what the contract depends on lies beside
 /// it, as the interfaces of libraries do.
-fn write_world(template: &str, folder: &Path) -> anyhow::Result<()> {
+fn write_world(world: &str, folder: &Path) -> anyhow::Result<()> {
     let dependencies = folder.join("wit/deps");
     let contract = dependencies.join("modelhost");
     fs::create_dir_all(&contract)?;
-    fs::write(folder.join("wit/world.wit"), text(&format!("{template}/world.wit"))?)?;
+    fs::write(folder.join("wit/world.wit"), world)?;
     for file in CONTRACT.files() {
         fs::write(contract.join(file.path()), file.contents())?;
     }

@@ -1,0 +1,178 @@
+"""Cortex's handlers: `pre_inference` and `post_inference` around a model (up to 0.11), and the classes of later versions.
+
+    from modelhost_guest import cortex
+    cortex.handlers(handler, __name__)                          # a module with the two functions
+    cortex.predictor(ONNXPredictor, __name__, client="onnx")    # or `PythonPredictor`, `TensorFlowPredictor`, `Handler`
+"""
+
+import inspect
+import logging
+import math
+
+from . import models
+from .app import App
+from .errors import InvalidInput
+from .handler import post_inference, pre_inference
+from .messages import TEXT, Response
+from .tensor import Tensor
+from .web import HTTPException, Response as WebResponse
+
+logger = logging.getLogger("cortex")
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+class Node:
+    """An input of the model, as ONNX Runtime describes it."""
+
+    def __init__(self, spec):
+        self.name, self.shape, self.type = spec.name, [it if it >= 0 else None for it in spec.shape], spec.datatype
+
+
+def handlers(source, module, engine="onnx", legacy=False):
+    """Makes the functions of a module the handler in `module`, and returns what is exported. In versions before 0.10 (`legacy`)
+    `metadata` is the signature.
+    """
+    pre, post = getattr(source, "pre_inference", None), getattr(source, "post_inference", None)
+
+    def given(function, first, context):
+        signature = context.signature.inputs
+        signature = [Node(it) for it in signature] if engine == "onnx" else {it.name: Node(it) for it in signature}
+        named = {"signature": signature, "metadata": signature if legacy else context.metadata}
+        rest = list(inspect.signature(function).parameters)[1:]
+        return function(first, *(named[name] for name in rest))
+
+    prepare = answer = None
+    if pre is not None:
+
+        def prepare(sample, context):
+            return _tensors(given(pre, sample.json, context), context.signature.inputs)
+
+        prepare.__module__ = module
+        pre_inference(prepare)
+    if post is not None:
+
+        def answer(outputs, context):
+            return Response(json=given(post, _prediction(outputs, engine), context))
+
+        answer.__module__ = module
+        post_inference(answer)
+    return prepare, answer
+
+
+def predictor(source, module, client="python", texts="text"):
+    """Makes a class the application in `module`. `client` is `onnx` or `tensorflow` where it gets one; `texts="json"` writes texts as
+    JSON, as versions up to 0.16 did. `source` may be a module with `init` and `predict`.
+    """
+    app = App("cortex")
+
+    def init(metadata):
+        return {"made": _made(source, client, metadata or {})}
+
+    init.__module__ = module
+    app.init(init)
+    for method in METHODS:
+        name = f"handle_{method}" if hasattr(source, f"handle_{method}") else "predict"
+        if method != "post" and name == "predict":
+            continue
+        if not hasattr(source, name):
+            name = "handle_async" if hasattr(source, "handle_async") else name
+        if not hasattr(source, name):
+            continue
+        app.handler("/{*path}", (method.upper(),))(_handler(module, name, texts))
+    return app
+
+
+def _made(source, client, config):
+    if inspect.ismodule(source):
+        if hasattr(source, "init"):
+            source.init(config.get("model_path", "/mnt/project"), config)
+        return source
+    given = {"config": config, f"{client}_client": Client(client), "model_client": Client("onnx")}
+    wanted = inspect.signature(source).parameters
+    return source(**{name: given[name] for name in wanted if name in given})
+
+
+def _handler(module, name, texts):
+    def handler(context, request):
+        function = getattr(context["made"], name)
+        given = {"payload": lambda: _payload(request), "sample": lambda: _payload(request), "query_params": lambda: request.query,
+                 "headers": lambda: request.headers, "metadata": lambda: request.context.metadata, "request_id": lambda: request.id}  # fmt: skip
+        wanted = inspect.signature(function).parameters
+        try:
+            made = function(**{key: given[key]() for key in wanted if key in given})
+        except HTTPException as error:
+            return Response(str(error.detail), status=error.status_code)
+        if isinstance(made, WebResponse):
+            return made.made()
+        if isinstance(made, (Response, bytes)):
+            return made if isinstance(made, Response) else Response(made)
+        if isinstance(made, str) and texts == "text":
+            return Response(made, content_type=TEXT)
+        return Response(json=made)
+
+    handler.__module__ = module
+    return handler
+
+
+def _payload(request):
+    """The body by its content type."""
+    kind = (request.content_type or "").split(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return request.json
+    if kind == "application/x-www-form-urlencoded":
+        return request.form
+    return request.text if kind == "text/plain" else bytes(request.body)
+
+
+class Client:
+    """`onnx_client` and `tensorflow_client`: the endpoint's models."""
+
+    def __init__(self, engine):
+        self._engine = engine
+
+    def predict(self, model_input, model_name="", model_version="latest"):
+        """Runs a model: of ONNX the list of its outputs, of TensorFlow a dict of lists."""
+        inputs = models.describe(model_name or "").inputs
+        return _prediction(models.infer(_tensors(model_input, inputs), model_name or ""), self._engine)
+
+
+def _prediction(outputs, engine):
+    if engine == "tensorflow":
+        return {it.name: it.strings() if it.datatype == "BYTES" else it.values.tolist() for it in outputs}
+    return list(outputs)
+
+
+def _tensors(value, inputs):
+    """What a function returned as tensors of the declared datatypes and shapes."""
+    if not inputs:
+        return value if isinstance(value, dict) else Tensor(_plain(value))
+    if not isinstance(value, dict):
+        if len(inputs) != 1:
+            raise InvalidInput(f"expected a dict with keys {', '.join(it.name for it in inputs)}")
+        value = {inputs[0].name: value}
+    made = []
+    for spec in inputs:
+        if value.get(spec.name) is None:
+            raise InvalidInput(f"missing key `{spec.name}`")
+        given = value[spec.name]
+        tensor = given if isinstance(given, Tensor) else Tensor(_plain(given), spec.datatype)
+        made.append(Tensor.raw(tensor.data, tensor.datatype, _shape(spec, tensor), spec.name))
+    return made
+
+
+def _plain(value):
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def _shape(spec, tensor):
+    """The declared shape, if the tensor has another rank: one unknown extent is what is left, others are 1."""
+    if len(spec.shape) == len(tensor.shape):
+        return tensor.shape
+    known = math.prod(it for it in spec.shape if it > 0) or 1
+    shape, rest = [], math.prod(tensor.shape) // known
+    for extent in spec.shape:
+        shape.append(extent if extent > 0 else rest)
+        rest = rest if extent > 0 else 1
+    if math.prod(shape) != math.prod(tensor.shape):
+        raise InvalidInput(f"input `{spec.name}`: {list(tensor.shape)} does not fit {list(spec.shape)}")
+    return shape

@@ -1,0 +1,225 @@
+"""Inferless's class: `initialize`, `infer`, `finalize`, and what it says of its inputs.
+
+    from modelhost_guest import inferless
+    inferless.serve(InferlessPythonModel, __name__, input_schema)
+
+A request's inputs are the dict that `infer` gets, by the Open Inference Protocol or as JSON; the dict that it returns are the outputs.
+"""
+
+import inspect
+
+from .app import App
+from .errors import InvalidInput
+from .handler import Input, adapted, init, input_schema, post_inference, pre_inference
+from .messages import EVENTS, Body, Event, Response
+from .tensor import Tensor
+
+# Datatypes of annotated classes.
+_ANNOTATED = {str: "BYTES", int: "INT32", float: "FP64", bool: "BOOL"}
+_EXAMPLES = {"BYTES": "", "INT32": 0, "FP64": 0.0, "BOOL": False}
+
+
+def request(wanted):
+    """Marks the class of the inputs."""
+    wanted._inferless = "request"
+    return wanted
+
+
+def response(wanted):
+    """Marks the class of the outputs."""
+    return wanted
+
+
+def config(wanted):
+    """Marks the class of the settings."""
+    return wanted
+
+
+def method(*arguments, **settings):
+    """A remote function runs where it is called."""
+    return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
+
+
+local_entry_point = method
+
+
+class Cls:
+    """Marks the functions of a class: `@app.load`, `@app.infer`."""
+
+    def __init__(self, *arguments, **settings):
+        pass
+
+    def load(self, function):
+        function._inferless = "load"
+        return function
+
+    def infer(self, function):
+        function._inferless = "infer"
+        return function
+
+
+def serve(model, module, schema=None):
+    """Makes the class the handler in `module`. `schema` is the module `input_schema` or its `INPUT_SCHEMA`; without one the
+    class that `@inferless.request` marks says what the inputs are.
+    """
+    declared = schema if isinstance(schema, dict) or schema is None else getattr(schema, "INPUT_SCHEMA", None)
+    marked = next((it for it in _globals(model).values() if getattr(it, "_inferless", "") == "request"), None)
+    is_stream = bool(getattr(schema, "IS_STREAMING_OUTPUT", False))
+    served = Served(model, marked)
+    if is_stream:
+        app = Streaming(served)
+        app._export(_of(module, lambda: None), "Init", lambda: _Init(served))
+        app.handler("/{*path}")(_of(module, lambda context, request: None))
+        return app
+    init(_of(module, lambda: served.load()))
+    pre_inference(_of(module, lambda sample: served.keep(sample.json)))
+    post_inference(_of(module, lambda outputs: Response(json=served.outputs())))
+    inputs = [_input(name, said) for name, said in declared.items()] if declared is not None else _annotated(marked)
+    if inputs:
+        input_schema(*inputs, module=module)
+    return served
+
+
+class Served:
+    """The class, made once, and the inputs of the request that it serves."""
+
+    def __init__(self, model, marked):
+        self._class, self._marked, self._model, self._inputs = model, marked, None, None
+        named = {getattr(it, "_inferless", ""): name for name, it in vars(model).items()}
+        self._load, self._infer = named.get("load", "initialize"), named.get("infer", "infer")
+
+    def load(self):
+        self._model = self._class()
+        getattr(self._model, self._load, lambda: None)()
+
+    def keep(self, inputs):
+        """For `post_inference`, which comes from the same instance; there is no model that tensors could go to."""
+        if not isinstance(inputs, dict):
+            raise InvalidInput("the inputs are an object")
+        self._inputs = dict(inputs)
+        return [Tensor([0], name="inputs")]
+
+    def outputs(self, *more):
+        inputs = self._inputs
+        if self._marked is not None:
+            try:
+                inputs = self._marked(**inputs)
+            except ValueError as error:
+                raise InvalidInput(" ".join(str(error).split())) from None
+        made = adapted(getattr(self._model, self._infer))(inputs, *more)
+        for dump in ("model_dump", "dict"):
+            if hasattr(type(made), dump) and not isinstance(made, dict):
+                made = getattr(made, dump)()
+        return made
+
+
+class Streaming(App):
+    """A class whose `infer` sends its outputs one after another, as events."""
+
+    def __init__(self, served):
+        super().__init__("inferless")
+        self._served = served
+
+    def respond(self, sample, context, output):
+        inputs = Body(sample.body, sample.content_type).json
+        if isinstance(inputs, dict) and isinstance(inputs.get("inputs"), list):
+            inputs = {it["name"]: it["data"][0] if len(it["data"]) == 1 else it["data"] for it in inputs["inputs"]}
+        self._served.keep(inputs)
+        sent = Sent(output)
+        self._served.outputs(sent)
+        sent.end()
+
+
+class Sent:
+    """Inferless's `stream_output_handler`."""
+
+    def __init__(self, output):
+        self._output, self._has_begun, self._is_over = output, False, False
+
+    def send_streamed_output(self, outputs):
+        """Sends an event."""
+        self._begin()
+        self._output.write(bytes(Event(outputs)))
+
+    def finalise_streamed_output(self):
+        """Ends the stream, which the end of `infer` does as well."""
+        self.end()
+
+    def end(self):
+        if not self._is_over:
+            self._begin()
+            self._is_over = True
+            self._output.finish()
+
+    def _begin(self):
+        if not self._has_begun:
+            self._has_begun = True
+            self._output.begin(200, EVENTS, [])
+
+
+class _Init:
+    def __init__(self, served):
+        self._served = served
+
+    def init(self, metadata):
+        from . import _host
+
+        try:
+            self._served.load()
+        except Exception as error:
+            raise _host.Err(_host.said(error)) from None
+
+
+def _globals(model):
+    for function in vars(model).values():
+        if inspect.isfunction(function):
+            return function.__globals__
+    return {}
+
+
+def _of(module, function):
+    function.__module__ = module
+    return function
+
+
+def _input(name, said):
+    """One input of `INPUT_SCHEMA`."""
+    datatype = {"STRING": "BYTES"}.get(said["datatype"], said["datatype"])
+    shape, example = said.get("shape", [1]), said.get("example")
+    if shape == [1] and isinstance(example, list) and len(example) == 1:
+        example = example[0]
+    required = said.get("required", True)
+    if not required and not _fits(example, datatype):
+        example = None
+    return Input(name, datatype, shape, example, required)
+
+
+def _fits(example, datatype):
+    """Whether integers of an example are in their datatype's range, which Inferless does not ask."""
+    try:
+        Tensor(example, datatype)
+    except InvalidInput:
+        return False
+    return True
+
+
+def _annotated(marked):
+    """The inputs of an annotated class."""
+    inputs = []
+    for name, wanted in getattr(marked, "__annotations__", {}).items():
+        default = _default(marked, name)
+        text = str(wanted)
+        is_optional = "Optional" in text or "None" in text
+        arguments = [it for it in getattr(wanted, "__args__", ()) if it is not type(None)]
+        is_list = text.startswith(("typing.List", "list", "typing.Optional[typing.List"))
+        inner = wanted if wanted in _ANNOTATED else (arguments or [str])[0]
+        inner = (getattr(inner, "__args__", None) or [inner])[0]
+        datatype = _ANNOTATED.get(inner, "BYTES")
+        example = default if default is not None else ([_EXAMPLES[datatype]] if is_list else _EXAMPLES[datatype])
+        inputs.append(Input(name, datatype, [-1] if is_list else [1], example, not is_optional))
+    return inputs
+
+
+def _default(marked, name):
+    field = getattr(marked, "__fields__", {}).get(name)
+    return getattr(field, "default", None)

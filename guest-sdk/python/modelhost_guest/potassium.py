@@ -1,0 +1,101 @@
+"""Potassium's names: `from modelhost_guest.potassium import Potassium, Request, Response`.
+
+A program that was written for it stays as it is: `@app.init`, `@app.handler`, `@app.background`, generators as streams.
+"""
+
+import json as _json
+
+from .app import App
+from .messages import BYTES, JSON, Body, Response as Answered
+from .store import RedisConfig, Store
+
+__all__ = ["Potassium", "RedisConfig", "Request", "Response", "RouteAlreadyInUseException", "Store", "send_webhook"]
+
+RouteAlreadyInUseException = ValueError
+
+
+class Request:
+    """What a handler gets; `headers` find a name in any case."""
+
+    def __init__(self, id="test", headers=None, json=None):
+        self.id, self.headers, self.json = id, headers if headers is not None else {}, json
+
+
+class Response:
+    """What a handler returns: `json`, or a `body`, which is bytes or a generator."""
+
+    def __init__(self, status=200, json=None, headers=None, body=None):
+        if json is not None and body is not None:
+            raise AssertionError("Potassium Response object cannot have both json and body set")
+        self.status, self.json, self.body, self.headers = status, json, body, dict(headers or {})
+
+    def made(self):
+        """As the SDK has it."""
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        content_type = headers.pop("content-type", None)
+        if self.body is None:
+            body = {"body": _json.dumps(self.json).encode() if self.json is not None else b""}
+            content_type = content_type or JSON
+        elif isinstance(self.body, (bytes, bytearray, memoryview, str)):
+            body, content_type = {"body": self.body}, content_type or BYTES
+        else:
+            body, content_type = {"stream": self.body}, content_type or BYTES
+        return Answered(status=self.status, content_type=content_type, headers=headers, **body)
+
+
+class Potassium(App):
+    """An application. How many requests it serves at a time is the endpoint's `limits.concurrency`."""
+
+    def __init__(self, name="app", experimental_num_workers=1):
+        super().__init__(name)
+        self._json = None
+
+    def init(self, function):
+        """Runs once, when the handler is loaded; it returns the context, a dict."""
+
+        def init(metadata):
+            made = function(0) if function.__code__.co_argcount else function()
+            if not isinstance(made, dict):
+                raise TypeError("Potassium init() must return a dictionary")
+            return made
+
+        init.__module__ = function.__module__
+        super().init(init)
+        return function
+
+    def handler(self, route="/"):
+        """Serves `POST` on a route."""
+        return self._register(route, super().handler, is_background=False)
+
+    def background(self, route="/"):
+        """Answers `{"started": true}` at once, and runs the function then."""
+        return self._register(route, super().background, is_background=True)
+
+    def serve(self, host="0.0.0.0", port=8000):
+        """Nothing: the host serves."""
+
+    def respond(self, sample, context, output):
+        # Before a background's answer: what is no JSON is refused.
+        self._json = Body(sample.body, sample.content_type).json if context.method == "POST" else None
+        return super().respond(sample, context, output)
+
+    def _register(self, route, add, is_background):
+        def decorator(function):
+            def call(context, request):
+                returned = function(context, Request(request.id, request.headers, self._json))
+                if is_background:
+                    return None
+                if not isinstance(returned, Response):
+                    raise TypeError("Potassium Response object not returned")
+                return returned.made()
+
+            call.__module__, call.__doc__ = function.__module__, function.__doc__
+            add(route)(call)
+            return function
+
+        return decorator
+
+
+def send_webhook(url, json):
+    """Nothing but a line of the log: the world of a handler in Python imports no requests to others."""
+    print(f"Webhook to {url} failed with connection error")

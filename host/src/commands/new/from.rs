@@ -1,0 +1,394 @@
+//! `host new NAME --from DIR`: a project of another model server as a handler project in Python.
+//!
+//! Place in the flow: `new.rs` writes SDK, contract and what every project in Python has; here is what comes
+//! of the old project.
+//! In:  a folder with a Truss, a Potassium app, an Inferless app or a Cortex project. Out: its sources with
+//! their imports changed,
+//!      app.py, modelhost.toml, requirements.txt, MIGRATION.md.
+//! Invariants: nothing of the old project is run or changed; what cannot be taken over is in the report, with
+//! its place.
+
+mod cortex;
+mod inferless;
+mod packages;
+mod plan;
+mod port;
+mod potassium;
+mod python;
+mod report;
+mod tree;
+mod truss;
+mod yaml;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use self::packages::Package;
+use self::plan::{Plan, toml, toml_key};
+use self::port::{Ported, port};
+use self::python::Source;
+use self::report::{Report, Topic};
+use self::tree::{LARGEST, Tree};
+use crate::cli::program;
+use crate::file;
+
+const ENTRY: &str = "app.py";
+/// Files of what a new project in Python has, which the old one's do not replace.
+const OWN: [&str; 6] =
+    ["README.md", "MIGRATION.md", "modelhost.toml", "requirements.txt", "sample.json", "handler.wasm"];
+
+/// Files that a finding names beside the first.
+const SHOWN: usize = 8;
+
+/// A project that was read and not written yet.
+pub(super) struct Migration {
+    tree: Tree,
+    plan: Plan,
+    report: Report,
+}
+
+/// Reads the old project.
+///
+/// # Errors
+/// It is none of the four systems', or one of its files cannot be read.
+pub(super) fn read(path: &Path, api: Option<&str>) -> Result<Migration, String> {
+    let tree = Tree::read(path)?;
+    let mut report = Report::default();
+    let plan = if let Some(config) = cortex::config(&tree) {
+        cortex::plan(&tree, &config, api, &mut report)?
+    } else if truss::is_one(&tree) && tree.named.is_none() {
+        truss::plan(&tree, &mut report)?
+    } else if let Some(entry) = potassium::entry(&tree) {
+        potassium::plan(&tree, &entry, &mut report)?
+    } else if let Some(entry) = inferless::entry(&tree) {
+        inferless::plan(&tree, &entry, &mut report)?
+    } else {
+        return Err(format!(
+            "`{}` is no Truss (config.yaml, model/model.py), Potassium app (`Potassium(…)` in app.py), Inferless app (a class with
+`initialize` and `infer` in app.py) or Cortex project (cortex.yaml)
+  hint: name the folder with these files, or the app's file",
+            path.display()
+        ));
+    };
+    Ok(Migration { tree, plan, report })
+}
+
+impl Migration {
+    /// The world of the handler.
+    pub(super) fn world(&self) -> String {
+        let mut world =
+            "package my:handler;\n\n/// Exports and imports of the handler.\nworld app {\n".to_owned();
+        for name in &self.plan.includes {
+            let _ = writeln!(world, "    include modelhost:handler/{name}@0.1.0;");
+        }
+        for name in &self.plan.exports {
+            let _ = writeln!(world, "    export modelhost:handler/{name}@0.1.0;");
+        }
+        world + "}\n"
+    }
+
+    /// Writes what came of the old project into a folder that has the rest; what is said on the terminal.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub(super) fn write(mut self, folder: &Path, name: &str) -> anyhow::Result<String> {
+        let mut sources: Vec<(String, Ported)> = Vec::new();
+        let taken =
+            self.tree.files.iter().filter_map(|(path, bytes)| Some((path, self.target(path)?, *bytes)));
+        let mut taken: Vec<(&String, String, u64)> = taken.collect();
+        let reached = reached(&self.tree, &self.plan, &taken)?;
+        let is_left = |path: &str, target: &String| path.ends_with(".py") && !reached.contains(target);
+        let left: Vec<&str> = taken
+            .iter()
+            .filter(|(path, target, _)| is_left(path, target))
+            .map(|(path, ..)| path.as_str())
+            .collect();
+        if let Some(first) = left.first().filter(|_| self.tree.named.is_none()) {
+            let others =
+                left.iter().skip(1).take(SHOWN).map(|path| format!(", `{path}`")).collect::<String>();
+            let more = if left.len() > SHOWN + 1 { ", …" } else { "" };
+            let what = format!("left out, since nothing that is served imports it{others}{more}");
+            self.report.check(first, what, "copy what is imported by a computed name");
+        }
+        taken.retain(|(path, target, _)| !is_left(path, target));
+        let modules = taken.iter().filter_map(|(_, target, _)| target.strip_suffix(".py"));
+        let modules: BTreeSet<String> =
+            modules.filter_map(|it| it.split('/').next()).map(str::to_owned).collect();
+        let is_local = |module: &str| modules.contains(module);
+        for (path, target, bytes) in taken {
+            if path.ends_with(".py") {
+                let source = self.tree.source(path).map_err(anyhow::Error::msg)?;
+                sources.push((target.clone(), port(&target, &source, &is_local, &mut self.report)));
+            } else if bytes > LARGEST {
+                let what = format!("a file of {} MB, not copied", bytes >> 20);
+                self.report.decide(path, what, "copy it where modelhost.toml names it");
+            } else {
+                copy(&self.tree.folder.join(path), &folder.join(&target))?;
+            }
+        }
+        let trailer = trailer(&sources);
+        let mut is_written = false;
+        for (path, ported) in &sources {
+            let is_entry = path == ENTRY && self.plan.own.is_some();
+            is_written |= is_entry;
+            let more = if is_entry { self.plan.entry.clone() + &trailer } else { String::new() };
+            put(folder, path, &(ported.text.clone() + &more))?;
+        }
+        if !is_written {
+            put(folder, ENTRY, &(self.plan.entry.clone() + &trailer))?;
+        }
+        let requirements = self.requirements(&sources);
+        put(folder, "requirements.txt", &requirements)?;
+        put(folder, "modelhost.toml", &self.config(name))?;
+        if let Some(sample) = &self.plan.sample {
+            put(folder, "sample.json", &(serde_json::to_string_pretty(sample)? + "\n"))?;
+        }
+        let program = program();
+        put(folder, "MIGRATION.md", &self.report.document(name, self.plan.system, &program))?;
+        Ok(self.said(name, &program))
+    }
+
+    /// Where a file of the old project goes, if it is taken over.
+    fn target(&self, path: &str) -> Option<String> {
+        if self.tree.named.is_some() && !path.ends_with(".py") {
+            return None;
+        }
+        if self.plan.left_out.iter().any(|left| left == path) || OWN.contains(&path) {
+            return None;
+        }
+        for (from, to) in &self.plan.moved {
+            if path == from {
+                return Some(to.clone());
+            }
+            if let Some(rest) = path.strip_prefix(from.as_str()).and_then(|rest| rest.strip_prefix('/')) {
+                return Some(format!("{to}{rest}"));
+            }
+        }
+        Some(path.to_owned())
+    }
+
+    /// requirements.txt: the SDK, the builder, and the packages that are imported and pure, as far as is
+    /// known.
+    fn requirements(&mut self, sources: &[(String, Ported)]) -> String {
+        let mut text = "# The SDK, and what builds the component. Packages have to be pure Python.\n./modelhost-guest\ncomponentize-py==0.25.0\n".to_owned();
+        let mut unknown: Vec<(String, String)> =
+            sources.iter().flat_map(|(_, it)| it.unknown.clone()).collect();
+        unknown.sort();
+        unknown.dedup_by(|a, b| a.0 == b.0);
+        // Version 2 is native code; of version 1 a pure one is there.
+        if let Some(at) = unknown.iter().position(|(module, _)| module == "pydantic") {
+            let (_, place) = unknown.remove(at);
+            text.push_str("pydantic<2\n");
+            let hint = "names of version 2, such as `model_dump`, have to be those of version 1: `dict`";
+            self.report.check(&place, "`pydantic`: version 1, which is pure Python", hint);
+        }
+        for (line, place) in &self.plan.requirements {
+            let Some((name, module)) = packages::requirement(line) else {
+                self.report.check(place, format!("`{line}`"), "not taken over: name packages one a line");
+                continue;
+            };
+            let at = unknown.iter().position(|(it, _)| packages::normal(it) == module);
+            match (packages::module(&module), at) {
+                (Package::Sdk(_) | Package::Standard, _) => {}
+                _ if module == "pydantic" => {}
+                (Package::Native(advice), _) => {
+                    self.report.check(place, format!("`{name}`, left out: native code"), advice.text());
+                }
+                (Package::Unknown, Some(at)) => {
+                    let _ = writeln!(text, "{line}");
+                    let hint = "the build says so if it is not pure Python";
+                    self.report.check(place, format!("`{name}`, in requirements.txt"), hint);
+                    unknown.remove(at);
+                }
+                (Package::Unknown, None) => {
+                    let hint = "put it back into requirements.txt if it is pure Python and needed";
+                    self.report.check(place, format!("`{name}`, left out: no file imports it"), hint);
+                }
+            }
+        }
+        for (module, place) in unknown {
+            let hint = format!(
+                "name its package in requirements.txt if it is pure Python, or remove `import {module}`"
+            );
+            self.report.decide(
+                &place,
+                format!("`{module}` is no module of the project and no requirement"),
+                hint,
+            );
+        }
+        text
+    }
+
+    /// modelhost.toml.
+    fn config(&mut self, name: &str) -> String {
+        let endpoint = if self.plan.endpoint.is_empty() { name } else { self.plan.endpoint };
+        let mut text = format!(
+            "# {} serve --config modelhost.toml\n# Paths are relative to this file.\n\n[[endpoint]]\nname = \"{endpoint}\"\nplugin = \"handler.wasm\"\n",
+            program()
+        );
+        let is_named = |models: &[(String, Vec<(String, String)>)], path: &str| {
+            models.iter().any(|(_, keys)| keys.iter().any(|(_, value)| value.trim_matches('"') == path))
+        };
+        let files: Vec<String> = self.tree.files.iter().filter_map(|(path, _)| self.target(path)).collect();
+        for path in files.iter().filter(|path| path.ends_with(".onnx")) {
+            if !is_named(&self.plan.models, path) {
+                let name =
+                    path.rsplit('/').next().unwrap_or_default().trim_end_matches(".onnx").replace('.', "-");
+                self.report.done(
+                    path,
+                    "a model in ONNX's format",
+                    format!("`models.{name}`, for `models.infer(tensors, \"{name}\")`"),
+                );
+                self.plan.models.push((name, vec![("path".to_owned(), toml(&path.as_str().into()))]));
+            }
+        }
+        for (name, keys) in &self.plan.models {
+            let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let key = if name.is_empty() { "model".to_owned() } else { format!("models.{}", toml_key(name)) };
+            let _ = writeln!(text, "{key} = {{ {} }}", keys.join(", "));
+        }
+        let loads = self.report.findings.iter().filter(|it| it.what.ends_with("loads a model"));
+        for finding in loads {
+            let _ = writeln!(
+                text,
+                "# models.NAME = {{ path = \"model.onnx\" }}  # {}: {}",
+                finding.place, finding.what
+            );
+        }
+        for (key, value) in &self.plan.keys {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+        text.push_str("# Python's runtime imports sockets, used or not; `stub` lets it and opens none.\nnetwork = \"stub\"\n");
+        if !self.plan.limits.is_empty() {
+            text.push_str("\n[endpoint.limits]\n");
+            for (key, value) in &self.plan.limits {
+                let _ = writeln!(text, "{key} = {value}");
+            }
+        }
+        text + &self.plan.tables
+    }
+
+    /// For the terminal.
+    fn said(&self, name: &str, program: &str) -> String {
+        let decide = self.report.count(Topic::Decide);
+        let mut said = format!("made {name} from {}\n", self.plan.system);
+        if decide > 0 {
+            let _ = write!(said, "\nto decide, before it answers as it did:\n{}", self.report.lines());
+        }
+        let check = match self.report.count(Topic::Check) {
+            0 => String::new(),
+            count => format!(", and {count} to check"),
+        };
+        let _ = write!(
+            said,
+            "\n  cd {name}\n  {program} build\n  {program} serve --config modelhost.toml\n\nMIGRATION.md says what was taken over{check}"
+        );
+        said
+    }
+}
+
+/// The sources that are imported from where the component begins, by their places in the new project.
+fn reached(tree: &Tree, plan: &Plan, taken: &[(&String, String, u64)]) -> anyhow::Result<BTreeSet<String>> {
+    let mut reached = BTreeSet::new();
+    let mut open: Vec<String> = plan.own.iter().cloned().collect();
+    open.extend(imported(&Source::read(&plan.entry), ""));
+    while let Some(path) = open.pop() {
+        let Some((old, ..)) = taken.iter().find(|(_, target, _)| *target == path) else { continue };
+        if reached.insert(path.clone()) {
+            open.extend(imported(&tree.source(old).map_err(anyhow::Error::msg)?, &path));
+        }
+    }
+    Ok(reached)
+}
+
+/// Files that a source may import.
+fn imported(source: &Source, path: &str) -> Vec<String> {
+    let mut files = Vec::new();
+    for statement in &source.statements {
+        let star = statement.code.strip_prefix("from ").and_then(|rest| rest.strip_suffix(" import *"));
+        let names = python::imports(&statement.code).unwrap_or_default();
+        let names = names.into_iter().map(|name| (name.module, name.member));
+        for (module, member) in names.chain(star.map(|module| (module.to_owned(), None))) {
+            // The SDK has the names of other systems, which may lie beside the project.
+            if matches!(packages::module(&module), Package::Sdk(_)) {
+                continue;
+            }
+            let dots = module.len() - module.trim_start_matches('.').len();
+            // One dot is the file's own folder, each further one the folder around it.
+            let folder = path.rsplitn(dots + 1, '/').nth(dots).filter(|_| dots > 0).unwrap_or_default();
+            let named = module.split('.').chain(member.as_deref()).filter(|part| !part.is_empty());
+            let mut walked = folder.to_owned();
+            for part in named {
+                walked = if walked.is_empty() { part.to_owned() } else { format!("{walked}/{part}") };
+                files.extend([format!("{walked}.py"), format!("{walked}/__init__.py")]);
+            }
+        }
+    }
+    files
+}
+
+/// The end of `app.py`: what sources import in functions, which has to be in the component, and the end of
+/// the imports.
+fn trailer(sources: &[(String, Ported)]) -> String {
+    let mut late: Vec<(String, String)> = sources.iter().flat_map(|(_, it)| it.late.clone()).collect();
+    late.sort();
+    late.dedup_by(|a, b| a.0 == b.0);
+    let is_unported = sources.iter().any(|(_, it)| it.is_unported);
+    if late.is_empty() && !is_unported {
+        return String::new();
+    }
+    let mut text = format!("\n\n# Added by `{} new --from`.\n", program());
+    for (import, place) in late {
+        let _ = writeln!(text, "{import}  # noqa: E402, F401  {place} imports it in a function");
+    }
+    if is_unported {
+        text.push_str("from modelhost_guest import porting  # noqa: E402\n\nporting.imported()\n");
+    }
+    text
+}
+
+fn put(folder: &Path, path: &str, text: &str) -> anyhow::Result<()> {
+    let path = folder.join(path);
+    if let Some(parent) = path.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    let copied = file::open(from).and_then(|mut file| io::copy(&mut file, &mut File::create(to)?));
+    copied.with_context(|| format!("cannot copy `{}`", from.display())).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_lead_to_files() {
+        let source = Source::read("from .part import x\nfrom ..other import *\nimport a.b, json\n");
+        let expected = [
+            "one/two/part.py",
+            "one/two/part/__init__.py",
+            "one/two/part/x.py",
+            "one/two/part/x/__init__.py",
+            "a.py",
+            "a/__init__.py",
+            "a/b.py",
+            "a/b/__init__.py",
+            "json.py",
+            "json/__init__.py",
+        ];
+        let found = imported(&source, "one/two/file.py");
+        assert!(expected.iter().all(|path| found.contains(&(*path).to_owned())), "{found:?}");
+        assert!(found.contains(&"one/other.py".to_owned()), "{found:?}");
+    }
+}

@@ -1,0 +1,362 @@
+//! A Cortex project: `cortex.yaml` and a handler (`pre_inference`, `post_inference`), a predictor or a
+//! `class Handler`.
+//!
+//! Read are the forms of 0.8 to 0.35: `request_handler` beside a model, blocks `onnx`, `tensorflow` and
+//! `predictor`, and `handler`.
+
+use serde_json::{Value, json};
+
+use super::plan::{Plan, env_value, toml};
+use super::python::Definition;
+use super::report::Report;
+use super::tree::Tree;
+use super::yaml::Node;
+
+pub(super) const CONFIG: &str = "cortex.yaml";
+/// Classes by the versions' names.
+const CLASSES: [&str; 4] = ["PythonPredictor", "ONNXPredictor", "TensorFlowPredictor", "Handler"];
+
+/// The configuration of a folder, or the one that was named.
+pub(super) fn config(tree: &Tree) -> Option<String> {
+    match &tree.named {
+        Some(named) => Some(named.clone()).filter(|it| it.ends_with(".yaml") || it.ends_with(".yml")),
+        None => tree.has(CONFIG).then(|| CONFIG.to_owned()),
+    }
+}
+
+/// One API of the configuration.
+struct Api<'a> {
+    file: &'a str,
+    node: &'a Node,
+    /// The block with the handler; the API itself in the oldest form.
+    block: &'a Node,
+    /// `python`, `onnx` or `tensorflow`.
+    engine: &'static str,
+    /// The deployment around it, up to 0.17.
+    deployment: Option<String>,
+    kind: String,
+}
+
+impl<'a> Api<'a> {
+    fn of(file: &'a str, node: &'a Node, deployment: Option<&String>) -> Option<Api<'a>> {
+        let engine = |name: &str| match name {
+            "onnx" => "onnx",
+            "tensorflow" => "tensorflow",
+            _ => "python",
+        };
+        let kind = node.text_at(&["kind"]).unwrap_or_else(|| "RealtimeAPI".to_owned());
+        let made = |block: &'a Node, engine: &'static str| {
+            Some(Api { file, node, block, engine, deployment: deployment.cloned(), kind: kind.clone() })
+        };
+        for name in ["onnx", "tensorflow"] {
+            if let Some(block) = node.at(&[name]) {
+                return made(block, engine(name));
+            }
+        }
+        for name in ["handler", "predictor"] {
+            if let Some(block) = node.at(&[name]) {
+                return made(block, engine(&block.text_at(&["type"]).unwrap_or_default()));
+            }
+        }
+        let model = node.text_at(&["model"])?;
+        made(node, if model.ends_with(".onnx") { "onnx" } else { "tensorflow" })
+    }
+
+    fn name(&self) -> String {
+        self.node.text_at(&["name"]).unwrap_or_else(|| "api".to_owned())
+    }
+
+    fn place(&self, node: &Node) -> String {
+        format!("{}:{}", self.file, node.line)
+    }
+}
+
+/// # Errors
+/// A file that cannot be read, an API that is not there, or one that is none of HTTP's.
+pub(super) fn plan(
+    tree: &Tree,
+    file: &str,
+    wanted: Option<&str>,
+    report: &mut Report,
+) -> Result<Plan, String> {
+    let root = tree.yaml(file)?;
+    let alone = std::slice::from_ref(&root);
+    let items = if root.items().is_empty() { alone } else { root.items() };
+    let is_deployment = |node: &&Node| node.text_at(&["kind"]).as_deref() == Some("deployment");
+    let deployment = items.iter().find(is_deployment).and_then(|node| node.text_at(&["name"]));
+    let apis: Vec<Api<'_>> =
+        items.iter().filter_map(|node| Api::of(file, node, deployment.as_ref())).collect();
+    let names: Vec<String> = apis.iter().map(Api::name).collect();
+    let is_served =
+        |api: &&Api<'_>| matches!(api.kind.as_str(), "api" | "RealtimeAPI" | "SyncAPI" | "AsyncAPI");
+    let found = match wanted {
+        Some(wanted) => apis.iter().find(|api| api.name() == wanted),
+        None => apis.iter().find(is_served),
+    };
+    let Some(api) = found.filter(is_served) else {
+        return Err(format!(
+            "{file}: there is no API with a handler for HTTP{}\n  hint: `--api NAME` names one of a RealtimeAPI or AsyncAPI; there are {}",
+            wanted.map(|it| format!(" named `{it}`")).unwrap_or_default(),
+            if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+        ));
+    };
+    for other in apis.iter().filter(|other| other.node.line != api.node.line) {
+        let hint = format!("`--api {}` brings it over into a project of its own", other.name());
+        report.check(&other.place(other.node), format!("the API `{}`", other.name()), hint);
+    }
+    for node in items.iter().filter(|node| node.text_at(&["kind"]).as_deref() == Some("TrafficSplitter")) {
+        let hint = "`splits` or a trial of modelhost shares traffic (docs/swaps.md)";
+        report.decide(&api.place(node), "a TrafficSplitter", hint);
+    }
+    let mut plan = Plan::new("a Cortex project", "");
+    source(tree, api, &mut plan, report)?;
+    model(tree, api, &mut plan, report);
+    settings(api, &mut plan, report);
+    let left =
+        ["requirements.txt", "README.md", "sample.json", "deploy.py", "trainer.py", "expectations.yaml"];
+    plan.left_out.extend(left.map(str::to_owned));
+    plan.left_out.extend(tree.at_top(".yaml").map(str::to_owned));
+    let pip = api.block.text_at(&["dependencies", "pip"]).unwrap_or_else(|| "requirements.txt".to_owned());
+    if tree.has(&pip) {
+        plan.requirements_of(&tree.text(&pip)?, &pip);
+        plan.left_out.push(pip);
+    }
+    let sample =
+        if tree.has("sample.json") { serde_json::from_str(&tree.text("sample.json")?).ok() } else { None };
+    plan.sample = Some(sample.unwrap_or_else(|| json!({})));
+    Ok(plan)
+}
+
+/// The handler's file: what it defines says what serves it.
+fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> Result<(), String> {
+    let named = ["path", "request_handler"].iter().find_map(|key| api.block.text_at(&[key]));
+    let Some(path) = named.or_else(|| api.node.text_at(&["request_handler"])) else {
+        return Err(format!("{}: the API `{}` names no handler", api.place(api.node), api.name()));
+    };
+    if !tree.has(&path) {
+        return Err(format!("{}: there is no file `{path}`", api.place(api.block)));
+    }
+    let definitions = tree.source(&path)?.definitions();
+    let mut target = path.replace('-', "_");
+    if target == "app.py" {
+        target = "handler.py".to_owned();
+    }
+    if target != path {
+        plan.moved.push((path.clone(), target.clone()));
+    }
+    let module = target.trim_end_matches(".py").replace('/', ".");
+    let defines =
+        |name: &str| definitions.iter().any(|it| !it.is_class && it.class.is_none() && it.name == name);
+    let is_legacy = api.node.at(&["request_handler"]).is_some();
+    let title = format!("\"\"\"Serves {target}.\"\"\"\n\n");
+    if defines("pre_inference") || defines("post_inference") {
+        for (name, export) in [("pre_inference", "pre-inference"), ("post_inference", "post-inference")] {
+            if defines(name) {
+                plan.exports.push(export);
+            }
+        }
+        let more = if api.engine == "tensorflow" { ", \"tensorflow\"" } else { ", \"onnx\"" };
+        let more = if is_legacy { format!("{more}, legacy=True") } else { more.to_owned() };
+        plan.entry = format!(
+            "{title}import {module} as handler\nfrom modelhost_guest import cortex\n\ncortex.handlers(handler, __name__{more})\n"
+        );
+        return Ok(());
+    }
+    plan.includes = vec!["application", "operations-handler"];
+    plan.exports = vec!["init"];
+    // Up to 0.16 a text was written as JSON.
+    let texts = if api.deployment.is_some() { ", texts=\"json\"" } else { "" };
+    if let Some(class) = class(&definitions) {
+        let has =
+            |name: &str| definitions.iter().any(|it| it.class.as_deref() == Some(class) && it.name == name);
+        for (method, hint) in [
+            ("handle_batch", "submit a job for each item (docs/jobs.md)"),
+            ("on_job_complete", "there is no such hook: let the client wait for its jobs (docs/jobs.md)"),
+            ("post_predict", "work after the answer is `@app.background` of modelhost_guest"),
+            ("load_model", "models are loaded by the host: `models.infer(tensors, \"NAME\")`"),
+        ] {
+            if has(method) {
+                report.decide(&target, format!("`{method}`"), hint);
+            }
+        }
+        plan.entry = format!(
+            "{title}from {module} import {class}\nfrom modelhost_guest import cortex\n\ncortex.predictor({class}, __name__, client=\"{}\"{texts})\n",
+            api.engine
+        );
+    } else if defines("predict") {
+        plan.entry = format!(
+            "{title}import {module} as predictor\nfrom modelhost_guest import cortex\n\ncortex.predictor(predictor, __name__{texts})\n"
+        );
+    } else {
+        return Err(format!(
+            "{path}: there is neither `pre_inference`, `post_inference` or `predict`, nor a class {}",
+            CLASSES.map(|it| format!("`{it}`")).join(", ")
+        ));
+    }
+    Ok(())
+}
+
+/// The class that serves requests.
+fn class(definitions: &[Definition]) -> Option<&str> {
+    let mut classes = definitions.iter().filter(|it| it.is_class).map(|it| it.name.as_str());
+    let has = |class: &str| {
+        let mut own = definitions.iter().filter(|it| it.class.as_deref() == Some(class));
+        own.any(|it| it.name == "predict" || it.name.starts_with("handle_"))
+    };
+    let known = classes.clone().find(|name| CLASSES.contains(name));
+    known.or_else(|| classes.find(|name| has(name)))
+}
+
+/// The models that the host loads in place of the client that a class gets.
+fn model(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
+    let block = api.block;
+    let mut found: Vec<(String, &Node)> = Vec::new();
+    for path in
+        [["model"].as_slice(), &["model_path"], &["models", "path"], &["multi_model_reloading", "path"]]
+    {
+        found.extend(block.at(path).map(|node| (String::new(), node)));
+    }
+    for list in [["models"].as_slice(), &["models", "paths"], &["multi_model_reloading", "paths"]] {
+        for node in block.at(list).map(Node::items).unwrap_or_default() {
+            let path = node.at(&["path"]).or_else(|| node.at(&["model_path"]));
+            found.extend(path.map(|path| (node.text_at(&["name"]).unwrap_or_default(), path)));
+        }
+    }
+    for (name, node) in found {
+        let Some(path) = node.text() else { continue };
+        let is_there = tree.has(&path) || tree.has_folder(path.trim_end_matches('/'));
+        if api.engine == "python" {
+            let hint = "export it to ONNX, `models.NAME = { path = \"model.onnx\" }` in modelhost.toml, and call `models.infer`";
+            report.decide(&api.place(node), format!("the model `{path}` of a handler in Python"), hint);
+            continue;
+        }
+        let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let file = if is_there { path.trim_end_matches('/') } else { file };
+        let mut keys = vec![("path".to_owned(), toml(&Value::from(file)))];
+        for key in ["signature_key", "tf_signature_key"] {
+            keys.extend(block.text_at(&[key]).map(|it| ("signature_key".to_owned(), toml(&Value::from(it)))));
+        }
+        if is_there {
+            report.done(&api.place(node), format!("the model `{path}`"), "`model` in modelhost.toml");
+        } else {
+            let hint = format!("put it here as `{file}`, which modelhost.toml names");
+            report.decide(&api.place(node), format!("the model `{path}`"), hint);
+        }
+        plan.models.push((name, keys));
+    }
+}
+
+fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
+    let (node, block) = (api.node, api.block);
+    let given = node.text_at(&["networking", "endpoint"]).or_else(|| node.text_at(&["endpoint"]));
+    let path = given.unwrap_or_else(|| match &api.deployment {
+        Some(deployment) => format!("/{deployment}/{}", api.name()),
+        None => format!("/{}", api.name()),
+    });
+    plan.set("path", toml(&Value::from(format!("/{}", path.trim_matches('/')))));
+    report.done(&api.place(node), format!("the API `{}`", api.name()), format!("`path = \"{path}\"`"));
+    for key in ["config", "metadata"] {
+        if let Some(config) = block.at(&[key]) {
+            plan.set("metadata", toml(&config.json()));
+            report.done(&api.place(config), format!("`{key}`"), "`metadata`");
+        }
+    }
+    let env = block.at(&["env"]).map(Node::members).unwrap_or_default();
+    if !env.is_empty() {
+        plan.set("env", toml(&env.iter().map(|(name, value)| env_value(name, value)).collect()));
+    }
+    if let Some(tracker) = node.at(&["tracker"]).or_else(|| node.at(&["monitoring"])) {
+        // Of an application only a handler's own metrics could count.
+        if plan.includes.is_empty() {
+            plan.set("tracker", toml(&tracker.json()));
+            report.done(&api.place(tracker), "the tracker", "`tracker`: metrics of what is predicted");
+        } else {
+            let hint = "answers of an application are not counted; a handler around a model has `tracker`";
+            report.check(&api.place(tracker), "the tracker", hint);
+        }
+    }
+    if api.kind == "AsyncAPI" {
+        plan.set("jobs", "\"async\"".to_owned());
+        plan.tables.push_str("\n[jobs]\nstore = \"jobs.redb\"\n");
+        report.done(&api.place(node), "AsyncAPI", "`jobs = \"async\"` and `[jobs] store`");
+    }
+    let count = |key: &str| block.number(&[key]).unwrap_or(1).max(1);
+    plan.limit(
+        "concurrency",
+        (count("processes_per_replica") * count("threads_per_process")).min(10_000).to_string(),
+    );
+    if let Some(queue) = node.number(&["autoscaling", "max_replica_concurrency"]) {
+        plan.limit("queue", queue.to_string());
+    }
+    if let Some(batching) = block.at(&["server_side_batching"]) {
+        match (api.engine, batching.number(&["max_batch_size"])) {
+            ("onnx" | "tensorflow", Some(size)) => {
+                let delay =
+                    batching.text_at(&["batch_interval"]).as_deref().and_then(milliseconds).unwrap_or(0);
+                plan.tables = format!(
+                    "\n[endpoint.batching]\nmax_batch = {size}\nmax_delay = \"{delay}ms\"\n{}",
+                    plan.tables
+                );
+                let hint =
+                    "`[endpoint.batching]`: runs of the model are joined; `predict` still gets one request";
+                report.check(&api.place(batching), "`server_side_batching`", hint);
+            }
+            _ => {
+                let hint = "`predict` gets one request; batches are made of the runs of a model, by `[endpoint.batching]`";
+                report.decide(&api.place(batching), "`server_side_batching`", hint);
+            }
+        }
+    }
+    if let Some(compute) = node.at(&["compute"]) {
+        let hint = if compute.at(&["gpu"]).is_some() {
+            "`device = \"cuda\"` at the model (docs/gpu.md); the handler's own limit is `limits.memory`"
+        } else {
+            "models are outside the handler; its own limits are `limits.memory` and `limits.pre_timeout`"
+        };
+        report.check(&api.place(compute), "`compute`", hint);
+    }
+    for (key, hint) in [
+        ("autoscaling", "replicas are the matter of what starts this host"),
+        ("update_strategy", "a new handler takes over without a gap (docs/swaps.md)"),
+    ] {
+        if let Some(found) = node.at(&[key]) {
+            report.check(&api.place(found), format!("`{key}`"), hint);
+        }
+    }
+    for key in ["protobuf_path", "python_path", "image", "tensorflow_serving_image"] {
+        if let Some(found) = block.at(&[key]) {
+            let hint = match key {
+                "protobuf_path" => {
+                    "services of your own over gRPC are not served; Open Inference Protocol is"
+                }
+                "python_path" => "copy the folder's modules to the top of this project",
+                _ => "there are no images: the component is what runs",
+            };
+            report.decide(&api.place(found), format!("`{key}`"), hint);
+        }
+    }
+}
+
+/// A duration of Cortex, `0.1s` or `100ms`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1.0),
+        None => (text.strip_suffix('s')?, 1000.0),
+    };
+    let value = number.trim().parse::<f64>().ok()? * unit;
+    (0.0..1e9).contains(&value).then_some(value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        for (text, expected) in
+            [("0.1s", Some(100)), ("100ms", Some(100)), ("2s", Some(2000)), ("1h", None), ("-1s", None)]
+        {
+            assert_eq!(milliseconds(text), expected, "{text}");
+        }
+    }
+}

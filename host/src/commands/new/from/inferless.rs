@@ -1,0 +1,159 @@
+//! An Inferless app: `app.py` with a class that has `initialize` and `infer`, and `input_schema.py`.
+
+use serde_json::{Map, Value};
+
+use super::plan::{Plan, env_value, toml};
+use super::report::Report;
+use super::tree::Tree;
+
+const SCHEMA: &str = "input_schema.py";
+const RUNTIME: [&str; 3] = ["inferless-runtime-config.yaml", "inferless-runtime.yaml", "inferless.yaml"];
+
+/// The module and its class: `app.py`, or another file at the top, or the one that was named.
+pub(super) fn entry(tree: &Tree) -> Option<(String, String)> {
+    let class = |path: &str| {
+        let definitions = tree.source(path).ok()?.definitions();
+        // By its name, or by a decorator: `@app.load`.
+        let has = |class: &str, name: &str, mark: &str| {
+            let mut own = definitions.iter().filter(|it| it.class.as_deref() == Some(class));
+            own.any(|it| it.name == name || it.decorators.iter().any(|decorator| decorator.ends_with(mark)))
+        };
+        let mut classes = definitions.iter().filter(|it| it.is_class);
+        let found =
+            classes.find(|it| has(&it.name, "infer", ".infer") && has(&it.name, "initialize", ".load"))?;
+        Some((path.to_owned(), found.name.clone()))
+    };
+    if let Some(named) = &tree.named {
+        return class(named);
+    }
+    let mut files: Vec<&str> = tree.at_top(".py").collect();
+    files.sort_by_key(|path| *path != "app.py");
+    files.into_iter().find_map(class)
+}
+
+/// # Errors
+/// A file that cannot be read.
+pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -> Result<Plan, String> {
+    let (file, class) = entry;
+    let mut plan = Plan::new("an Inferless app", "");
+    let schema = if tree.has(SCHEMA) { Some(tree.source(SCHEMA)?) } else { None };
+    let says = |flag: &str| {
+        let all = schema.iter().flat_map(|source| source.statements.iter());
+        all.filter(|it| it.code.starts_with(flag)).map(|it| (it.first, it.code.clone())).next()
+    };
+    let is_stream = says("IS_STREAMING_OUTPUT").is_some_and(|(_, code)| code.ends_with("True"));
+    if is_stream {
+        plan.includes = vec!["application", "operations-handler"];
+        plan.exports = vec!["init"];
+        report.check(SCHEMA, "`IS_STREAMING_OUTPUT`", "events are sent at the endpoint's path and below it");
+    } else {
+        plan.exports = vec!["init", "pre-inference", "post-inference"];
+        let is_marked = tree.text(file)?.contains("@inferless.request");
+        if tree.has(SCHEMA) || is_marked {
+            plan.exports.push("input-schema");
+        }
+    }
+    for flag in ["BATCH_SIZE", "BATCH_WINDOW"] {
+        if let Some((line, _)) = says(flag) {
+            let hint =
+                "`infer` gets one request; batches are made of the runs of a model, by `[endpoint.batching]`";
+            report.decide(&format!("{SCHEMA}:{}", line + 1), format!("`{flag}`"), hint);
+        }
+    }
+    let module = file.trim_end_matches(".py");
+    let own = file == "app.py";
+    let from = if own { String::new() } else { format!("from {module} import {class}  # noqa: E402\n") };
+    let (import, schema_of) =
+        if tree.has(SCHEMA) { ("import input_schema  # noqa: E402\n", ", input_schema") } else { ("", "") };
+    let serve = format!(
+        "{import}{from}from modelhost_guest import inferless  # noqa: E402\n\ninferless.serve({class}, __name__{schema_of})\n"
+    );
+    plan.entry = if own { format!("\n\n# Added by `modelhost new --from`.\n{serve}") } else { serve };
+    plan.own = own.then(|| file.clone());
+    plan.left_out = RUNTIME.iter().map(|file| (*file).to_owned()).collect();
+    plan.left_out.extend(["requirements.txt", "README.md", "input.json", "output.json"].map(str::to_owned));
+    if tree.has("requirements.txt") {
+        plan.requirements_of(&tree.text("requirements.txt")?, "requirements.txt");
+    }
+    for file in RUNTIME.iter().filter(|file| tree.has(file)) {
+        runtime(tree, file, &mut plan, report)?;
+    }
+    if tree.has("input.json") && schema.is_none() {
+        report.decide("input.json", "inputs in the form before input_schema.py", "write input_schema.py");
+    }
+    plan.limit("concurrency", "1".to_owned());
+    let text = if tree.has(SCHEMA) { tree.text(SCHEMA)? } else { String::new() };
+    plan.sample = Some(example(&text));
+    Ok(plan)
+}
+
+/// The runtime's file: packages, and what a system installs.
+fn runtime(tree: &Tree, file: &str, plan: &mut Plan, report: &mut Report) -> Result<(), String> {
+    let config = tree.yaml(file)?;
+    for node in config.at(&["build", "python_packages"]).map(|it| it.items()).unwrap_or_default() {
+        plan.requirements.extend(node.text().map(|text| (text, format!("{file}:{}", node.line))));
+    }
+    for key in ["system_packages", "run"] {
+        if let Some(node) = config.at(&["build", key]).filter(|it| !it.items().is_empty()) {
+            let hint = "there are no programs and libraries of a system in the sandbox";
+            report.decide(&format!("{file}:{}", node.line), format!("`build.{key}`"), hint);
+        }
+    }
+    let env = config.at(&["env"]).map(|it| it.members()).unwrap_or_default();
+    if !env.is_empty() {
+        let values = env.iter().map(|(name, node)| env_value(name, node)).collect();
+        plan.set("env", toml(&Value::Array(values)));
+    }
+    for key in ["secrets", "volume"] {
+        if let Some(node) = config.at(&["configuration", key]).or_else(|| config.at(&[key])) {
+            let hint = "`env = [\"NAME\"]` grants a variable, `project = \"DIR\"` a folder at /mnt/project";
+            report.decide(&format!("{file}:{}", node.line), format!("`{key}`"), hint);
+        }
+    }
+    Ok(())
+}
+
+/// The examples of required inputs of `INPUT_SCHEMA`, as far as they stand there as texts and numbers on one
+/// line.
+fn example(text: &str) -> Value {
+    let mut body = Map::new();
+    let (mut name, mut optional) = (None, Vec::new());
+    for statement in text.split('\n') {
+        let line = statement.trim().trim_end_matches(',');
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let key = key.trim().trim_matches(['"', '\'']);
+        match (key, value.trim()) {
+            ("example", value) => {
+                let value = value.replace('\'', "\"").replace("True", "true").replace("False", "false");
+                if let (Some(name), Ok(Value::Array(items))) = (&name, serde_json::from_str(&value)) {
+                    let example = match items.as_slice() {
+                        [one] => one.clone(),
+                        _ => Value::Array(items),
+                    };
+                    body.insert(String::clone(name), example);
+                }
+            }
+            ("required", "False") => optional.extend(name.clone()),
+            (key, "{") => name = Some(key.to_owned()),
+            _ => {}
+        }
+    }
+    body.retain(|name, _| !optional.contains(name));
+    Value::Object(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn examples_of_a_schema_make_a_body() {
+        let text = "INPUT_SCHEMA = {\n    'prompt': {\n        'datatype': 'STRING',\n        'shape': [1],\n        \
+                    'example': [\"it's\"],\n    },\n    \"n\": {\n        'example': [1, 2]\n    },\n    'flag': {\n 'example': [True]\n},\n'last': {\n'required': False,\n'example': [1]\n}\n}\n";
+        // A text with the other quote in it is left to the person.
+        assert_eq!(example(text), json!({"n": [1, 2], "flag": true}));
+        assert_eq!(example("x = 1"), json!({}));
+    }
+}

@@ -1,0 +1,99 @@
+//! A Potassium app: a module with `Potassium(…)` and its decorators.
+
+use serde_json::{Value, json};
+
+use super::plan::Plan;
+use super::report::Report;
+use super::tree::Tree;
+
+/// The module with the app: `app.py`, or another file at the top, or the one that was named.
+pub(super) fn entry(tree: &Tree) -> Option<String> {
+    let is_app = |path: &&str| {
+        tree.source(path).is_ok_and(|source| source.with("Potassium(").next().is_some())
+            && tree.text(path).is_ok_and(|text| text.contains("potassium"))
+    };
+    if let Some(named) = &tree.named {
+        return Some(named.as_str()).filter(is_app).map(str::to_owned);
+    }
+    let mut files: Vec<&str> = tree.at_top(".py").collect();
+    files.sort_by_key(|path| *path != "app.py");
+    files.into_iter().find(is_app).map(str::to_owned)
+}
+
+/// # Errors
+/// A file that cannot be read, or an app without handlers.
+pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan, String> {
+    let source = tree.source(entry)?;
+    let definitions = source.definitions();
+    let has = |kind: &str| {
+        let is_it = |decorator: &String| {
+            let name = decorator.split('(').next().unwrap_or_default();
+            name.rsplit_once('.').is_some_and(|(_, last)| last == kind)
+        };
+        definitions.iter().any(|it| it.decorators.iter().any(is_it))
+    };
+    if !has("handler") && !has("background") {
+        return Err(format!("{entry}: no function has `@app.handler` or `@app.background`"));
+    }
+    let mut plan = Plan::new("a Potassium app", "");
+    plan.includes = vec!["application", "operations-handler"];
+    if has("init") {
+        plan.exports = vec!["init"];
+    }
+    plan.own_entry(entry);
+    plan.left_out = ["requirements.txt", "Dockerfile", "README.md", "setup.py"].map(str::to_owned).to_vec();
+    if tree.has("requirements.txt") {
+        plan.requirements_of(&tree.text("requirements.txt")?, "requirements.txt");
+    }
+    let mut workers = 1;
+    for (_, statement) in source.with("experimental_num_workers=") {
+        let given = statement.code.split("experimental_num_workers=").nth(1).unwrap_or_default();
+        let digits: String = given.chars().take_while(char::is_ascii_digit).collect();
+        workers = digits.parse().unwrap_or(1).max(1);
+        let place = format!("{entry}:{}", statement.first + 1);
+        report.done(&place, "`experimental_num_workers`", format!("`limits.concurrency = {workers}`"));
+    }
+    plan.limit("concurrency", workers.to_string());
+    let mut all: Vec<&str> =
+        tree.files.iter().map(|(path, _)| path.as_str()).filter(|path| path.ends_with(".py")).collect();
+    // The old system itself may lie beside an example of it.
+    all.retain(|path| {
+        *path == entry || (tree.named.is_none() && !path.starts_with("potassium/") && !path.contains("test"))
+    });
+    for path in all {
+        let source = tree.source(path)?;
+        let place = |line: usize| format!("{path}:{}", line + 1);
+        for (_, statement) in source.with("send_webhook(") {
+            report.decide(&place(statement.first), "`send_webhook`", "a handler in Python sends no requests; a job sends its result to a webhook by itself (docs/jobs.md)");
+        }
+        if let Some((_, statement)) = source.with("Store(").next() {
+            plan.includes.push("kv-imports");
+            plan.set("kv", "[\"default\"]".to_owned());
+            plan.tables = "\n[kv]\nstore = \"values.redb\"\n".to_owned();
+            report.done(
+                &place(statement.first),
+                "`Store`",
+                "`kv` and `[kv] store`: values are kept by the host",
+            );
+            if tree.text(path)?.contains("\"s3\"") {
+                report.decide(
+                    &place(statement.first),
+                    "a store in S3",
+                    "`backend=\"redis\"` keeps values with the host",
+                );
+            }
+        }
+    }
+    plan.sample = Some(example(tree)?.unwrap_or_else(|| json!({})));
+    Ok(plan)
+}
+
+/// `example_input` of `banana_config.json`.
+fn example(tree: &Tree) -> Result<Option<Value>, String> {
+    const FILE: &str = "banana_config.json";
+    if !tree.has(FILE) {
+        return Ok(None);
+    }
+    let config: Option<Value> = serde_json::from_str(&tree.text(FILE)?).ok();
+    Ok(config.and_then(|config| config.get("example_input").cloned()))
+}

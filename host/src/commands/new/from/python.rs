@@ -1,0 +1,446 @@
+//! Python sources, read without being run: statements, imports and definitions.
+//!
+//! In:  a file's text. Out: its [`Statement`]s, with texts blanked and comments gone, and what they import
+//! and define.
+//! Invariant: a source that is no Python gives statements that mean nothing, and no error.
+
+/// A logical line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Statement {
+    /// Its first and last line, from 0.
+    pub(super) first: usize,
+    pub(super) last: usize,
+    pub(super) indent: usize,
+    /// On one line, without comments; each text is `""`.
+    pub(super) code: String,
+}
+
+/// A name that a statement imports.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    /// `torch.nn`, with the dots of a relative import.
+    pub(super) module: String,
+    /// The member that is imported of it, by `from`.
+    pub(super) member: Option<String>,
+    /// The name that it has from then on.
+    pub(super) bound: String,
+    pub(super) alias: bool,
+}
+
+/// A class or a function.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Definition {
+    pub(super) line: usize,
+    pub(super) is_class: bool,
+    pub(super) name: String,
+    /// The class around a method.
+    pub(super) class: Option<String>,
+    /// Names of the parameters.
+    pub(super) parameters: Vec<String>,
+    /// Without the `@`.
+    pub(super) decorators: Vec<String>,
+}
+
+/// A file.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) lines: Vec<String>,
+    pub(super) statements: Vec<Statement>,
+    /// Of each line, whether a comment may be put at its end.
+    pub(super) takes_comment: Vec<bool>,
+}
+
+impl Source {
+    pub(super) fn read(text: &str) -> Source {
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let mut scanner = Scanner::default();
+        for line in &lines {
+            scanner.line(line);
+        }
+        scanner.end();
+        Source { lines, statements: scanner.statements, takes_comment: scanner.takes_comment }
+    }
+
+    /// The statement around a statement: the last one above it that is indented less.
+    fn parent(&self, at: usize) -> Option<usize> {
+        let indent = self.statements.get(at)?.indent;
+        (0..at).rev().find(|above| self.statements.get(*above).is_some_and(|it| it.indent < indent))
+    }
+
+    /// Whether a statement stands in a function.
+    pub(super) fn is_in_function(&self, at: usize) -> bool {
+        let mut around = self.parent(at);
+        while let Some(above) = around {
+            if self
+                .statements
+                .get(above)
+                .is_some_and(|it| defined(&it.code).is_some_and(|(is_class, _)| !is_class))
+            {
+                return true;
+            }
+            around = self.parent(above);
+        }
+        false
+    }
+
+    /// Whether an import that fails is provided for: by `except`, or because only a type checker gets there.
+    pub(super) fn is_guarded(&self, at: usize) -> bool {
+        let Some((parent, block)) =
+            self.parent(at).and_then(|above| Some((above, self.statements.get(above)?)))
+        else {
+            return false;
+        };
+        if block.code.starts_with("if ") && block.code.contains("TYPE_CHECKING") {
+            return true;
+        }
+        let mut below = self.statements.iter().skip(parent + 1).skip_while(|it| it.indent > block.indent);
+        let caught =
+            ["except:", "except ImportError", "except ModuleNotFoundError", "except Exception", "except ("];
+        block.code.starts_with("try:")
+            && below.next().is_some_and(|next| caught.iter().any(|start| next.code.starts_with(start)))
+    }
+
+    /// Classes and functions of the module, and methods of its classes.
+    pub(super) fn definitions(&self) -> Vec<Definition> {
+        let mut found: Vec<Definition> = Vec::new();
+        let mut decorators = Vec::new();
+        for (at, statement) in self.statements.iter().enumerate() {
+            let Statement { first, code, indent, .. } = statement;
+            if let Some(decorator) = code.strip_prefix('@') {
+                decorators.push(decorator.to_owned());
+                continue;
+            }
+            let around = self.parent(at).and_then(|above| self.statements.get(above));
+            let class = around.and_then(|above| defined(&above.code));
+            let is_seen = *indent == 0 || class.as_ref().is_some_and(|(is_class, _)| *is_class);
+            if let Some((is_class, name)) = defined(code).filter(|_| is_seen) {
+                let parameters = if is_class { Vec::new() } else { parameters(code) };
+                let class = class.filter(|_| *indent > 0).map(|(_, name)| name);
+                found.push(Definition {
+                    line: *first,
+                    is_class,
+                    name,
+                    class,
+                    parameters,
+                    decorators: std::mem::take(&mut decorators),
+                });
+            }
+            decorators.clear();
+        }
+        found
+    }
+
+    /// Whether a name stands in a statement other than this one.
+    pub(super) fn uses(&self, name: &str, except: usize) -> Vec<usize> {
+        let others = self.statements.iter().enumerate().filter(|(at, _)| *at != except);
+        others.filter(|(_, it)| has_word(&it.code, name)).map(|(_, it)| it.first).collect()
+    }
+
+    /// Statements whose code has a part, by number.
+    pub(super) fn with<'a>(&'a self, part: &'a str) -> impl Iterator<Item = (usize, &'a Statement)> {
+        self.statements.iter().enumerate().filter(move |(_, it)| has_part(&it.code, part))
+    }
+}
+
+/// The names that a statement imports; `None` if it is no import, or one of all names.
+pub(super) fn imports(code: &str) -> Option<Vec<Name>> {
+    if let Some(rest) = code.strip_prefix("import ") {
+        let named = |part: &str| {
+            let (module, bound) = aliased(part);
+            let first = module.split('.').next().unwrap_or_default().to_owned();
+            let alias = bound.is_some();
+            Name { bound: bound.unwrap_or(first), module, member: None, alias }
+        };
+        return Some(rest.split(',').map(named).collect());
+    }
+    let rest = code.strip_prefix("from ")?;
+    let (module, members) = rest.split_once(" import")?;
+    let module = module.trim().replace(' ', "");
+    let members = members.trim().trim_start_matches('(').trim_end_matches(')');
+    if members.trim() == "*" {
+        return None;
+    }
+    let named = |part: &str| {
+        let (member, bound) = aliased(part);
+        let alias = bound.is_some();
+        let bound = bound.unwrap_or_else(|| member.clone());
+        Name { module: module.clone(), member: Some(member), bound, alias }
+    };
+    Some(members.split(',').filter(|part| !part.trim().is_empty()).map(named).collect())
+}
+
+fn aliased(part: &str) -> (String, Option<String>) {
+    match part.trim().split_once(" as ") {
+        Some((name, bound)) => (name.trim().to_owned(), Some(bound.trim().to_owned())),
+        None => (part.trim().to_owned(), None),
+    }
+}
+
+/// Whether a statement begins a class, and its name; or a function's.
+fn defined(code: &str) -> Option<(bool, String)> {
+    let rest = code.strip_prefix("async ").unwrap_or(code);
+    let (is_class, rest) = match rest.strip_prefix("class ") {
+        Some(rest) => (true, rest),
+        None => (false, rest.strip_prefix("def ")?),
+    };
+    let name: String = rest.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    Some((is_class, name))
+}
+
+/// The parameters of a function, without annotations and defaults.
+fn parameters(code: &str) -> Vec<String> {
+    let Some((_, rest)) = code.split_once('(') else { return Vec::new() };
+    let (mut depth, mut parts, mut part) = (0_usize, Vec::new(), String::new());
+    for c in rest.chars() {
+        match c {
+            ')' if depth == 0 => break,
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if c == ',' && depth == 0 {
+            parts.push(std::mem::take(&mut part));
+        } else {
+            part.push(c);
+        }
+    }
+    parts.push(part);
+    let name = |part: &String| {
+        let name = part.split([':', '=']).next().unwrap_or_default();
+        name.trim().to_owned()
+    };
+    parts.iter().map(name).filter(|name| !name.is_empty()).collect()
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Whether a name stands in a text by itself, and is no attribute.
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, found)| {
+        let before = text.get(..at).and_then(|it| it.chars().next_back());
+        let after = text.get(at + found.len()..).and_then(|it| it.chars().next());
+        !before.is_some_and(|c| is_of_name(c) || c == '.') && !after.is_some_and(is_of_name)
+    })
+}
+
+/// Whether a part stands in a text, not in the middle of a name.
+fn has_part(text: &str, part: &str) -> bool {
+    let begins_name = part.starts_with(is_of_name);
+    text.match_indices(part).any(|(at, _)| {
+        let before = text.get(..at).and_then(|it| it.chars().next_back());
+        !(begins_name && before.is_some_and(is_of_name))
+    })
+}
+
+/// A text that is open.
+#[derive(Clone, Copy)]
+struct Quote {
+    mark: char,
+    is_triple: bool,
+}
+
+#[derive(Default)]
+struct Scanner {
+    statements: Vec<Statement>,
+    takes_comment: Vec<bool>,
+    current: Option<Statement>,
+    quote: Option<Quote>,
+    depth: usize,
+    number: usize,
+}
+
+impl Scanner {
+    fn line(&mut self, line: &str) {
+        let mut rest = line;
+        if self.current.is_none() {
+            rest = line.trim_start();
+            if rest.is_empty() || rest.starts_with('#') {
+                self.takes_comment.push(rest.is_empty());
+                self.number += 1;
+                return;
+            }
+            let indent = line.len() - rest.len();
+            self.current =
+                Some(Statement { first: self.number, last: self.number, indent, code: String::new() });
+        }
+        let goes_on = self.scan(rest);
+        let Some(statement) = &mut self.current else { return };
+        statement.last = self.number;
+        self.takes_comment.push(!goes_on && self.quote.is_none());
+        if self.quote.is_none() && self.depth == 0 && !goes_on {
+            self.end();
+        } else {
+            statement.code.push(' ');
+        }
+        self.number += 1;
+    }
+
+    /// Takes a line's characters; whether it ends with a backslash.
+    fn scan(&mut self, line: &str) -> bool {
+        let mut chars = line.chars().peekable();
+        let mut taken = String::new();
+        let mut goes_on = false;
+        while let Some(c) = chars.next() {
+            match self.quote {
+                Some(_) if c == '\\' => {
+                    goes_on = chars.next().is_none();
+                }
+                Some(quote) if c == quote.mark => {
+                    let is_end = !quote.is_triple || next_two(&chars, quote.mark);
+                    if is_end {
+                        if quote.is_triple {
+                            chars.next();
+                            chars.next();
+                        }
+                        self.quote = None;
+                    }
+                }
+                Some(_) => {}
+                None if c == '#' => break,
+                None if c == '"' || c == '\'' => {
+                    let is_triple = next_two(&chars, c);
+                    if is_triple {
+                        chars.next();
+                        chars.next();
+                    }
+                    self.quote = Some(Quote { mark: c, is_triple });
+                    taken.push_str("\"\"");
+                }
+                None if c == '\\' && chars.peek().is_none() => goes_on = true,
+                None => {
+                    match c {
+                        '(' | '[' | '{' => self.depth += 1,
+                        ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
+                        _ => {}
+                    }
+                    taken.push(c);
+                }
+            }
+        }
+        // A text on one line ends with it.
+        if self.quote.is_some_and(|quote| !quote.is_triple) && !goes_on {
+            self.quote = None;
+        }
+        if let Some(statement) = &mut self.current {
+            statement.code.push_str(taken.trim_end());
+        }
+        goes_on
+    }
+
+    fn end(&mut self) {
+        if let Some(mut statement) = self.current.take() {
+            statement.code = statement.code.split_whitespace().collect::<Vec<_>>().join(" ");
+            self.statements.push(statement);
+        }
+    }
+}
+
+/// Whether the next two characters are this one.
+fn next_two(chars: &std::iter::Peekable<std::str::Chars<'_>>, mark: char) -> bool {
+    let mut ahead = chars.clone();
+    ahead.next() == Some(mark) && ahead.next() == Some(mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r##""""A docstring # with
+import nothing
+"""
+from __future__ import annotations
+
+import torch.nn as nn, os  # both
+from transformers import (
+    pipeline,  # a comment
+    AutoModel as Auto,
+)
+
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
+
+
+class Model(nn.Module):
+    @staticmethod
+    def make(a: Dict[str, int] = {"a, b": 1}, *, b=(1, 2)):
+        import json
+        return "#" + f'{a}' \
+            + "x"
+
+    async def predict(self, inputs):
+        return torch.load("a")
+
+
+@app.handler("/x")
+def handle(context, request):
+    pass
+"##;
+
+    #[test]
+    fn statements_are_logical_lines_without_texts_and_comments() {
+        let source = Source::read(TEXT);
+        let codes: Vec<&str> = source.statements.iter().map(|it| it.code.as_str()).collect();
+        assert_eq!(
+            codes.get(..3).unwrap(),
+            ["\"\"", "from __future__ import annotations", "import torch.nn as nn, os"]
+        );
+        assert!(codes.contains(&"return \"\" + f\"\" + \"\""), "{codes:?}");
+        let lines: Vec<_> = source.with("from transformers").map(|(_, it)| (it.first, it.last)).collect();
+        assert_eq!(lines, [(6, 9)]);
+        let commented: Vec<bool> = [0, 1, 2, 5, 7, 21].map(|at| source.takes_comment[at]).to_vec();
+        assert_eq!(commented, [false, false, true, true, true, false]);
+    }
+
+    #[test]
+    fn imports_say_what_they_bind() {
+        let source = Source::read(TEXT);
+        let found: Vec<(String, Option<String>, String)> = source
+            .statements
+            .iter()
+            .filter_map(|it| imports(&it.code))
+            .flatten()
+            .map(|it| (it.module, it.member, it.bound))
+            .collect();
+        let own = |module: &str, member: Option<&str>, bound: &str| {
+            (module.to_owned(), member.map(str::to_owned), bound.to_owned())
+        };
+        let expected = [
+            own("__future__", Some("annotations"), "annotations"),
+            own("torch.nn", None, "nn"),
+            own("os", None, "os"),
+            own("transformers", Some("pipeline"), "pipeline"),
+            own("transformers", Some("AutoModel"), "Auto"),
+            own("uvloop", None, "uvloop"),
+            own("json", None, "json"),
+        ];
+        assert_eq!(found, expected);
+        let at = |code: &str| source.statements.iter().position(|it| it.code == code).unwrap();
+        assert!(source.is_guarded(at("import uvloop")) && !source.is_guarded(at("import json")));
+        assert!(source.is_in_function(at("import json")) && !source.is_in_function(at("import uvloop")));
+        assert_eq!(imports("from torch import *"), None);
+        assert_eq!(source.uses("nn", 2).len(), 1);
+    }
+
+    #[test]
+    fn definitions_have_their_class_parameters_and_decorators() {
+        let found = Source::read(TEXT).definitions();
+        let shown: Vec<String> = found
+            .iter()
+            .map(|it| {
+                let class = it.class.as_deref().unwrap_or("-");
+                format!("{} {} {} {}", class, it.name, it.parameters.join("|"), it.decorators.join("|"))
+            })
+            .collect();
+        let expected = [
+            "- Model  ",
+            "Model make a|*|b staticmethod",
+            "Model predict self|inputs ",
+            "- handle context|request app.handler(\"\")",
+        ];
+        assert_eq!(shown, expected);
+    }
+}

@@ -1,0 +1,286 @@
+//! A Truss: `config.yaml` and a `class Model`.
+
+use serde_json::Value;
+
+use super::plan::{Plan, env_value, toml};
+use super::report::Report;
+use super::tree::Tree;
+use super::yaml::{Kind, Node};
+
+pub(super) const CONFIG: &str = "config.yaml";
+/// Paths of OpenAI's clients, and the methods that serve them.
+const METHODS: [(&str, &str); 5] = [
+    ("chat_completions", "/v1/chat/completions"),
+    ("completions", "/v1/completions"),
+    ("embeddings", "/v1/embeddings"),
+    ("messages", "/v1/messages"),
+    ("responses", "/v1/responses"),
+];
+/// Keys that say nothing to this host.
+const IGNORED: [&str; 22] = [
+    "apply_library_patches",
+    "bundled_packages_dir",
+    "cache_internal",
+    "data_dir",
+    "description",
+    "examples_filename",
+    "input_type",
+    "live_reload",
+    "model_class_filename",
+    "model_class_name",
+    "model_framework",
+    "model_metadata",
+    "model_module_dir",
+    "model_name",
+    "model_type",
+    "python_version",
+    "requirements",
+    "requirements_file",
+    "secrets",
+    "spec_version",
+    "environment_variables",
+    "use_local_src",
+];
+
+/// Whether a folder is a Truss with a class.
+pub(super) fn is_one(tree: &Tree) -> bool {
+    tree.has(CONFIG)
+        && tree.yaml(CONFIG).map_or(tree.has("model/model.py"), |config| tree.has(&module_file(&config)))
+}
+
+fn folder_of(config: &Node, key: &str, default: &str) -> String {
+    config.text_at(&[key]).unwrap_or_else(|| default.to_owned()).trim_matches('/').to_owned()
+}
+
+/// The file with the class.
+fn module_file(config: &Node) -> String {
+    let file = folder_of(config, "model_class_filename", "model.py");
+    match folder_of(config, "model_module_dir", "model").as_str() {
+        "" | "." => file,
+        folder => format!("{folder}/{file}"),
+    }
+}
+
+/// # Errors
+/// A file that cannot be read, or a class that is not there.
+pub(super) fn plan(tree: &Tree, report: &mut Report) -> Result<Plan, String> {
+    let config = tree.yaml(CONFIG)?;
+    let file = module_file(&config);
+    let class = config.text_at(&["model_class_name"]).unwrap_or_else(|| "Model".to_owned());
+    let definitions = tree.source(&file)?.definitions();
+    if !definitions.iter().any(|it| it.is_class && it.name == class) {
+        return Err(format!(
+            "{file}: there is no `class {class}`\n  hint: `model_class_name` in {CONFIG} names it"
+        ));
+    }
+    let has =
+        |method: &str| definitions.iter().any(|it| it.class.as_ref() == Some(&class) && it.name == method);
+    let module = file.trim_end_matches(".py").replace('/', ".");
+    let mut plan = Plan::new("a Truss", "model");
+    plan.exports = vec!["init"];
+    plan.includes = vec!["application", "operations-handler"];
+    plan.entry = format!(
+        "\"\"\"Serves the Truss's `class {class}`.\"\"\"\n\nfrom {module} import {class}\nfrom modelhost_guest import truss\n\ntruss({class}, __name__)\n"
+    );
+    plan.left_out = vec![CONFIG.to_owned(), "requirements.txt".to_owned(), "README.md".to_owned()];
+    let packages = folder_of(&config, "bundled_packages_dir", "packages");
+    if tree.has_folder(&packages) {
+        report.done(&packages, "bundled packages", "the folder of the project, where modules are found");
+        plan.moved.push((packages, String::new()));
+    }
+    let data = folder_of(&config, "data_dir", "data");
+    if tree.has_folder(&data) {
+        plan.set("project", toml(&Value::String(data.clone())));
+        report.done(
+            &format!("{CONFIG}, `data_dir`"),
+            format!("`{data}`"),
+            "`project`: read-only at /mnt/project, `data_dir` of the class",
+        );
+    }
+
+    // The endpoint is `model`, so that the host's own `GET /v1/models/model` is its readiness.
+    let mut paths = vec!["/v1/models/model:predict"];
+    paths.extend(METHODS.iter().filter(|(method, _)| has(method)).map(|(_, path)| *path));
+    plan.set("paths", toml(&paths.iter().map(|path| Value::from(*path)).collect()));
+    if has("is_healthy") {
+        plan.set("readiness", "\"/v1/models/model\"".to_owned());
+    }
+    if has("websocket") {
+        report.decide(&file, "`websocket`", "WebSockets are served by handlers in Rust (docs/sockets.md)");
+    }
+    if has("setup_environment") {
+        report.decide(
+            &file,
+            "`setup_environment`",
+            "call it in `load`: the environment does not change while a handler serves",
+        );
+    }
+    if tree.source(&file)?.with("config").next().is_some() {
+        plan.set("metadata", toml(&without(&config.json(), &["secrets", "requirements"])));
+        report.done(CONFIG, "the configuration", "`metadata`, `config` of the class");
+    }
+    requirements(tree, &config, &mut plan, report)?;
+    environment(&config, &mut plan, report);
+    runtime(&config, &mut plan, report);
+    resources(&config, report);
+    others(&config, report);
+    let example = config.at(&["model_metadata", "example_model_input"]).map(Node::json);
+    plan.sample = Some(example.unwrap_or_else(|| serde_json::json!({})));
+    Ok(plan)
+}
+
+fn without(value: &Value, keys: &[&str]) -> Value {
+    let mut value = value.clone();
+    if let Value::Object(members) = &mut value {
+        members.retain(|key, value| !keys.contains(&key.as_str()) && !value.is_null());
+    }
+    value
+}
+
+fn requirements(tree: &Tree, config: &Node, plan: &mut Plan, _: &mut Report) -> Result<(), String> {
+    for line in config.at(&["requirements"]).map(Node::items).unwrap_or_default() {
+        plan.requirements.extend(line.text().map(|text| (text, format!("{CONFIG}:{}", line.line))));
+    }
+    let file = folder_of(config, "requirements_file", "requirements.txt");
+    if tree.has(&file) {
+        plan.requirements_of(&tree.text(&file)?, &file);
+        plan.left_out.push(file);
+    }
+    Ok(())
+}
+
+fn environment(config: &Node, plan: &mut Plan, report: &mut Report) {
+    let mut env = Vec::new();
+    for (name, node) in config.at(&["environment_variables"]).map(Node::members).unwrap_or_default() {
+        env.push(env_value(name, node));
+    }
+    for (name, node) in config.at(&["secrets"]).map(Node::members).unwrap_or_default() {
+        let variable = format!("TRUSS_SECRET_{name}");
+        let hint = format!(
+            "set `{variable}` where the server starts, or `env = {{ {variable} = {{ file = \"PATH\" }} }}` in modelhost.toml"
+        );
+        report.decide(&format!("{CONFIG}:{}", node.line), format!("the secret `{name}`"), hint);
+        env.push(Value::from(variable));
+    }
+    if !env.is_empty() {
+        plan.set("env", toml(&Value::Array(env)));
+    }
+}
+
+fn runtime(config: &Node, plan: &mut Plan, report: &mut Report) {
+    let place = |key: &str| {
+        let line = config.at(&["runtime", key]).map_or(0, |node| node.line);
+        format!("{CONFIG}:{line}")
+    };
+    let concurrency = config.number(&["runtime", "predict_concurrency"]).unwrap_or(1).max(1);
+    plan.limit("concurrency", concurrency.to_string());
+    if concurrency > 1 {
+        report.done(
+            &place("predict_concurrency"),
+            "`predict_concurrency`",
+            format!("`limits.concurrency = {concurrency}`"),
+        );
+    }
+    if let Some(seconds) = config.number(&["runtime", "streaming_read_timeout"]) {
+        plan.limit("stream_timeout", format!("\"{seconds}s\""));
+        report.done(
+            &place("streaming_read_timeout"),
+            "`streaming_read_timeout`",
+            format!("`limits.stream_timeout = \"{seconds}s\"`"),
+        );
+    }
+    for (key, node) in config.at(&["runtime"]).map(Node::members).unwrap_or_default() {
+        match key.as_str() {
+            "predict_concurrency"
+            | "streaming_read_timeout"
+            | "enable_tracing_data"
+            | "enable_debug_logs" => {}
+            "transport" => report.decide(
+                &place(key),
+                "`transport`",
+                "HTTP is served; WebSockets by handlers in Rust (docs/sockets.md)",
+            ),
+            "egress_restrictions" => {
+                report.decide(
+                    &place(key),
+                    "`egress_restrictions`",
+                    "`allow_outbound` lists what may be reached; by default nothing",
+                );
+            }
+            _ if node.kind == Kind::Map(Vec::new()) => {}
+            _ => report.check(
+                &place(key),
+                format!("`runtime.{key}`"),
+                "see limits and health in docs/reference.md",
+            ),
+        }
+    }
+}
+
+fn resources(config: &Node, report: &mut Report) {
+    let at = |key: &str| {
+        config.at(&["resources", key]).map(|node| (format!("{CONFIG}:{}", node.line), node.text()))
+    };
+    if let Some((place, Some(accelerator))) = at("accelerator") {
+        report.check(
+            &place,
+            format!("the accelerator `{accelerator}`"),
+            "`device = \"cuda\"` at the model in modelhost.toml (docs/gpu.md)",
+        );
+    }
+    if let Some((place, Some(memory))) = at("memory") {
+        report.check(
+            &place,
+            format!("{memory} of memory"),
+            "models are outside the handler; its own limit is `limits.memory`",
+        );
+    }
+}
+
+/// Keys that have no place here.
+fn others(config: &Node, report: &mut Report) {
+    for (key, node) in config.members() {
+        let place = format!("{CONFIG}:{}", node.line);
+        let is_empty = node.members().is_empty()
+            && node.items().is_empty()
+            && node.text().is_none_or(|it| it == "false");
+        if is_empty || IGNORED.contains(&key.as_str()) || matches!(key.as_str(), "runtime" | "resources") {
+            continue;
+        }
+        match key.as_str() {
+            "external_data" => report.decide(
+                &place,
+                "`external_data`",
+                "put the files into the project's folder: nothing is fetched at the start",
+            ),
+            "model_cache" | "hf_cache" | "weights" => {
+                report.decide(
+                    &place,
+                    format!("`{key}`"),
+                    "export the model to ONNX and name its file in modelhost.toml",
+                );
+            }
+            "external_package_dirs" => {
+                report.decide(&place, "`external_package_dirs`", "copy the packages into this folder")
+            }
+            "system_packages" | "base_image" | "build_commands" => {
+                report.decide(
+                    &place,
+                    format!("`{key}`"),
+                    "there are no programs and libraries of a system in the sandbox",
+                );
+            }
+            "docker_server" => report.decide(
+                &place,
+                "`docker_server`",
+                "a server of its own: write its routes with `App` of modelhost_guest",
+            ),
+            "trt_llm" => report.decide(
+                &place,
+                "`trt_llm`",
+                "an engine of its own: see examples/decoder-wasm for a decoder on ONNX",
+            ),
+            _ => report.check(&place, format!("`{key}`"), "it has no counterpart in modelhost.toml"),
+        }
+    }
+}
