@@ -59,6 +59,7 @@ test: build ## set up, build, run every test
 	@scripts/clients.sh
 	@scripts/openapi.sh
 	@scripts/browser.sh
+	@scripts/redis.sh
 	@scripts/zig.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.

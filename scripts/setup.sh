@@ -13,5 +13,6 @@ scripts/build-guests-js.sh --tools
 scripts/clients.sh
 scripts/openapi.sh
 scripts/browser.sh
+scripts/redis.sh
 scripts/zig.sh
 step "set up"

@@ -140,15 +140,18 @@ impl App {
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
             jobs: config.jobs.as_deref().map(JobStore::open).transpose()?.map(Arc::new),
+            store: None,
             config: config.server.clone(),
             drain: Drain::default(),
             runtime: tokio::runtime::Handle::current(),
             development,
         });
         let listeners = Listeners::open(&served).await?;
+        let sandbox = store(config.kv.as_ref(), sandbox(&config.plugin, &config.endpoints)?).await?;
+        let served = Arc::new(Served { store: Some(sandbox.store().clone()), ..Served::clone(&served) });
         let registry = Registry::new(Resources {
             metrics,
-            sandbox: store(config.kv.as_ref(), sandbox(&config.plugin, &config.endpoints)?)?,
+            sandbox,
             archive: config.record.as_ref().map(Archive::open).transpose()?,
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
@@ -420,9 +423,9 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow:
 }
 
 /// The sandbox with the store of the configuration, if there is one.
-fn store(place: Option<&kv::Place>, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
+async fn store(place: Option<&kv::Place>, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
     Ok(match place {
-        Some(place) => sandbox.with_store(kv::Store::open(place)?),
+        Some(place) => sandbox.with_store(kv::Store::open(place).await?),
         None => sandbox,
     })
 }

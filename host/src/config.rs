@@ -24,6 +24,7 @@ mod read;
 mod record;
 pub mod settings;
 mod split;
+mod store;
 #[cfg(test)]
 mod tests;
 
@@ -43,7 +44,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::jobs::Mode;
 use crate::telemetry::logs;
 use crate::values::{Diagnostic, Env, Origin, RawValue};
-use crate::{app, kv, model, plugin, server};
+use crate::{app, model, plugin, server};
 
 /// The command line: texts as typed, not judged yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,7 +98,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
-    let kv = store(&mut sources, &file, &endpoints, scope);
+    let kv = store::place(&mut sources, &file, &endpoints, scope);
     let jobs = jobs_store(&mut sources, &file, &endpoints, scope);
     let config = app::Config {
         server: server::Config { splits: split::splits(&mut sources, &file, &endpoints), ..server },
@@ -235,24 +236,6 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
 fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && covers
-}
-
-/// Where handlers keep values; endpoints that may keep some need a place, but for a run that keeps none.
-fn store(
-    sources: &mut Sources<'_>,
-    file: &File,
-    endpoints: &[EndpointConfig],
-    scope: Scope,
-) -> Option<kv::Place> {
-    let place = sources.get(&set::KV_STORE, &file.process);
-    if place.is_none() && scope != Scope::Run {
-        for endpoint in endpoints.iter().filter(|endpoint| !endpoint.kv.is_empty()) {
-            let message = format!("endpoint `{}` has buckets, and there is no store for them", endpoint.name);
-            let hint = "give `--kv-store FILE`, or `[kv]` with `store = \"FILE\"`";
-            sources.report(file.place(), Diagnostic::new(message, hint));
-        }
-    }
-    place
 }
 
 /// Where jobs are kept; endpoints with jobs need a place, and paths below their own for them.

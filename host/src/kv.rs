@@ -1,7 +1,7 @@
 //! Values that handlers keep: buckets of an endpoint, or shared by some, in one store of the process.
 //!
 //! Place in the flow: a handler's `kv` and `wasi:keyvalue`, see `plugin/kv.rs`. One [`Store`] for the
-//! process; one [`EndpointKv`] for each loaded handler that is granted a bucket.
+//! process, in a file or in a Redis; one [`EndpointKv`] for each loaded handler that is granted a bucket.
 //! In: a [`KvOp`] on a [`Bucket`]. Out: a [`KvAnswer`], or why there is none.
 //! Invariants: a bucket that is not granted cannot be opened; what was answered is stored; a value whose
 //! time is over is never given out; an owner, which is an endpoint or a shared bucket, never holds more than
@@ -9,6 +9,7 @@
 
 mod apply;
 mod embedded;
+mod redis;
 pub mod scratch;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,8 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use self::embedded::Embedded;
+use self::redis::Redis;
+pub use self::redis::RedisPlace;
 use crate::json::base64;
 
 /// Longest key and longest name of a bucket, in bytes.
@@ -39,12 +42,15 @@ const ANY: &str = "*";
 pub enum Place {
     /// A file of this process alone.
     File(PathBuf),
+    /// A Redis, which many hosts share.
+    Redis(RedisPlace),
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::File(path) => path.display().fmt(f),
+            Place::Redis(place) => place.fmt(f),
         }
     }
 }
@@ -271,6 +277,7 @@ enum Backend {
     /// No value, and none is taken: where nothing is served.
     Empty,
     Embedded(Embedded),
+    Redis(Redis),
 }
 
 impl Store {
@@ -283,9 +290,18 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`], for the operator.
-    pub fn open(place: &Place) -> Result<Store, StoreError> {
-        match place {
-            Place::File(path) => Ok(Store(Backend::Embedded(Embedded::open(path)?))),
+    pub async fn open(place: &Place) -> Result<Store, StoreError> {
+        Ok(Store(match place {
+            Place::File(path) => Backend::Embedded(Embedded::open(path)?),
+            Place::Redis(place) => Backend::Redis(Redis::open(place).await?),
+        }))
+    }
+
+    /// Whether it can be reached now; `None` if it is nowhere else.
+    pub fn is_reachable(&self) -> Option<bool> {
+        match &self.0 {
+            Backend::Empty | Backend::Embedded(_) => None,
+            Backend::Redis(redis) => Some(redis.is_up()),
         }
     }
 
@@ -297,6 +313,7 @@ impl Store {
                 _ => Err(KvError::Unavailable("nothing is stored here".to_owned())),
             },
             Backend::Embedded(embedded) => embedded.call(bucket, op, quota).await,
+            Backend::Redis(redis) => redis.call(bucket, op, quota).await,
         }
     }
 }
@@ -411,11 +428,18 @@ fn end(ttl: Option<u64>) -> Option<u64> {
 /// A value as a number.
 fn number(value: &[u8]) -> Result<i64, KvError> {
     let text = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
-    text.ok_or_else(|| KvError::Invalid("the value is not a whole number of 64 bits".to_owned()))
+    text.ok_or_else(no_number)
+}
+
+fn no_number() -> KvError {
+    KvError::Invalid("the value is not a whole number of 64 bits".to_owned())
 }
 
 /// The sum of a number and `by`.
 fn sum(number: i64, by: i64) -> Result<i64, KvError> {
-    let beyond = || KvError::Invalid("the sum is beyond 64 bits".to_owned());
     number.checked_add(by).ok_or_else(beyond)
+}
+
+fn beyond() -> KvError {
+    KvError::Invalid("the sum is beyond 64 bits".to_owned())
 }

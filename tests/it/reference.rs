@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use e2e::redis::Redis;
 use e2e::setup::{Endpoint, Setup};
 use e2e::socket::WebSocket;
 use e2e::{Host, Reply, component, model, request, version, wait_until};
@@ -45,6 +46,7 @@ fn the_metrics_are_those_of_the_reference() {
         Endpoint::new(name).model("identity_int64").set(tracker)
     };
     let folder = tempfile::tempdir().unwrap();
+    let redis = Redis::start(&[]);
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
     let talk = Endpoint::new("talk").guest("socket");
@@ -55,13 +57,7 @@ fn the_metrics_are_those_of_the_reference() {
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
         .endpoints([keeper, cached, talk, jobs])
         .tables(format!("[jobs]\nstore = {:?}", folder.path().join("jobs")));
-    let host = setup
-        .tables(format!(
-            "[kv]
-store = {:?}",
-            folder.path().join("values")
-        ))
-        .serve();
+    let host = setup.tables(redis.store()).serve();
     for (path, body) in [
         ("/class", "{\"x\":[1,2]}"),
         ("/class", "{\"x\":[1]}"),

@@ -19,6 +19,7 @@ pub mod frames;
 pub mod load;
 pub mod oip;
 pub mod recorded;
+pub mod redis;
 pub mod setup;
 pub mod socket;
 pub mod tls;

@@ -91,16 +91,35 @@ pub(super) fn webhook_secrets(sources: &mut Sources<'_>, table: &Table) -> Vec<W
     secrets
 }
 
-/// The lines of a source, as `parse` reads them.
-fn lines_of<T>(
+/// The one secret that `setting` points to, without the space around it.
+pub(super) fn secret(
+    sources: &mut Sources<'_>,
+    setting: &'static Row<Vec<KeySource>>,
+    table: &Table,
+) -> Option<String> {
+    let given = sources.get(setting, table);
+    let source = given.first()?;
+    if let KeySource::File(path) = source {
+        sources.secret.push(path.clone());
+    }
+    let found = match text_of(sources, setting, table, source) {
+        Ok((text, _)) if given.len() == 1 && !text.trim().is_empty() => return Some(text.trim().to_owned()),
+        Ok((_, shown)) if given.len() == 1 => Diagnostic::new(format!("{shown} is empty"), "write it there"),
+        Ok(_) => Diagnostic::new("names more than one", "name one file or one variable"),
+        Err(diagnostic) => diagnostic,
+    };
+    sources.report(sources.place(setting, table), found);
+    None
+}
+
+/// The text that a source points to, and how it is called.
+fn text_of(
     sources: &Sources<'_>,
     setting: &Setting,
     table: &Table,
     source: &KeySource,
-    parse: fn(&str) -> Result<T, usize>,
-    is_empty: fn(&T) -> bool,
-) -> ParseResult<T> {
-    let (text, shown) = match source {
+) -> ParseResult<(String, String)> {
+    Ok(match source {
         KeySource::File(path) => match file::text(path) {
             Ok(text) => (text, format!("`{}`", path.display())),
             Err(_) if !path.exists() => {
@@ -115,7 +134,19 @@ fn lines_of<T>(
                 return Err(Diagnostic::new(message, "set it to the key"));
             }
         },
-    };
+    })
+}
+
+/// The lines of a source, as `parse` reads them.
+fn lines_of<T>(
+    sources: &Sources<'_>,
+    setting: &Setting,
+    table: &Table,
+    source: &KeySource,
+    parse: fn(&str) -> Result<T, usize>,
+    is_empty: fn(&T) -> bool,
+) -> ParseResult<T> {
+    let (text, shown) = text_of(sources, setting, table, source)?;
     let hint = "write one key a line, at most 1024 visible ASCII characters without spaces";
     match parse(&text) {
         Ok(lines) if is_empty(&lines) => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),

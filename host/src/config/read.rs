@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use toml::Value;
 
 use crate::json::path::Pattern;
-use crate::kv::{self, Place};
 use crate::model::Device;
 use crate::outbound::{Rule, Rules};
 use crate::plugin::headers::{self, Owner};
@@ -33,7 +32,7 @@ pub(crate) fn some<T>(reader: impl Reader<T>) -> impl Reader<Option<T>> {
 }
 
 /// A list of strings, each read by `read`.
-fn strings<T>(
+pub(super) fn strings<T>(
     raw: &RawValue<'_>,
     hint: &'static str,
     read: impl Fn(&str) -> ParseResult<T>,
@@ -173,21 +172,6 @@ pub(crate) fn outbound(raw: &RawValue<'_>) -> ParseResult<Rules> {
     let hint = "write scheme, host and port, such as `https://hooks.example.com`, or a network, `10.0.0.0/8`";
     let rule = |text: &str| Rule::parse(text).map_err(|why| Diagnostic::new(format!("`{text}` {why}"), hint));
     strings(raw, hint, rule).map(Rules)
-}
-
-/// A list of buckets that a handler may open.
-pub(crate) fn buckets(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
-    let hint = "write names such as `default` or `shared/sessions`, or `*` for all of the endpoint's own";
-    let bucket = |text: &str| match kv::grant_error(text) {
-        None => Ok(text.to_owned()),
-        Some(why) => Err(Diagnostic::new(format!("`{text}` {why}"), hint)),
-    };
-    strings(raw, hint, bucket)
-}
-
-/// Where handlers keep values.
-pub(crate) fn store(raw: &RawValue<'_>) -> ParseResult<Place> {
-    path(raw).map(Place::File)
 }
 
 /// A list of media types, in lower case; `image/*` is a range.

@@ -4,6 +4,7 @@ mod connection;
 mod record;
 mod reports;
 mod spellings;
+mod store;
 
 use std::fs;
 use std::sync::Arc;
@@ -142,6 +143,8 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     }
     let problem = folder.serve(&["model DIR/m.onnx", "kv-store DIR/values", "kv ../a"]).unwrap_err();
     assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");
+    // See `tests/store.rs`.
+    missing.retain(|flag| !["kv-password", "kv-prefix", "kv-timeout"].contains(flag));
     // Jobs need one too.
     missing.retain(|flag| *flag != "jobs");
     let problem = folder.serve(&["model DIR/m.onnx", "jobs on"]).unwrap_err();

@@ -1,5 +1,7 @@
 //! Operations, quotas and time to live, on a store in a file and on one that must not be written.
 
+mod redis;
+
 use super::scratch::Scratch;
 use super::*;
 
@@ -11,8 +13,12 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 fn store() -> (tempfile::TempDir, Arc<Store>) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(&Place::File(folder.path().join("values"))).unwrap();
+    let store = open(&folder.path().join("values")).unwrap();
     (folder, Arc::new(store))
+}
+
+fn open(path: &std::path::Path) -> Result<Store, StoreError> {
+    block_on(Store::open(&Place::File(path.to_owned())))
 }
 
 fn endpoint(store: &Arc<Store>, name: &str, quota: Quota) -> EndpointKv {
@@ -232,7 +238,7 @@ fn writers_share_transactions_and_everything_is_there_after_opening_again() {
     let path = folder.path().join("values");
     let quota = Quota { bytes: 1 << 20, entries: 1000, value: 100 };
     let written = block_on(async {
-        let store = Arc::new(Store::open(&Place::File(path.clone())).unwrap());
+        let store = Arc::new(Store::open(&Place::File(path.clone())).await.unwrap());
         let kv = endpoint(&store, "one", quota);
         let bucket = kv.open("a").unwrap();
         let writes = (0..200).map(|number| {
@@ -248,7 +254,7 @@ fn writers_share_transactions_and_everything_is_there_after_opening_again() {
     assert!(written < 50, "{written} transactions for 200 writes");
     // The file is free when the writer has ended.
     let store = loop {
-        match Store::open(&Place::File(path.clone())) {
+        match open(&path) {
             Ok(store) => break Arc::new(store),
             Err(error) => assert!(error.to_string().contains("another process has it open"), "{error}"),
         }
@@ -264,7 +270,7 @@ fn a_place_that_cannot_be_a_store_is_refused_with_a_reason() {
     let other = folder.path().join("other");
     std::fs::write(&other, vec![b'x'; 10_000]).unwrap();
     for path in [folder.path().join("none/values"), folder.path().to_owned(), other] {
-        let error = Store::open(&Place::File(path.clone())).err().unwrap().to_string();
+        let error = open(&path).err().unwrap().to_string();
         assert!(error.starts_with(&format!("cannot use the store `{}`: ", path.display())), "{error}");
         assert!(error.contains("\n  hint: "), "{error}");
     }

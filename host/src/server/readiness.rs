@@ -30,15 +30,24 @@ impl Served {
     /// Whether all endpoints say that they are ready.
     pub(super) async fn all_are_ready(&self) -> bool {
         for endpoint in &self.endpoints {
-            if !self.says_ready(endpoint).await {
+            if !self.application_says_ready(endpoint).await {
                 return false;
             }
         }
         true
     }
 
-    /// Whether an endpoint says that it is ready; what is not asked is.
+    /// Whether an endpoint is ready: its application says so, and the values that it keeps can be reached.
+    /// The server is ready without them: hosts that share a store would all be taken out at once, with what
+    /// needs none.
     pub(super) async fn says_ready(&self, endpoint: &Arc<Deployment>) -> bool {
+        let reachable = self.store.as_ref().and_then(|store| store.is_reachable());
+        let lacks_store = reachable == Some(false) && !endpoint.config.kv.is_empty();
+        !lacks_store && self.application_says_ready(endpoint).await
+    }
+
+    /// Whether an application says that it is ready; what is not asked is.
+    async fn application_says_ready(&self, endpoint: &Arc<Deployment>) -> bool {
         let Some(path) = endpoint.config.readiness.clone() else { return true };
         let endpoint = endpoint.clone();
         // Guest code runs on the runtime of requests, for a client of the admin address too.

@@ -14,6 +14,7 @@ use super::endpoints::Endpoints;
 use super::{limits, split, tls};
 use crate::jobs::{JobStore, Mode};
 use crate::keys::Keys;
+use crate::kv::Store;
 use crate::telemetry::metrics::Metrics;
 
 /// The settings of the listeners.
@@ -62,6 +63,8 @@ pub struct Served {
     pub metrics: Arc<Metrics>,
     /// The jobs of all endpoints; `None` if they are stored nowhere.
     pub jobs: Option<Arc<JobStore>>,
+    /// The values that handlers keep; `None` until all is loaded.
+    pub store: Option<Arc<Store>>,
     /// How to serve them.
     pub config: Config,
     /// Whether the process is going away.
@@ -85,8 +88,12 @@ impl Served {
 
     /// All metrics in Prometheus' text format, up to date.
     pub(super) fn render_metrics(&self) -> String {
+        let reachable = self.store.as_ref().and_then(|store| store.is_reachable());
         for endpoint in &self.endpoints {
             endpoint.refresh_metrics();
+            if let Some(is_up) = reachable.filter(|_| !endpoint.config.kv.is_empty()) {
+                endpoint.metrics.kv.set_up(is_up);
+            }
             if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
                 endpoint.metrics.jobs.set(jobs.queue(&endpoint.config.name).numbers());
             }

@@ -39,7 +39,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 36] = [
+pub const METRICS: [(&str, &str); 37] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -102,6 +102,7 @@ pub const METRICS: [(&str, &str); 36] = [
         "modelhost_kv_operations_total",
         "Operations of handlers on their buckets, by endpoint, operation and outcome: `ok`, `error`.",
     ),
+    ("modelhost_kv_store_up", "1 if the Redis in which the endpoint keeps values can be reached, else 0."),
     (
         "modelhost_response_cache_requests_total",
         "Requests at endpoints with a response cache, by endpoint and outcome: `hit`, `collapsed` into an equal one at the same time, `miss`, `bypass`.",
@@ -164,6 +165,7 @@ pub struct Metrics {
     trial_share: GaugeVec,
     predictions: Families,
     kv: IntCounterVec,
+    kv_up: IntGaugeVec,
     responses: CacheFamilies,
     sockets: SocketFamilies,
     jobs: JobFamilies,
@@ -266,6 +268,7 @@ impl Metrics {
             greatest,
             untracked,
             kv,
+            kv_up,
             cached,
             lookups,
             evictions,
@@ -311,6 +314,7 @@ impl Metrics {
                 untracked: register(&registry, IntCounterVec::new(opts(untracked), &["endpoint"])?)?,
             },
             kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
+            kv_up: register(&registry, IntGaugeVec::new(opts(kv_up), &["endpoint"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
             jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts, webhooks])?,
@@ -342,7 +346,7 @@ impl Metrics {
             plugins: Plugins::new(&self.plugins, name),
             trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
             predictions: Predictions::new(&self.predictions, name),
-            kv: KvCalls::new(&self.kv, name),
+            kv: KvCalls::new(&self.kv, &self.kv_up, name),
             responses: ResponseCacheMetrics::new(&self.responses, name),
             sockets: SocketCounts::new(&self.sockets, name),
             jobs: JobCounts::new(&self.jobs, name),

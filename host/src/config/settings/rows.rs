@@ -12,6 +12,7 @@ use std::time::Duration;
 use super::Kind::{List, Switch, Value};
 use super::{Group, Row, Setting, settings};
 use crate::config::read::*;
+use crate::config::store::{kv_buckets, kv_prefix, kv_store};
 use crate::endpoint::config::{OnFault, PredictionKind};
 use crate::jobs::Mode;
 use crate::json::path::Pattern;
@@ -179,7 +180,7 @@ settings! {
         "allow-outbound", "endpoint.allow_outbound", List("ORIGIN|NETWORK"),
         "Place that the handler may send requests to: scheme, host, port. `*.` stands for every name below. A \
          network, `10.0.0.0/8`, allows private addresses for names that are listed.";
-    KV: Vec<String> = (none, "default,shared/sessions"), buckets,
+    KV: Vec<String> = (none, "default,shared/sessions"), kv_buckets,
         "kv", "endpoint.kv", List("BUCKET"),
         "Bucket of the store that the handler may open: one of the endpoint's own, `shared/NAME` for one that \
          other endpoints may be granted too, or `*` for all of its own.";
@@ -457,9 +458,19 @@ settings! {
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \
          share come first; beyond it the answer is 503.";
-    KV_STORE: Option<Place> = (none, "/var/lib/modelhost/values.redb"), some(store),
-        "kv-store", "kv.store", Value("FILE"),
-        "Where handlers keep values: a file that this host alone has open, and makes if it is not there.";
+    KV_STORE: Option<Place> = (none, "redis://cache.example.com:6379/0"), some(kv_store),
+        "kv-store", "kv.store", Value("FILE|URL"),
+        "Where handlers keep values: a file that this host alone has open, and makes if it is not there; or a \
+         Redis that many hosts share, `redis://USER@HOST:PORT/DATABASE`, `rediss://` for TLS.";
+    KV_PASSWORD: Vec<KeySource> = (none, "env:REDIS_PASSWORD"), key_sources,
+        "kv-password", "kv.password", Value("@FILE|env:NAME"),
+        "Where the password of a Redis is: a file that holds nothing else, or a variable.";
+    KV_PREFIX: String = "modelhost", kv_prefix,
+        "kv-prefix", "kv.prefix", Value("NAME"),
+        "What the names of all keys in a Redis begin with: hosts with the same one share their values.";
+    KV_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
+        "kv-timeout", "kv.timeout", Value("DURATION"),
+        "How long an operation may take in a Redis; beyond it the handler gets an error.";
     JOBS_STORE: Option<PathBuf> = (none, "/var/lib/modelhost/jobs.redb"), some(path),
         "jobs-store", "jobs.store", Value("FILE"),
         "Where jobs are kept: a file that this host alone has open, and makes if it is not there.";

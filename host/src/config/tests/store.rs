@@ -1,0 +1,73 @@
+//! Where handlers keep values: a file, or a Redis with its password, prefix and time.
+
+use super::*;
+use crate::kv::Place;
+
+#[test]
+fn a_redis_is_read_with_what_belongs_to_it_and_its_password_is_never_told() {
+    let folder = Folder::new();
+    folder.write("password", " hush\n");
+    folder.write("empty", "\n");
+    let shown = |given: &[&str]| {
+        let config = folder.serve(given).unwrap();
+        let Some(Place::Redis(redis)) = config.kv else { panic!("{given:?}") };
+        assert!(!format!("{redis:?} {redis}").contains("hush"), "{redis:?}");
+        (redis.to_string(), redis.user, redis.password, redis.prefix, redis.timeout)
+    };
+    let expected = |host: &str, password: Option<&str>, prefix: &str, milliseconds| {
+        let password = password.map(str::to_owned);
+        (
+            host.to_owned(),
+            Some("me".to_owned()),
+            password,
+            prefix.to_owned(),
+            Duration::from_millis(milliseconds),
+        )
+    };
+    let (plain, model) = ("kv-store redis://me@cache:1/2", "model DIR/m.onnx");
+    for (given, expected) in [
+        (&[model, plain][..], expected("redis://cache:1/2", None, "modelhost", 2000)),
+        (
+            &[model, plain, "kv-password @DIR/password", "kv-prefix a:b", "kv-timeout 300ms"],
+            expected("redis://cache:1/2", Some("hush"), "a:b", 300),
+        ),
+        (
+            &[model, plain, "KV_PASSWORD env:HOME", "KV_PREFIX f", "KV_TIMEOUT 1s"],
+            expected("redis://cache:1/2", Some("/home/me"), "f", 1000),
+        ),
+        (
+            &[model, "kv-store rediss://me:hush@cache"],
+            expected("rediss://cache:6379/0", Some("hush"), "modelhost", 2000),
+        ),
+    ] {
+        let given: Vec<String> = given.iter().map(|given| variable(given)).collect();
+        assert_eq!(shown(&given.iter().map(String::as_str).collect::<Vec<_>>()), expected, "{given:?}");
+    }
+    let text = "kv = { store = 'redis://me@cache', password = '@password', prefix = 'g', timeout = '3s' }";
+    folder.write("c.toml", &format!("{text}\n[[endpoint]]\nmodel = 'm.onnx'"));
+    let read = expected("redis://cache:6379/0", Some("hush"), "g", 3000);
+    assert_eq!(shown(&["config DIR/c.toml"]), read);
+    for (given, expected) in [
+        (&[plain, "kv-password @DIR/empty"][..], "is empty"),
+        (&[plain, "kv-password hush"], "says where no key is to be found"),
+        (&[plain, "kv-password @DIR/none"], "none"),
+        (&["kv-store redis://:hush@cache", "kv-password @DIR/password"], "so is one in `kv.store`"),
+        (&["kv-store DIR/values", "kv-password @DIR/password"], "is of a Redis, and there is none"),
+        (&["kv-timeout 1s"], "is of a Redis, and there is none"),
+        (&["kv-store redis://:hush@"], "hint: write a path, or `redis://USER@HOST:PORT/0`"),
+        (&["kv-store https://:hush@cache"], "is no file and no address of a Redis"),
+        (&[plain, "kv-prefix {a}"], "`{a}` is no name"),
+    ] {
+        let given = [&[model], given].concat();
+        let problem = folder.serve(&given).unwrap_err();
+        assert!(problem.contains(expected) && !problem.contains("hush"), "{given:?}: {problem}");
+    }
+
+    /// `KV_PREFIX f` as the variable's full name.
+    fn variable(given: &str) -> String {
+        match given.starts_with("KV_") {
+            true => format!("MODELHOST_{given}"),
+            false => given.to_owned(),
+        }
+    }
+}

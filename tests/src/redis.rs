@@ -1,0 +1,111 @@
+//! A Redis server of a test's own, which can be stopped and killed.
+//!
+//! It writes what it answers to its disk first (`appendfsync always`), in a folder that outlives the process.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::{existing, root, wait_until};
+
+/// A running server.
+pub struct Redis {
+    process: Child,
+    folder: TempDir,
+    arguments: Vec<String>,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+}
+
+impl Redis {
+    /// One with these arguments more.
+    pub fn start(arguments: &[&str]) -> Redis {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let process = start(&folder, port, &arguments);
+        let redis = Redis { process, folder, arguments, port };
+        redis.wait();
+        redis
+    }
+
+    /// Its address, of database 0.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// The configuration of a store in it.
+    pub fn store(&self) -> String {
+        format!("[kv]\nstore = {:?}", self.url())
+    }
+
+    /// The answer to a command, as it comes.
+    pub fn ask(&self, command: &str) -> String {
+        ask(self.port, command).unwrap()
+    }
+
+    /// Sends a signal by its name: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again, with what it has on its disk.
+    pub fn restart(&mut self) {
+        self.process = start(&self.folder, self.port, &self.arguments);
+        self.wait();
+    }
+
+    fn wait(&self) {
+        let is_there = |answer: std::io::Result<String>| {
+            answer.is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+        };
+        let plain = !self.arguments.iter().any(|argument| argument == "--tls-port");
+        wait_until("Redis to answer", || match plain {
+            true => is_there(ask(self.port, "PING")),
+            false => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+        });
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn start(folder: &TempDir, port: u16, arguments: &[String]) -> Child {
+    let program = existing(root().join("target/tools/redis-server"), "scripts/redis.sh");
+    let port = port.to_string();
+    let is_tls = arguments.iter().any(|argument| argument == "--tls-port");
+    let arguments = arguments.iter().map(|argument| if argument == "PORT" { &port } else { argument });
+    Command::new(program)
+        .current_dir(folder.path())
+        .args(["--port", if is_tls { "0" } else { &port }, "--bind", "127.0.0.1", "--save", ""])
+        .args(["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "warning"])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("Redis starts")
+}
+
+fn ask(port: u16, command: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    stream.write_all(format!("{command}\r\n").as_bytes())?;
+    let mut answer = vec![0; 1 << 16];
+    let length = stream.read(&mut answer)?;
+    Ok(String::from_utf8_lossy(answer.get(..length).unwrap_or_default()).into_owned())
+}
