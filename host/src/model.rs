@@ -22,13 +22,14 @@
 
 use std::fmt;
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tracing::info;
 
+use crate::file;
 use crate::tensor::{Signature, Tensor};
 
 pub mod batch;
@@ -56,6 +57,8 @@ use sessions::Sessions;
 
 /// The key of a model's only signature if the model has no name for it.
 pub const DEFAULT_SIGNATURE_KEY: &str = "serving_default";
+/// Most bytes of a file with the names of classes.
+const LARGEST_LABELS: u64 = 16 << 20;
 /// The method of a signature that takes tensors.
 pub const PREDICT_METHOD: &str = "tensorflow/serving/predict";
 /// The method of a signature that takes examples and makes classes.
@@ -94,6 +97,8 @@ pub struct ModelConfig {
     pub version: Option<u64>,
     /// Which signature of a SavedModel; `None` chooses by its rule.
     pub signature_key: Option<String>,
+    /// A file with the names of its classes, one on each line.
+    pub labels: Option<PathBuf>,
     /// Where to run it.
     pub device: Device,
     /// Most memory of a GPU that this model may take, in bytes; `None` sets no limit.
@@ -109,6 +114,14 @@ impl ModelConfig {
     fn loads_like(&self, other: &ModelConfig) -> bool {
         ModelConfig { path: other.path.clone(), version: other.version, ..self.clone() } == *other
     }
+}
+
+/// Reads the names of classes.
+fn labels(file: &Path) -> Result<Arc<[String]>, String> {
+    let failed = |reason: String| format!("labels `{}`: {reason}", file.display());
+    let bytes = file::read(file, LARGEST_LABELS).map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed("not UTF-8".to_owned()))?;
+    Ok(text.lines().map(|line| line.trim_end().to_owned()).collect())
 }
 
 /// The settings that all models of a process share.
@@ -172,6 +185,7 @@ pub struct Model {
     device: Device,
     signature_key: Option<String>,
     method: Option<String>,
+    labels: Arc<[String]>,
     sessions: Arc<Sessions>,
 }
 
@@ -185,6 +199,7 @@ impl Model {
     fn load(model: &ModelConfig, location: Location, config: &Config) -> Result<Model, ModelError> {
         let started = Instant::now();
         let failed = |reason| ModelError::Load { path: model.path.clone(), reason };
+        let labels = model.labels.as_deref().map(labels).transpose().map_err(failed)?.unwrap_or_default();
         let plan = Plan::new(
             model,
             location.bytes_to_plan_by(),
@@ -215,7 +230,12 @@ impl Model {
             duration_ms = started.elapsed().as_millis(),
             "model loaded"
         );
-        Ok(Model { location, device, signature_key, method, sessions })
+        Ok(Model { location, device, signature_key, method, labels, sessions })
+    }
+
+    /// The names of its classes, by their numbers; none where no file says any.
+    pub fn labels(&self) -> &Arc<[String]> {
+        &self.labels
     }
 
     /// The inputs and outputs of the model.

@@ -173,8 +173,6 @@ def infer(client):
     for outputs, parameters, text in [
         ([triton.InferRequestedOutput("nothing")], None, "there is no output `nothing`, but `label`, `probabilities`"),
         ([triton.InferRequestedOutput("label")] * 2, None, "output `label` is asked for twice"),
-        ([triton.InferRequestedOutput("label", class_count=2)], None,
-         "parameter `classification`: this server has no classification of outputs"),
     ]:
         call = lambda: client.infer("iris", [tensor("input", IRIS)], outputs=outputs, parameters=parameters)
         found = refused("INVALID_ARGUMENT", call)

@@ -18,6 +18,7 @@ mod bench;
 mod cache;
 mod call_time;
 mod check;
+mod classification;
 mod cli;
 mod content_types;
 mod decoder;

@@ -44,8 +44,14 @@ fn what_can_be_learned_of_every_kind_of_model() {
     let host = every_kind("");
     let server = host.get("/v2").json();
     assert_eq!(server["name"], "modelhost");
-    let extensions =
-        ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"];
+    let extensions = [
+        "binary_tensor_data",
+        "classification",
+        "model_configuration",
+        "model_repository",
+        "parameters",
+        "statistics",
+    ];
     assert_eq!(server["extensions"], json!(extensions));
     assert_eq!(host.get("/v2/health/live").status, 200);
     assert_eq!(host.get("/v2/health/ready").status, 200);

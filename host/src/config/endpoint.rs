@@ -144,6 +144,7 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
         path: path.clone().unwrap_or_default(),
         version: sources.get(&set::MODEL_VERSION, table),
         signature_key: sources.get(&set::SIGNATURE_KEY, table),
+        labels: sources.get(&set::LABELS, table),
         device: sources.get(&set::DEVICE, table),
         device_memory: sources.get(&set::DEVICE_MEMORY, table),
         sessions: sources.get(&set::INSTANCES, table),

@@ -22,6 +22,7 @@ use crate::rollout::deployment::Deployment;
 use crate::rollout::error::DeployError;
 use crate::rollout::history::Origin;
 use crate::schema::check;
+use crate::server::classification::Classes;
 use crate::server::serve::Destination;
 use crate::server::served::Served;
 pub use crate::telemetry::metrics::{CacheFigures, Statistics, Timing};
@@ -29,8 +30,14 @@ use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text::on_one_line;
 
 /// The extensions of the Open Inference Protocol, by the names of its clients.
-pub const EXTENSIONS: [&str; 5] =
-    ["binary_tensor_data", "model_configuration", "model_repository", "parameters", "statistics"];
+pub const EXTENSIONS: [&str; 6] = [
+    "binary_tensor_data",
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "parameters",
+    "statistics",
+];
 
 /// A model as clients know it, found by its name.
 #[derive(Clone)]
@@ -290,6 +297,14 @@ impl Entry<'_> {
         Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message))
     }
 
+    /// The classes of its outputs in a generation, as far as they are known.
+    pub(super) fn classes_in(&self, generation: &Generation) -> Classes {
+        let handle = self.handle_in(generation);
+        let labels = handle.as_ref().and_then(Handle::model).map(|model| model.labels().clone());
+        let is_batched = max_batch(handle.as_ref(), generation) > 1;
+        Classes { is_batched, labels: labels.unwrap_or_default() }
+    }
+
     /// The description of its inputs and outputs.
     pub fn metadata(&self) -> Metadata {
         let current = self.endpoint.current();
@@ -304,9 +319,7 @@ impl Entry<'_> {
             None => "wasm_handler",
         };
         let specs = |specs: &[TensorSpec]| specs.iter().map(TensorMetadata::of).collect();
-        // A declared shape is one request's, also if the model behind it takes batches.
-        let declared = current.schema_of_tensors();
-        let batching = if declared.is_some() { 1 } else { handle.map_or(1, Handle::max_batch) };
+        let batching = max_batch(handle, &current);
         Metadata {
             name: self.name.clone(),
             versions: vec![self.version()],
@@ -346,6 +359,14 @@ impl Entry<'_> {
         let endpoint = self.endpoint.clone();
         let order = async move { endpoint.unload_model(&model, &DeployRequest::by(Origin::Client)).await };
         carry_out(served, order).await
+    }
+}
+
+/// Most rows of a batch: a declared shape is one request's, also if the model behind it takes batches.
+fn max_batch(handle: Option<&Handle>, generation: &Generation) -> usize {
+    match generation.schema_of_tensors() {
+        Some(_) => 1,
+        None => handle.map_or(1, Handle::max_batch),
     }
 }
 

@@ -217,6 +217,9 @@ settings! {
         ("the only one, `serving_default` or `predict`", None, "predict"), some(text),
         "signature-key", "endpoint.model.signature_key", Value("KEY"),
         "Which signature of a SavedModel.";
+    LABELS: Option<PathBuf> = (none, "labels.txt"), some(path),
+        "labels", "endpoint.model.labels", Value("FILE"),
+        "Names of the classes of the model's outputs, one on each line, for clients that ask for classes.";
     DEVICE: Device = "auto", device,
         "device", "endpoint.model.device", Value("auto|cpu|cuda[:N]"),
         "Where the model runs. `auto` takes a GPU if there is one and says why in the log; `cuda` is had \

@@ -28,6 +28,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("device", "cuda:1", "\"cuda:1\"", "device: Cuda( 1, ),"),
     ("model-version", "3", "3", "version: Some( 3, ),"),
     ("signature-key", "predict", "\"predict\"", r#"signature_key: Some( "predict", ),"#),
+    ("labels", "DIR/labels", "\"labels\"", r#"labels: Some( "DIR/labels", ),"#),
     ("device-memory", "1GiB", "\"1GiB\"", "device_memory: Some( 1073741824, ),"),
     ("instances", "2", "2", "sessions: Some( 2, ),"),
     ("threads", "3", "3", "threads: Some( 3, ),"),

@@ -27,14 +27,15 @@ use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
 type Parameters = BTreeMap<String, InferParameter>;
 
 /// Parameters of a request, an input or an output that ask for what is not here, and what that is.
-const REFUSED: [(&str, &str); 6] = [
+const REFUSED: [(&str, &str); 5] = [
     ("sequence_id", "sequences of requests"),
     ("sequence_start", "sequences of requests"),
     ("sequence_end", "sequences of requests"),
     ("shared_memory_region", "shared memory"),
     ("shared_memory_byte_size", "shared memory"),
-    ("classification", "classification of outputs"),
 ];
+/// Of an output: how many classes in place of the values.
+const CLASSIFICATION: &str = "classification";
 /// For this host, not for the handler: every answer in a stream is the last one of its request and says so.
 const FINAL_RESPONSE: &str = "triton_enable_empty_final_response";
 /// The name of an output that has none.
@@ -195,6 +196,23 @@ fn typed_data(datatype: Datatype, shape: &[u64], contents: &InferTensorContents)
         Datatype::Fp32 => plain(&contents.fp32_contents),
         Datatype::Fp64 => plain(&contents.fp64_contents),
         Datatype::Bytes | Datatype::Fp16 | Datatype::Bf16 => texts(&contents.bytes_contents)?,
+    })
+}
+
+/// How many classes of an output are wanted in place of its values; 0 for the values.
+///
+/// # Errors
+/// `invalid_input`: the parameter is no number of classes.
+pub(super) fn classes(wanted: &InferRequestedOutputTensor) -> Result<usize, RequestError> {
+    let number = match wanted.parameters.get(CLASSIFICATION).map(|it| &it.parameter_choice) {
+        None | Some(None) => Some(0),
+        Some(Some(ParameterChoice::Int64Param(number))) => usize::try_from(*number).ok(),
+        Some(Some(ParameterChoice::Uint64Param(number))) => usize::try_from(*number).ok(),
+        Some(Some(_)) => None,
+    };
+    number.ok_or_else(|| {
+        let text = format!("output `{}`: `{CLASSIFICATION}` is no number of classes", wanted.name);
+        RequestError::invalid(Stage::Admit, text)
     })
 }
 

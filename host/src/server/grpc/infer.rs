@@ -28,6 +28,8 @@ struct GrpcInference<'a> {
     /// The client's name of the request.
     id: String,
     outputs: Vec<InferRequestedOutputTensor>,
+    /// How many classes of each, 0 for its values.
+    classes: Vec<usize>,
 }
 
 impl Protocol for GrpcInference<'_> {
@@ -41,6 +43,7 @@ impl Protocol for GrpcInference<'_> {
     ) -> Result<Input, RequestError> {
         self.id = std::mem::take(&mut message.id);
         self.outputs = std::mem::take(&mut message.outputs);
+        self.classes = self.outputs.iter().map(contents::classes).collect::<Result<_, _>>()?;
         let mut input = contents::input(message, &self.outputs, limit)?;
         if let Input::Tensors(input) = &mut input {
             self.entry.strip_batch_axis(&mut input.tensors);
@@ -58,7 +61,12 @@ impl Protocol for GrpcInference<'_> {
             Err(status) => return Ok(Err(status)),
         };
         let wanted = self.outputs.iter().map(|output| output.name.as_str());
-        let (outputs, raw_output_contents) = contents::outputs(selected(tensors, wanted)?);
+        let mut tensors = selected(tensors, wanted)?;
+        for (tensor, classes) in tensors.iter_mut().zip(self.classes).filter(|(_, classes)| *classes > 0) {
+            let classified = self.entry.classes_in(generation).of(tensor, classes);
+            *tensor = classified.map_err(|text| RequestError::invalid(Stage::PostInference, text))?;
+        }
+        let (outputs, raw_output_contents) = contents::outputs(tensors);
         Ok(Ok(Response::new(pb::ModelInferResponse {
             model_version: self.entry.version_in(generation),
             model_name: self.entry.name,
@@ -80,8 +88,8 @@ pub(super) async fn infer(
     message: pb::ModelInferRequest,
 ) -> Result<Response<pb::ModelInferResponse>, Status> {
     let entry = served.model(&message.model_name, Some(&message.model_version), call.credentials(), GRPC);
-    let found = entry
-        .map(|entry| (entry.destination(), GrpcInference { entry, id: String::new(), outputs: Vec::new() }));
+    let (id, outputs, classes) = (String::new(), Vec::new(), Vec::new());
+    let found = entry.map(|entry| (entry.destination(), GrpcInference { entry, id, outputs, classes }));
     serve(call.call(served), found, call.head(PATH), message).await
 }
 

@@ -1,5 +1,6 @@
 //! The Open Inference Protocol over HTTP (kserve/open-inference-protocol, version 2), with Triton's
-//! extensions for binary tensors, model configuration, model repository, parameters and statistics.
+//! extensions for binary tensors, classification, model configuration, model repository, parameters and
+//! statistics.
 //!
 //! Place in the flow: beside the endpoints' own paths. [`infer`](mod@infer) serves: a body becomes tensors
 //! ([`request`]), tensors become an answer ([`response`]). What the protocol tells about models is in

@@ -42,7 +42,9 @@ impl Protocol for OpenInference<'_> {
 
     fn encode(self, output: Output, generation: &Generation) -> Result<Response, RequestError> {
         let version = self.entry.version_in(generation);
-        response::of(output, &self.entry.name, &version, &self.outputs, self.coding)
+        let name = &self.entry.name;
+        let classes = || self.entry.classes_in(generation);
+        response::of(output, name, &version, &self.outputs, classes, self.coding)
     }
 }
 

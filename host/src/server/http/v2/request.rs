@@ -49,6 +49,8 @@ pub(super) struct RequestedOutputs {
 pub(super) struct RequestedOutput {
     pub name: String,
     pub binary: bool,
+    /// How many classes in place of the values; 0 for the values.
+    pub classes: usize,
 }
 
 #[derive(Deserialize)]
@@ -103,7 +105,7 @@ struct Output<'a> {
 #[serde(default)]
 struct OutputParameters {
     binary_data: Option<bool>,
-    classification: Option<IgnoredAny>,
+    classification: Option<u32>,
     shared_memory_region: Option<IgnoredAny>,
 }
 
@@ -250,14 +252,14 @@ fn from_json(text: &str, name: &Arc<str>, datatype: Datatype, shape: &[u64]) -> 
 
 fn wanted(output: Output<'_>, binary: bool) -> Result<RequestedOutput, String> {
     let OutputParameters { binary_data, classification, shared_memory_region } = output.parameters.0;
-    let refused = [
-        (classification, "classification is not served, take the scores"),
-        (shared_memory_region, "shared memory is not served, take the data"),
-    ];
-    match refused.into_iter().find(|(asked, _)| asked.is_some()) {
-        Some((_, why)) => Err(format!("output `{}`: {why}", output.name)),
-        None => Ok(RequestedOutput { name: output.name.into_owned(), binary: binary_data.unwrap_or(binary) }),
+    if shared_memory_region.is_some() {
+        return Err(format!("output `{}`: shared memory is not served, take the data", output.name));
     }
+    Ok(RequestedOutput {
+        name: output.name.into_owned(),
+        binary: binary_data.unwrap_or(binary),
+        classes: usize::try_from(classification.unwrap_or_default()).unwrap_or(usize::MAX),
+    })
 }
 
 /// A body without JSON: all of it is the data of the model's only input, BYTES as one element without its

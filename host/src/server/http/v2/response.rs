@@ -4,7 +4,8 @@
 //! In:   what the pipeline made, and what the caller wants. Out: an HTTP response.
 //! Invariant: tensors of any size that go out as binary data are not copied.
 
-use std::collections::VecDeque;
+use std::borrow::Cow;
+use std::collections::{HashSet, VecDeque};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -24,6 +25,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
 use crate::json::write::Flat;
 use crate::request::{self, Output};
+use crate::server::classification::Classes;
 use crate::tensor::{BytesElements, Datatype, Tensor};
 
 const STAGE: Stage = Stage::PostInference;
@@ -68,6 +70,7 @@ pub(super) fn of(
     model: &str,
     version: &str,
     wanted: &RequestedOutputs,
+    classes: impl Fn() -> Classes,
     coding: Option<Coding>,
 ) -> Result<Response, RequestError> {
     let (tensors, headers) = match output {
@@ -82,7 +85,7 @@ pub(super) fn of(
         }
         Output::Response(response) => return Ok(into_http(response)),
     };
-    let (json, binary) = write(&tensors, model, version, wanted)?;
+    let (json, binary) = write(&tensors, model, version, wanted, classes)?;
     let mut response = into_http(request::Response {
         status: 200,
         content_type: String::new(),
@@ -126,12 +129,14 @@ fn write(
     model: &str,
     version: &str,
     wanted: &RequestedOutputs,
+    classes: impl Fn() -> Classes,
 ) -> Result<(Vec<u8>, Option<Vec<Bytes>>), RequestError> {
-    let selected = select(tensors, wanted).map_err(|message| RequestError::invalid(STAGE, message))?;
+    let selected =
+        select(tensors, wanted, classes).map_err(|message| RequestError::invalid(STAGE, message))?;
     let mut binary = None;
     let mut outputs = Vec::with_capacity(selected.len());
     let mut bytes = 0;
-    for (tensor, is_binary) in selected {
+    for (tensor, is_binary) in &selected {
         let mut output = AnswerOutput {
             name: &tensor.name,
             datatype: tensor.datatype.name(),
@@ -139,7 +144,7 @@ fn write(
             parameters: None,
             data: None,
         };
-        if is_binary {
+        if *is_binary {
             binary.get_or_insert_with(Vec::new).push(tensor.data.clone());
             output.parameters = Some(Binary { binary_data_size: tensor.data.len() });
         } else if is_text(tensor) {
@@ -173,20 +178,29 @@ fn is_text(tensor: &Tensor) -> bool {
 }
 
 /// The outputs that are wanted, each with whether it is to be binary.
-fn select<'a>(tensors: &'a [Tensor], wanted: &RequestedOutputs) -> Result<Vec<(&'a Tensor, bool)>, String> {
+fn select<'a>(
+    tensors: &'a [Tensor],
+    wanted: &RequestedOutputs,
+    classes: impl Fn() -> Classes,
+) -> Result<Vec<(Cow<'a, Tensor>, bool)>, String> {
     if wanted.outputs.is_empty() {
-        return Ok(tensors.iter().map(|tensor| (tensor, wanted.binary)).collect());
+        return Ok(tensors.iter().map(|tensor| (Cow::Borrowed(tensor), wanted.binary)).collect());
     }
-    let mut selected: Vec<(&Tensor, bool)> = Vec::new();
+    let mut names = HashSet::new();
+    let mut selected = Vec::new();
     for output in &wanted.outputs {
         let Some(tensor) = tensors.iter().find(|tensor| *tensor.name == *output.name) else {
             let names: Vec<String> = tensors.iter().map(|tensor| format!("`{}`", tensor.name)).collect();
             return Err(format!("there is no output `{}`; there are {}", output.name, names.join(", ")));
         };
         // Ends the loop also for a list without end: there are only so many outputs to ask for.
-        if selected.iter().any(|(other, _)| std::ptr::eq(*other, tensor)) {
+        if !names.insert(&*tensor.name) {
             return Err(format!("output `{}`: asked for twice", output.name));
         }
+        let tensor = match output.classes {
+            0 => Cow::Borrowed(tensor),
+            most => Cow::Owned(classes().of(tensor, most)?),
+        };
         selected.push((tensor, output.binary));
     }
     Ok(selected)

@@ -208,7 +208,7 @@ fn what_is_wanted_back() {
     let read = |more: &str| {
         shown(&[], format!(r#"{{"inputs":[]{more}}}"#).as_bytes(), &[]).map(|(_, wanted)| wanted)
     };
-    let output = |name: &str, binary| RequestedOutput { name: name.to_owned(), binary };
+    let output = |name: &str, binary| RequestedOutput { name: name.to_owned(), binary, classes: 0 };
     assert_eq!(read("").unwrap(), RequestedOutputs::default());
     assert_eq!(read(r#","id":"7","outputs":[]"#).unwrap().id.as_deref(), Some("7"));
     let wanted = read(
@@ -229,10 +229,6 @@ fn what_is_wanted_back() {
         (
             r#","parameters":{"sequence_id":"a"}"#,
             "`sequence_id`: sequences are not served, each request is on its own",
-        ),
-        (
-            r#","outputs":[{"name":"y","parameters":{"classification":3}}]"#,
-            "output `y`: classification is not served, take the scores",
         ),
         (
             r#","outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}]"#,
