@@ -1,6 +1,6 @@
 //! `Predict`: tensors by name become tensors, and so does the answer.
 //!
-//! Place in the flow: a [`Protocol`] as [`infer`](crate::server::grpc::infer) is one: the same way to the
+//! Place in the flow: a [`Protocol`] as [`infer`] is one: the same way to the
 //! same handlers and models, with the same errors.
 
 use std::collections::BTreeMap;
