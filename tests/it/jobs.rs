@@ -298,7 +298,8 @@ fn limits_end_the_jobs_of_one_endpoint_and_requests_and_a_neighbour_are_unharmed
     assert_eq!(host.request("DELETE", &format!("/full/jobs/{}", waiting[0]), &[], b"").status, 200);
     submit(&host, "/full/jobs", &[], "sleep:1");
 
-    submit(&host, "/bytes/jobs", &[], &format!("stat:{}", "x".repeat(2000)));
+    // It waits: what is finished takes less.
+    submit(&host, "/bytes/jobs", &[("x-modelhost-job-delay", "1h")], &"x".repeat(2000));
     let text = host.post("/bytes/jobs", "x".repeat(3000)).error(503, "jobs_full", "admit");
     assert_eq!(text, "jobs and results would take more than 4096 bytes, `limits.job_bytes`");
 
