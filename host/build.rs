@@ -1,8 +1,9 @@
 //! Makes Rust of `proto/`, without protoc, and finds out which commit is built.
 //!
-//! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services; `descriptors.bin`, what
-//! reflection shows. Bytes are shared with the message they came in, not copied. And the variable `MODELHOST_COMMIT`, for
-//! `host --version`: as the environment says, else as git does, else `unknown`.
+//! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
+//! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. And
+//! the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git does, else
+//! `unknown`.
 
 use std::env::{self, VarError};
 use std::error::Error;

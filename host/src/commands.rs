@@ -24,9 +24,21 @@ mod systemd;
 pub mod version;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use crate::config::Problems;
 use crate::telemetry::logs;
+
+/// The configuration of a project, in its folder.
+const CONFIG: &str = "modelhost.toml";
+
+/// The places of what comes with the program at `executable`: below the prefix that it is installed in, and
+/// below the sources that it was built of.
+fn beside(executable: &Path, installed: &str, built: &str) -> impl Iterator<Item = PathBuf> + use<> {
+    // `PREFIX/bin/modelhost`, `SOURCES/target/PROFILE/host`.
+    let below = |levels, path| executable.ancestors().nth(levels).map(|folder: &Path| folder.join(path));
+    below(2, installed).into_iter().chain(below(3, built))
+}
 
 /// Why a command ended without success.
 #[derive(Debug, thiserror::Error)]

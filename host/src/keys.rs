@@ -86,28 +86,36 @@ impl<'a> Credentials<'a> {
     }
 }
 
+/// The keys or secrets of a text, one a line; empty lines and those that begin with `#` are none.
+///
+/// # Errors
+/// The number of the first line, from 1, that cannot be one: it has spaces, anything but visible ASCII, or is
+/// too long.
+pub fn lines(text: &str) -> Result<Vec<&str>, usize> {
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines().map(str::trim)) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if line.len() > LONGEST || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(number);
+        }
+        found.push(line);
+    }
+    Ok(found)
+}
+
 /// Keys, each of which lets its request in. Without any, every request is let in.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Keys(Arc<[[u8; 32]]>);
 
 impl Keys {
-    /// Reads one key a line; empty lines and those that begin with `#` are none.
+    /// Reads one key a line.
     ///
     /// # Errors
-    /// The number of the first line, from 1, that cannot be a key: it has spaces, anything but visible ASCII,
-    /// or is too long.
+    /// As [`lines`].
     pub fn parse(text: &str) -> Result<Keys, usize> {
-        let mut keys = Vec::new();
-        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if line.len() > LONGEST || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(number);
-            }
-            keys.push(digest(line));
-        }
-        Ok(Keys(keys.into()))
+        Ok(Keys(lines(text)?.into_iter().map(digest).collect()))
     }
 
     /// These and those of `other`.

@@ -108,7 +108,7 @@ fn of_size(file: &[u8], extent: u16) -> Vec<u8> {
     changed
 }
 
-/// Files that nobody should send are the caller's fault, and the next request does not notice.
+/// Hostile files are the caller's fault, and the next request is served.
 fn refuses_what_is_no_picture(host: &Host) {
     let jpeg = picture("jpeg.jpg");
     let size = json!({ "size": [8, 8], "datatype": "UINT8" });

@@ -1,6 +1,7 @@
 //! Names an iris from four measurements.
 //!
-//! In:   `{"sepal_length": 5.2, "sepal_width": 3.6, "petal_length": 1.4, "petal_width": 0.3}`, in centimetres.
+//! In:   `{"sepal_length": 5.2, "sepal_width": 3.6, "petal_length": 1.4, "petal_width": 0.3}`, in
+//! centimetres.
 //! Out:  `{"class_label": "iris-setosa", "class_index": 0, "probabilities": [0.98, 0.02, 0.0]}`.
 //!
 //! The model takes `[rows, 4]` floats; its last output holds one probability for each class.

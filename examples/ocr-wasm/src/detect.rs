@@ -1,7 +1,7 @@
 //! The boxes of text in what the detector says of an image.
 //!
-//! In:  for each pixel, how likely it belongs to text. Out: a quadrilateral around each line, in the pixels of
-//! the image.
+//! In:  for each pixel, how likely it belongs to text. Out: a quadrilateral around each line, in the pixels
+//! of the image.
 //!
 //! The network sees lines thinner than they are, so that two of them do not touch ("differentiable
 //! binarization"): the boxes around its regions are widened again.
@@ -219,7 +219,8 @@ mod tests {
         };
         let (width, height, values) = rows(&line);
         let found = boxes(&Map { width, height, values: &values }, 80, 48);
-        // 25 by 7 pixels after thickening, of which centres are 24 and 6 apart: 144 · 1.6 / 60 is 3.84 on each side.
+        // 25 by 7 pixels after thickening, of which centres are 24 and 6 apart: 144 · 1.6 / 60 is 3.84 on
+        // each side.
         let expected = [(8.0, 8.0), (72.0, 8.0), (72.0, 36.0), (8.0, 36.0)].map(|(x, y)| Point::new(x, y));
         assert_eq!(found, [expected]);
         let (width, height, values) = rows(&faint);

@@ -1,11 +1,11 @@
-//! Reads the text of an image with three models: a detector of lines, a classifier of those that are upside down,
-//! a recogniser of characters.
+//! Reads the text of an image with three models: a detector of lines, a classifier of those that are upside
+//! down, a recogniser of characters.
 //!
-//! Flow: [`image`] (decoding) → detector → [`mod@detect`] (boxes) → [`image`] (cutting out) → [`lines`] (classifier,
-//!       recogniser).
+//! Flow: [`image`] (decoding) → detector → [`mod@detect`] (boxes) → [`image`] (cutting out) → [`lines`]
+//!       (classifier, recogniser).
 //! In:   `POST /` with a PNG or a JPEG.
-//! Out:  `[{"text": "…", "score": 0.98, "box": [[x, y], …]}, …]`: lines in the order of reading, their corners in
-//!       pixels, clockwise from the upper left.
+//! Out:  `[{"text": "…", "score": 0.98, "box": [[x, y], …]}, …]`: lines in the order of reading, their
+//!       corners in pixels, clockwise from the upper left.
 //!
 //! The models and their numbers are those of the package `rapidocr-onnxruntime`, and so are the answers.
 
@@ -34,7 +34,8 @@ const LONGEST_SIDE: usize = 2000;
 /// The detector sees images whose shorter side is at least this, and whose sides are multiples of `GRID`.
 const DETECTOR_SIDE: usize = 736;
 const GRID: f32 = 32.0;
-/// A flatter image, width over height, gets black above and below, as does one that is lower than `LEAST_SIDE`.
+/// A flatter image, width over height, gets black above and below, as does one that is lower than
+/// `LEAST_SIDE`.
 const FLATTEST: usize = 8;
 
 #[derive(Debug, Serialize)]

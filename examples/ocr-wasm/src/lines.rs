@@ -85,8 +85,8 @@ fn input(lines: &[&Image], width: usize) -> Tensor {
     })
 }
 
-/// The text of a line's scores, `[1, steps, classes]`. Class 0 is no character, and a character that goes on for
-/// several steps is one ("connectionist temporal classification").
+/// The text of a line's scores, `[1, steps, classes]`. Class 0 is no character, and a character that goes on
+/// for several steps is one ("connectionist temporal classification").
 fn decoded(scores: &Tensor, characters: &[String]) -> Result<Text> {
     let classes = scores.shape.last().and_then(|extent| usize::try_from(*extent).ok()).unwrap_or_default();
     if classes != characters.len() + 1 {

@@ -1,6 +1,7 @@
 //! A library for handlers that is not this project's own: titles to slugs.
 //!
-//! In: a text. Out: what stands for it in an address. `wit/slug.wit` says what handlers import; README.md how it gets into one.
+//! In: a text. Out: its form in an address. `wit/slug.wit` is the interface that handlers import; README.md
+//! has the steps of a build.
 
 #[allow(missing_docs, unsafe_code, reason = "generated")]
 mod bindings {

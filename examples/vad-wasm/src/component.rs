@@ -1,4 +1,5 @@
-//! The component's export, `wasi:http/incoming-handler`: audio is read as it comes, events are written between.
+//! The component's export, `wasi:http/incoming-handler`: audio is read as it comes, events are written
+//! between.
 
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::types::{Fields, IncomingRequest, OutgoingBody, OutgoingResponse, ResponseOutparam};

@@ -1,6 +1,7 @@
 //! Tells where speech begins and ends in audio that is still coming in.
 //!
-//! Flow: `component` (the request's body, the response's) → [`Listener`] → `detector` (the model) → `segments`.
+//! Flow: `component` (the request's body, the response's) → [`Listener`] → `detector` (the model) →
+//! `segments`.
 //! In:   any request with a body: PCM, 16 bit little-endian, one channel, 16,000 samples a second.
 //! Out:  server-sent events, each as soon as it is certain: `event: start` and `event: end`, with
 //!       `{"sample": 8768, "seconds": 0.548}`.
@@ -22,7 +23,8 @@ use segments::{Boundary, Segments};
 
 /// Samples a second.
 const RATE: u32 = 16_000;
-/// Audio after which a stream without events shows that it is alive: `limits.stream_timeout` ends one that does not.
+/// Audio after which a stream without events shows that it is alive: `limits.stream_timeout` ends one that
+/// does not.
 const QUIET: u64 = 10 * RATE as u64;
 
 /// What goes to the client.

@@ -77,7 +77,8 @@ impl Segments {
 mod tests {
     use super::*;
 
-    /// Boundaries, and the window with which each was certain; those at the end with the window after the last.
+    /// Boundaries, and the window with which each was certain; those at the end with the window after the
+    /// last.
     fn told(probabilities: &[f32], samples: u64) -> Vec<(usize, Boundary)> {
         let mut segments = Segments::default();
         let mut told = Vec::new();

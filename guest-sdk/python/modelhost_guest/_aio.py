@@ -28,7 +28,6 @@ class _Loop(asyncio.BaseEventLoop):
         pass
 
 
-
 _loop = None
 
 

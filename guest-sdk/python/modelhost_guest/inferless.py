@@ -11,7 +11,7 @@ import inspect
 from .app import App
 from .errors import InvalidInput
 from .handler import Input, adapted, init, input_schema, post_inference, pre_inference
-from .messages import EVENTS, Body, Event, Response
+from .messages import EVENTS, Body, Event, Response, dumped
 from .tensor import Tensor
 
 # Datatypes of annotated classes.
@@ -66,12 +66,11 @@ def serve(model, module, schema=None):
     marked = next((it for it in _globals(model).values() if getattr(it, "_inferless", "") == "request"), None)
     is_stream = bool(getattr(schema, "IS_STREAMING_OUTPUT", False))
     served = Served(model, marked)
+    init(_of(module, lambda: served.load()))
     if is_stream:
         app = Streaming(served)
-        app._export(_of(module, lambda: None), "Init", lambda: _Init(served))
         app.handler("/{*path}")(_of(module, lambda context, request: None))
         return app
-    init(_of(module, lambda: served.load()))
     pre_inference(_of(module, lambda sample: served.keep(sample.json)))
     post_inference(_of(module, lambda outputs: Response(json=served.outputs())))
     inputs = [_input(name, said) for name, said in declared.items()] if declared is not None else _annotated(marked)
@@ -106,11 +105,7 @@ class Served:
                 inputs = self._marked(**inputs)
             except ValueError as error:
                 raise InvalidInput(" ".join(str(error).split())) from None
-        made = adapted(getattr(self._model, self._infer))(inputs, *more)
-        for dump in ("model_dump", "dict"):
-            if hasattr(type(made), dump) and not isinstance(made, dict):
-                made = getattr(made, dump)()
-        return made
+        return dumped(adapted(getattr(self._model, self._infer))(inputs, *more))
 
 
 class Streaming(App):
@@ -155,19 +150,6 @@ class Sent:
         if not self._has_begun:
             self._has_begun = True
             self._output.begin(200, EVENTS, [])
-
-
-class _Init:
-    def __init__(self, served):
-        self._served = served
-
-    def init(self, metadata):
-        from . import _host
-
-        try:
-            self._served.load()
-        except Exception as error:
-            raise _host.Err(_host.said(error)) from None
 
 
 def _globals(model):

@@ -131,6 +131,14 @@ def response_of(value):
     return Response(value)
 
 
+def dumped(value):
+    """One of pydantic's objects as a dict, by the method of either version; anything else as it is."""
+    for dump in ("model_dump", "dict"):
+        if hasattr(type(value), dump) and not isinstance(value, dict):
+            value = getattr(value, dump)()
+    return value
+
+
 def to_json(value):
     """JSON as bytes: tensors are lists, and NaN and infinities, which JSON has not, are `null`."""
     dump = {"separators": (",", ":"), "ensure_ascii": False, "default": _plain}

@@ -7,8 +7,8 @@ import pathlib
 from .app import App
 from .errors import InvalidInput
 from .handler import adapted
-from .messages import BYTES, EVENTS, Fields, Response, response_of
-from .web import HTTPException, Request as WebRequest, Response as WebResponse, StreamingResponse
+from .messages import BYTES, EVENTS, Response, dumped, response_of
+from .web import HTTPException, Request as WebRequest, Response as WebResponse
 
 PROJECT = "/mnt/project"
 STATUS = "/v1/models/model"
@@ -144,10 +144,8 @@ def _typed(parameters, value):
 
 def _sent(value, request, finished):
     """What a method returned as a response."""
-    if isinstance(value, StreamingResponse):
-        return value.made(finished)
     if isinstance(value, WebResponse):
-        return value.made()
+        return value.made(finished)
     if isinstance(value, Response):
         return value
     if hasattr(value, "__next__"):
@@ -155,9 +153,7 @@ def _sent(value, request, finished):
         if request.headers.get("accept") == "application/json" and "openai" not in request.headers.get("user-agent", "").lower():
             return Response(json="".join(it if isinstance(it, str) else str(it, "utf-8") for it in value))
         return _stream(value, EVENTS if is_events else BYTES)
-    for dump in ("model_dump", "dict"):
-        if hasattr(type(value), dump) and not isinstance(value, (dict, Fields)):
-            value = getattr(value, dump)()
+    value = dumped(value)
     return response_of(value) if isinstance(value, (bytes, bytearray)) else Response(json=value)
 
 

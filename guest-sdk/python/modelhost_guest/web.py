@@ -44,12 +44,14 @@ class Response:
         self.content, self.status_code, self.background = content, status_code, background
         self.headers, self.media_type = dict(headers or {}), media_type or self.media_type
 
-    def made(self):
-        """As the SDK has it."""
+    def made(self, finished=lambda value: value):
+        """As the SDK has it. `finished` makes an ordinary iterable of an asynchronous one."""
         headers = {name.lower(): value for name, value in self.headers.items()}
         content_type = headers.pop("content-type", self.media_type)
-        body = {"json": self.content} if isinstance(self, JSONResponse) else {"body": self.content or b""}
-        return Answered(status=self.status_code, content_type=content_type, headers=headers, **body)
+        return Answered(status=self.status_code, content_type=content_type, headers=headers, **self._body(finished))
+
+    def _body(self, finished):
+        return {"body": self.content or b""}
 
 
 class PlainTextResponse(Response):
@@ -69,11 +71,12 @@ class JSONResponse(Response):
 
     media_type = JSON
 
+    def _body(self, finished):
+        return {"json": self.content}
+
 
 class StreamingResponse(Response):
     """A response in pieces: any iterable, an asynchronous one as well."""
 
-    def made(self, finished=lambda value: value):
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        content_type = headers.pop("content-type", self.media_type)
-        return Answered(status=self.status_code, content_type=content_type, headers=headers, stream=finished(self.content))
+    def _body(self, finished):
+        return {"stream": finished(self.content)}

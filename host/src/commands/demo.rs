@@ -11,12 +11,11 @@ use anyhow::Context as _;
 
 use crate::cli::{self, program};
 use crate::commands::serve::serve_then;
-use crate::commands::{Failure, say};
+use crate::commands::{CONFIG, Failure, beside, say};
 use crate::config::Overrides;
 use crate::config::settings::{self, Setting};
 use crate::file;
 
-const CONFIG: &str = "modelhost.toml";
 const NOT_INSTALLED: &str = "the demo's files are not installed beside this program
   hint: install the wheel or the Debian package, or run `make demo` in the sources";
 
@@ -45,11 +44,8 @@ pub fn demo(arguments: &cli::Demo) -> Result<(), Failure> {
 
 /// Where the example is that came with the program at `executable`.
 fn folder(executable: &Path) -> Option<PathBuf> {
-    // `PREFIX/bin/modelhost`, `SOURCES/target/PROFILE/host`.
-    let above = |levels| executable.ancestors().nth(levels);
-    let installed = above(2).map(|prefix| prefix.join("share/modelhost/demo"));
-    let built = above(3).map(|sources| sources.join("examples/iris-wasm"));
-    installed.into_iter().chain(built).find(|folder| folder.join(CONFIG).is_file())
+    let mut places = beside(executable, "share/modelhost/demo", "examples/iris-wasm");
+    places.find(|folder| folder.join(CONFIG).is_file())
 }
 
 fn what_next(url: &str, sample: &str, program: &str) -> String {

@@ -26,12 +26,11 @@ use crate::app::{self, App, Build, ReloadReason};
 use crate::cli;
 use crate::commands::build::{Interrupted, Project};
 use crate::commands::signals::stop;
-use crate::commands::{Failure, environment, runtime, say, start_logs};
+use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
 use crate::config::settings::{self, Setting};
 use crate::config::{self, Overrides};
 use crate::text::on_one_line;
 
-const CONFIG: &str = "modelhost.toml";
 /// How often the files are looked at.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -17,7 +17,7 @@ use anyhow::Context as _;
 use include_dir::{Dir, DirEntry, include_dir};
 
 use crate::cli::{self, Language, Template, program};
-use crate::commands::{Failure, say};
+use crate::commands::{CONFIG, Failure, say};
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
@@ -47,7 +47,6 @@ const IRIS: File = ("iris.onnx", include_bytes!("../../../examples/iris-wasm/iri
 /// The folder of the SDK in a project.
 const SDK: &str = "modelhost-guest";
 const README: &str = "README.md";
-const CONFIG: &str = "modelhost.toml";
 const IGNORE: &str = ".gitignore";
 
 /// The name of the project in a template.

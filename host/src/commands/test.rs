@@ -18,7 +18,7 @@ use anyhow::{Context as _, anyhow};
 use crate::app;
 use crate::capture::compare::{Difference, Outcome};
 use crate::cli;
-use crate::commands::{Failure, environment, runtime, say, start_logs};
+use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides, settings};
 use crate::endpoint::config::EndpointConfig;
 use crate::model::Catalog;
@@ -27,7 +27,6 @@ use crate::rollout::deployment::Deployment;
 use crate::rollout::gate::golden::{self, Golden};
 use crate::telemetry::metrics::Metrics;
 
-const CONFIG: &str = "modelhost.toml";
 const CASES: &str = "cases";
 const NO_ANSWER: &str = "no file says what to answer; `--update` writes the answer that it got";
 

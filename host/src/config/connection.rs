@@ -62,33 +62,13 @@ pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> Limits {
 
 /// The keys that `setting` points to; none if it is not set.
 pub(super) fn keys(sources: &mut Sources<'_>, setting: &'static Row<Vec<KeySource>>, table: &Table) -> Keys {
-    let mut keys = Keys::default();
-    for source in sources.get(setting, table) {
-        if let KeySource::File(path) = &source {
-            sources.secret.push(path.clone());
-        }
-        let read = lines_of(sources, setting, table, &source, Keys::parse, Keys::is_empty);
-        match read {
-            Ok(more) => keys = keys.and(&more),
-            Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),
-        }
-    }
-    keys
+    let found = read_all(sources, setting, table, Keys::parse, Keys::is_empty);
+    found.iter().fold(Keys::default(), |keys, more| keys.and(more))
 }
 
 /// The secrets that sign an endpoint's webhooks.
 pub(super) fn webhook_secrets(sources: &mut Sources<'_>, table: &Table) -> Vec<WebhookSecret> {
-    let (setting, mut secrets) = (&set::WEBHOOK_SECRET, Vec::new());
-    for source in sources.get(setting, table) {
-        if let KeySource::File(path) = &source {
-            sources.secret.push(path.clone());
-        }
-        match lines_of(sources, setting, table, &source, WebhookSecret::parse, Vec::is_empty) {
-            Ok(more) => secrets.extend(more),
-            Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),
-        }
-    }
-    secrets
+    read_all(sources, &set::WEBHOOK_SECRET, table, WebhookSecret::parse, Vec::is_empty).concat()
 }
 
 /// The one secret that `setting` points to, without the space around it.
@@ -99,9 +79,6 @@ pub(super) fn secret(
 ) -> Option<String> {
     let given = sources.get(setting, table);
     let source = given.first()?;
-    if let KeySource::File(path) = source {
-        sources.secret.push(path.clone());
-    }
     let found = match text_of(sources, setting, table, source) {
         Ok((text, _)) if given.len() == 1 && !text.trim().is_empty() => return Some(text.trim().to_owned()),
         Ok((_, shown)) if given.len() == 1 => Diagnostic::new(format!("{shown} is empty"), "write it there"),
@@ -112,45 +89,52 @@ pub(super) fn secret(
     None
 }
 
-/// The text that a source points to, and how it is called.
+/// The lines of all sources that `setting` points to, of each as `parse` reads them.
+fn read_all<T>(
+    sources: &mut Sources<'_>,
+    setting: &'static Row<Vec<KeySource>>,
+    table: &Table,
+    parse: fn(&str) -> Result<T, usize>,
+    is_empty: fn(&T) -> bool,
+) -> Vec<T> {
+    let hint = "write one key a line, at most 1024 visible ASCII characters without spaces";
+    let mut found = Vec::new();
+    for source in sources.get(setting, table) {
+        let lines = text_of(sources, setting, table, &source).and_then(|(text, shown)| match parse(&text) {
+            Ok(lines) if is_empty(&lines) => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
+            Ok(lines) => Ok(lines),
+            Err(line) => Err(Diagnostic::new(format!("line {line} of {shown} is not a key"), hint)),
+        });
+        match lines {
+            Ok(lines) => found.push(lines),
+            Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),
+        }
+    }
+    found
+}
+
+/// The text that a source points to, and how it is called. A file of it is secret from then on.
 fn text_of(
-    sources: &Sources<'_>,
+    sources: &mut Sources<'_>,
     setting: &Setting,
     table: &Table,
     source: &KeySource,
 ) -> ParseResult<(String, String)> {
-    Ok(match source {
-        KeySource::File(path) => match file::text(path) {
-            Ok(text) => (text, format!("`{}`", path.display())),
-            Err(_) if !path.exists() => {
-                return Err(endpoint::missing(path, sources.is_in_file(setting, table)));
+    match source {
+        KeySource::File(path) => {
+            sources.secret.push(path.clone());
+            match file::text(path) {
+                Ok(text) => Ok((text, format!("`{}`", path.display()))),
+                Err(_) if !path.exists() => Err(endpoint::missing(path, sources.is_in_file(setting, table))),
+                Err(error) => Err(unreadable(path, &error)),
             }
-            Err(error) => return Err(unreadable(path, &error)),
-        },
+        }
         KeySource::Variable(name) => match (sources.env)(name) {
-            Some(text) => (text, format!("variable `{name}`")),
+            Some(text) => Ok((text, format!("variable `{name}`"))),
             None => {
                 let message = format!("`{name}` is not set in the environment of the host");
-                return Err(Diagnostic::new(message, "set it to the key"));
+                Err(Diagnostic::new(message, "set it to the key"))
             }
         },
-    })
-}
-
-/// The lines of a source, as `parse` reads them.
-fn lines_of<T>(
-    sources: &Sources<'_>,
-    setting: &Setting,
-    table: &Table,
-    source: &KeySource,
-    parse: fn(&str) -> Result<T, usize>,
-    is_empty: fn(&T) -> bool,
-) -> ParseResult<T> {
-    let (text, shown) = text_of(sources, setting, table, source)?;
-    let hint = "write one key a line, at most 1024 visible ASCII characters without spaces";
-    match parse(&text) {
-        Ok(lines) if is_empty(&lines) => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
-        Ok(lines) => Ok(lines),
-        Err(line) => Err(Diagnostic::new(format!("line {line} of {shown} is not a key"), hint)),
     }
 }

@@ -120,6 +120,11 @@ pub(super) fn after(endpoint: &str) -> Vec<u8> {
     [endpoint.as_bytes(), &[1]].concat()
 }
 
+/// The endpoint of a place.
+fn endpoint_of(place: &[u8]) -> String {
+    String::from_utf8_lossy(place.split(|byte| *byte == 0).next().unwrap_or_default()).into_owned()
+}
+
 fn waiting(endpoint: &str, job: &Job) -> Vec<u8> {
     place(endpoint, &[&[job.priority], &job.number.to_be_bytes()[..]].concat())
 }

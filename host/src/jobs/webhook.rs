@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::keys::lines;
+
 /// Longest URL of a webhook, in bytes.
 pub const LONGEST_URL: usize = 2048;
-/// Longest secret, in bytes.
-const LONGEST_SECRET: usize = 1024;
 
 /// The webhooks of an endpoint's jobs, as configured.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -30,23 +30,12 @@ pub struct WebhookConfig {
 pub struct WebhookSecret(String);
 
 impl WebhookSecret {
-    /// Reads one secret a line; empty lines and those that begin with `#` are none.
+    /// Reads one secret a line.
     ///
     /// # Errors
-    /// The number of the first line, from 1, that cannot be a secret: it has spaces, anything but visible
-    /// ASCII, or is too long.
+    /// As [`lines`].
     pub fn parse(text: &str) -> Result<Vec<WebhookSecret>, usize> {
-        let mut secrets = Vec::new();
-        for (number, line) in (1..).zip(text.lines().map(str::trim)) {
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            if line.len() > LONGEST_SECRET || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
-                return Err(number);
-            }
-            secrets.push(WebhookSecret(line.to_owned()));
-        }
-        Ok(secrets)
+        Ok(lines(text)?.into_iter().map(|line| WebhookSecret(line.to_owned())).collect())
     }
 
     /// As it was written.

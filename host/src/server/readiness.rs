@@ -41,9 +41,7 @@ impl Served {
     /// The server is ready without them: hosts that share a store would all be taken out at once, with what
     /// needs none.
     pub(super) async fn says_ready(&self, endpoint: &Arc<Deployment>) -> bool {
-        let reachable = self.store.as_ref().and_then(|store| store.is_reachable());
-        let lacks_store = reachable == Some(false) && !endpoint.config.kv.is_empty();
-        !lacks_store && self.application_says_ready(endpoint).await
+        self.reaches_values(endpoint) != Some(false) && self.application_says_ready(endpoint).await
     }
 
     /// Whether an application says that it is ready; what is not asked is.

@@ -15,6 +15,7 @@ use super::{limits, split, tls};
 use crate::jobs::{JobStore, Mode};
 use crate::keys::Keys;
 use crate::kv::Store;
+use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::Metrics;
 
 /// The settings of the listeners.
@@ -86,12 +87,16 @@ impl Served {
         }
     }
 
+    /// Whether the values that an endpoint keeps can be reached now; `None` if it keeps none, or in a file.
+    pub(super) fn reaches_values(&self, endpoint: &Deployment) -> Option<bool> {
+        self.store.as_ref().filter(|_| !endpoint.config.kv.is_empty())?.is_reachable()
+    }
+
     /// All metrics in Prometheus' text format, up to date.
     pub(super) fn render_metrics(&self) -> String {
-        let reachable = self.store.as_ref().and_then(|store| store.is_reachable());
         for endpoint in &self.endpoints {
             endpoint.refresh_metrics();
-            if let Some(is_up) = reachable.filter(|_| !endpoint.config.kv.is_empty()) {
+            if let Some(is_up) = self.reaches_values(endpoint) {
                 endpoint.metrics.kv.set_up(is_up);
             }
             if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {

@@ -1,6 +1,6 @@
 //! The one thing of EXIF that changes pixels: how the camera was held.
 //!
-//! In:  a block of EXIF, with its introduction or without. Out: 1 to 8, and 1 for whatever cannot be read.
+//! In:  a block of EXIF, with its introduction or without. Out: 1 to 8; 1 if the block cannot be read.
 
 const INTRODUCTION: &[u8] = b"Exif\0\0";
 /// The tag of the orientation, and the type of its value: 16 bits.

@@ -1,8 +1,8 @@
 //! Picture files: the kind, the head, the pixels.
 //!
 //! In:  the bytes of a file. Out: its size before anything else, then its pixels, a byte for each value.
-//! Invariant: memory for the pixels is asked for in one piece before the decoder begins, and its refusal is an
-//! error, not the end of the instance.
+//! Invariant: memory for the pixels is asked for in one piece before the decoder begins, and its refusal is
+//! an error, not the end of the instance.
 
 use std::io::Cursor;
 
@@ -207,7 +207,7 @@ fn jpeg_options() -> DecoderOptions {
         .set_max_height(JPEG_EXTENT)
 }
 
-/// A decoder that gives bytes, whatever the file has, and holds neither texts nor profiles.
+/// A decoder that gives values of 8 bits for every kind of PNG, and holds neither texts nor profiles.
 fn png_decoder(bytes: &[u8]) -> png::Decoder<Cursor<&[u8]>> {
     let mut decoder = png::Decoder::new(Cursor::new(bytes));
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);

@@ -1,7 +1,7 @@
-//! What becomes of a picture's size.
+//! The size of a picture, on its way to that of the tensor.
 //!
-//! In:  its size, how it is to be turned, what is asked for. Out: what is cut out of it, to which size that is
-//! brought, and where it comes to lie.
+//! In:  the size and orientation of a file's picture, the preparation. Out: the part that is used, the size
+//! that it is brought to, and its place in the tensor.
 //! Invariant: numbers are rounded as Pillow's `ImageOps` does, so that the same pixels come out.
 
 use crate::{Fit, Preparation};

@@ -3,8 +3,8 @@
 //! Place in the flow: a handler calls `modelhost:image/images` (`wit/library/image.wit`); `files.rs` decodes,
 //! `geometry.rs` says what becomes of the size, `numbers.rs` writes the tensor.
 //! In:  the bytes of a file. Out: the bytes of a tensor.
-//! Invariants: what a file says of its size is checked before anything is decoded, and the memory for it asked
-//! for; nothing outlives a call.
+//! Invariants: what a file says of its size is checked before anything is decoded, and the memory for it
+//! asked for; nothing outlives a call.
 
 mod exif;
 mod files;

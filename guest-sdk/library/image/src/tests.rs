@@ -1,5 +1,5 @@
-//! The library against Pillow: each case of `pictures/cases.json`, which `make.py` has written; and files that
-//! nobody should send.
+//! The library against Pillow: each case of `pictures/cases.json`, which `make.py` has written; and hostile
+//! files.
 
 use serde_json::Value;
 
@@ -7,8 +7,8 @@ use super::*;
 
 /// Most that a byte may differ from Pillow's.
 const TOLERANCE: u8 = 3;
-/// The same in a JPEG's own size, if it has fewer colours than pixels: at sharp edges they are spread in another
-/// way. Of ten thousand bytes two may be beyond the tolerance.
+/// The same in a JPEG's own size, if it has fewer colours than pixels: at sharp edges they are spread in
+/// another way. Of ten thousand bytes two may be beyond the tolerance.
 const OF_FEWER_COLOURS: (u8, usize) = (8, 10_000 / 2);
 
 fn picture(name: &str) -> Vec<u8> {

@@ -16,11 +16,10 @@ use hyper::{Method, Request, Uri};
 
 use super::client::{Sample, is_success, once};
 use crate::cli::{self, program};
-use crate::commands::{Failure, environment};
+use crate::commands::{CONFIG, Failure, environment};
 use crate::config::{self, Overrides, settings};
 use crate::file;
 
-const CONFIG: &str = "modelhost.toml";
 const SAMPLE: &str = "sample.json";
 
 /// A server, and the request for it.

@@ -14,12 +14,12 @@ use anyhow::{Context as _, anyhow};
 
 use super::compose::{Library, compose};
 use super::{LARGEST, Project};
+use crate::commands::{CONFIG, beside};
 use crate::config;
 use crate::file;
 use crate::text::similar;
 use crate::values::list;
 
-const CONFIG: &str = "modelhost.toml";
 /// The libraries of this project's own.
 const OWN: [&str; 1] = ["image"];
 /// The namespace of their packages.
@@ -71,13 +71,10 @@ fn is_path(name: &str) -> bool {
 }
 
 /// Where a library may be that came with the program at `executable`.
-fn places(executable: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
-    let file = format!("{name}.wasm");
-    // `PREFIX/bin/modelhost`, `SOURCES/target/PROFILE/host`.
-    let above = |levels| executable.ancestors().nth(levels);
-    let installed = above(2).map(|prefix| prefix.join("share/modelhost/library").join(&file));
-    let built = above(2).map(|target| target.join("components/library").join(&file));
-    installed.into_iter().chain(built)
+fn places(executable: &Path, name: &str) -> impl Iterator<Item = PathBuf> + use<> {
+    let installed = format!("share/modelhost/library/{name}.wasm");
+    let built = format!("target/components/library/{name}.wasm");
+    beside(executable, &installed, &built)
 }
 
 fn missing(name: &str) -> String {

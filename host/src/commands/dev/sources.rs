@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use super::CONFIG;
+use crate::commands::CONFIG;
 use crate::commands::build::COMPONENT;
 use crate::config;
 use crate::file::stamp::FileStamp;

@@ -35,6 +35,7 @@ use self::python::Source;
 use self::report::{Report, Topic};
 use self::tree::{LARGEST, Tree};
 use crate::cli::program;
+use crate::commands::CONFIG;
 use crate::file;
 
 const ENTRY: &str = "app.py";
@@ -142,9 +143,9 @@ impl Migration {
         if !is_written {
             put(folder, ENTRY, &(self.plan.entry.clone() + &trailer))?;
         }
-        let requirements = self.requirements(&sources);
+        let requirements = self.requirements(&sources)?;
         put(folder, "requirements.txt", &requirements)?;
-        put(folder, "modelhost.toml", &self.config(name))?;
+        put(folder, CONFIG, &self.config(name))?;
         if let Some(sample) = &self.plan.sample {
             put(folder, "sample.json", &(serde_json::to_string_pretty(sample)? + "\n"))?;
         }
@@ -174,8 +175,13 @@ impl Migration {
 
     /// requirements.txt: the SDK, the builder, and the packages that are imported and pure, as far as is
     /// known.
-    fn requirements(&mut self, sources: &[(String, Ported)]) -> String {
-        let mut text = "# The SDK, and what builds the component. Packages have to be pure Python.\n./modelhost-guest\ncomponentize-py==0.25.0\n".to_owned();
+    fn requirements(&mut self, sources: &[(String, Ported)]) -> anyhow::Result<String> {
+        let mut text =
+            "# The SDK, and what builds the component. Packages have to be pure Python.\n".to_owned();
+        let tools = super::text("languages/python/requirements.txt")?;
+        for line in tools.lines().filter(|line| !line.starts_with('#')) {
+            let _ = writeln!(text, "{line}");
+        }
         let mut unknown: Vec<(String, String)> =
             sources.iter().flat_map(|(_, it)| it.unknown.clone()).collect();
         unknown.sort();
@@ -221,7 +227,7 @@ impl Migration {
                 hint,
             );
         }
-        text
+        Ok(text)
     }
 
     /// modelhost.toml.
@@ -310,10 +316,10 @@ fn reached(tree: &Tree, plan: &Plan, taken: &[(&String, String, u64)]) -> anyhow
 fn imported(source: &Source, path: &str) -> Vec<String> {
     let mut files = Vec::new();
     for statement in &source.statements {
-        let star = statement.code.strip_prefix("from ").and_then(|rest| rest.strip_suffix(" import *"));
         let names = python::imports(&statement.code).unwrap_or_default();
         let names = names.into_iter().map(|name| (name.module, name.member));
-        for (module, member) in names.chain(star.map(|module| (module.to_owned(), None))) {
+        let all = python::star(&statement.code).map(|module| (module.to_owned(), None));
+        for (module, member) in names.chain(all) {
             // The SDK has the names of other systems, which may lie beside the project.
             if matches!(packages::module(&module), Package::Sdk(_)) {
                 continue;
@@ -338,7 +344,7 @@ fn trailer(sources: &[(String, Ported)]) -> String {
     let mut late: Vec<(String, String)> = sources.iter().flat_map(|(_, it)| it.late.clone()).collect();
     late.sort();
     late.dedup_by(|a, b| a.0 == b.0);
-    let is_unported = sources.iter().any(|(_, it)| it.is_unported);
+    let is_unported = sources.iter().any(|(_, it)| it.added > 0);
     if late.is_empty() && !is_unported {
         return String::new();
     }

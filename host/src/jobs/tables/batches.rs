@@ -11,7 +11,7 @@ use super::super::batch::{Batch, BatchState, BatchSubmission};
 use super::super::record::{self, milliseconds, now};
 use super::super::{LAST_PRIORITY, USUAL_PRIORITY};
 use super::submission::size;
-use super::{Failure, Job, JobState, Quota, Submission, Tables, after, place, timed};
+use super::{Failure, Job, JobState, Quota, Submission, Tables, after, endpoint_of, place, timed};
 
 /// A batch of a table; one that cannot be read is none.
 pub(in crate::jobs) fn decoded(stored: &[u8]) -> Option<Batch> {
@@ -162,8 +162,7 @@ impl Tables<'_> {
     /// long enough.
     pub(super) fn sweep_batch(&mut self, own: &[u8], now: u64) -> Result<(), StorageError> {
         let Some(batch) = self.batches.get(own)?.and_then(|it| decoded(it.value())) else { return Ok(()) };
-        let endpoint = own.split(|byte| *byte == 0).next().unwrap_or_default();
-        let endpoint = String::from_utf8_lossy(endpoint).into_owned();
+        let endpoint = endpoint_of(own);
         match batch.ended {
             None if batch.until.is_some_and(|until| until <= now) => {
                 match self.stop_batch(&endpoint, &batch.id, BatchState::TimedOut) {

@@ -7,7 +7,7 @@ use redb::{ReadableTable as _, StorageError};
 
 use super::super::record::now;
 use super::super::webhook::WebhookState;
-use super::{Job, JobState, MOST, TOO_LATE, Tables, decoded, place};
+use super::{Job, JobState, MOST, TOO_LATE, Tables, decoded, endpoint_of, place};
 
 /// Text for a job that was cut off.
 const CUT_OFF: &str = "the server ended while the job ran";
@@ -37,10 +37,8 @@ impl Tables<'_> {
 
     /// The job at a place, and its endpoint.
     fn found(&self, place: &[u8]) -> Result<Option<(String, Job)>, StorageError> {
-        let endpoint = place.split(|byte| *byte == 0).next().unwrap_or_default();
-        let endpoint = String::from_utf8_lossy(endpoint).into_owned();
         let job = self.jobs.get(place)?.and_then(|it| decoded(it.value()));
-        Ok(job.map(|job| (endpoint, job)))
+        Ok(job.map(|job| (endpoint_of(place), job)))
     }
 
     /// Removes what was kept long enough, and fails what has waited too long.

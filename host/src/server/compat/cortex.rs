@@ -3,17 +3,16 @@
 //! Place in the flow: `http/jobs.rs` has the job; here are the words. Source: cortexlabs/cortex v0.35.0,
 //! `pkg/async-gateway/endpoint.go` and `types.go`.
 
-use std::time::{Duration, SystemTime};
-
+use axum::Json;
 use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::jobs::{Job, JobState};
+use crate::jobs::{Job, JobState, time_text};
 
 #[derive(Serialize)]
 struct Submitted<'a> {
@@ -33,7 +32,7 @@ struct Workload<'a> {
 
 /// A job was stored.
 pub(in crate::server) fn submitted(job: &Job) -> Response {
-    json(&Submitted { id: &job.id })
+    Json(Submitted { id: &job.id }).into_response()
 }
 
 /// The state of a job; of one that is completed also its result, if that is JSON.
@@ -41,8 +40,7 @@ pub(in crate::server) fn looked(job: &Job, body: Option<Bytes>) -> Response {
     let is_completed = job.state == JobState::Completed;
     let result = body.as_deref().filter(|_| is_completed);
     let result = result.and_then(|body| serde_json::from_slice::<&RawValue>(body).ok());
-    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(job.changed);
-    json(&Workload {
+    Json(Workload {
         id: &job.id,
         status: match job.state {
             JobState::Queued => "in_queue",
@@ -51,8 +49,9 @@ pub(in crate::server) fn looked(job: &Job, body: Option<Bytes>) -> Response {
             JobState::Failed | JobState::Cancelled => "failed",
         },
         result,
-        timestamp: is_completed.then(|| humantime::format_rfc3339_millis(time).to_string()),
+        timestamp: is_completed.then(|| time_text(job.changed)),
     })
+    .into_response()
 }
 
 /// There is no such job.
@@ -63,12 +62,6 @@ pub(in crate::server) fn unknown(id: &str) -> Response {
 /// A submission does not say what its body is.
 pub(in crate::server) fn no_content_type() -> Response {
     text(StatusCode::BAD_REQUEST, "error: missing Content-Type key in request header".to_owned())
-}
-
-fn json(value: &impl Serialize) -> Response {
-    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }
 
 fn text(status: StatusCode, text: String) -> Response {

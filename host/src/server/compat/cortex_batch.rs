@@ -3,9 +3,8 @@
 //! Place in the flow: `http/jobs/batches.rs` has the batch; here are the words. Source: cortexlabs/cortex
 //! v0.42, its documentation of batch jobs, `job_submission.go` and `job_status.go`.
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::response::Response;
+use axum::Json;
+use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
@@ -56,7 +55,7 @@ impl JobSubmission<'_> {
 
 /// A batch was stored.
 pub(in crate::server) fn submitted(endpoint: &str, batch: &Batch) -> Response {
-    answer(&Value::Object(job(endpoint, batch)))
+    Json(job(endpoint, batch)).into_response()
 }
 
 /// The state of a batch, and its counts.
@@ -77,7 +76,7 @@ pub(in crate::server) fn looked(endpoint: &str, path: &str, batch: &Batch) -> Re
         status.insert("end_time".to_owned(), json!(time_text(ended)));
     }
     let average = (batch.succeeded > 0).then(|| batch.time as f64 / 1000.0 / batch.succeeded as f64);
-    answer(&json!({
+    Json(json!({
         "job_status": status,
         "endpoint": path,
         "metrics": {
@@ -86,11 +85,12 @@ pub(in crate::server) fn looked(endpoint: &str, path: &str, batch: &Batch) -> Re
             "average_time_per_batch": average,
         },
     }))
+    .into_response()
 }
 
 /// A batch was stopped, or had ended.
 pub(in crate::server) fn stopped(batch: &Batch) -> Response {
-    answer(&json!({ "message": format!("stopped job {}", batch.id) }))
+    Json(json!({ "message": format!("stopped job {}", batch.id) })).into_response()
 }
 
 fn job(endpoint: &str, batch: &Batch) -> Map<String, Value> {
@@ -108,10 +108,4 @@ fn job(endpoint: &str, batch: &Batch) -> Map<String, Value> {
         job.insert(name.to_owned(), value);
     }
     job
-}
-
-fn answer(value: &Value) -> Response {
-    let mut response = Response::new(Body::from(value.to_string()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

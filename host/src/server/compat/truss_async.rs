@@ -4,10 +4,9 @@
 //! Place in the flow: `http/jobs.rs` and its files have the job; here are the words. Source: the public
 //! reference of Baseten's inference API, "Async inference", as of November 2025.
 
-use axum::body::Body;
+use axum::Json;
 use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, HeaderValue};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -105,39 +104,37 @@ struct Event<'a> {
 
 /// A request was stored.
 pub(in crate::server) fn enqueued(job: &Job) -> Response {
-    json(StatusCode::CREATED, &Enqueued { request_id: &job.id })
+    (StatusCode::CREATED, Json(Enqueued { request_id: &job.id })).into_response()
 }
 
 /// The state of a request to this endpoint.
 pub(in crate::server) fn looked(endpoint: &str, job: &Job) -> Response {
     let webhook = job.webhook.as_ref().map(|webhook| webhook.state);
-    json(
-        StatusCode::OK,
-        &Status {
-            request_id: &job.id,
-            model_id: endpoint,
-            deployment_id: DEPLOYMENT,
-            status: match job.state {
-                JobState::Queued => "QUEUED",
-                JobState::Running => "IN_PROGRESS",
-                JobState::Completed if webhook == Some(WebhookState::Failed) => "WEBHOOK_FAILED",
-                JobState::Completed => "SUCCEEDED",
-                JobState::Failed if job.attempt == 0 => "EXPIRED",
-                JobState::Failed => "FAILED",
-                JobState::Cancelled => "CANCELED",
-            },
-            webhook_status: match webhook {
-                None => "NO_WEBHOOK_PROVIDED",
-                Some(WebhookState::Waiting | WebhookState::Pending) => "PENDING",
-                Some(WebhookState::Delivered) => "SUCCEEDED",
-                Some(WebhookState::Failed) => "FAILED",
-                Some(WebhookState::Cancelled) => "CANCELED",
-            },
-            created_at: time_text(job.submitted),
-            status_at: time_text(job.changed),
-            errors: errors(job),
+    Json(Status {
+        request_id: &job.id,
+        model_id: endpoint,
+        deployment_id: DEPLOYMENT,
+        status: match job.state {
+            JobState::Queued => "QUEUED",
+            JobState::Running => "IN_PROGRESS",
+            JobState::Completed if webhook == Some(WebhookState::Failed) => "WEBHOOK_FAILED",
+            JobState::Completed => "SUCCEEDED",
+            JobState::Failed if job.attempt == 0 => "EXPIRED",
+            JobState::Failed => "FAILED",
+            JobState::Cancelled => "CANCELED",
         },
-    )
+        webhook_status: match webhook {
+            None => "NO_WEBHOOK_PROVIDED",
+            Some(WebhookState::Waiting | WebhookState::Pending) => "PENDING",
+            Some(WebhookState::Delivered) => "SUCCEEDED",
+            Some(WebhookState::Failed) => "FAILED",
+            Some(WebhookState::Cancelled) => "CANCELED",
+        },
+        created_at: time_text(job.submitted),
+        status_at: time_text(job.changed),
+        errors: errors(job),
+    })
+    .into_response()
 }
 
 /// A request was cancelled, unless it was not queued any more.
@@ -147,7 +144,7 @@ pub(in crate::server) fn cancelled(job: &Job) -> Response {
         true => "the request was cancelled".to_owned(),
         false => format!("the request is {}, and only a queued one can be cancelled", job.state.name()),
     };
-    json(StatusCode::OK, &Cancelled { request_id: &job.id, canceled, message })
+    Json(Cancelled { request_id: &job.id, canceled, message }).into_response()
 }
 
 /// The message of a finished request's webhook; `result` is the body of its answer, if it is not too long.
@@ -196,11 +193,4 @@ fn errors(job: &Job) -> Vec<ErrorView<'_>> {
     };
     let message = job.error.as_deref().unwrap_or("the model answered with an error");
     vec![ErrorView { code, message }]
-}
-
-fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use tonic::Status;
 
-use super::elements::{narrowed, plain, texts};
+use super::elements::{narrowed, plain, texts, too_large};
 use super::failure;
 use super::pb::infer_parameter::ParameterChoice;
 use super::pb::model_infer_request::{InferInputTensor, InferRequestedOutputTensor};
@@ -85,8 +85,7 @@ pub(super) fn input(
         .chain(inputs.iter().map(|input| typed_length(input).unwrap_or(usize::MAX)))
         .fold(0, usize::saturating_add);
     if bytes > limit {
-        let message = format!("the inputs are longer than {limit} bytes");
-        return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
+        return Err(too_large(limit));
     }
     let mut raw_contents = raw_input_contents.into_iter();
     let tensors = inputs.into_iter().map(|input| {

@@ -1,12 +1,20 @@
-//! Elements of messages as the little-endian bytes of a tensor.
+//! Elements of messages as the little-endian bytes of a tensor, and the other way.
 //!
 //! Place in the flow: inside the conversions of every protocol over gRPC.
 //! In: elements as protobuf has them. Out: data of a tensor. Its shape is for the caller to check.
+//! [`each`] is the other way.
 
 use bytemuck::NoUninit;
 use bytes::Bytes;
 
+use crate::error::{Code, RequestError, Stage};
 use crate::tensor::{Datatype, push_bytes_element};
+
+/// The refusal of inputs that would take more than `limit` bytes together.
+pub(super) fn too_large(limit: usize) -> RequestError {
+    let message = format!("the inputs are longer than {limit} bytes");
+    RequestError::new(Code::BodyTooLarge, Stage::Admit, message)
+}
 
 /// Elements as they are: as everywhere in this host the machine's own order of bytes is taken to be
 /// little-endian.
@@ -30,6 +38,12 @@ where
         data.extend_from_slice(bytemuck::bytes_of(&narrow));
     }
     Ok(data)
+}
+
+/// Elements of so many bytes, each as `read` has it.
+pub(super) fn each<const N: usize, T>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
+    let (elements, _) = data.as_chunks::<N>();
+    elements.iter().map(|element| read(*element)).collect()
 }
 
 /// BYTES, each with its length.

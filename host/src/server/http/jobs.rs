@@ -22,20 +22,22 @@ mod batches;
 mod deliveries;
 mod message;
 mod submission;
+mod task;
 mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
+use axum::Json;
 use axum::body::Body;
 use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
 use axum::http::{Method, StatusCode, Uri};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 
 pub use self::workers::JobWorkers;
 
-use self::answers::{JobView, List, X_JOB_STATE, append, failed, is_id, json, known, page, valid};
+use self::answers::{JobView, List, X_JOB_STATE, append, failed, is_id, known, page, valid};
 use self::submission::SubmissionForm;
 use super::cors;
 use super::error::respond;
@@ -276,7 +278,7 @@ async fn carry_out(
         JobOrder::List => {
             let (jobs, next) = store.list(&config.name, page(query)?).await.map_err(failed)?;
             let jobs = jobs.iter().map(|job| JobView::new(config, job)).collect();
-            Ok(json(StatusCode::OK, &List { jobs, next }))
+            Ok(Json(List { jobs, next }).into_response())
         }
         JobOrder::Look(id) if *form == Form::Cortex => {
             let found = match is_id(id) {
@@ -296,19 +298,19 @@ async fn carry_out(
         }
         JobOrder::Look(id) => {
             let job = known(store.job(&config.name, valid(id)?).await)?;
-            Ok(json(StatusCode::OK, &JobView::new(config, &job)))
+            Ok(Json(JobView::new(config, &job)).into_response())
         }
         JobOrder::Result(id) => result(config, store, id).await,
         JobOrder::Cancel(id) => {
             let job = known(store.cancel(&config.name, valid(id)?).await)?;
-            Ok(json(StatusCode::OK, &JobView::new(config, &job)))
+            Ok(Json(JobView::new(config, &job)).into_response())
         }
         JobOrder::SendAgain(id) => {
             let job = known(store.send_again(&config.name, valid(id)?).await)?;
             let is_sent = job.webhook.as_ref().is_some_and(|it| it.state == WebhookState::Pending);
             let message = "the job has no webhook that could be sent again: it has none, or is not finished";
             match is_sent {
-                true => Ok(json(StatusCode::ACCEPTED, &JobView::new(config, &job))),
+                true => Ok((StatusCode::ACCEPTED, Json(JobView::new(config, &job))).into_response()),
                 false => Err(RequestError::invalid(Stage::Admit, message)),
             }
         }
@@ -347,7 +349,7 @@ async fn result(config: &EndpointConfig, store: &JobStore, id: &str) -> Result<R
             response
         }
         _ if !job.state.is_final() => {
-            let mut response = json(StatusCode::ACCEPTED, &JobView::new(config, &job));
+            let mut response = (StatusCode::ACCEPTED, Json(JobView::new(config, &job))).into_response();
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             response
         }
@@ -363,7 +365,7 @@ async fn result(config: &EndpointConfig, store: &JobStore, id: &str) -> Result<R
 
 /// 202: the job is stored.
 fn accepted(config: &EndpointConfig, job: &Job) -> Response {
-    let mut response = json(StatusCode::ACCEPTED, &JobView::new(config, job));
+    let mut response = (StatusCode::ACCEPTED, Json(JobView::new(config, job))).into_response();
     insert(response.headers_mut(), LOCATION, &format!("{}/{}", config.jobs_path(), job.id));
     response
 }

@@ -170,8 +170,11 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
         let has =
             |name: &str| definitions.iter().any(|it| it.class.as_deref() == Some(class) && it.name == name);
         for (method, hint) in [
-            ("handle_batch", "submit a job for each item (docs/jobs.md)"),
-            ("on_job_complete", "there is no such hook: let the client wait for its jobs (docs/jobs.md)"),
+            (
+                "handle_batch",
+                "a handler is called for one item: `jobs = \"batch\"` takes the list (docs/jobs.md)",
+            ),
+            ("on_job_complete", "there is no such hook: a webhook tells the end of a job (docs/jobs.md)"),
             ("post_predict", "work after the answer is `@app.background` of modelhost_guest"),
             ("load_model", "models are loaded by the host: `models.infer(tensors, \"NAME\")`"),
         ] {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::yaml::Node;
 
 /// A project to be written.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Plan {
     /// The old project: `a Truss`.
     pub(super) system: &'static str,
@@ -39,22 +39,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(system: &'static str, endpoint: &'static str) -> Plan {
-        Plan {
-            system,
-            endpoint,
-            entry: String::new(),
-            own: None,
-            includes: Vec::new(),
-            exports: Vec::new(),
-            moved: Vec::new(),
-            left_out: Vec::new(),
-            requirements: Vec::new(),
-            keys: Vec::new(),
-            limits: Vec::new(),
-            tables: String::new(),
-            models: Vec::new(),
-            sample: None,
-        }
+        Plan { system, endpoint, ..Plan::default() }
     }
 
     /// A key of the endpoint; the last value counts.

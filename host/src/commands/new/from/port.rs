@@ -8,7 +8,7 @@
 //! Invariant: a line keeps its place, but for one that is added above the first statement.
 
 use super::packages::{self, Advice, Package};
-use super::python::{Name, Source, Statement, imports};
+use super::python::{Name, Source, Statement, imports, star};
 use super::report::Report;
 
 /// At the end of a line that a person has to look at.
@@ -62,16 +62,33 @@ const SYSTEM: &[(&str, Advice)] = &[
 /// A source that was brought over.
 pub(super) struct Ported {
     pub(super) text: String,
-    /// Whether names of it are not there.
-    pub(super) is_unported: bool,
     /// `import` statements that stand in functions, with their places.
     pub(super) late: Vec<(String, String)>,
-    /// Lines that were added at the beginning.
+    /// Lines that were added at the beginning: one, if names of it are not there.
     pub(super) added: usize,
-    /// Names of packages that are not known.
+    /// Names of packages that are not known, with their places.
     pub(super) unknown: Vec<(String, String)>,
-    /// Modules of the SDK in use.
-    pub(super) sdk: Vec<String>,
+}
+
+/// A native package that a source imports.
+struct Native {
+    /// The line of the import, from 0.
+    line: usize,
+    package: String,
+    advice: Advice,
+    /// The lines that use what is imported.
+    uses: Vec<usize>,
+}
+
+/// The imports of a source, as they are read. Lines are those of the old file, from 0.
+#[derive(Default)]
+struct Imports {
+    /// Statements in the place of others: first line, last line, text.
+    changes: Vec<(usize, usize, String)>,
+    natives: Vec<Native>,
+    is_unported: bool,
+    late: Vec<(String, usize)>,
+    unknown: Vec<(String, usize)>,
 }
 
 /// Brings over a file. `is_local` tells modules of the project.
@@ -81,101 +98,111 @@ pub(super) fn port(
     is_local: &dyn Fn(&str) -> bool,
     report: &mut Report,
 ) -> Ported {
-    let mut changes: Vec<(usize, usize, String)> = Vec::new();
-    let mut natives: Vec<(usize, String, Advice, Vec<usize>)> = Vec::new();
-    let mut ported = Ported {
-        text: String::new(),
-        is_unported: false,
-        late: Vec::new(),
-        added: 0,
-        unknown: Vec::new(),
-        sdk: Vec::new(),
-    };
-    for (at, statement) in source.statements.iter().enumerate() {
-        if source.is_guarded(at) {
-            continue;
-        }
-        let star = statement.code.strip_prefix("from ").and_then(|rest| rest.strip_suffix(" import *"));
-        if let Some(module) = star.filter(|module| !module.starts_with('.') && !is_local(module)) {
-            if let Package::Native(advice) = packages::module(module) {
-                changes.push((statement.first, statement.last, format!("pass{MARK}")));
-                natives.push((statement.first, module.to_owned(), advice, vec![statement.first]));
-            }
-            continue;
-        }
-        let Some(names) = imports(&statement.code) else { continue };
-        let mut parts = Vec::new();
-        let mut is_changed = false;
-        for name in &names {
-            let first = name.module.split('.').next().unwrap_or_default();
-            // A module of the SDK goes before one of the project, which may have the old system beside it.
-            let package = match packages::module(&name.module) {
-                Package::Sdk(module) => Package::Sdk(module),
-                _ if name.module.starts_with('.') || is_local(first) => Package::Standard,
-                other => other,
-            };
-            match package {
-                Package::Native(advice) => {
-                    let dotted =
-                        name.member.iter().fold(name.module.clone(), |all, member| format!("{all}.{member}"));
-                    let dotted = if name.member.is_none() && !name.alias { first } else { dotted.as_str() };
-                    let uses = source.uses(&name.bound, at);
-                    parts.push(format!("{} = unported(\"{dotted}\")", name.bound));
-                    natives.push((statement.first, first.to_owned(), advice, uses));
-                    (is_changed, ported.is_unported) = (true, true);
-                }
-                Package::Sdk("") => parts.push(as_it_is(name)),
-                Package::Sdk(module) => {
-                    ported.sdk.push(module.to_owned());
-                    let unknown = name.member.as_deref().filter(|it| module == "web" && !WEB.contains(it));
-                    parts.push(match (&name.member, unknown) {
-                        (Some(member), Some(_)) => {
-                            natives.push((
-                                statement.first,
-                                first.to_owned(),
-                                Advice::System,
-                                vec![statement.first],
-                            ));
-                            ported.is_unported = true;
-                            format!("{} = unported(\"{}.{member}\")", name.bound, name.module)
-                        }
-                        (Some(member), None) => {
-                            format!("from modelhost_guest.{module} import {}", renamed(member, name))
-                        }
-                        (None, _) => format!("from modelhost_guest import {}", renamed(module, name)),
-                    });
-                    is_changed = true;
-                }
-                Package::Standard | Package::Unknown => {
-                    parts.push(as_it_is(name));
-                    if package == Package::Unknown {
-                        ported.unknown.push((first.to_owned(), (statement.first + 1).to_string()));
-                    }
-                    let is_late = source.is_in_function(at) && !name.module.starts_with('.');
-                    if is_late {
-                        ported
-                            .late
-                            .push((format!("import {}", name.module), (statement.first + 1).to_string()));
-                    }
-                }
-            }
-        }
-        if is_changed {
-            changes.push((statement.first, statement.last, joined(&parts)));
+    let mut found = Imports::default();
+    for (at, statement) in source.statements.iter().enumerate().filter(|(at, _)| !source.is_guarded(*at)) {
+        if let Some(module) = star(&statement.code) {
+            found.all_of(module, statement, is_local);
+        } else if let Some(names) = imports(&statement.code) {
+            found.names(&names, source, at, is_local);
         }
     }
-    ported.added = usize::from(ported.is_unported);
+    let added = usize::from(found.is_unported);
     let top = top(source);
-    let placed = |line: usize| format!("{path}:{}", line + 1 + if line >= top { ported.added } else { 0 });
+    let placed = |line: usize| format!("{path}:{}", line + 1 + if line >= top { added } else { 0 });
     let mut calls = Report::default();
     let marked = report_calls(source, &placed, &mut calls);
-    report_natives(natives, &marked, &placed, report);
+    report_natives(found.natives, &marked, &placed, report);
     report.findings.append(&mut calls.findings);
-    for (_, line) in ported.late.iter_mut().chain(&mut ported.unknown) {
-        *line = placed(line.parse::<usize>().unwrap_or(1) - 1);
+    let at_places = |lines: Vec<(String, usize)>| -> Vec<(String, String)> {
+        lines.into_iter().map(|(what, line)| (what, placed(line))).collect()
+    };
+    Ported {
+        text: text(source, &found.changes, &marked, found.is_unported.then_some(top)),
+        added,
+        late: at_places(found.late),
+        unknown: at_places(found.unknown),
     }
-    ported.text = text(source, &changes, &marked, if ported.is_unported { Some(top) } else { None });
-    ported
+}
+
+impl Imports {
+    /// A statement that imports all names of a module.
+    fn all_of(&mut self, module: &str, statement: &Statement, is_local: &dyn Fn(&str) -> bool) {
+        if module.starts_with('.') || is_local(module) {
+            return;
+        }
+        if let Package::Native(advice) = packages::module(module) {
+            self.changes.push((statement.first, statement.last, format!("pass{MARK}")));
+            self.native(statement.first, module, advice, vec![statement.first]);
+        }
+    }
+
+    /// The statement with a number, which imports these names.
+    fn names(&mut self, names: &[Name], source: &Source, at: usize, is_local: &dyn Fn(&str) -> bool) {
+        let Some(statement) = source.statements.get(at) else { return };
+        let as_they_are: Vec<String> = names.iter().map(as_it_is).collect();
+        let parts: Vec<String> =
+            names.iter().map(|name| self.name(name, source, at, statement.first, is_local)).collect();
+        if parts != as_they_are {
+            self.changes.push((statement.first, statement.last, joined(&parts)));
+        }
+    }
+
+    /// The import of one name, as it stands in the new source.
+    fn name(
+        &mut self,
+        name: &Name,
+        source: &Source,
+        at: usize,
+        line: usize,
+        is_local: &dyn Fn(&str) -> bool,
+    ) -> String {
+        let first = name.module.split('.').next().unwrap_or_default();
+        let is_relative = name.module.starts_with('.');
+        // A module of the SDK goes before one of the project, which may have the old system beside it.
+        let package = match packages::module(&name.module) {
+            Package::Sdk(module) => Package::Sdk(module),
+            _ if is_relative || is_local(first) => Package::Standard,
+            other => other,
+        };
+        match (package, name.member.as_deref()) {
+            (Package::Native(advice), member) => {
+                self.native(line, first, advice, source.uses(&name.bound, at));
+                let dotted = match member {
+                    Some(member) => format!("{}.{member}", name.module),
+                    None if name.alias => name.module.clone(),
+                    None => first.to_owned(),
+                };
+                self.unported(name, &dotted)
+            }
+            (Package::Sdk(""), _) => as_it_is(name),
+            (Package::Sdk("web"), Some(member)) if !WEB.contains(&member) => {
+                self.native(line, first, Advice::System, vec![line]);
+                self.unported(name, &format!("{}.{member}", name.module))
+            }
+            (Package::Sdk(module), Some(member)) => {
+                format!("from modelhost_guest.{module} import {}", renamed(member, name))
+            }
+            (Package::Sdk(module), None) => format!("from modelhost_guest import {}", renamed(module, name)),
+            (Package::Standard | Package::Unknown, _) => {
+                if package == Package::Unknown {
+                    self.unknown.push((first.to_owned(), line));
+                }
+                if source.is_in_function(at) && !is_relative {
+                    self.late.push((format!("import {}", name.module), line));
+                }
+                as_it_is(name)
+            }
+        }
+    }
+
+    fn native(&mut self, line: usize, package: &str, advice: Advice, uses: Vec<usize>) {
+        self.natives.push(Native { line, package: package.to_owned(), advice, uses });
+    }
+
+    fn unported(&mut self, name: &Name, dotted: &str) -> String {
+        self.is_unported = true;
+        format!("{} = unported(\"{dotted}\")", name.bound)
+    }
 }
 
 /// Statements on one line; imports of one module are one.
@@ -216,19 +243,19 @@ fn top(source: &Source) -> usize {
 
 /// One finding for each package; none for one whose every use is `marked`, and has a finding of its own.
 fn report_natives(
-    natives: Vec<(usize, String, Advice, Vec<usize>)>,
+    natives: Vec<Native>,
     marked: &[usize],
     placed: &dyn Fn(usize) -> String,
     report: &mut Report,
 ) {
-    let mut packages: Vec<(usize, String, Advice, Vec<usize>)> = Vec::new();
-    for (line, package, advice, uses) in natives {
-        match packages.iter_mut().find(|(_, other, ..)| *other == package) {
-            Some((.., all)) => all.extend(uses),
-            None => packages.push((line, package, advice, uses)),
+    let mut packages: Vec<Native> = Vec::new();
+    for native in natives {
+        match packages.iter_mut().find(|other| other.package == native.package) {
+            Some(first) => first.uses.extend(native.uses),
+            None => packages.push(native),
         }
     }
-    for (line, package, advice, mut uses) in packages {
+    for Native { line, package, advice, mut uses } in packages {
         uses.sort_unstable();
         uses.dedup();
         let number = |line: &usize| placed(*line).rsplit(':').next().unwrap_or_default().to_owned();

@@ -169,6 +169,11 @@ pub(super) fn imports(code: &str) -> Option<Vec<Name>> {
     Some(members.split(',').filter(|part| !part.trim().is_empty()).map(named).collect())
 }
 
+/// The module of a statement that imports all names of one.
+pub(super) fn star(code: &str) -> Option<&str> {
+    code.strip_prefix("from ")?.strip_suffix(" import *")
+}
+
 fn aliased(part: &str) -> (String, Option<String>) {
     match part.trim().split_once(" as ") {
         Some((name, bound)) => (name.trim().to_owned(), Some(bound.trim().to_owned())),

@@ -119,7 +119,7 @@ pub(super) fn plan(tree: &Tree, report: &mut Report) -> Result<Plan, String> {
         plan.set("metadata", toml(&without(&config.json(), &["secrets", "requirements"])));
         report.done(CONFIG, "the configuration", "`metadata`, `config` of the class");
     }
-    requirements(tree, &config, &mut plan, report)?;
+    requirements(tree, &config, &mut plan)?;
     environment(&config, &mut plan, report);
     runtime(&config, &mut plan, report);
     resources(&config, report);
@@ -137,7 +137,7 @@ fn without(value: &Value, keys: &[&str]) -> Value {
     value
 }
 
-fn requirements(tree: &Tree, config: &Node, plan: &mut Plan, _: &mut Report) -> Result<(), String> {
+fn requirements(tree: &Tree, config: &Node, plan: &mut Plan) -> Result<(), String> {
     for line in config.at(&["requirements"]).map(Node::items).unwrap_or_default() {
         plan.requirements.extend(line.text().map(|text| (text, format!("{CONFIG}:{}", line.line))));
     }

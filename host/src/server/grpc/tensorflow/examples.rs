@@ -21,13 +21,13 @@ use super::pb::serving::{self, ModelSpec};
 use super::spec;
 use crate::blocking;
 use crate::endpoint::generation::Generation;
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{RequestError, Stage};
 use crate::model::PREDICT_METHOD;
 use crate::request::{Input, Output, TensorInput};
 use crate::server::grpc::call::{Call, GrpcHead};
 use crate::server::grpc::codec::RequestMessage;
 use crate::server::grpc::contents;
-use crate::server::grpc::elements::{narrowed, plain, texts};
+use crate::server::grpc::elements::{narrowed, plain, texts, too_large};
 use crate::server::models::Entry;
 use crate::server::serve::{Protocol, Transport, serve as serve_request};
 use crate::server::served::Served;
@@ -123,11 +123,6 @@ pub(super) async fn serve<M: Method>(
 
 fn invalid(text: String) -> RequestError {
     RequestError::invalid(Stage::Admit, text)
-}
-
-fn too_large(limit: usize) -> RequestError {
-    let message = format!("the inputs are longer than {limit} bytes");
-    RequestError::new(Code::BodyTooLarge, Stage::Admit, message)
 }
 
 /// A signature of one method does not answer the other.

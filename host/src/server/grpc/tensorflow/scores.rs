@@ -17,6 +17,7 @@ use super::pb::serving::{
 };
 use crate::error::{RequestError, Stage};
 use crate::model::{CLASSIFY_METHOD, REGRESS_METHOD};
+use crate::server::grpc::elements::each;
 use crate::tensor::{BytesElements, Datatype, Role, Signature, Tensor};
 
 /// The name of an output of scores.
@@ -173,10 +174,7 @@ fn classifications(
 fn labels(classes: &Tensor, count: usize, width: usize) -> Result<Vec<Cow<'_, str>>, RequestError> {
     let labels: Vec<Cow<'_, str>> = match classes.datatype {
         Datatype::Bytes => BytesElements::new(&classes.data).flatten().map(String::from_utf8_lossy).collect(),
-        Datatype::Int64 => {
-            let (numbers, _) = classes.data.as_chunks();
-            numbers.iter().map(|number| i64::from_le_bytes(*number).to_string().into()).collect()
-        }
+        Datatype::Int64 => each(&classes.data, |number| i64::from_le_bytes(number).to_string().into()),
         datatype => {
             let text =
                 format!("output `{}` names no classes: it is {datatype}, not BYTES or INT64", classes.name);
@@ -192,10 +190,6 @@ fn labels(classes: &Tensor, count: usize, width: usize) -> Result<Vec<Cow<'_, st
 
 /// Floating-point numbers of any precision.
 fn numbers(tensor: &Tensor) -> Option<Vec<f32>> {
-    fn each<const N: usize>(data: &[u8], read: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-        let (elements, _) = data.as_chunks::<N>();
-        elements.iter().map(|element| read(*element)).collect()
-    }
     let data = &tensor.data;
     Some(match tensor.datatype {
         Datatype::Fp32 => each(data, f32::from_le_bytes),

@@ -16,9 +16,9 @@ use bytes::{Buf as _, Bytes};
 use super::pb::tensor_shape_proto::Dim;
 use super::pb::{DataType, TensorProto, TensorShapeProto};
 use crate::blocking;
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{RequestError, Stage};
 use crate::server::compat::tf_serving;
-use crate::server::grpc::elements::{narrowed, plain, texts};
+use crate::server::grpc::elements::{each, narrowed, plain, texts, too_large};
 use crate::tensor::{
     BytesElements, Datatype, LARGEST_RANK, Tensor, TensorError, element_count, push_bytes_element,
 };
@@ -43,8 +43,7 @@ pub(super) fn inputs(
     let plans = inputs.into_iter().map(plan).collect::<Result<Vec<_>, _>>()?;
     let bytes = plans.iter().map(|(_, plan)| plan.bytes).fold(0, usize::saturating_add);
     if bytes > limit {
-        let message = format!("the inputs are longer than {limit} bytes");
-        return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
+        return Err(too_large(limit));
     }
     let made = plans.into_iter().map(|(name, plan)| {
         let tensor = plan.tensor(name.as_str().into());
@@ -287,11 +286,6 @@ pub(super) fn written(tensor: &Tensor) -> TensorProto {
         }
     }
     proto
-}
-
-fn each<const N: usize, T>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
-    let (elements, _) = data.as_chunks::<N>();
-    elements.iter().map(|element| read(*element)).collect()
 }
 
 #[cfg(test)]

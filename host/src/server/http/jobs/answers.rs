@@ -3,10 +3,8 @@
 //! Place in the flow: used by everything in [`super`]. In: a job, an error of the store, a text of a client.
 //! Out: JSON, a [`RequestError`], what the text means.
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
-use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
+use axum::http::HeaderMap;
+use axum::http::header::{HeaderName, HeaderValue};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -18,7 +16,6 @@ use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page, Webhook, WebhookSt
 pub(super) const X_JOB_ATTEMPT: HeaderName = HeaderName::from_static("x-modelhost-job-attempt");
 /// With a result: the job's state.
 pub(super) const X_JOB_STATE: HeaderName = HeaderName::from_static("x-modelhost-job-state");
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// Jobs of a page that does not say how many it wants.
 const USUAL_PAGE: usize = 100;
 
@@ -30,13 +27,6 @@ pub(super) fn append(headers: &mut HeaderMap, kept: &[(String, String)]) {
             let _ = headers.try_append(name, value);
         }
     }
-}
-
-pub(super) fn json(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut response = Response::new(Body::from(serde_json::to_vec(value).unwrap_or_default()));
-    *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
-    response
 }
 
 /// The id, if it can be one.

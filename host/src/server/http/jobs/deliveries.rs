@@ -15,25 +15,17 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use axum::http::{Request, StatusCode};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::message;
+use super::task::{JobTask, LONGEST_REST, PAUSE};
 use crate::endpoint::config::EndpointConfig;
-use crate::jobs::{
-    Delivered, Delivery, DeliveryLimits, Job, JobStore, Queue, SendGuard, Webhook, WebhookState,
-};
+use crate::jobs::{Delivered, Delivery, DeliveryLimits, Job, JobStore, SendGuard, Webhook, WebhookState};
 use crate::outbound::{Body, Outbound, OutboundError, Patience};
 use crate::rollout::deployment::Deployment;
-use crate::server::drain::Drain;
-use crate::server::served::Served;
 use crate::telemetry::metrics::DeliveryOutcome;
 
 const LIMITS: DeliveryLimits = DeliveryLimits { concurrency: 32, by_origin: 4 };
-/// How long it waits that could not use the store, or has no certificates.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Longest wait for a message whose time is known: a clock may be set.
-const LONGEST_REST: Duration = Duration::from_secs(60);
 /// Most bytes of an answer that are read, for the connection to be used again, and for how long.
 const ANSWER: (usize, Duration) = (16 << 10, Duration::from_secs(1));
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("modelhost/", env!("CARGO_PKG_VERSION")));
@@ -41,11 +33,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Sends the webhooks of one endpoint.
 pub(super) struct Deliverer {
-    pub(super) endpoint: Arc<Deployment>,
-    pub(super) store: Arc<JobStore>,
-    pub(super) queue: Arc<Queue>,
-    pub(super) served: watch::Receiver<Option<Arc<Served>>>,
-    pub(super) drain: Drain,
+    pub(super) task: JobTask,
 }
 
 impl Deliverer {
@@ -53,9 +41,9 @@ impl Deliverer {
     pub(super) async fn run(mut self) {
         let mut sends = JoinSet::new();
         let mut outbound = None;
-        while self.is_served() {
+        while self.task.current().is_some() {
             while sends.try_join_next().is_some() {}
-            let rest = match self.store.due_deliveries(&self.endpoint.config.name, LIMITS).await {
+            let rest = match self.task.store.due_deliveries(&self.task.endpoint.config.name, LIMITS).await {
                 Ok((due, rest)) if due.is_empty() => rest,
                 Ok((due, rest)) => match self.outbound(&mut outbound) {
                     Some(outbound) => {
@@ -66,27 +54,22 @@ impl Deliverer {
                 },
                 Err(_) => Some(PAUSE),
             };
-            self.rest(rest).await;
+            let queue = self.task.queue.clone();
+            self.task.rest(rest, queue.wait_for_delivery()).await;
         }
         tokio::select! {
-            () = self.drain.over() => {}
+            () = self.task.drain.over() => {}
             () = async { while sends.join_next().await.is_some() {} } => {}
         }
-    }
-
-    fn is_served(&mut self) -> bool {
-        let served = self.served.borrow_and_update();
-        let own = served.as_ref().and_then(|it| it.endpoints.named(&self.endpoint.config.name));
-        own.is_some_and(|own| Arc::ptr_eq(own, &self.endpoint)) && !self.drain.has_begun()
     }
 
     /// The way to the receivers, made when the first message is due.
     fn outbound(&self, made: &mut Option<Arc<Outbound>>) -> Option<Arc<Outbound>> {
         if made.is_none() {
-            match Outbound::new(self.endpoint.config.allow_outbound.clone()) {
+            match Outbound::new(self.task.endpoint.config.allow_outbound.clone()) {
                 Ok(outbound) => *made = Some(Arc::new(outbound)),
                 Err(error) => tracing::error!(
-                    endpoint = %self.endpoint.config.name,
+                    endpoint = %self.task.endpoint.config.name,
                     "webhooks wait: the certificates that this system trusts cannot be read: {error}"
                 ),
             }
@@ -96,31 +79,15 @@ impl Deliverer {
 
     fn start(&self, sends: &mut JoinSet<()>, outbound: &Arc<Outbound>, due: Vec<Delivery>) {
         for delivery in due {
-            if let Some(guard) = self.queue.send(&delivery) {
+            if let Some(guard) = self.task.queue.send(&delivery) {
                 let attempt = Attempt {
-                    endpoint: self.endpoint.clone(),
-                    store: self.store.clone(),
+                    endpoint: self.task.endpoint.clone(),
+                    store: self.task.store.clone(),
                     outbound: outbound.clone(),
                     delivery,
                 };
                 sends.spawn(attempt.run(guard));
             }
-        }
-    }
-
-    /// Waits until there may be a message to send, or something else to do.
-    async fn rest(&mut self, time: Option<Duration>) {
-        let until = async {
-            match time {
-                Some(time) => tokio::time::sleep(time.min(LONGEST_REST)).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.queue.wait_for_delivery() => {}
-            () = until => {}
-            _ = self.served.changed() => {}
-            () = self.drain.begun() => {}
         }
     }
 }

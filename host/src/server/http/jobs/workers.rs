@@ -25,20 +25,16 @@ use super::super::classic;
 use super::super::route::EndpointRoute;
 use super::answers::{X_JOB_ATTEMPT, append};
 use super::deliveries::Deliverer;
+use super::task::{JobTask, PAUSE};
 use crate::endpoint::admission::Permit;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
-use crate::jobs::{Answer, Job, JobState, JobStore, Mode, Outcome, Queue};
+use crate::jobs::{Answer, Job, JobState, Mode, Outcome};
 use crate::rollout::deployment::Deployment;
-use crate::server::drain::Drain;
 use crate::server::head::{Head, X_JOB, X_REQUEST_ID, insert, visible};
 use crate::server::served::Served;
 use crate::telemetry::metrics::AttemptOutcome;
 
-/// How long a worker waits that could not use the store, and a job that the server did not take.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Longest wait for a job whose time is known: a clock may be set.
-const LONGEST_REST: Duration = Duration::from_secs(60);
 /// How much later than its request an attempt ends at the latest: the request's own error is the better one.
 const GRACE: Duration = Duration::from_secs(1);
 /// Headers of an answer that are not part of a result.
@@ -69,24 +65,17 @@ impl JobWorkers {
                 continue;
             }
             self.followed.insert(name.clone(), Arc::downgrade(endpoint));
-            let deliverer = Deliverer {
+            let task = JobTask {
                 endpoint: endpoint.clone(),
                 store: store.clone(),
                 queue: store.queue(name),
                 served: self.served.subscribe(),
                 drain: served.drain.clone(),
             };
-            self.tasks.push(tokio::spawn(deliverer.run()));
             for _ in 0..endpoint.config.jobs.concurrency {
-                let worker = Worker {
-                    endpoint: endpoint.clone(),
-                    store: store.clone(),
-                    queue: store.queue(name),
-                    served: self.served.subscribe(),
-                    drain: served.drain.clone(),
-                };
-                self.tasks.push(tokio::spawn(worker.run()));
+                self.tasks.push(tokio::spawn(Worker { task: task.clone() }.run()));
             }
+            self.tasks.push(tokio::spawn(Deliverer { task }.run()));
         }
     }
 
@@ -101,19 +90,15 @@ impl JobWorkers {
 
 /// One worker.
 struct Worker {
-    endpoint: Arc<Deployment>,
-    store: Arc<JobStore>,
-    queue: Arc<Queue>,
-    served: watch::Receiver<Option<Arc<Served>>>,
-    drain: Drain,
+    task: JobTask,
 }
 
 impl Worker {
     async fn run(mut self) {
-        let endpoint = self.endpoint.clone();
+        let endpoint = self.task.endpoint.clone();
         let name = &endpoint.config.name;
-        while let Some(served) = self.current() {
-            match self.store.next_due(name).await {
+        while let Some(served) = self.task.current() {
+            match self.task.store.next_due(name).await {
                 Ok(Some(Duration::ZERO)) => {}
                 Ok(time) => {
                     drop(served);
@@ -125,13 +110,13 @@ impl Worker {
             }
             let permit = tokio::select! {
                 biased;
-                () = self.drain.begun() => return,
-                _ = self.served.changed() => continue,
+                () = self.task.drain.begun() => return,
+                _ = self.task.served.changed() => continue,
                 permit = endpoint.permit_job() => permit,
             };
             // Without one the endpoint is closed.
             let Some(permit) = permit else { return };
-            match self.store.claim(name).await {
+            match self.task.store.claim(name).await {
                 Ok(Some((job, body))) => self.attempt(served, permit, job, body).await,
                 Ok(None) => {}
                 Err(_) => {
@@ -142,43 +127,26 @@ impl Worker {
         }
     }
 
-    /// All that is served now; `None` if this endpoint is not, or the server stops.
-    fn current(&mut self) -> Option<Arc<Served>> {
-        let served = self.served.borrow_and_update().clone()?;
-        let own = served.endpoints.named(&self.endpoint.config.name)?;
-        (Arc::ptr_eq(own, &self.endpoint) && !self.drain.has_begun()).then_some(served)
-    }
-
     /// Waits until there may be a job, or something else to do.
     async fn rest(&mut self, time: Option<Duration>) {
-        let until = async {
-            match time {
-                Some(time) => tokio::time::sleep(time.min(LONGEST_REST)).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = self.queue.wait() => {}
-            () = until => {}
-            _ = self.served.changed() => {}
-            () = self.drain.begun() => {}
-        }
+        let queue = self.task.queue.clone();
+        self.task.rest(time, queue.wait()).await;
     }
 
     /// Runs a job that was claimed, and says what came of it.
     async fn attempt(&self, served: Arc<Served>, permit: Permit<'_>, job: Job, body: Bytes) {
-        let EndpointConfig { name, jobs, .. } = &self.endpoint.config;
-        let counts = &self.endpoint.metrics.jobs;
+        let EndpointConfig { name, jobs, .. } = &self.task.endpoint.config;
+        let counts = &self.task.endpoint.metrics.jobs;
         let (id, attempt) = (job.id.clone(), job.attempt);
-        let mut running = self.queue.begin(&id);
+        let mut running = self.task.queue.begin(&id);
         // One that was cancelled before it could be stopped.
-        if let Ok(stored) = self.store.job(name, &id).await
+        if let Ok(stored) = self.task.store.job(name, &id).await
             && !stored.is_some_and(|it| it.state == JobState::Running && it.attempt == attempt)
         {
             counts.attempted(AttemptOutcome::Cancelled);
             return;
         }
-        let route = EndpointRoute { endpoint: self.endpoint.clone(), served };
+        let route = EndpointRoute { endpoint: self.task.endpoint.clone(), served };
         let limit = jobs.timeout + GRACE;
         let mut run = tokio::spawn(async move {
             let _counted = route.served.activity.begin(Instant::now());
@@ -189,7 +157,7 @@ impl Worker {
         let ended = tokio::select! {
             biased;
             () = running.stopped() => None,
-            () = self.drain.over() => Some(Outcome::NotTried { delay: Duration::ZERO }),
+            () = self.task.drain.over() => Some(Outcome::NotTried { delay: Duration::ZERO }),
             outcome = &mut run => Some(outcome.unwrap_or_else(|_| {
                 Outcome::Failed { error: "a defect of the server".to_owned(), answer: None }
             })),
@@ -208,10 +176,10 @@ impl Worker {
         });
         let Some(outcome) = ended else { return };
         // Until it is stored. What the end of the process cuts off here is tried again by the next.
-        while self.store.end(name, &id, attempt, outcome.clone()).await.is_err() {
+        while self.task.store.end(name, &id, attempt, outcome.clone()).await.is_err() {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
-                () = self.drain.over() => return,
+                () = self.task.drain.over() => return,
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Tests of tensors both ways; what a client's own library sends is in `tests/it/tf_serving.rs`.
 
 use super::*;
+use crate::error::Code;
 
 const LIMIT: usize = 1 << 20;
 
