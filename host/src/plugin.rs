@@ -9,6 +9,7 @@
 mod binary;
 mod bindings;
 mod cache;
+mod compiled;
 mod compiler;
 mod context;
 mod convert;
@@ -49,8 +50,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use wasmtime::component::{Component, InstancePre};
+use wasmtime::component::InstancePre;
 
+use self::compiled::Compiled;
 use self::deadline::{LongCallTracker, Scheduler};
 use self::exports::Indices;
 use self::host_call_log::HostCallLog;
@@ -307,8 +309,8 @@ fn quoted(names: &[String]) -> String {
 /// Everything the instances of one loaded component have in common.
 struct LoadedComponent {
     pre: InstancePre<State>,
-    /// The component of `pre`: held, so that another load of the same file finds it.
-    _component: Arc<Component>,
+    /// The code of `pre`: held, so that another load of the same file finds it.
+    _compiled: Arc<Compiled>,
     exports: Indices,
     config: HandlerConfig,
     project: Option<Arc<ProjectView>>,

@@ -9,8 +9,8 @@ use std::thread;
 use e2e::{Host, component, replace, serve_command, version, wait_until};
 use tempfile::TempDir;
 
-const TAKEN: &str = "compiled component taken from the cache";
-const KEPT: &str = "compiled component kept in the cache";
+const TAKEN: &str = "compiled code taken from the cache";
+const KEPT: &str = "compiled code kept in the cache";
 
 fn serve(plugin: &Path, cache: &TempDir, more: &[&str]) -> Host {
     let cache = cache.path().join("cache");

@@ -59,6 +59,7 @@ fn inspect_tells_what_a_component_is() {
         (&json!(bytes.len()), &json!(["0.1.0"]), &Value::Null)
     );
     assert_eq!((&it["pre_inference"], &it["post_inference"]), (&json!(true), &json!(true)));
+    assert_eq!(it["shared_bytes"], 0);
     let exports = ["modelhost:handler/post-inference@0.1.0", "modelhost:handler/pre-inference@0.1.0"];
     // In the order of the file, which is the linker's.
     let mut found: Vec<&str> = it["exports"].as_array().unwrap().iter().flat_map(Value::as_str).collect();
@@ -67,6 +68,20 @@ fn inspect_tells_what_a_component_is() {
 
     let it = inspection(folder.path(), &std::fs::read(component("tests/pre_only")).unwrap());
     assert_eq!((&it["pre_inference"], &it["post_inference"]), (&json!(true), &json!(false)));
+}
+
+/// Python's and JavaScript's engines are compiled once, not once for each handler.
+#[test]
+fn most_of_a_handler_in_an_interpreted_language_is_its_languages() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, most) in [("tests/iris_py", 20), ("tests/iris_js", 10)] {
+        let it = inspection(folder.path(), &std::fs::read(component(name)).unwrap());
+        let [compiled, shared] = ["compiled_bytes", "shared_bytes"].map(|of| it[of].as_u64().unwrap());
+        assert!(
+            shared > 15_000_000 && compiled - shared < most * 1_000_000,
+            "{name}: {shared} of {compiled}"
+        );
+    }
 }
 
 #[test]

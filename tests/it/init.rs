@@ -202,7 +202,7 @@ fn entries(cache: &Path) -> BTreeSet<PathBuf> {
 /// only what it left.
 #[test]
 fn a_second_start_compiles_nothing_and_runs_no_init() {
-    const KEPT: &str = "compiled component kept";
+    const KEPT: &str = "compiled code kept";
     for granted in [&[][..], &["--env", "TOKEN=granted-to-it"]] {
         let (cache, project) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let folder = cache.path().join("cache");

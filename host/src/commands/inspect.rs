@@ -35,7 +35,9 @@ fn readable(path: &str, it: &Inspection) -> String {
     };
     row("digest", &format!("sha256:{}", it.digest));
     let compiled = it.compiled_bytes.map_or(String::new(), |compiled| format!(", {compiled} compiled"));
-    row("size", &format!("{} bytes{compiled}", it.bytes));
+    let shared = it.shared_bytes.filter(|shared| *shared > 0);
+    let shared = shared.map_or(String::new(), |shared| format!(", {shared} of them the language's"));
+    row("size", &format!("{} bytes{compiled}{shared}", it.bytes));
     row("contract", if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") }.as_str());
     if it.application {
         row("application", "yes: it answers every method and path below its endpoint's");

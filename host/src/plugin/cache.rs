@@ -14,6 +14,7 @@
 //! removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
 
 mod entry;
+mod executable;
 mod lock;
 mod shelf;
 mod mmap_safety;
@@ -27,11 +28,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use wasmtime::Engine;
-use wasmtime::component::Component;
 
 use super::compiler::Code;
 
 pub(super) use self::entry::Entry;
+use self::executable::map;
+pub(super) use self::executable::{Executable, load};
 pub use self::shelf::Shelf;
 
 /// Goes into the names of entries; another number for another layout.
@@ -115,14 +117,14 @@ impl Cache {
         Ok(cache)
     }
 
-    /// The component that was kept as `entry`, if it is there and can be used.
-    pub(super) fn find(&self, engine: &Engine, entry: &Entry) -> Option<Component> {
+    /// The code that was kept as `entry`, if it is there and can be used.
+    pub(super) fn find<T: Executable>(&self, engine: &Engine, entry: &Entry) -> Option<T> {
         let id = self.id(entry);
         match self.read(engine, entry, &id) {
             Ok(found) => {
-                let component = found?;
-                tracing::debug!(entry = %id.to_hex(), "compiled component taken from the cache");
-                Some(component)
+                let found = found?;
+                tracing::debug!(entry = %id.to_hex(), "compiled code taken from the cache");
+                Some(found)
             }
             Err(error) => {
                 tracing::warn!(entry = %self.path(&id).display(),
@@ -142,21 +144,26 @@ impl Cache {
     ///
     /// # Errors
     /// wasmtime's, of the code; none of the cache's own.
-    pub(super) fn keep(&self, engine: &Engine, entry: &Entry, code: &Code) -> wasmtime::Result<Component> {
+    pub(super) fn keep<T: Executable>(
+        &self,
+        engine: &Engine,
+        entry: &Entry,
+        code: &Code,
+    ) -> wasmtime::Result<T> {
         if self.can_keep() {
             let id = self.id(entry);
             match self.write(entry, &id, code) {
                 Ok(file) => {
-                    tracing::debug!(entry = %id.to_hex(), "compiled component kept in the cache");
+                    tracing::debug!(entry = %id.to_hex(), "compiled code kept in the cache");
                     if entry.lock.is_none()
                         && mmap_safety::is_mappable(&file).unwrap_or(false)
-                        && let Ok(component) = map(engine, &file)
+                        && let Ok(kept) = map(engine, &file)
                     {
-                        return Ok(component);
+                        return Ok(kept);
                     }
                 }
                 Err(error) => tracing::warn!(folder = %self.folder.display(),
-                    "cannot keep a compiled component: {error:#}"),
+                    "cannot keep compiled code: {error:#}"),
             }
         }
         load(engine, code)
@@ -166,6 +173,12 @@ impl Cache {
     fn id(&self, entry: &Entry) -> blake3::Hash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(FORMAT).update(self.engine.as_bytes()).update(entry.name.as_bytes()).finalize()
+    }
+
+    /// Removes an entry.
+    #[cfg(test)]
+    pub(super) fn remove(&self, entry: &Entry) {
+        fs::remove_file(self.path(&self.id(entry))).unwrap();
     }
 
     fn path(&self, id: &blake3::Hash) -> PathBuf {
@@ -185,13 +198,18 @@ impl Cache {
         hasher
     }
 
-    /// The component kept as `entry`, which is called `id`; `None` if there is none.
-    fn read(&self, engine: &Engine, entry: &Entry, id: &blake3::Hash) -> wasmtime::Result<Option<Component>> {
+    /// The code kept as `entry`, which is called `id`; `None` if there is none.
+    fn read<T: Executable>(
+        &self,
+        engine: &Engine,
+        entry: &Entry,
+        id: &blake3::Hash,
+    ) -> wasmtime::Result<Option<T>> {
         let file = match OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(self.path(id)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
-        let component = match &entry.lock {
+        let found = match &entry.lock {
             Some(lock) => {
                 let mut contents = self.contents(&file)?;
                 let Some(code) = lock.open(&self.key, id, &mut contents) else {
@@ -200,13 +218,13 @@ impl Cache {
                 map(engine, &mmap_safety::file_of(code)?)?
             }
             None => match mmap_safety::is_mappable(&file)?.then(|| self.load(engine, id, &file)) {
-                Some(Ok(component)) => component,
+                Some(Ok(found)) => found,
                 // Or nothing may be run that lies there: a mount or a profile forbids it.
                 Some(Err(_)) | None => self.load(engine, id, &mmap_safety::copy(&file)?)?,
             },
         };
         touch(&file)?;
-        Ok(Some(component))
+        Ok(Some(found))
     }
 
     /// All that is in an entry's file, which is no longer than entries may be.
@@ -221,7 +239,7 @@ impl Cache {
     }
 
     /// Maps what is in `file`, if it is an entry of this name.
-    fn load(&self, engine: &Engine, id: &blake3::Hash, file: &File) -> wasmtime::Result<Component> {
+    fn load<T: Executable>(&self, engine: &Engine, id: &blake3::Hash, file: &File) -> wasmtime::Result<T> {
         if !self.is_sealed(id, file)? {
             wasmtime::bail!(CHANGED);
         }
@@ -309,32 +327,6 @@ impl Cache {
 
 /// The defect of an entry that was written without the key.
 const CHANGED: &str = "it is not as this host wrote it";
-
-/// Maps the machine code in a file, which is to be this cache's.
-fn map(engine: &Engine, file: &File) -> wasmtime::Result<Component> {
-    #[expect(unsafe_code, reason = "machine code that this cache wrote")]
-    // SAFETY: `file` must hold what `Component::serialize` made. It does: its seal, or its lock, is one that
-    // only holders of the key can make, and the folder can be written to by this user alone, or by root
-    // alone, who can run what code they like anyway. It must stay so while it is mapped: `file` is a copy
-    // that cannot be written to, or an entry that is never written to, on a disk that gives back what was
-    // hashed. That it is of this version of wasmtime, with these settings and for this processor, its name
-    // says, which is sealed in, and wasmtime checks it once more.
-    unsafe {
-        Component::deserialize_file(engine, mmap_safety::path_of(file))
-    }
-}
-
-/// The executable form of code that was compiled just now, copied.
-///
-/// # Errors
-/// wasmtime's: the engine cannot have instances of it.
-pub(super) fn load(engine: &Engine, code: &Code) -> wasmtime::Result<Component> {
-    #[expect(unsafe_code, reason = "machine code that this process made")]
-    // SAFETY: `code` must be what wasmtime's compiler made. It is: there is no other way to a `Code`.
-    unsafe {
-        Component::deserialize(engine, &**code)
-    }
-}
 
 /// Notes that a file is of use.
 fn touch(file: &File) -> io::Result<()> {

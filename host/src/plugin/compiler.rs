@@ -10,6 +10,7 @@
 
 mod estimate;
 mod instances;
+pub(super) mod split;
 
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -20,6 +21,7 @@ use rayon::ThreadPool;
 use wasmtime::{Config as EngineConfig, Engine};
 
 pub(super) use self::estimate::TooCostly;
+pub(super) use self::split::{SharedModule, Split, digest_in, import_name, split};
 
 /// Estimated bytes that all compilations may take together, and so one of them.
 const MOST: u64 = 3 << 30;
@@ -68,11 +70,27 @@ impl Compiler {
     ///
     /// # Errors
     /// [`TooCostly`], or the compiler's.
-    pub(super) fn compile(&self, bytes: &[u8]) -> wasmtime::Result<Code> {
+    pub(super) fn component(&self, bytes: &[u8]) -> wasmtime::Result<Code> {
+        self.compile(bytes, Engine::precompile_component)
+    }
+
+    /// The same of a core module.
+    ///
+    /// # Errors
+    /// As of [`Compiler::component`].
+    pub(super) fn module(&self, bytes: &[u8]) -> wasmtime::Result<Code> {
+        self.compile(bytes, Engine::precompile_module)
+    }
+
+    fn compile(
+        &self,
+        bytes: &[u8],
+        compile: fn(&Engine, &[u8]) -> wasmtime::Result<Vec<u8>>,
+    ) -> wasmtime::Result<Code> {
         let _taken = Reserved::take(estimate::estimate(bytes)?);
         let at_work = self.at_work()?;
         let Some(engine) = &at_work.engine else { wasmtime::bail!("the compiler has ended") };
-        let bytes = at_work.pool.install(|| engine.precompile_component(bytes))?;
+        let bytes = at_work.pool.install(|| compile(engine, bytes))?;
         Ok(Code { bytes, _at_work: at_work })
     }
 

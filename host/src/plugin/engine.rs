@@ -11,11 +11,12 @@ use std::sync::Arc;
 
 use wasmtime::component::Component;
 use wasmtime::{
-    Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig,
+    Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig,
 };
 
-use super::cache::{Cache, CacheError, Entry, Shelf};
-use super::compiler::Compiler;
+use super::cache::{Cache, CacheError, Entry, Executable, Shelf};
+use super::compiled::{self, Compiled};
+use super::compiler::{self, Code, Compiler, SharedModule, Split};
 use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::pool::Pool;
@@ -50,7 +51,9 @@ pub struct Sandbox {
     pub(super) linkers: Arc<Linkers>,
     compiler: Arc<Compiler>,
     cache: Option<Arc<Cache>>,
-    loaded: Arc<Loaded>,
+    components: Arc<Loaded<Compiled>>,
+    /// What components have in common.
+    modules: Arc<Loaded<Module>>,
     /// Places for instances, of all handlers together.
     pub(super) pool: Arc<Pool>,
     pub(super) scheduler: deadline::Scheduler,
@@ -97,7 +100,8 @@ impl Sandbox {
             // It has no instances.
             compiler: Arc::new(Compiler::new(engine_config(1))),
             cache,
-            loaded: Arc::default(),
+            components: Arc::default(),
+            modules: Arc::default(),
             pool,
             scheduler,
             handles: handles(instances),
@@ -125,29 +129,73 @@ impl Sandbox {
     ///
     /// # Errors
     /// The compiler's.
-    pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Arc<Component>> {
+    pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Arc<Compiled>> {
         let entry = Entry::of(binary);
-        self.loaded.get(binary.digest(), || match self.find(&entry) {
-            Some(component) => Ok(component),
+        self.components.get(binary.digest(), || match self.find(&entry) {
+            Some(compiled) => Ok(compiled),
             None => self.compile(binary.bytes(), Some(&entry)),
         })
     }
 
-    /// Compiles a component, and keeps it as `entry` for those who come to make the same.
+    /// Compiles a component, but for what is compiled already that it has in common with others, and keeps it
+    /// as `entry` for those who come to make the same.
     ///
     /// # Errors
     /// The compiler's.
-    pub(super) fn compile(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Component> {
-        let code = self.compiler.compile(bytes)?;
+    pub(super) fn compile(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
+        if let Some(split) = compiler::split(bytes) {
+            match self.compile_apart(&split, entry) {
+                Ok(compiled) => return Ok(compiled),
+                // What is wrong with the component as it is, the compiler says below.
+                Err(error) => tracing::debug!("a component is compiled as a whole: {error:#}"),
+            }
+        }
+        let component = self.keep(&self.compiler.component(bytes)?, entry)?;
+        Ok(Compiled { component, modules: Vec::new() })
+    }
+
+    fn compile_apart(&self, split: &Split, entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
+        let rest = self.compiler.component(&split.rest)?;
+        let modules = split.modules.iter().map(|module| self.module(module));
+        let modules = modules.collect::<wasmtime::Result<_>>()?;
+        Ok(Compiled { component: self.keep(&rest, entry)?, modules })
+    }
+
+    /// A module that components have in common, and the name that they import it by.
+    fn module(&self, module: &SharedModule) -> wasmtime::Result<(String, Arc<Module>)> {
+        let entry = Entry::of_module(&module.digest);
+        let compiled = self.modules.get(&module.digest.as_str().into(), || {
+            match self.cache.as_ref().and_then(|cache| cache.find(&self.engine, &entry)) {
+                Some(compiled) => Ok(compiled),
+                None => self.keep(&self.compiler.module(&module.bytes)?, Some(&entry)),
+            }
+        });
+        Ok((compiler::import_name(&module.digest), compiled?))
+    }
+
+    /// Keeps code as `entry`, if it is one that can be kept.
+    fn keep<T: Executable>(&self, code: &Code, entry: Option<&Entry>) -> wasmtime::Result<T> {
         match (&self.cache, entry) {
-            (Some(cache), Some(entry)) => cache.keep(&self.engine, entry, &code),
-            _ => cache::load(&self.engine, &code),
+            (Some(cache), Some(entry)) => cache.keep(&self.engine, entry, code),
+            _ => cache::load(&self.engine, code),
         }
     }
 
-    /// The component that was [kept](Sandbox::compile) as `entry`, compiled, if there is one.
-    pub(super) fn find(&self, entry: &Entry) -> Option<Component> {
-        self.cache.as_ref()?.find(&self.engine, entry)
+    /// The component that was [kept](Sandbox::compile) as `entry`, compiled, if it is there, and all that it
+    /// has in common with others.
+    pub(super) fn find(&self, entry: &Entry) -> Option<Compiled> {
+        let cache = self.cache.as_ref()?;
+        let component: Component = cache.find(&self.engine, entry)?;
+        let names = compiled::shared_modules(&component, &self.engine);
+        let modules = names.into_iter().map(|(name, digest)| {
+            let find = || cache.find(&self.engine, &Entry::of_module(&digest));
+            let module = self.modules.get(&digest.as_str().into(), || {
+                find().ok_or_else(|| wasmtime::format_err!("it is not in the cache"))
+            });
+            Some((name, module.ok()?))
+        });
+        let modules = modules.collect::<Option<_>>()?;
+        Some(Compiled { component, modules })
     }
 
     /// Where files are kept for later starts, if any are.
@@ -227,6 +275,52 @@ fn engine_config(instances: usize) -> EngineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plugin::compiler::split::tests::{handler, split_small};
+
+    /// What `get` answers in two calls of an instance.
+    fn answers(sandbox: &Sandbox, compiled: &Compiled) -> [u32; 2] {
+        let mut linker = wasmtime::component::Linker::<()>::new(&sandbox.engine);
+        for (name, module) in &compiled.modules {
+            linker.root().module(name, module).unwrap();
+        }
+        let mut store = wasmtime::Store::new(&sandbox.engine, ());
+        store.set_epoch_deadline(u64::MAX / 2);
+        let instance = linker.instantiate(&mut store, &compiled.component).unwrap();
+        let get = instance.get_typed_func::<(), (u32,)>(&mut store, "get").unwrap();
+        [(); 2].map(|()| get.call(&mut store, ()).unwrap().0)
+    }
+
+    #[test]
+    fn handlers_share_their_interpreter_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache_dir = Some(folder.path().join("cache"));
+        let config = Config { cache_dir, cache_size: 1 << 30, instances: None };
+        let sandbox = || Sandbox::new(&config, NonZeroUsize::new(4).unwrap()).unwrap();
+        let first = sandbox();
+        let load = |text: &str, number: u32| {
+            let bytes = handler(text, number);
+            let entry = Entry::of(&Binary::new(bytes.clone()));
+            (first.compile_apart(&split_small(&bytes).unwrap(), Some(&entry)).unwrap(), entry)
+        };
+        let ((one, entry), (other, _)) = (load("a", 1), load("bc", 20));
+        assert_eq!(one.modules.len(), 2);
+        for (own, others) in one.modules.iter().zip(&other.modules) {
+            assert!(Arc::ptr_eq(&own.1, &others.1));
+        }
+        assert_eq!(answers(&first, &one), [4 + 97, 7 + 97]);
+        assert_eq!(answers(&first, &other), [23 + 98, 26 + 98]);
+        assert_eq!(answers(&first, &one), [4 + 97, 7 + 97], "a new instance begins anew");
+
+        let second = sandbox();
+        let found = second.find(&entry).unwrap();
+        assert_eq!(answers(&second, &found), [4 + 97, 7 + 97], "from the cache");
+        drop(found);
+        // Without its interpreter it cannot be used, and is compiled again.
+        let cache = second.cache.as_ref().unwrap();
+        let (_, digest) = compiled::shared_modules(&one.component, &first.engine).remove(0);
+        cache.remove(&Entry::of_module(&digest));
+        assert!(sandbox().find(&entry).is_none());
+    }
 
     #[test]
     fn handles_leave_files_to_connections() {

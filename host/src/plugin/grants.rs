@@ -12,7 +12,7 @@
 //! for buckets, none of which opens then); no guest ever reaches a network.
 
 use wasmtime::Engine;
-use wasmtime::component::{Component, HasData, HasSelf, InstancePre, Linker, ResourceTable};
+use wasmtime::component::{HasData, HasSelf, InstancePre, Linker, ResourceTable};
 use wasmtime_wasi::WasiView;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
@@ -20,6 +20,7 @@ use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERSION, WEBSOCKET};
+use super::compiled::Compiled;
 use super::exports::{Outline, is_same};
 use super::state::State;
 use super::{HandlerConfig, LoadError, Network};
@@ -268,10 +269,11 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
 /// # Errors
 /// [`LoadError::Link`]: an import has the name of what is granted, and another type.
 pub(super) fn link(
-    component: &Component,
+    compiled: &Compiled,
     linkers: &Linkers,
     granted: Granted,
 ) -> Result<InstancePre<State>, LoadError> {
+    let component = &compiled.component;
     let linker = match granted.network {
         _ if granted.outbound => &linkers.application,
         _ if [RESPOND, INCOMING_HANDLER, WEBSOCKET]
@@ -283,5 +285,12 @@ pub(super) fn link(
         Network::None => &linkers.none,
         Network::Stub => &linkers.stub,
     };
+    if compiled.modules.is_empty() {
+        return linker.instantiate_pre(component).map_err(LoadError::Link);
+    }
+    let mut linker = linker.clone();
+    for (name, module) in &compiled.modules {
+        linker.root().module(name, module).map_err(LoadError::Link)?;
+    }
     linker.instantiate_pre(component).map_err(LoadError::Link)
 }

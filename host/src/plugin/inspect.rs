@@ -21,6 +21,8 @@ pub struct Inspection {
     pub bytes: usize,
     /// Size of its machine code in bytes; `None` if it is refused, and so not compiled.
     pub compiled_bytes: Option<usize>,
+    /// How many of them are an interpreter that all handlers of its language share; `None` as before.
+    pub shared_bytes: Option<usize>,
     /// Versions of the handler contract it names; one in a sound component.
     pub contract: Vec<String>,
     /// Whether it has `pre-inference`.
@@ -72,20 +74,19 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
     contract.sort();
     contract.dedup();
     let stages = outline.stages();
-    let (refused, compiled_bytes) = match grants::check(&outline, grants::Granted::default()) {
+    let (refused, sizes) = match grants::check(&outline, grants::Granted::default()) {
         Ok(()) => {
-            let component = compile(sandbox, binary)?;
-            let image = component.image_range();
-            let linked = grants::link(&component, &sandbox.linkers, grants::Granted::default());
-            let size = (image.end as usize).saturating_sub(image.start as usize);
-            (linked.err().map(|error| error.to_string()), Some(size))
+            let compiled = compile(sandbox, binary)?;
+            let linked = grants::link(&compiled, &sandbox.linkers, grants::Granted::default());
+            (linked.err().map(|error| error.to_string()), Some(compiled.sizes()))
         }
         Err(error) => (Some(error.to_string()), None),
     };
     Ok(Inspection {
         digest: binary.digest().clone(),
         bytes: binary.bytes().len(),
-        compiled_bytes,
+        compiled_bytes: sizes.map(|(own, shared)| own + shared),
+        shared_bytes: sizes.map(|(_, shared)| shared),
         contract,
         pre_inference: stages.pre,
         post_inference: stages.post,

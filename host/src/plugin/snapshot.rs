@@ -13,10 +13,11 @@
 
 use std::sync::Arc;
 
-use wasmtime::component::{Component, Lift, WasmList};
+use wasmtime::component::{Lift, WasmList};
 use wasmtime_wizer::{ComponentInstanceState, Wizer};
 
 use super::cache::Entry;
+use super::compiled::Compiled;
 use super::instance::{Instance, StartError};
 use super::state;
 use super::{Binary, LoadedComponent, START_TIMEOUT, Source};
@@ -95,8 +96,8 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
 }
 
 /// A rewritten component, held against everything that the original is.
-fn checked(source: &Source, component: Arc<Component>) -> Result<LoadedComponent, NoSnapshot> {
-    source.loaded(component).map_err(|error| NoSnapshot::Refused(error.to_string()))
+fn checked(source: &Source, compiled: Arc<Compiled>) -> Result<LoadedComponent, NoSnapshot> {
+    source.loaded(compiled).map_err(|error| NoSnapshot::Refused(error.to_string()))
 }
 
 /// Reads an instance through the functions that wizer added to its component.

@@ -7,8 +7,7 @@
 
 use std::sync::Arc;
 
-use wasmtime::component::Component;
-
+use super::compiled::Compiled;
 use super::compiler::TooCostly;
 use super::deadline::LongCallTracker;
 use super::exports::{Indices, Outline};
@@ -45,10 +44,10 @@ impl Source {
         Ok(Source { sandbox, binary, config, project, has_init, calls_models })
     }
 
-    /// The form of `component` that instances are made from: the binary as it is, or another form of it.
-    pub(super) fn loaded(&self, component: Arc<Component>) -> Result<LoadedComponent, LoadError> {
-        let pre = grants::link(&component, &self.sandbox.linkers, Granted::to(&self.config))?;
-        let exports = Indices::find(&component, &pre)?;
+    /// The form of `compiled` that instances are made from: the binary as it is, or another form of it.
+    pub(super) fn loaded(&self, compiled: Arc<Compiled>) -> Result<LoadedComponent, LoadError> {
+        let pre = grants::link(&compiled, &self.sandbox.linkers, Granted::to(&self.config))?;
+        let exports = Indices::find(&compiled.component, &pre)?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
         }
@@ -61,7 +60,7 @@ impl Source {
             scheduler: self.sandbox.scheduler.clone(),
             handles: self.sandbox.handles,
             holding: self.sandbox.pool.holding(),
-            _component: component,
+            _compiled: compiled,
             init_in_each: false,
             calls_models: self.calls_models,
         })
@@ -94,7 +93,7 @@ pub(super) fn outline(binary: &Binary) -> Result<Outline, LoadError> {
 }
 
 /// Compiles a component, or takes it from the cache.
-pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Arc<Component>, LoadError> {
+pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Arc<Compiled>, LoadError> {
     sandbox.component(binary).map_err(|error| match error.downcast_ref::<TooCostly>() {
         Some(costly) => LoadError::TooCostly(costly.to_string()),
         None => LoadError::Compile(format!("{error:#}")),

@@ -22,6 +22,12 @@ impl Entry {
         Entry { name: blake3::hash(binary.digest().as_bytes()), lock: None }
     }
 
+    /// A core module that components have in common, by its digest.
+    pub(in crate::plugin) fn of_module(digest: &str) -> Entry {
+        let name = blake3::derive_key("modelhost 2026-11-25 name of a shared module", digest.as_bytes());
+        Entry { name: name.into(), lock: None }
+    }
+
     /// A component that begins where its `init` ended: under this config, with the project of this digest.
     pub(in crate::plugin) fn after_init(
         binary: &Binary,
@@ -62,6 +68,7 @@ mod tests {
         small.limits.memory = 1;
         let entries = [
             Entry::of(&binary),
+            Entry::of_module(binary.digest()),
             Entry::after_init(&binary, &config(), None),
             Entry::after_init(&Binary::new("another component"), &config(), None),
             Entry::after_init(&binary, &config(), Some("")),

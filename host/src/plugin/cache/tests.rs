@@ -3,6 +3,7 @@
 use std::thread;
 
 use tempfile::TempDir;
+use wasmtime::component::Component;
 
 use super::*;
 use crate::plugin::Binary;
@@ -26,7 +27,9 @@ fn made(cache: &Cache, engine: &Engine, binary: &Binary) -> wasmtime::Result<Com
     let entry = Entry::of(binary);
     match cache.find(engine, &entry) {
         Some(component) => Ok(component),
-        None => cache.keep(engine, &entry, &Compiler::new(wasmtime::Config::new()).compile(binary.bytes())?),
+        None => {
+            cache.keep(engine, &entry, &Compiler::new(wasmtime::Config::new()).component(binary.bytes())?)
+        }
     }
 }
 
@@ -35,7 +38,7 @@ fn hit(cache: &Cache, engine: &Engine, binary: &Binary) -> Result<bool, String> 
     let entry = Entry::of(binary);
     cache
         .read(engine, &entry, &cache.id(&entry))
-        .map(|found| found.is_some())
+        .map(|found: Option<Component>| found.is_some())
         .map_err(|error| error.to_string())
 }
 
@@ -151,7 +154,7 @@ fn what_may_change_is_copied_before_it_is_mapped() {
     let is_local = mmap_safety::is_local(&File::open(&path).unwrap()).unwrap();
     for (mode, is_mapped) in [(mmap_safety::READ_ONLY, is_local), (0o600, false), (0o440, false)] {
         fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-        let loaded = cache.read(&engine, &entry, &id).unwrap().unwrap();
+        let loaded: Component = cache.read(&engine, &entry, &id).unwrap().unwrap();
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         assert_eq!(maps.contains(path.to_str().unwrap()), is_mapped, "{mode:o}");
         drop(loaded);

@@ -1,0 +1,361 @@
+//! The core modules that a component has in common with others, apart from it.
+//!
+//! Place in the flow: before a component is compiled, see [`super::super::engine`]. In: a component's bytes.
+//! Out: its large modules that are nothing but code, which are compiled once for all components that have
+//! them; and the component that imports them in their place.
+//! A handler in an interpreted language is its interpreter, which all handlers of the language share, and
+//! memory that has the sources in it. componentize-py makes modules of code apart from the memory, which are
+//! taken as they are; SpiderMonkey is one module with its memory, from which `split/module.rs` takes it away.
+//! Invariants: both parts together do what the component does; what a module has that is not code stays with
+//! the component, so that who has the module learns nothing of a handler; a component of an unusual form is
+//! left whole.
+
+mod module;
+
+use std::borrow::Cow;
+
+use sha2::{Digest as _, Sha256};
+use wasm_encoder::reencode::{Reencode, ReencodeComponent};
+use wasm_encoder::{
+    Component, ComponentAliasSection, ComponentImportSection, ComponentSectionId, ComponentTypeRef,
+    CoreTypeSection, InstanceSection, ModuleArg, RawSection,
+};
+use wasmparser::{
+    BinaryReader, ComponentAlias, ComponentAliasSectionReader, ComponentExternalKind,
+    ComponentImportSectionReader, ComponentOuterAliasKind, ComponentTypeRef as Imported, Instance,
+    InstanceSectionReader,
+};
+
+use self::module::{Code, STATE, Section, sections};
+
+/// From which size on modules are taken out.
+#[derive(Debug, Clone, Copy)]
+struct Sizes {
+    /// Bytes of a module without a memory of its own.
+    library: usize,
+    /// Bytes of the code of one that has a memory. What users write is smaller, and would gain nothing: each
+    /// version of it is different.
+    interpreter: usize,
+}
+
+const SIZES: Sizes = Sizes { library: 128 << 10, interpreter: 6 << 20 };
+/// The beginning of the names that shared modules are imported by; a digest follows.
+const PREFIX: &str = "shared-module-x";
+
+const CORE_MODULE: u8 = ComponentSectionId::CoreModule as u8;
+const CORE_INSTANCE: u8 = ComponentSectionId::CoreInstance as u8;
+const CORE_TYPE: u8 = ComponentSectionId::CoreType as u8;
+const ALIAS: u8 = ComponentSectionId::Alias as u8;
+const IMPORT: u8 = ComponentSectionId::Import as u8;
+
+/// A component in two parts.
+pub(in crate::plugin) struct Split {
+    /// The component that imports the modules.
+    pub(in crate::plugin) rest: Vec<u8>,
+    /// What it imports.
+    pub(in crate::plugin) modules: Vec<SharedModule>,
+}
+
+/// A module that is nothing but code.
+pub(in crate::plugin) struct SharedModule {
+    /// SHA-256 in hex.
+    pub(in crate::plugin) digest: String,
+    pub(in crate::plugin) bytes: Vec<u8>,
+}
+
+/// The name that the module with this digest is imported by.
+pub(in crate::plugin) fn import_name(digest: &str) -> String {
+    format!("{PREFIX}{digest}")
+}
+
+/// The digest of the module that is imported by this name, if it is one of those.
+pub(in crate::plugin) fn digest_in(name: &str) -> Option<&str> {
+    name.strip_prefix(PREFIX)
+}
+
+/// Takes the modules out of a component that are worth it; `None` if it has none, or is of an unusual form.
+/// What comes out has yet to be validated.
+pub(in crate::plugin) fn split(component: &[u8]) -> Option<Split> {
+    split_by(component, SIZES)
+}
+
+fn split_by(component: &[u8], sizes: Sizes) -> Option<Split> {
+    if component.len() < sizes.library {
+        return None;
+    }
+    let sections = sections(component)?;
+    let mut splitter = Splitter::new(sizes);
+    for section in &sections {
+        splitter.add(section)?;
+    }
+    let is_split = !splitter.modules.is_empty() && splitter.states.iter().all(|state| state.is_used);
+    is_split.then(|| Split { rest: splitter.rest.finish(), modules: splitter.modules })
+}
+
+/// The memory and globals of a module, which become a module of their own.
+struct State {
+    /// The index of the module that was.
+    of: u32,
+    bytes: Vec<u8>,
+    /// The index of its instance, once there is one.
+    instance: u32,
+    /// An instance of the module has it; a second one would need its own.
+    is_used: bool,
+}
+
+struct Splitter {
+    sizes: Sizes,
+    rest: Component,
+    modules: Vec<SharedModule>,
+    states: Vec<State>,
+    /// The sizes of the original's index spaces so far.
+    core_modules: u32,
+    core_instances: u32,
+    core_types: u32,
+    /// The first module and the first instance that come later than in the original, by so many as there are
+    /// states; `None` before the first instance.
+    added_from: Option<(u32, u32)>,
+}
+
+impl Splitter {
+    fn new(sizes: Sizes) -> Splitter {
+        Splitter {
+            sizes,
+            rest: Component::new(),
+            modules: Vec::new(),
+            states: Vec::new(),
+            core_modules: 0,
+            core_instances: 0,
+            core_types: 0,
+            added_from: None,
+        }
+    }
+
+    fn add(&mut self, section: &Section<'_>) -> Option<()> {
+        match section.id {
+            CORE_MODULE => return self.module(section),
+            CORE_INSTANCE => return self.instances(section.contents),
+            // Their indices would be others.
+            CORE_TYPE => return None,
+            ALIAS => return self.aliases(section),
+            IMPORT => {
+                let imports =
+                    ComponentImportSectionReader::new(BinaryReader::new(section.contents, 0)).ok()?;
+                for import in imports {
+                    if let Imported::Module(_) = import.ok()?.ty {
+                        return None;
+                    }
+                }
+            }
+            _ => {}
+        }
+        self.copy(section);
+        Some(())
+    }
+
+    fn copy(&mut self, section: &Section<'_>) {
+        self.rest.section(&section.raw());
+    }
+
+    fn module(&mut self, section: &Section<'_>) -> Option<()> {
+        let index = self.core_modules;
+        self.core_modules += 1;
+        // A state would come too late for an instance that there is.
+        let is_worth_it = section.contents.len() >= self.sizes.library && self.added_from.is_none();
+        let code = is_worth_it.then(|| Code::of(section.contents, self.sizes.interpreter)).flatten();
+        let Some(Code { bytes, r#type, state }) = code else {
+            self.copy(section);
+            return Some(());
+        };
+        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        // Each name is imported once.
+        if self.modules.iter().any(|module| module.digest == digest) {
+            self.copy(section);
+            return Some(());
+        }
+        let mut types = CoreTypeSection::new();
+        types.ty().module(&r#type);
+        let mut imports = ComponentImportSection::new();
+        imports.import(import_name(&digest).as_str(), ComponentTypeRef::Module(self.core_types));
+        self.core_types += 1;
+        self.rest.section(&types).section(&imports);
+        self.modules.push(SharedModule { digest, bytes: bytes.into_owned() });
+        if let Some(bytes) = state {
+            self.states.push(State { of: index, bytes, instance: 0, is_used: false });
+        }
+        Some(())
+    }
+
+    /// The instances of the states come before all others.
+    fn instances(&mut self, contents: &[u8]) -> Option<()> {
+        let mut instances = InstanceSection::new();
+        if self.added_from.is_none() {
+            self.added_from = Some((self.core_modules, self.core_instances));
+            for (state, number) in self.states.iter_mut().zip(0..) {
+                self.rest.section(&RawSection { id: CORE_MODULE, data: &state.bytes });
+                instances.instantiate(self.core_modules + number, [("", ModuleArg::Instance(0)); 0]);
+                state.instance = self.core_instances + number;
+            }
+        }
+        for instance in InstanceSectionReader::new(BinaryReader::new(contents, 0)).ok()? {
+            self.core_instances += 1;
+            match instance.ok()? {
+                Instance::Instantiate { module_index, args } => {
+                    let mut args: Vec<_> = (args.iter())
+                        .map(|arg| {
+                            (Cow::Borrowed(arg.name), ModuleArg::Instance(self.instance_index(arg.index)))
+                        })
+                        .collect();
+                    if let Some(state) = self.states.iter_mut().find(|state| state.of == module_index) {
+                        if std::mem::replace(&mut state.is_used, true) {
+                            return None;
+                        }
+                        args.push((Cow::Borrowed(STATE), ModuleArg::Instance(state.instance)));
+                    }
+                    instances.instantiate(self.module_index(module_index), args);
+                }
+                Instance::FromExports(exports) => {
+                    let exports: Option<Vec<_>> = exports
+                        .iter()
+                        .map(|export| Some((export.name, self.export_kind(export.kind).ok()?, export.index)))
+                        .collect();
+                    instances.export_items(exports?);
+                }
+            }
+        }
+        self.rest.section(&instances);
+        Some(())
+    }
+
+    /// The place of what was at this one.
+    fn moved(&self, index: u32, added_from: Option<u32>) -> u32 {
+        let states = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
+        if added_from.is_some_and(|first| index >= first) { index.saturating_add(states) } else { index }
+    }
+
+    fn aliases(&mut self, section: &Section<'_>) -> Option<()> {
+        let read = || ComponentAliasSectionReader::new(BinaryReader::new(section.contents, 0)).ok();
+        for alias in read()? {
+            match alias.ok()? {
+                ComponentAlias::InstanceExport { kind: ComponentExternalKind::Module, .. }
+                | ComponentAlias::Outer {
+                    kind: ComponentOuterAliasKind::CoreModule | ComponentOuterAliasKind::CoreType,
+                    ..
+                } => return None,
+                _ => {}
+            }
+        }
+        let mut aliases = ComponentAliasSection::new();
+        self.parse_component_alias_section(&mut aliases, read()?).ok()?;
+        self.rest.section(&aliases);
+        Some(())
+    }
+}
+
+impl Reencode for Splitter {
+    type Error = std::convert::Infallible;
+}
+
+impl ReencodeComponent for Splitter {
+    fn module_index(&mut self, index: u32) -> u32 {
+        self.moved(index, self.added_from.map(|(module, _)| module))
+    }
+
+    fn instance_index(&mut self, index: u32) -> u32 {
+        self.moved(index, self.added_from.map(|(_, instance)| instance))
+    }
+}
+
+#[cfg(test)]
+pub(in crate::plugin) mod tests {
+    use wasmparser::{Validator, WasmFeatures};
+
+    use super::*;
+
+    const ALL: Sizes = Sizes { library: 0, interpreter: 0 };
+
+    /// The same of a component of any size.
+    pub(in crate::plugin) fn split_small(component: &[u8]) -> Option<Split> {
+        split_by(component, ALL)
+    }
+
+    /// An interpreter with `text` in its memory and `number` in a variable, and a library. Each call of `get`
+    /// adds 3 to the variable, and gives the sum of it and of the text's first byte.
+    pub(in crate::plugin) fn handler(text: &str, number: u32) -> Vec<u8> {
+        let component = format!(
+            r#"(component
+              (core module $interpreter
+                (import "library" "add" (func $add (param i32 i32) (result i32)))
+                (memory (export "memory") 1)
+                (global $variable (mut i32) (i32.const {number}))
+                (global $constant i32 (i32.const 3))
+                (data (i32.const 8) "{text}")
+                (func (export "get") (result i32)
+                  (global.set $variable (call $add (global.get $variable) (global.get $constant)))
+                  (call $add (global.get $variable) (i32.load8_u (i32.const 8)))))
+              (core module $library
+                (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))
+              (core instance $library (instantiate $library))
+              (core instance $interpreter (instantiate $interpreter (with "library" (instance $library))))
+              (core module $last (import "interpreter" "get" (func (result i32)))
+                (export "get" (func 0)))
+              (core instance $last (instantiate $last (with "interpreter" (instance $interpreter))))
+              (func (export "get") (result u32) (canon lift (core func $last "get"))))"#
+        );
+        wat::parse_str(component).unwrap()
+    }
+
+    fn is_valid(bytes: &[u8]) -> bool {
+        Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok()
+    }
+
+    #[test]
+    fn code_is_the_same_whatever_is_in_the_memory() {
+        let [first, second] = [handler("a", 1), handler("bc", 2)].map(|bytes| split_by(&bytes, ALL).unwrap());
+        let digests = |split: &Split| split.modules.iter().map(|it| it.digest.clone()).collect::<Vec<_>>();
+        assert_eq!(digests(&first), digests(&second));
+        assert_eq!(first.modules.len(), 2, "the last one comes after the first instance");
+        assert_ne!(first.rest, second.rest);
+        for split in [first, second] {
+            assert!(is_valid(&split.rest));
+            assert!(split.modules.iter().all(|module| is_valid(&module.bytes)));
+        }
+    }
+
+    #[test]
+    fn small_handlers_are_left_whole() {
+        assert!(split(&handler("a", 1)).is_none());
+        let libraries = Sizes { interpreter: usize::MAX, ..ALL };
+        assert_eq!(split_by(&handler("a", 1), libraries).unwrap().modules.len(), 1);
+    }
+
+    #[test]
+    fn unusual_forms_are_left_whole_and_broken_ones_harm_nothing() {
+        let module =
+            r#"(core module $m (import "x" "f" (func)) (memory (export "m") 1) (data (i32.const 0) "x"))"#;
+        let given = r#"(with "x" (instance $x))"#;
+        let with = |text: &str| {
+            let x = r#"(core module $f (func (export "f"))) (core instance $x (instantiate $f))"#;
+            wat::parse_str(format!("(component {module} {x} {text})")).unwrap()
+        };
+        assert!(split_by(&with(&format!("(core instance (instantiate $m {given}))")), ALL).is_some());
+        for (name, component) in [
+            ("a type of its own", with("(core type (func))")),
+            ("two instances", with(&format!("(core instance (instantiate $m {given}))").repeat(2))),
+            ("no instance", with("")),
+            ("an imported module", with(r#"(import "m" (core module))"#)),
+            ("a module of another's", with("(component $c (alias outer 1 $m (core module)))")),
+        ] {
+            // What a nested component has of it is found by the validator.
+            let split = split_by(&component, ALL).filter(|split| is_valid(&split.rest));
+            assert!(split.is_none(), "{name}");
+        }
+        let whole = handler("a", 1);
+        for end in 0..whole.len() {
+            let _ = split_by(&whole[..end], ALL);
+            let mut changed = whole.clone();
+            changed[end] ^= 0x41;
+            let _ = split_by(&changed, ALL);
+        }
+    }
+}
