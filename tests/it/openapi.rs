@@ -77,14 +77,16 @@ fn redocly_finds_nothing() {
         Endpoint::new("scalar").model("scalar"),
         Endpoint::new("bool").model("identity_bool"),
         two_models("several"),
+        Endpoint::new("later").guest("echo").set("jobs = 'on'"),
     ];
     let split =
         "[server]\nmodel_control = true\n[[split]]\npath = '/alike'\nendpoints = { add = 1, locked = 1 }";
+    let jobs = format!("{split}\n[jobs]\nstore = {:?}", folder.path().join("jobs.redb"));
     let setups = [
         Setup::of([add]),
         Setup::of([Endpoint::new("echo").guest("echo")]),
         Setup::of([locked]),
-        Setup::of(all).tables(split),
+        Setup::of(all).tables(jobs),
     ];
     for setup in setups {
         let found = findings(&document(&setup.serve()));

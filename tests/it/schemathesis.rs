@@ -72,6 +72,16 @@ fn schemathesis_finds_nothing_in_handlers() {
 }
 
 #[test]
+fn schemathesis_finds_nothing_in_jobs() {
+    let folder = tempfile::tempdir().unwrap();
+    let endpoints = [
+        Endpoint::new("undeclared-echo").guest("echo").set("jobs = 'on'"),
+    ];
+    let store = format!("[jobs]\nstore = {:?}", folder.path().join("jobs.redb"));
+    finds_nothing(&Setup::of(endpoints).tables(store).serve());
+}
+
+#[test]
 fn schemathesis_finds_nothing_where_there_is_only_one_endpoint() {
     // Which also answers at `/` and `/predict`, with `--debug` and without metrics.
     let more = ["--name", "undeclared-iris", "--debug", "--no-metrics-on-main"];

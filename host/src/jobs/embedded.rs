@@ -185,9 +185,10 @@ impl File {
     }
 
     fn publish(&self, numbers: Vec<(String, Numbers)>) {
-        for (endpoint, Numbers { queued, running, oldest, has_delivery, stopped, .. }) in numbers {
+        for (endpoint, Numbers { queued, running, oldest, has_delivery, webhooks, stopped, .. }) in numbers {
             let queue = self.queue(&endpoint);
             queue.set_numbers(queued, running, oldest);
+            queue.add_webhooks(webhooks);
             if has_delivery {
                 queue.deliver();
             }

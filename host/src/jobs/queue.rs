@@ -6,7 +6,7 @@
 //! Invariant: nothing here is for a single queued job, or for a webhook that waits.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::futures::Notified;
@@ -22,6 +22,8 @@ pub struct Queue {
     running: AtomicU64,
     /// When the oldest job that waits for a place was submitted, in milliseconds since 1970; 0 if none does.
     oldest: AtomicU64,
+    /// Webhooks that are pending.
+    webhooks: AtomicI64,
     stops: Mutex<HashMap<String, oneshot::Sender<()>>>,
     deliver: Notify,
     sending: Mutex<Sending>,
@@ -74,6 +76,15 @@ impl Queue {
         self.queued.store(queued, Ordering::Relaxed);
         self.running.store(running, Ordering::Relaxed);
         self.oldest.store(oldest.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// Webhooks that are pending.
+    pub fn webhooks(&self) -> i64 {
+        self.webhooks.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn add_webhooks(&self, more: i64) {
+        self.webhooks.fetch_add(more, Ordering::Relaxed);
     }
 
     /// Wakes the one that sends webhooks.

@@ -85,6 +85,8 @@ pub(super) struct Numbers {
     pub(super) oldest: Option<u64>,
     /// Whether a webhook has become pending.
     pub(super) has_delivery: bool,
+    /// How many more webhooks are pending than before.
+    pub(super) webhooks: i64,
     /// Jobs that ran and are to run no more.
     pub(super) stopped: Vec<String>,
 }
@@ -380,14 +382,15 @@ impl<'t> Tables<'t> {
         Ok(all)
     }
 
-    /// The numbers of all endpoints.
+    /// The numbers of all endpoints, all webhooks that are pending among them.
     pub(super) fn all_numbers(&self) -> Result<Vec<(String, Numbers)>, StorageError> {
         let mut all = Vec::new();
         for entry in self.numbers.iter()? {
             let (endpoint, numbers) = entry?;
             let (queued, running, bytes) = numbers.value();
             let oldest = self.oldest(endpoint.value())?;
-            let numbers = Numbers { queued, running, bytes, oldest, ..Numbers::default() };
+            let webhooks = self.pending(endpoint.value())?;
+            let numbers = Numbers { queued, running, bytes, oldest, webhooks, ..Numbers::default() };
             all.push((endpoint.value().to_owned(), numbers));
         }
         Ok(all)

@@ -100,7 +100,9 @@ impl Served {
                 endpoint.metrics.kv.set_up(is_up);
             }
             if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
-                endpoint.metrics.jobs.set(jobs.queue(&endpoint.config.name).numbers());
+                let queue = jobs.queue(&endpoint.config.name);
+                endpoint.metrics.jobs.set(queue.numbers());
+                endpoint.metrics.jobs.set_pending(queue.webhooks());
             }
         }
         self.metrics.render()

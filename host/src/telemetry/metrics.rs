@@ -39,7 +39,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 37] = [
+pub const METRICS: [(&str, &str); 38] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -138,6 +138,10 @@ pub const METRICS: [(&str, &str); 37] = [
     (
         "modelhost_job_webhooks_total",
         "Attempts to deliver webhooks of jobs, by endpoint and outcome: `delivered`, `failed`, `dead` if no other follows.",
+    ),
+    (
+        "modelhost_job_webhooks_pending",
+        "Webhooks of jobs that are to be sent now, for the first time or again, by endpoint.",
     ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
@@ -281,6 +285,7 @@ impl Metrics {
             submitted,
             attempts,
             webhooks,
+            pending,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -317,7 +322,7 @@ impl Metrics {
             kv_up: register(&registry, IntGaugeVec::new(opts(kv_up), &["endpoint"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
-            jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts, webhooks])?,
+            jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts, webhooks, pending])?,
             registry,
         })
     }

@@ -60,6 +60,10 @@ fn a_result_is_sent_signed_and_again_until_it_is_taken() {
     let host = with(folder.path(), it, &[&receiver.url]).serve();
     let url = format!("{}/done?token=abc", receiver.url);
     let id = to(&host, &url, "sleep:20");
+    let pending = || host.metric("modelhost_job_webhooks_pending{endpoint=\"it\"}");
+    assert_eq!(pending(), 0.0);
+    receiver.wait_for(1);
+    wait_until("the message to be one that waits", || pending() == 1.0);
     let requests = receiver.wait_for(3);
     for request in &requests {
         assert_eq!(request.line, "POST /done?token=abc HTTP/1.1");
@@ -86,6 +90,7 @@ fn a_result_is_sent_signed_and_again_until_it_is_taken() {
     let answer = json!({"status": 200, "content_type": "application/json", "size": 11, "body": {"ok": null}});
     assert_eq!(data["answer"], answer);
     let webhook = until_webhook(&host, &id, "delivered");
+    wait_until("no message to wait", || pending() == 0.0);
     let shown = json!({"url": format!("{}/done", receiver.url), "state": "delivered", "attempts": 3});
     assert_eq!(webhook, shown, "what may be a secret in a URL is not shown");
     for (outcome, expected) in [("delivered", 1.0), ("failed", 2.0)] {

@@ -4,11 +4,11 @@
 //! In: a job, or what an attempt came to. Out: entries of the table [`DELIVERIES`](super::DELIVERIES).
 //! Invariant: a webhook is pending if and only if the table has an entry for it.
 
-use redb::StorageError;
+use redb::{ReadableTable as _, StorageError};
 
 use super::super::record::{self, milliseconds, now};
 use super::super::webhook::{Delivered, Delivery, Webhook, WebhookState};
-use super::{Failure, Job, JobState, Tables, place, timed};
+use super::{Failure, Job, JobState, Tables, after, place, timed};
 
 /// Longest pause between two attempts, in milliseconds.
 const LONGEST_PAUSE: u64 = 60 * 60 * 1000;
@@ -34,7 +34,9 @@ impl Tables<'_> {
         webhook.attempts = 0;
         webhook.due = now;
         self.deliveries.insert(pending(endpoint, webhook, number).as_slice(), job.id.as_str())?;
-        self.numbers(endpoint)?.has_delivery = true;
+        let numbers = self.numbers(endpoint)?;
+        numbers.has_delivery = true;
+        numbers.webhooks += 1;
         Ok(())
     }
 
@@ -47,7 +49,9 @@ impl Tables<'_> {
         outcome: Delivered,
         most: u32,
     ) -> Result<Option<WebhookState>, Failure> {
-        self.is_changed |= self.deliveries.remove(delivery.place.as_slice())?.is_some();
+        if self.deliveries.remove(delivery.place.as_slice())?.is_some() {
+            self.numbers(endpoint)?.webhooks -= 1;
+        }
         let Some(mut job) = self.job(endpoint, &delivery.id)? else { return Ok(None) };
         let number = job.number;
         let is_it = |webhook: &&mut Webhook| {
@@ -72,6 +76,7 @@ impl Tables<'_> {
                     webhook.due = webhook.changed.saturating_add(pause.max(after));
                     let place = pending(endpoint, webhook, number);
                     self.deliveries.insert(place.as_slice(), delivery.id.as_str())?;
+                    self.numbers(endpoint)?.webhooks += 1;
                 }
             }
         }
@@ -82,6 +87,12 @@ impl Tables<'_> {
             self.times.insert(timed(over, &place).as_slice(), ())?;
         }
         Ok(Some(state))
+    }
+
+    /// How many webhooks are pending.
+    pub(super) fn pending(&self, endpoint: &str) -> Result<i64, StorageError> {
+        let entries = self.deliveries.range(place(endpoint, &[]).as_slice()..after(endpoint).as_slice())?;
+        Ok(i64::try_from(entries.count()).unwrap_or(i64::MAX))
     }
 
     /// Sends a job's message again that was delivered or is a dead letter; gives the job, `None` if there

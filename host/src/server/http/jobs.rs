@@ -155,9 +155,23 @@ impl JobRoutes {
         let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
         (0..=self.longest.min(path.len())).rev().filter(ends).find_map(|end| {
             let (route, form) = self.routes.get(path.get(..end)?)?;
-            let order = form.order(method, path.get(end..)?, query)?;
+            let is_application = || route.endpoint.read_current(|it| it.pipeline.is_application());
+            let order = match form.order(method, path.get(end..)?, query)? {
+                JobOrder::Submit(path) if path != "/" && !is_application() => below(&path),
+                order => order,
+            };
             Some(JobRequest { route: route.clone(), form: *form, order })
         })
+    }
+}
+
+/// The wish of a `POST` below the jobs of an endpoint that has no paths of its own.
+fn below(path: &str) -> JobOrder {
+    let mut names = path.trim_end_matches('/').split('/').skip(1);
+    match (names.next(), names.next(), names.next()) {
+        (Some(id), None, _) if is_id(id) => JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS"),
+        (Some(id), Some("result"), None) if is_id(id) => JobOrder::NotAllowed("GET, HEAD, OPTIONS"),
+        _ => JobOrder::Unknown,
     }
 }
 
@@ -209,6 +223,7 @@ impl Form {
             (Some(id), None, _) if is_read => JobOrder::Look(id.to_owned()),
             (Some(id), Some("result"), None) if is_read => JobOrder::Result(id.to_owned()),
             (Some(id), None, _) if *method == Method::DELETE => JobOrder::Cancel(id.to_owned()),
+            (Some(id), Some("webhook"), None) if is_id(id) => other("OPTIONS, POST"),
             (Some(_), Some(_), _) if is_read => JobOrder::Unknown,
             _ => {
                 let methods = match (id, what) {

@@ -19,13 +19,14 @@ pub(super) struct JobFamilies {
     submitted: IntCounterVec,
     attempts: IntCounterVec,
     webhooks: IntCounterVec,
+    pending: IntGaugeVec,
 }
 
 impl JobFamilies {
     /// With these names and help texts.
     pub(super) fn new(
         registry: &Registry,
-        [unfinished, oldest, submitted, attempts, webhooks]: [(&str, &str); 5],
+        [unfinished, oldest, submitted, attempts, webhooks, pending]: [(&str, &str); 6],
     ) -> Result<JobFamilies, prometheus::Error> {
         let by_outcome = ["endpoint", "outcome"];
         Ok(JobFamilies {
@@ -34,6 +35,7 @@ impl JobFamilies {
             submitted: register(registry, IntCounterVec::new(opts(submitted), &by_outcome)?)?,
             attempts: register(registry, IntCounterVec::new(opts(attempts), &by_outcome)?)?,
             webhooks: register(registry, IntCounterVec::new(opts(webhooks), &by_outcome)?)?,
+            pending: register(registry, IntGaugeVec::new(opts(pending), &["endpoint"])?)?,
         })
     }
 }
@@ -114,6 +116,11 @@ impl JobCounts {
             DeliveryOutcome::Dead => "dead",
         };
         self.families.webhooks.with_label_values(&[&*self.endpoint, outcome]).inc();
+    }
+
+    /// Brings up to date how many webhooks are pending.
+    pub fn set_pending(&self, webhooks: i64) {
+        self.families.pending.with_label_values(&[&*self.endpoint]).set(webhooks);
     }
 
     /// Brings up to date: jobs queued, jobs running, and when the oldest of those that wait for a place was

@@ -14,7 +14,7 @@ use axum::http::header::{CONTENT_TYPE, HOST};
 use bytes::Bytes;
 
 use super::super::route::EndpointRoute;
-use super::answers::{failed, no_job};
+use super::answers::failed;
 use crate::endpoint::AdmittedRequest;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{RequestError, Stage};
@@ -106,10 +106,6 @@ async fn stored(
         SubmissionForm::Request(path) => path,
         SubmissionForm::Truss => "/",
     };
-    if path != "/" && !endpoint.read_current(|it| it.pipeline.is_application()) {
-        // The path of one that is told apart from this by its method.
-        return Err(no_job());
-    }
     let mut submission = options(config, head.headers())?;
     // It holds the place of the body until that is stored.
     let (_admitted, received) = receive(route, &mut head, body, arrived).await?;

@@ -116,7 +116,8 @@ pub(super) fn lock(operation: &mut Value, or_none: bool) {
     }
 }
 
-fn header(name: &str) -> Value {
+/// A header that is one of the components.
+pub(super) fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
