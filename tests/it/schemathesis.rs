@@ -74,9 +74,7 @@ fn schemathesis_finds_nothing_in_handlers() {
 #[test]
 fn schemathesis_finds_nothing_in_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let endpoints = [
-        Endpoint::new("undeclared-echo").guest("echo").set("jobs = 'on'"),
-    ];
+    let endpoints = [Endpoint::new("undeclared-echo").guest("echo").set("jobs = 'on'")];
     let store = format!("[jobs]\nstore = {:?}", folder.path().join("jobs.redb"));
     finds_nothing(&Setup::of(endpoints).tables(store).serve());
 }

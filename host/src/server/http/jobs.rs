@@ -155,29 +155,17 @@ impl JobRoutes {
         let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
         (0..=self.longest.min(path.len())).rev().filter(ends).find_map(|end| {
             let (route, form) = self.routes.get(path.get(..end)?)?;
-            let is_application = || route.endpoint.read_current(|it| it.pipeline.is_application());
-            let order = match form.order(method, path.get(end..)?, query)? {
-                JobOrder::Submit(path) if path != "/" && !is_application() => below(&path),
-                order => order,
-            };
+            let has_paths = route.endpoint.read_current(|it| it.pipeline.is_application());
+            let order = form.order(method, path.get(end..)?, query, has_paths)?;
             Some(JobRequest { route: route.clone(), form: *form, order })
         })
     }
 }
 
-/// The wish of a `POST` below the jobs of an endpoint that has no paths of its own.
-fn below(path: &str) -> JobOrder {
-    let mut names = path.trim_end_matches('/').split('/').skip(1);
-    match (names.next(), names.next(), names.next()) {
-        (Some(id), None, _) if is_id(id) => JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS"),
-        (Some(id), Some("result"), None) if is_id(id) => JobOrder::NotAllowed("GET, HEAD, OPTIONS"),
-        _ => JobOrder::Unknown,
-    }
-}
-
 impl Form {
-    /// The wish that a path below the one of the jobs stands for; `None` if it is not theirs.
-    fn order(self, method: &Method, rest: &str, query: &str) -> Option<JobOrder> {
+    /// The wish that a path below the one of the jobs stands for; `None` if it is not theirs. `has_paths`: of
+    /// an endpoint that has jobs for paths of its own.
+    fn order(self, method: &Method, rest: &str, query: &str, has_paths: bool) -> Option<JobOrder> {
         let own = rest.trim_end_matches('/');
         let mut names = own.split('/').skip(1);
         let (id, what, more) = (names.next(), names.next(), names.next());
@@ -215,7 +203,10 @@ impl Form {
             return Some(match (id, what, more) {
                 (Some(id), Some("webhook"), None) if is_id(id) => JobOrder::SendAgain(id.to_owned()),
                 _ if own.is_empty() => JobOrder::Submit("/".to_owned()),
-                _ => JobOrder::Submit(rest.to_owned()),
+                _ if has_paths => JobOrder::Submit(rest.to_owned()),
+                (Some(_), None, _) => JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS"),
+                (Some(_), Some("result"), None) => JobOrder::NotAllowed("GET, HEAD, OPTIONS"),
+                _ => JobOrder::Unknown,
             });
         }
         Some(match (id, what, more) {
@@ -226,10 +217,11 @@ impl Form {
             (Some(id), Some("webhook"), None) if is_id(id) => other("OPTIONS, POST"),
             (Some(_), Some(_), _) if is_read => JobOrder::Unknown,
             _ => {
-                let methods = match (id, what) {
-                    (None, _) => "GET, HEAD, OPTIONS, POST",
-                    (Some(_), None) => "DELETE, GET, HEAD, OPTIONS, POST",
-                    (Some(_), Some(_)) => "GET, HEAD, OPTIONS, POST",
+                let methods = match (id, what, has_paths) {
+                    (None, ..) | (Some(_), Some(_), true) => "GET, HEAD, OPTIONS, POST",
+                    (Some(_), None, true) => "DELETE, GET, HEAD, OPTIONS, POST",
+                    (Some(_), None, false) => "DELETE, GET, HEAD, OPTIONS",
+                    (Some(_), Some(_), false) => "GET, HEAD, OPTIONS",
                 };
                 other(methods)
             }
@@ -436,12 +428,21 @@ mod tests {
             (Form::Cortex, Method::POST, "/x", None),
             (Form::Cortex, Method::DELETE, "/0193", None),
         ] {
-            assert_eq!(form.order(&method, rest, ""), expected, "{form:?} {method} {rest}");
+            assert_eq!(form.order(&method, rest, "", true), expected, "{form:?} {method} {rest}");
         }
-        let of = |method: Method, query: &str| Form::Batch.order(&method, "", query);
+        let of = |method: Method, query: &str| Form::Batch.order(&method, "", query, true);
         assert_eq!(of(Method::POST, ""), Some(JobOrder::SubmitBatch));
         assert_eq!(of(Method::GET, "a=b&jobID=0193"), Some(JobOrder::LookBatch(id.clone())));
         assert_eq!(of(Method::DELETE, "jobID=0193"), Some(JobOrder::StopBatch(id)));
         assert_eq!((of(Method::GET, ""), of(Method::PUT, "jobID=0193")), (None, None));
+        for (method, rest, expected) in [
+            (Method::POST, "/train", Some(JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS"))),
+            (Method::POST, "/0193/result", Some(JobOrder::NotAllowed("GET, HEAD, OPTIONS"))),
+            (Method::POST, "/train/all", Some(JobOrder::Unknown)),
+            (Method::POST, "/", Some(JobOrder::Submit("/".to_owned()))),
+            (Method::OPTIONS, "/0193", Some(JobOrder::Methods("DELETE, GET, HEAD, OPTIONS"))),
+        ] {
+            assert_eq!(Form::Own.order(&method, rest, "", false), expected, "{method} {rest}");
+        }
     }
 }

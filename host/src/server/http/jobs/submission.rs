@@ -264,7 +264,9 @@ fn number(headers: &HeaderMap, name: &str, least: u32, most: u32) -> Result<Opti
 
 fn duration(headers: &HeaderMap, name: &str) -> Result<Option<Duration>, RequestError> {
     let Some(text) = text(headers, name)? else { return Ok(None) };
-    let duration = humantime::parse_duration(text).ok().filter(|duration| *duration <= LONGEST);
+    // Not `0`, which would be a number without a unit.
+    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
+    let duration = humantime::parse_duration(text).ok().filter(|it| has_unit && *it <= LONGEST);
     duration.map(Some).ok_or_else(|| wrong(name, "a duration of at most 30 days, such as `90s` or `2h`"))
 }
 

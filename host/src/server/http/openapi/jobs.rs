@@ -74,7 +74,8 @@ fn accepted(mut operation: Value) -> Value {
 
 /// `POST <endpoint>/jobs`.
 fn submit(config: &EndpointConfig) -> Value {
-    let mut stored = error_free("The job, which is stored.", &json!({ "application/json": { "schema": job() } }));
+    let mut stored =
+        error_free("The job, which is stored.", &json!({ "application/json": { "schema": job() } }));
     let location = json!({ "description": "Its path.", "required": true, "schema": text() });
     add(&mut stored, "headers", json!({ "x-request-id": header("x-request-id"), "location": location }));
     let codes = [
@@ -128,7 +129,8 @@ fn listed(config: &EndpointConfig) -> Value {
         ("webhook", json!({ "enum": WebhookState::ALL.map(WebhookState::name) })),
         ("batch", uuid),
     ];
-    let parameters = parameters.map(|(name, schema)| json!({ "name": name, "in": "query", "schema": schema }));
+    let parameters =
+        parameters.map(|(name, schema)| json!({ "name": name, "in": "query", "schema": schema }));
     add(&mut operation, "parameters", json!(parameters));
     operation
 }
@@ -138,7 +140,8 @@ fn result(config: &EndpointConfig) -> Value {
     let anything = json!({ "*/*": {} });
     let ok = error_free("The answer to the job.", &anything);
     let mut operation = operation(config, "result", "the result of a job", ok, &[Code::NotFound]);
-    let waiting = error_free("The job, which is not finished.", &json!({ "application/json": { "schema": job() } }));
+    let waiting =
+        error_free("The job, which is not finished.", &json!({ "application/json": { "schema": job() } }));
     if let Some(Value::Object(answers)) = operation.get_mut("responses") {
         answers.insert("202".to_owned(), waiting);
         answers.insert("default".to_owned(), error_free("The answer to the job.", &anything));
