@@ -10,7 +10,6 @@ mod registry;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
@@ -38,6 +37,7 @@ use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
 use crate::server::{self, Endpoints, Served, admin, grpc, listen};
+use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::on_one_line;
 use crate::{capture, kv, model, plugin, telemetry};
@@ -58,9 +58,9 @@ pub struct Config {
     /// Where requests are recorded, if they are.
     pub record: Option<capture::record::Config>,
     /// Where handlers keep values, if they may.
-    pub kv: Option<kv::Place>,
+    pub kv: Option<Place>,
     /// Where jobs are kept, if there are any.
-    pub jobs: Option<PathBuf>,
+    pub jobs: Option<Place>,
 }
 
 /// A server that serves.
@@ -135,11 +135,15 @@ impl App {
     /// As [`App::build`], but for models and handlers.
     async fn open(config: Config, development: Option<Development>) -> anyhow::Result<App> {
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
+        let jobs = match &config.jobs {
+            Some(place) => Some(Arc::new(JobStore::open(place).await?)),
+            None => None,
+        };
         let served = Arc::new(Served {
             activity: Arc::default(),
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
-            jobs: config.jobs.as_deref().map(JobStore::open).transpose()?.map(Arc::new),
+            jobs,
             store: None,
             config: config.server.clone(),
             drain: Drain::default(),
@@ -423,7 +427,7 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow:
 }
 
 /// The sandbox with the store of the configuration, if there is one.
-async fn store(place: Option<&kv::Place>, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
+async fn store(place: Option<&Place>, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
     Ok(match place {
         Some(place) => sandbox.with_store(kv::Store::open(place).await?),
         None => sandbox,

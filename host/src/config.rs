@@ -41,7 +41,6 @@ use self::file::{File, Table};
 use self::problem::{Place, Problem};
 use self::settings::{self as set, Kind, Row, Scope, Setting};
 use crate::endpoint::config::EndpointConfig;
-use crate::jobs::Mode;
 use crate::telemetry::logs;
 use crate::values::{Diagnostic, Env, Origin, RawValue};
 use crate::{app, model, plugin, server};
@@ -98,8 +97,8 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
-    let kv = store::place(&mut sources, &file, &endpoints, scope);
-    let jobs = jobs_store(&mut sources, &file, &endpoints, scope);
+    let kv = store::values(&mut sources, &file, &endpoints, scope);
+    let jobs = store::jobs(&mut sources, &file, &endpoints, scope);
     let config = app::Config {
         server: server::Config { splits: split::splits(&mut sources, &file, &endpoints), ..server },
         record: record::record(&mut sources, &file.process, &endpoints),
@@ -236,39 +235,6 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
 fn same_address(one: SocketAddr, other: SocketAddr) -> bool {
     let covers = one.ip() == other.ip() || one.ip().is_unspecified() || other.ip().is_unspecified();
     one.port() == other.port() && one.port() != 0 && covers
-}
-
-/// Where jobs are kept; endpoints with jobs need a place, and paths below their own for them.
-fn jobs_store(
-    sources: &mut Sources<'_>,
-    file: &File,
-    endpoints: &[EndpointConfig],
-    scope: Scope,
-) -> Option<PathBuf> {
-    let place = sources.get(&set::JOBS_STORE, &file.process);
-    if scope == Scope::Run {
-        return place;
-    }
-    for endpoint in endpoints.iter().filter(|endpoint| endpoint.jobs.mode != Mode::Off) {
-        if place.is_none() {
-            let message = format!("endpoint `{}` has jobs, and there is no store for them", endpoint.name);
-            let hint = "give `--jobs-store FILE`, or `[jobs]` with `store = \"FILE\"`";
-            sources.report(file.place(), Diagnostic::new(message, hint));
-        }
-        let paths = endpoint.job_paths();
-        let is_within = |path: &str| {
-            let is_below = |own: &String| {
-                path.strip_prefix(own.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            paths.iter().any(is_below)
-        };
-        if let Some(other) = endpoints.iter().find(|other| is_within(&other.path)) {
-            let message = format!("`{}` is where the jobs of endpoint `{}` are", other.path, endpoint.name);
-            let hint = format!("give endpoint `{}` another `path`", other.name);
-            sources.report(file.place(), Diagnostic::new(message, hint));
-        }
-    }
-    place
 }
 
 fn plugin_config(sources: &mut Sources<'_>, table: &Table) -> plugin::Config {

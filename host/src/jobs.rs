@@ -12,13 +12,13 @@ mod batch;
 mod embedded;
 mod queue;
 mod record;
+mod redis;
 mod snapshot;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod webhook;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,10 +28,12 @@ pub use self::batch::{Batch, BatchState, BatchSubmission, MOST_PARTS};
 use self::embedded::Embedded;
 pub use self::queue::{Queue, Running, SendGuard};
 pub use self::record::{Answer, Job, JobState, Outcome, Pauses, Submission, time_text};
+use self::redis::Redis;
 use self::tables::Tables;
 pub use self::webhook::{
     Delivered, Delivery, LONGEST_URL, Webhook, WebhookConfig, WebhookForm, WebhookSecret, WebhookState,
 };
+use crate::stores::{OpenError, Place};
 
 /// Most jobs of one page of a listing.
 pub const MOST_LISTED: usize = 1000;
@@ -95,6 +97,8 @@ pub struct DeliveryLimits {
     pub concurrency: usize,
     /// To one place, scheme, host and port.
     pub by_origin: usize,
+    /// The longest that one takes.
+    pub timeout: Duration,
 }
 
 /// The most that an endpoint's jobs take.
@@ -104,6 +108,22 @@ pub struct Quota {
     pub queue: u64,
     /// Bytes of all jobs and results. A result is kept even beyond it; then no job is taken.
     pub bytes: u64,
+}
+
+impl Quota {
+    /// So many jobs more would not be finished.
+    fn too_many_jobs(self, jobs: u64) -> JobError {
+        let most = self.queue;
+        JobError::Full(match jobs {
+            1 => format!("{most} jobs are not finished, and as many are `limits.job_queue`"),
+            _ => format!("more than {most} jobs would not be finished with these {jobs}, `limits.job_queue`"),
+        })
+    }
+
+    fn too_many_bytes(self) -> JobError {
+        let most = self.bytes;
+        JobError::Full(format!("jobs and results would take more than {most} bytes, `limits.job_bytes`"))
+    }
 }
 
 /// Why there is no answer.
@@ -118,15 +138,6 @@ pub enum JobError {
     /// The store cannot be used now; whether a change was made is not known.
     #[error("the store of the jobs cannot be used: {0}")]
     Unavailable(String),
-}
-
-/// Why the store cannot be used at the start.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use the jobs' store `{}`: {why}\n  hint: {hint}", place.display())]
-pub struct StoreError {
-    place: PathBuf,
-    why: String,
-    hint: &'static str,
 }
 
 /// The part of a listing that is wanted.
@@ -145,22 +156,40 @@ pub struct Page {
 }
 
 /// The jobs of all endpoints.
-pub struct JobStore {
-    backend: Embedded,
+pub struct JobStore(Backend);
+
+enum Backend {
+    Embedded(Embedded),
+    Redis(Redis),
 }
 
 impl JobStore {
-    /// Opens the store in this file. Jobs that ran when the process before ended are queued again.
+    /// Opens the store at this place. In a file, jobs that ran when the process before ended are queued
+    /// again.
     ///
     /// # Errors
-    /// [`StoreError`], for the operator.
-    pub fn open(file: &Path) -> Result<JobStore, StoreError> {
-        Ok(JobStore { backend: Embedded::open(file)? })
+    /// [`OpenError`], for the operator.
+    pub async fn open(place: &Place) -> Result<JobStore, OpenError> {
+        Ok(JobStore(match place {
+            Place::File(path) => Backend::Embedded(Embedded::open(path)?),
+            Place::Redis(place) => Backend::Redis(Redis::open(place).await?),
+        }))
+    }
+
+    /// Whether it can be reached now; `None` if it is nowhere else.
+    pub fn is_reachable(&self) -> Option<bool> {
+        match &self.0 {
+            Backend::Embedded(_) => None,
+            Backend::Redis(redis) => Some(redis.is_up()),
+        }
     }
 
     /// The part of an endpoint's jobs that is in memory.
     pub fn queue(&self, endpoint: &str) -> Arc<Queue> {
-        self.backend.queue(endpoint)
+        match &self.0 {
+            Backend::Embedded(embedded) => embedded.queue(endpoint),
+            Backend::Redis(redis) => redis.queue(endpoint),
+        }
     }
 
     /// Stores a job, and gives it; or the one that was submitted with the same idempotency key, and
@@ -174,10 +203,13 @@ impl JobStore {
         submission: Submission,
         quota: Quota,
     ) -> Result<(Job, bool), JobError> {
-        let name = endpoint.to_owned();
-        let size = submission.body.len();
-        let (job, is_new) =
-            self.backend.write(size, move |tables| tables.submit(&name, submission, quota)).await?;
+        let (name, size) = (endpoint.to_owned(), submission.body.len());
+        let (job, is_new) = match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(size, move |tables| tables.submit(&name, submission, quota)).await?
+            }
+            Backend::Redis(redis) => redis.submit(endpoint, submission, quota).await?,
+        };
         if is_new {
             self.queue(endpoint).ready();
         }
@@ -190,7 +222,10 @@ impl JobStore {
     /// [`JobError::Unavailable`].
     pub async fn next_due(&self, endpoint: &str) -> Result<Option<Duration>, JobError> {
         let name = endpoint.to_owned();
-        self.backend.read(move |snapshot| snapshot.next_due(&name)).await
+        match &self.0 {
+            Backend::Embedded(embedded) => embedded.read(move |snapshot| snapshot.next_due(&name)).await,
+            Backend::Redis(redis) => redis.next_due(endpoint).await,
+        }
     }
 
     /// Takes the first job that is due, with its body, and counts the attempt; `None` if none is.
@@ -199,7 +234,10 @@ impl JobStore {
     /// [`JobError::Unavailable`].
     pub async fn claim(&self, endpoint: &str) -> Result<Option<(Job, Bytes)>, JobError> {
         let name = endpoint.to_owned();
-        let claimed = self.backend.write(0, move |tables| tables.claim(&name)).await?;
+        let claimed = match &self.0 {
+            Backend::Embedded(embedded) => embedded.write(0, move |tables| tables.claim(&name)).await?,
+            Backend::Redis(redis) => redis.claim(endpoint).await?,
+        };
         if claimed.is_some() {
             // There may be another one, for another worker.
             self.queue(endpoint).ready();
@@ -218,8 +256,13 @@ impl JobStore {
         attempt: u32,
         outcome: Outcome,
     ) -> Result<(), JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        self.backend.write(outcome.size(), move |tables| tables.end(&name, &id, attempt, outcome)).await?;
+        let (name, own, size) = (endpoint.to_owned(), id.to_owned(), outcome.size());
+        match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(size, move |tables| tables.end(&name, &own, attempt, outcome)).await?
+            }
+            Backend::Redis(redis) => redis.end(endpoint, id, attempt, outcome).await?,
+        }
         self.queue(endpoint).ready();
         Ok(())
     }
@@ -230,7 +273,12 @@ impl JobStore {
     /// [`JobError::Unavailable`].
     pub async fn cancel(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
         let (name, own) = (endpoint.to_owned(), id.to_owned());
-        let job = self.backend.write(0, move |tables| tables.cancel(&name, &own, false)).await?;
+        let job = match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(0, move |tables| tables.cancel(&name, &own, false)).await?
+            }
+            Backend::Redis(redis) => redis.cancel(endpoint, id, false).await?,
+        };
         self.queue(endpoint).stop(id);
         Ok(job)
     }
@@ -240,8 +288,13 @@ impl JobStore {
     /// # Errors
     /// [`JobError::Unavailable`].
     pub async fn cancel_queued(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        self.backend.write(0, move |tables| tables.cancel(&name, &id, true)).await
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(0, move |tables| tables.cancel(&name, &own, true)).await
+            }
+            Backend::Redis(redis) => redis.cancel(endpoint, id, true).await,
+        }
     }
 
     /// Webhooks that are to be sent now, within the limits, and how long it is until another one is.
@@ -254,7 +307,12 @@ impl JobStore {
         limits: DeliveryLimits,
     ) -> Result<(Vec<Delivery>, Option<Duration>), JobError> {
         let (name, sending) = (endpoint.to_owned(), self.queue(endpoint).sending());
-        self.backend.read(move |snapshot| snapshot.due_deliveries(&name, &sending, limits)).await
+        match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.read(move |snapshot| snapshot.due_deliveries(&name, &sending, limits)).await
+            }
+            Backend::Redis(redis) => redis.due_deliveries(endpoint, sending, limits).await,
+        }
     }
 
     /// Notes what an attempt to deliver came to, of at most so many; gives the webhook's state then, `None`
@@ -269,8 +327,13 @@ impl JobStore {
         outcome: Delivered,
         most: u32,
     ) -> Result<Option<WebhookState>, JobError> {
-        let (name, delivery) = (endpoint.to_owned(), delivery.clone());
-        self.backend.write(0, move |tables| tables.delivered(&name, &delivery, outcome, most)).await
+        let (name, own) = (endpoint.to_owned(), delivery.clone());
+        match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(0, move |tables| tables.delivered(&name, &own, outcome, most)).await
+            }
+            Backend::Redis(redis) => redis.delivered(endpoint, delivery, outcome, most).await,
+        }
     }
 
     /// Sends a job's message again that was delivered or is a dead letter, with all its attempts, and gives
@@ -279,8 +342,13 @@ impl JobStore {
     /// # Errors
     /// [`JobError::Unavailable`].
     pub async fn send_again(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        self.backend.write(0, move |tables| tables.send_again(&name, &id)).await
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(0, move |tables| tables.send_again(&name, &own)).await
+            }
+            Backend::Redis(redis) => redis.send_again(endpoint, id).await,
+        }
     }
 
     /// Stores a batch with all of its jobs.
@@ -294,8 +362,12 @@ impl JobStore {
         quota: Quota,
     ) -> Result<Batch, JobError> {
         let (name, size) = (endpoint.to_owned(), submission.parts.iter().map(Bytes::len).sum());
-        let batch =
-            self.backend.write(size, move |tables| tables.submit_batch(&name, submission, quota)).await?;
+        let batch = match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.write(size, move |tables| tables.submit_batch(&name, submission, quota)).await?
+            }
+            Backend::Redis(redis) => redis.submit_batch(endpoint, submission, quota).await?,
+        };
         self.queue(endpoint).ready();
         Ok(batch)
     }
@@ -305,8 +377,11 @@ impl JobStore {
     /// # Errors
     /// [`JobError::Unavailable`].
     pub async fn batch(&self, endpoint: &str, id: &str) -> Result<Option<Batch>, JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        self.backend.read(move |snapshot| snapshot.batch(&name, &id)).await
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        match &self.0 {
+            Backend::Embedded(embedded) => embedded.read(move |snapshot| snapshot.batch(&name, &own)).await,
+            Backend::Redis(redis) => redis.batch(endpoint, id).await,
+        }
     }
 
     /// Stops a batch that has not ended, with its jobs, and gives it as it is then; `None` if there is none.
@@ -314,9 +389,12 @@ impl JobStore {
     /// # Errors
     /// [`JobError::Unavailable`].
     pub async fn stop_batch(&self, endpoint: &str, id: &str) -> Result<Option<Batch>, JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        let stop = move |tables: &mut Tables<'_>| tables.stop_batch(&name, &id, BatchState::Stopped);
-        self.backend.write(0, stop).await
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        let stop = move |tables: &mut Tables<'_>| tables.stop_batch(&name, &own, BatchState::Stopped);
+        match &self.0 {
+            Backend::Embedded(embedded) => embedded.write(0, stop).await,
+            Backend::Redis(redis) => redis.stop_batch(endpoint, id).await,
+        }
     }
 
     /// A job.
@@ -324,8 +402,11 @@ impl JobStore {
     /// # Errors
     /// [`JobError::Unavailable`].
     pub async fn job(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        self.backend.read(move |snapshot| snapshot.job(&name, &id)).await
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        match &self.0 {
+            Backend::Embedded(embedded) => embedded.read(move |snapshot| snapshot.job(&name, &own)).await,
+            Backend::Redis(redis) => Ok(redis.result(endpoint, id, 0).await?.map(|(job, _)| job)),
+        }
     }
 
     /// A job, and the body of its result if that is there and has at most `longest` bytes.
@@ -338,8 +419,13 @@ impl JobStore {
         id: &str,
         longest: usize,
     ) -> Result<Option<(Job, Option<Bytes>)>, JobError> {
-        let (name, id) = (endpoint.to_owned(), id.to_owned());
-        self.backend.read(move |snapshot| snapshot.result(&name, &id, longest)).await
+        let (name, own) = (endpoint.to_owned(), id.to_owned());
+        match &self.0 {
+            Backend::Embedded(embedded) => {
+                embedded.read(move |snapshot| snapshot.result(&name, &own, longest)).await
+            }
+            Backend::Redis(redis) => redis.result(endpoint, id, longest).await,
+        }
     }
 
     /// Jobs, the last submitted first; and the id to go on behind, if there may be more.
@@ -348,6 +434,9 @@ impl JobStore {
     /// [`JobError::Unavailable`].
     pub async fn list(&self, endpoint: &str, page: Page) -> Result<(Vec<Job>, Option<String>), JobError> {
         let name = endpoint.to_owned();
-        self.backend.read(move |snapshot| snapshot.list(&name, &page)).await
+        match &self.0 {
+            Backend::Embedded(embedded) => embedded.read(move |snapshot| snapshot.list(&name, &page)).await,
+            Backend::Redis(redis) => redis.list(endpoint, page).await,
+        }
     }
 }

@@ -15,7 +15,6 @@ pub mod scratch;
 mod tests;
 
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -23,8 +22,8 @@ use serde::{Deserialize, Serialize};
 
 use self::embedded::Embedded;
 use self::redis::Redis;
-pub use self::redis::RedisPlace;
 use crate::json::base64;
+use crate::stores::{OpenError, Place};
 
 /// Longest key and longest name of a bucket, in bytes.
 pub const LONGEST_KEY: usize = 1024;
@@ -36,33 +35,6 @@ const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 const SHARED: &str = "shared/";
 /// The grant of all buckets of the endpoint's own.
 const ANY: &str = "*";
-
-/// Where the values are.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A file of this process alone.
-    File(PathBuf),
-    /// A Redis, which many hosts share.
-    Redis(RedisPlace),
-}
-
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Place::File(path) => path.display().fmt(f),
-            Place::Redis(place) => place.fmt(f),
-        }
-    }
-}
-
-/// Why the store cannot be used at the start.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot use the store `{place}`: {why}\n  hint: {hint}")]
-pub struct StoreError {
-    place: String,
-    why: String,
-    hint: &'static str,
-}
 
 /// Bytes of a value; base64 in files.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -289,8 +261,8 @@ impl Store {
     /// Opens the store at this place.
     ///
     /// # Errors
-    /// [`StoreError`], for the operator.
-    pub async fn open(place: &Place) -> Result<Store, StoreError> {
+    /// [`OpenError`], for the operator.
+    pub async fn open(place: &Place) -> Result<Store, OpenError> {
         Ok(Store(match place {
             Place::File(path) => Backend::Embedded(Embedded::open(path)?),
             Place::Redis(place) => Backend::Redis(Redis::open(place).await?),

@@ -24,6 +24,7 @@ pub mod model_access;
 pub mod outbound;
 pub mod kv;
 pub mod jobs;
+pub mod stores;
 pub mod request;
 pub mod schema;
 pub mod keys;

@@ -45,7 +45,6 @@ fn the_metrics_are_those_of_the_reference() {
         let tracker = format!("tracker = {{ model_type = {kind:?} }}");
         Endpoint::new(name).model("identity_int64").set(tracker)
     };
-    let folder = tempfile::tempdir().unwrap();
     let redis = Redis::start(&[]);
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
@@ -56,7 +55,7 @@ fn the_metrics_are_those_of_the_reference() {
         .limits("webhook_attempts = 1");
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
         .endpoints([keeper, cached, talk, jobs])
-        .tables(format!("[jobs]\nstore = {:?}", folder.path().join("jobs")));
+        .tables(format!("[jobs]\nstore = {:?}", redis.url()));
     let host = setup.tables(redis.store()).serve();
     for (path, body) in [
         ("/class", "{\"x\":[1,2]}"),

@@ -146,7 +146,7 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     // See `tests/store.rs`.
     missing.retain(|flag| !["kv-password", "kv-prefix", "kv-timeout"].contains(flag));
     // Jobs need one too.
-    missing.retain(|flag| *flag != "jobs");
+    missing.retain(|flag| !["jobs", "jobs-password", "jobs-prefix", "jobs-timeout"].contains(flag));
     let problem = folder.serve(&["model DIR/m.onnx", "jobs on"]).unwrap_err();
     assert!(
         problem.contains("has jobs, and there is no store for them; hint: give `--jobs-store FILE`"),

@@ -9,6 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::record::{milliseconds, new_id};
+use super::{LAST_PRIORITY, Submission, USUAL_PRIORITY};
+
 /// Most jobs of one batch.
 pub const MOST_PARTS: usize = 10_000;
 
@@ -29,6 +32,43 @@ pub struct BatchSubmission {
     pub timeout: Option<Duration>,
     /// JSON of the client's own, kept with it.
     pub spec: String,
+}
+
+impl BatchSubmission {
+    /// The batch that it becomes now, and the submission of each of its parts.
+    pub(super) fn into_batch(self, now: u64) -> (Batch, Vec<Submission>) {
+        let BatchSubmission { parts, header, on_complete, attempts, keep, timeout, spec } = self;
+        let id = new_id(now);
+        let headers =
+            vec![("content-type".to_owned(), "application/json".to_owned()), (header.to_owned(), id.clone())];
+        let batch = Batch {
+            id,
+            state: BatchState::Running,
+            total: parts.len() as u64,
+            succeeded: 0,
+            failed: 0,
+            time: 0,
+            submitted: now,
+            ended: None,
+            until: timeout.map(|timeout| now.saturating_add(milliseconds(timeout))),
+            spec,
+            on_complete,
+            headers: headers.clone(),
+            attempts,
+            keep: milliseconds(keep),
+        };
+        let part = |body| Submission {
+            path: "/".to_owned(),
+            headers: headers.clone(),
+            body,
+            // Behind the jobs that clients submit one by one.
+            priority: LAST_PRIORITY,
+            attempts,
+            keep,
+            ..Submission::default()
+        };
+        (batch, parts.into_iter().map(part).collect())
+    }
 }
 
 /// The state of a batch.
@@ -74,4 +114,18 @@ pub struct Batch {
     pub(super) headers: Vec<(String, String)>,
     pub(super) attempts: u32,
     pub(super) keep: u64,
+}
+
+impl Batch {
+    /// The job that follows when all have ended, if there is one.
+    pub(super) fn last(&self) -> Option<Submission> {
+        Some(Submission {
+            path: self.on_complete.clone()?,
+            headers: self.headers.clone(),
+            priority: USUAL_PRIORITY,
+            attempts: self.attempts,
+            keep: Duration::from_millis(self.keep),
+            ..Submission::default()
+        })
+    }
 }

@@ -21,7 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::record::now;
 use super::snapshot::Snapshot;
 use super::tables::{Failure, Numbers, Tables};
-use super::{JobError, Queue, StoreError};
+use super::{JobError, Queue};
+use crate::stores::OpenError;
 
 /// Memory of the store's cache.
 const CACHE: usize = 32 << 20;
@@ -92,8 +93,8 @@ where
 }
 
 impl Embedded {
-    pub(super) fn open(path: &Path) -> Result<Embedded, StoreError> {
-        let failed = |why: String, hint| StoreError { place: path.to_owned(), why, hint };
+    pub(super) fn open(path: &Path) -> Result<Embedded, OpenError> {
+        let failed = |why: String, hint| OpenError { place: path.display().to_string(), why, hint };
         let database = database(path).map_err(|error| {
             let hint = match &error {
                 DatabaseError::DatabaseAlreadyOpen => {

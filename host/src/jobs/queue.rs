@@ -24,7 +24,9 @@ pub struct Queue {
     oldest: AtomicU64,
     /// Webhooks that are pending.
     webhooks: AtomicI64,
-    stops: Mutex<HashMap<String, oneshot::Sender<()>>>,
+    /// With the number of the run, so that a job which runs again is not forgotten by the run before.
+    stops: Mutex<HashMap<String, (u64, oneshot::Sender<()>)>>,
+    runs: AtomicU64,
     deliver: Notify,
     sending: Mutex<Sending>,
 }
@@ -51,6 +53,7 @@ pub struct SendGuard {
 pub struct Running {
     queue: Arc<Queue>,
     id: String,
+    run: u64,
     stopped: oneshot::Receiver<()>,
 }
 
@@ -81,6 +84,10 @@ impl Queue {
     /// Webhooks that are pending.
     pub fn webhooks(&self) -> i64 {
         self.webhooks.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_webhooks(&self, number: u64) {
+        self.webhooks.store(i64::try_from(number).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn add_webhooks(&self, more: i64) {
@@ -116,14 +123,15 @@ impl Queue {
     /// A job that is about to run: from now on it can be stopped.
     pub fn begin(self: &Arc<Self>, id: &str) -> Running {
         let (stop, stopped) = oneshot::channel();
-        self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), stop);
-        Running { queue: self.clone(), id: id.to_owned(), stopped }
+        let run = self.runs.fetch_add(1, Ordering::Relaxed);
+        self.stops.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), (run, stop));
+        Running { queue: self.clone(), id: id.to_owned(), run, stopped }
     }
 
     /// Stops a job, if it runs.
     pub(super) fn stop(&self, id: &str) {
         let stop = self.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
-        if let Some(stop) = stop {
+        if let Some((_, stop)) = stop {
             // One that has just ended needs no word.
             let _ = stop.send(());
         }
@@ -133,7 +141,7 @@ impl Queue {
 impl Running {
     /// Waits until the job is to be stopped.
     pub async fn stopped(&mut self) {
-        // Its sender is dropped by nothing else than `stop` and the drop of this.
+        // Its sender is dropped by nothing else than `stop`, the next run of the job and the drop of this.
         let _ = (&mut self.stopped).await;
     }
 }
@@ -155,6 +163,9 @@ impl Drop for SendGuard {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.queue.stops.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        let mut stops = self.queue.stops.lock().unwrap_or_else(PoisonError::into_inner);
+        if stops.get(&self.id).is_some_and(|(run, _)| *run == self.run) {
+            stops.remove(&self.id);
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::webhook::Webhook;
@@ -38,6 +39,54 @@ pub struct Submission {
     pub webhook: Option<Webhook>,
     /// The pauses between its attempts, if they are others than usual.
     pub pauses: Option<Pauses>,
+}
+
+impl Submission {
+    /// The job that it becomes now, and its body. What the store gives it is its number.
+    pub(super) fn into_job(self, now: u64, batch: Option<String>) -> (Job, Bytes) {
+        let digest = if self.idempotency_key.is_some() { self.digest() } else { String::new() };
+        let job = Job {
+            id: new_id(now),
+            state: JobState::Queued,
+            path: self.path,
+            query: self.query,
+            headers: self.headers,
+            priority: self.priority,
+            attempts: self.attempts,
+            attempt: 0,
+            submitted: now,
+            changed: now,
+            due: now.saturating_add(milliseconds(self.delay)),
+            start_by: self.wait.map(|wait| now.saturating_add(milliseconds(wait))),
+            keep: milliseconds(self.keep),
+            size: self.body.len() as u64,
+            error: None,
+            answer: None,
+            webhook: self.webhook,
+            pauses: self.pauses,
+            batch,
+            number: 0,
+            idempotency_key: self.idempotency_key,
+            digest,
+        };
+        (job, self.body)
+    }
+
+    /// SHA-256 of what the job is made of, in hex.
+    fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for part in [self.path.as_bytes(), self.query.as_bytes(), &self.body] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Bytes of its request.
+    pub(super) fn size(&self) -> u64 {
+        let headers: usize = self.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        (self.body.len() + headers) as u64
+    }
 }
 
 /// The pauses between attempts, in milliseconds: each is twice the one before.

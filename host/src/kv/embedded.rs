@@ -18,7 +18,7 @@ use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::apply::{self, Tables, VALUES};
-use super::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue, MOST_KEYS, Quota, StoreError, now, size};
+use super::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue, MOST_KEYS, OpenError, Quota, now, size};
 
 /// Memory of the store's cache.
 const CACHE: usize = 32 << 20;
@@ -54,8 +54,8 @@ struct Job {
 }
 
 impl Embedded {
-    pub(super) fn open(path: &Path) -> Result<Embedded, StoreError> {
-        let failed = |why: String, hint| StoreError { place: path.display().to_string(), why, hint };
+    pub(super) fn open(path: &Path) -> Result<Embedded, OpenError> {
+        let failed = |why: String, hint| OpenError { place: path.display().to_string(), why, hint };
         let database = database(path).map_err(|error| {
             let hint = match &error {
                 DatabaseError::DatabaseAlreadyOpen => {

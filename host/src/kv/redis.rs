@@ -6,8 +6,6 @@
 //! that they hold for all hosts together; the end of a value is a time of Redis' clock. What is kept is as
 //! safe as that Redis is told to keep it (`appendonly`, `appendfsync`).
 
-mod address;
-mod link;
 mod reply;
 
 use std::collections::HashMap;
@@ -17,9 +15,8 @@ use std::time::Duration;
 use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 
-pub use self::address::RedisPlace;
-use self::link::Links;
-use super::{Bucket, KvError, KvOp, KvOutcome, MOST_KEYS, Quota, StoreError};
+use super::{Bucket, KvError, KvOp, KvOutcome, MOST_KEYS, Quota};
+use crate::stores::{Links, OpenError, Purpose, RedisPlace, Unavailable};
 
 /// The script that Redis runs.
 const SCRIPT: &str = include_str!("redis/script.lua");
@@ -27,6 +24,7 @@ const SCRIPT: &str = include_str!("redis/script.lua");
 const SWEEP: i64 = 2000;
 /// How often values whose time is over are removed.
 const SWEEP_PAUSE: Duration = Duration::from_secs(30);
+const PURPOSE: Purpose = Purpose { store: "the store of values", needs_log: false };
 
 /// A store in a Redis.
 pub(super) struct Redis {
@@ -48,9 +46,15 @@ fn part(bucket: &Bucket) -> &[u8] {
     bucket.prefix.as_bytes().get(bucket.owner.len() + 1..).unwrap_or_default()
 }
 
+impl From<Unavailable> for KvError {
+    fn from(Unavailable(why): Unavailable) -> KvError {
+        KvError::Unavailable(why)
+    }
+}
+
 impl Redis {
-    pub(super) async fn open(place: &RedisPlace) -> Result<Redis, StoreError> {
-        let links = Links::open(place, SCRIPT).await?;
+    pub(super) async fn open(place: &RedisPlace) -> Result<Redis, OpenError> {
+        let links = Links::open(place, SCRIPT, &PURPOSE).await?;
         let client = Arc::new(ScriptClient { links, prefix: place.prefix.clone(), owners: Mutex::default() });
         let mut sweeper = JoinSet::new();
         let own = client.clone();
@@ -95,7 +99,7 @@ impl ScriptClient {
         operation: &str,
         quota: Quota,
         arguments: &[Vec<u8>],
-    ) -> Result<Value, KvError> {
+    ) -> Result<Value, Unavailable> {
         self.links
             .run(SCRIPT, |command: &mut Cmd| {
                 let names = ["values", "order", "ends", "bytes", "scratch"];

@@ -17,7 +17,7 @@ fn store() -> (tempfile::TempDir, Arc<Store>) {
     (folder, Arc::new(store))
 }
 
-fn open(path: &std::path::Path) -> Result<Store, StoreError> {
+fn open(path: &std::path::Path) -> Result<Store, OpenError> {
     block_on(Store::open(&Place::File(path.to_owned())))
 }
 

@@ -103,6 +103,9 @@ impl Served {
                 let queue = jobs.queue(&endpoint.config.name);
                 endpoint.metrics.jobs.set(queue.numbers());
                 endpoint.metrics.jobs.set_pending(queue.webhooks());
+                if let Some(is_up) = jobs.is_reachable() {
+                    endpoint.metrics.jobs.set_up(is_up);
+                }
             }
         }
         self.metrics.render()

@@ -39,7 +39,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 38] = [
+pub const METRICS: [(&str, &str); 39] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -143,6 +143,7 @@ pub const METRICS: [(&str, &str); 38] = [
         "modelhost_job_webhooks_pending",
         "Webhooks of jobs that are to be sent now, for the first time or again, by endpoint.",
     ),
+    ("modelhost_jobs_store_up", "1 if the Redis in which the endpoint's jobs are can be reached, else 0."),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -286,6 +287,7 @@ impl Metrics {
             attempts,
             webhooks,
             pending,
+            jobs_up,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -322,7 +324,10 @@ impl Metrics {
             kv_up: register(&registry, IntGaugeVec::new(opts(kv_up), &["endpoint"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
-            jobs: JobFamilies::new(&registry, [jobs, oldest_job, submitted, attempts, webhooks, pending])?,
+            jobs: JobFamilies::new(
+                &registry,
+                [jobs, oldest_job, submitted, attempts, webhooks, pending, jobs_up],
+            )?,
             registry,
         })
     }

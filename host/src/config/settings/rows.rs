@@ -12,16 +12,16 @@ use std::time::Duration;
 use super::Kind::{List, Switch, Value};
 use super::{Group, Row, Setting, settings};
 use crate::config::read::*;
-use crate::config::store::{kv_buckets, kv_prefix, kv_store};
+use crate::config::store::{kv_buckets, store, store_prefix};
 use crate::endpoint::config::{OnFault, PredictionKind};
 use crate::jobs::Mode;
 use crate::json::path::Pattern;
-use crate::kv::Place;
 use crate::model::{Device, Wait};
 use crate::outbound::Rules;
 use crate::plugin::{Isolation, Network};
 use crate::request::Protocol;
 use crate::request::dependencies::Dependency;
+use crate::stores::Place;
 use crate::telemetry::logs::Format;
 use crate::values::*;
 
@@ -461,22 +461,31 @@ settings! {
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \
          share come first; beyond it the answer is 503.";
-    KV_STORE: Option<Place> = (none, "redis://cache.example.com:6379/0"), some(kv_store),
+    KV_STORE: Option<Place> = (none, "redis://cache.example.com:6379/0"), some(store),
         "kv-store", "kv.store", Value("FILE|URL"),
         "Where handlers keep values: a file that this host alone has open, and makes if it is not there; or a \
          Redis that many hosts share, `redis://USER@HOST:PORT/DATABASE`, `rediss://` for TLS.";
     KV_PASSWORD: Vec<KeySource> = (none, "env:REDIS_PASSWORD"), key_sources,
         "kv-password", "kv.password", Value("@FILE|env:NAME"),
         "Where the password of a Redis is: a file that holds nothing else, or a variable.";
-    KV_PREFIX: String = "modelhost", kv_prefix,
+    KV_PREFIX: String = "modelhost", store_prefix,
         "kv-prefix", "kv.prefix", Value("NAME"),
         "What the names of all keys in a Redis begin with: hosts with the same one share their values.";
     KV_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
         "kv-timeout", "kv.timeout", Value("DURATION"),
         "How long an operation may take in a Redis; beyond it the handler gets an error.";
-    JOBS_STORE: Option<PathBuf> = (none, "/var/lib/modelhost/jobs.redb"), some(path),
-        "jobs-store", "jobs.store", Value("FILE"),
-        "Where jobs are kept: a file that this host alone has open, and makes if it is not there.";
+    JOBS_STORE: Option<Place> = (none, "redis://queue.example.com:6379/0"), some(store),
+        "jobs-store", "jobs.store", Value("FILE|URL"),
+        "Where jobs are kept: a file of this host alone, made if it is not there; or, as for `kv.store`, a Redis.";
+    JOBS_PASSWORD: Vec<KeySource> = (none, "env:REDIS_PASSWORD"), key_sources,
+        "jobs-password", "jobs.password", Value("@FILE|env:NAME"),
+        "Where the password of the jobs' Redis is: a file that holds nothing else, or a variable.";
+    JOBS_PREFIX: String = "modelhost", store_prefix,
+        "jobs-prefix", "jobs.prefix", Value("NAME"),
+        "What the names of the jobs' keys in a Redis begin with: hosts with the same one share their jobs.";
+    JOBS_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
+        "jobs-timeout", "jobs.timeout", Value("DURATION"),
+        "How long an operation on jobs may take in a Redis; beyond it a submission is 503.";
     CACHE_DIR: Option<Option<PathBuf>> =
         ("${XDG_CACHE_HOME:-~/.cache}/modelhost", None, "/var/cache/modelhost"), some(or("none", path)),
         "cache-dir", "plugin.cache_dir", Value("DIR|none"),

@@ -46,7 +46,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("tensor-memory", "1MiB", "1048576", "tensor_memory: 1048576,"),
     ("model-runs", "9", "9", "model_runs: 9,"),
     ("kv-store", "DIR/values", "\"values\"", r#"kv: Some( File( "DIR/values", ), ),"#),
-    ("jobs-store", "DIR/jobs", "\"jobs\"", r#"jobs: Some( "DIR/jobs", ),"#),
+    ("jobs-store", "DIR/jobs", "\"jobs\"", r#"jobs: Some( File( "DIR/jobs", ), ),"#),
     ("job-concurrency", "9", "9", "concurrency: 9,"),
     ("job-queue", "8", "8", "queue: 8,"),
     ("job-bytes", "1MiB", "1048576", "bytes: 1048576,"),

@@ -1,7 +1,7 @@
-//! Where handlers keep values: a file, or a Redis with its password, prefix and time.
+//! Where values and jobs are: a file, or a Redis with its password, prefix and time.
 
 use super::*;
-use crate::kv::Place;
+use crate::stores::Place;
 
 #[test]
 fn a_redis_is_read_with_what_belongs_to_it_and_its_password_is_never_told() {
@@ -69,5 +69,31 @@ fn a_redis_is_read_with_what_belongs_to_it_and_its_password_is_never_told() {
             true => format!("MODELHOST_{given}"),
             false => given.to_owned(),
         }
+    }
+}
+
+#[test]
+fn the_jobs_have_a_redis_of_their_own() {
+    let folder = Folder::new();
+    folder.write("password", "hush\n");
+    let (model, values) = ("model DIR/m.onnx", "kv-store redis://values");
+    let plain = "jobs-store redis://me@cache:1/2";
+    let given = [model, values, plain, "jobs-password @DIR/password", "jobs-prefix f", "jobs-timeout 300ms"];
+    let config = folder.serve(&given).unwrap();
+    let (Some(Place::Redis(jobs)), Some(Place::Redis(kv))) = (&config.jobs, &config.kv) else { panic!() };
+    assert_eq!(
+        (jobs.to_string(), kv.to_string()),
+        ("redis://cache:1/2".into(), "redis://values:6379/0".into())
+    );
+    assert_eq!((jobs.password.as_deref(), jobs.prefix.as_str()), (Some("hush"), "f"));
+    assert_eq!((jobs.timeout, kv.timeout), (Duration::from_millis(300), Duration::from_secs(2)));
+    for (given, expected) in [
+        (&["jobs-store redis://:hush@cache", "jobs-password @DIR/password"][..], "so is one in `jobs.store`"),
+        (&["jobs-store DIR/jobs", "jobs-prefix f"], "hint: give `jobs.store` the address of one"),
+        (&["jobs-store https://cache"], "is no file and no address of a Redis"),
+    ] {
+        let given = [&[model], given].concat();
+        let problem = folder.serve(&given).unwrap_err();
+        assert!(problem.contains(expected) && !problem.contains("hush"), "{given:?}: {problem}");
     }
 }

@@ -8,9 +8,7 @@
 use redb::{ReadableTable as _, StorageError};
 
 use super::super::batch::{Batch, BatchState, BatchSubmission};
-use super::super::record::{self, milliseconds, now};
-use super::super::{LAST_PRIORITY, USUAL_PRIORITY};
-use super::submission::size;
+use super::super::record::now;
 use super::{Failure, Job, JobState, Quota, Submission, Tables, after, endpoint_of, place, timed};
 
 /// A batch of a table; one that cannot be read is none.
@@ -25,41 +23,12 @@ impl Tables<'_> {
         submission: BatchSubmission,
         quota: Quota,
     ) -> Result<Batch, Failure> {
-        let now = now();
-        let BatchSubmission { parts, header, on_complete, attempts, keep, timeout, spec } = submission;
-        let id = record::new_id(now);
-        let headers =
-            vec![("content-type".to_owned(), "application/json".to_owned()), (header.to_owned(), id.clone())];
-        let part = |body| Submission {
-            path: "/".to_owned(),
-            headers: headers.clone(),
-            body,
-            // Behind the jobs that clients submit one by one.
-            priority: LAST_PRIORITY,
-            attempts,
-            keep,
-            ..Submission::default()
-        };
-        let batch = Batch {
-            id: id.clone(),
-            state: BatchState::Running,
-            total: parts.len() as u64,
-            succeeded: 0,
-            failed: 0,
-            time: 0,
-            submitted: now,
-            ended: None,
-            until: timeout.map(|timeout| now.saturating_add(milliseconds(timeout))),
-            spec,
-            on_complete,
-            headers: headers.clone(),
-            attempts,
-            keep: milliseconds(keep),
-        };
-        let parts: Vec<Submission> = parts.into_iter().map(part).collect();
-        self.room(endpoint, quota, batch.total, parts.iter().map(size).sum())?;
+        let (batch, parts) = submission.into_batch(now());
+        let id = batch.id.clone();
+        self.room(endpoint, quota, batch.total, parts.iter().map(Submission::size).sum())?;
         for part in parts {
-            let job = self.store(endpoint, part, String::new(), Some(id.clone()))?;
+            let (job, body) = part.into_job(batch.submitted, Some(id.clone()));
+            let job = self.store(endpoint, job, &body)?;
             let number = place(&format!("{endpoint}\0{id}"), &job.number.to_be_bytes());
             self.parts.insert(number.as_slice(), job.id.as_str())?;
         }
@@ -103,16 +72,9 @@ impl Tables<'_> {
             let is_all = batch.failed == 0;
             batch.state = if is_all { BatchState::Succeeded } else { BatchState::CompletedWithFailures };
             batch.ended = Some(now());
-            if let Some(path) = batch.on_complete.clone() {
-                let last = Submission {
-                    path,
-                    headers: batch.headers.clone(),
-                    priority: USUAL_PRIORITY,
-                    attempts: batch.attempts,
-                    keep: std::time::Duration::from_millis(batch.keep),
-                    ..Submission::default()
-                };
-                self.store(endpoint, last, String::new(), None)?;
+            if let Some(last) = batch.last() {
+                let (job, body) = last.into_job(now(), None);
+                self.store(endpoint, job, &body)?;
             }
         }
         self.put_batch(endpoint, &batch)

@@ -1,42 +1,11 @@
 //! The operations on a store in a Redis, which a test starts: answers, quotas and ends as those of a file.
 
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-
 use super::*;
-
-/// A server and the folder of its data.
-struct Server {
-    process: Child,
-    port: u16,
-    _folder: tempfile::TempDir,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-    }
-}
-
-fn server() -> Server {
-    let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/redis-server"));
-    assert!(program.exists(), "`{}` is missing; hint: run `scripts/redis.sh` first", program.display());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let folder = tempfile::tempdir().unwrap();
-    let process = Command::new(program)
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn();
-    Server { process: process.unwrap(), port, _folder: folder }
-}
+use crate::stores::test_server::Server;
 
 /// A store in it. Its connections live on this runtime.
 async fn store(server: &Server) -> Arc<Store> {
-    let place = RedisPlace::parse(&format!("redis://127.0.0.1:{}", server.port)).unwrap();
-    Arc::new(Store::open(&Place::Redis(place)).await.unwrap())
+    Arc::new(Store::open(&Place::Redis(server.place())).await.unwrap())
 }
 
 fn redis(store: &Store) -> &Redis {
@@ -46,7 +15,7 @@ fn redis(store: &Store) -> &Redis {
 
 #[test]
 fn every_operation_is_answered_as_by_a_file() {
-    let server = server();
+    let server = Server::start();
     block_on(async {
         let store = store(&server).await;
         let kv = endpoint(&store, "iris", QUOTA);
@@ -83,7 +52,7 @@ fn every_operation_is_answered_as_by_a_file() {
 
 #[test]
 fn quotas_hold_and_what_is_over_makes_room() {
-    let server = server();
+    let server = Server::start();
     block_on(async {
         let store = store(&server).await;
         let quota = Quota { bytes: 100, entries: 3, value: 90 };
@@ -128,7 +97,7 @@ fn quotas_hold_and_what_is_over_makes_room() {
 /// Redis may forget scripts, after a failover for example.
 #[test]
 fn a_script_that_redis_has_forgotten_is_sent_again() {
-    let server = server();
+    let server = Server::start();
     block_on(async {
         let store = store(&server).await;
         let kv = endpoint(&store, "one", QUOTA);

@@ -20,13 +20,14 @@ pub(super) struct JobFamilies {
     attempts: IntCounterVec,
     webhooks: IntCounterVec,
     pending: IntGaugeVec,
+    up: IntGaugeVec,
 }
 
 impl JobFamilies {
     /// With these names and help texts.
     pub(super) fn new(
         registry: &Registry,
-        [unfinished, oldest, submitted, attempts, webhooks, pending]: [(&str, &str); 6],
+        [unfinished, oldest, submitted, attempts, webhooks, pending, up]: [(&str, &str); 7],
     ) -> Result<JobFamilies, prometheus::Error> {
         let by_outcome = ["endpoint", "outcome"];
         Ok(JobFamilies {
@@ -36,6 +37,7 @@ impl JobFamilies {
             attempts: register(registry, IntCounterVec::new(opts(attempts), &by_outcome)?)?,
             webhooks: register(registry, IntCounterVec::new(opts(webhooks), &by_outcome)?)?,
             pending: register(registry, IntGaugeVec::new(opts(pending), &["endpoint"])?)?,
+            up: register(registry, IntGaugeVec::new(opts(up), &["endpoint"])?)?,
         })
     }
 }
@@ -121,6 +123,11 @@ impl JobCounts {
     /// Brings up to date how many webhooks are pending.
     pub fn set_pending(&self, webhooks: i64) {
         self.families.pending.with_label_values(&[&*self.endpoint]).set(webhooks);
+    }
+
+    /// Brings up to date whether the store can be reached.
+    pub fn set_up(&self, is_up: bool) {
+        self.families.up.with_label_values(&[&*self.endpoint]).set(i64::from(is_up));
     }
 
     /// Brings up to date: jobs queued, jobs running, and when the oldest of those that wait for a place was

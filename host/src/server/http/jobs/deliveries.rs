@@ -4,7 +4,7 @@
 //! more or the server stops. In: the store's pending webhooks. Out: messages, and what came of each.
 //! Invariants: a message is sent at least once, again only after an attempt that has failed or that the end
 //! of the process cut off, and never twice at a time; it goes only where `allow_outbound` lets it, and no
-//! redirect is followed. Of messages to one place `LIMITS.by_origin` are under way at most, so that a
+//! redirect is followed. Of messages to one place `LIMITS.1` are under way at most, so that a
 //! receiver that takes its time holds no other up. Of an answer nothing but its status and `retry-after` is
 //! believed.
 
@@ -25,7 +25,8 @@ use crate::outbound::{Body, Outbound, OutboundError, Patience};
 use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::DeliveryOutcome;
 
-const LIMITS: DeliveryLimits = DeliveryLimits { concurrency: 32, by_origin: 4 };
+/// Messages that are under way at a time: all, and to one place.
+const LIMITS: (usize, usize) = (32, 4);
 /// Most bytes of an answer that are read, for the connection to be used again, and for how long.
 const ANSWER: (usize, Duration) = (16 << 10, Duration::from_secs(1));
 const AGENT: HeaderValue = HeaderValue::from_static(concat!("modelhost/", env!("CARGO_PKG_VERSION")));
@@ -41,9 +42,13 @@ impl Deliverer {
     pub(super) async fn run(mut self) {
         let mut sends = JoinSet::new();
         let mut outbound = None;
+        let config = &self.task.endpoint.clone().config;
+        let (concurrency, by_origin) = LIMITS;
+        let limits =
+            DeliveryLimits { concurrency, by_origin, timeout: config.jobs.webhooks.timeout + ANSWER.1 };
         while self.task.current().is_some() {
             while sends.try_join_next().is_some() {}
-            let rest = match self.task.store.due_deliveries(&self.task.endpoint.config.name, LIMITS).await {
+            let rest = match self.task.store.due_deliveries(&config.name, limits).await {
                 Ok((due, rest)) if due.is_empty() => rest,
                 Ok((due, rest)) => match self.outbound(&mut outbound) {
                     Some(outbound) => {

@@ -105,8 +105,14 @@ impl Worker {
                     self.rest(time).await;
                     continue;
                 }
-                // The next write opens the store again, and taking a job is one.
-                Err(_) => self.rest(Some(PAUSE)).await,
+                Err(_) => {
+                    self.rest(Some(PAUSE)).await;
+                    // The next write opens a file again, and taking a job is one. For a store elsewhere no
+                    // permit is held meanwhile.
+                    if self.task.store.is_reachable().is_some() {
+                        continue;
+                    }
+                }
             }
             let permit = tokio::select! {
                 biased;

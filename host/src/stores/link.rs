@@ -1,7 +1,7 @@
 //! Connections to a Redis: made, watched, and made again when they are lost.
 //!
-//! Place in the flow: `redis.rs` sends its commands here. In: a command. Out: the reply, or a reason why
-//! there is none.
+//! Place in the flow: the stores of values and of jobs send their commands here. In: a command. Out: the
+//! reply, or a reason why there is none.
 //! Invariants: a command is sent at most once; no call waits for longer than the place's `timeout`, and
 //! none at all while Redis cannot be reached; a connection on which something was not answered in time is
 //! closed, since nothing behind it would be; as many commands as [`WAITING`] are on their way at once.
@@ -25,9 +25,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::super::{KvError, StoreError};
-use super::RedisPlace;
-use super::reply::{self, Effect};
+use super::reason::{self, Effect};
+use super::{OpenError, Purpose, RedisPlace, Unavailable};
 
 /// Connections.
 const CONNECTIONS: usize = 4;
@@ -41,7 +40,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 const START: Duration = Duration::from_secs(10);
 
 /// Connections to one Redis.
-pub(super) struct Links {
+pub struct Links {
     links: Vec<watch::Receiver<State>>,
     next: AtomicUsize,
     places: Semaphore,
@@ -107,6 +106,7 @@ struct Connector {
     tls: Option<TlsConnector>,
     /// The source of the script.
     script: &'static str,
+    purpose: &'static Purpose,
     /// Whether its absence is in the log.
     is_missed: AtomicBool,
 }
@@ -116,14 +116,19 @@ impl Links {
     ///
     /// # Errors
     /// Redis is not there, or refuses.
-    pub(super) async fn open(place: &RedisPlace, script: &'static str) -> Result<Links, StoreError> {
-        let failed = |why: String, hint| StoreError { place: place.to_string(), why, hint };
+    pub async fn open(
+        place: &RedisPlace,
+        script: &'static str,
+        purpose: &'static Purpose,
+    ) -> Result<Links, OpenError> {
+        let failed = |why: String, hint| OpenError { place: place.to_string(), why, hint };
         let connector = Arc::new(Connector {
             place: place.clone(),
             settings: place.settings(),
             tls: tls(place)
                 .map_err(|why| failed(why, "the system has to have certificates that it trusts"))?,
             script,
+            purpose,
             is_missed: AtomicBool::new(false),
         });
         let until = Instant::now() + START;
@@ -134,7 +139,7 @@ impl Links {
                 ConnectError::Failed(_, why) if Instant::now() + pause >= until => {
                     return Err(failed(
                         why,
-                        "start Redis first, or correct `kv.store`: `redis://HOST:PORT/0`",
+                        "start Redis first, or correct its address: `redis://HOST:PORT/0`",
                     ));
                 }
                 ConnectError::Failed(..) => sleep(pause).await,
@@ -158,19 +163,19 @@ impl Links {
     }
 
     /// Whether there is a connection now.
-    pub(super) fn is_up(&self) -> bool {
+    pub fn is_up(&self) -> bool {
         self.links.iter().any(|link| matches!(*link.borrow(), State::Up(_)))
     }
 
     /// Runs the script with what `command` writes behind its name, `EVALSHA SHA` or `EVAL SOURCE`.
     ///
     /// # Errors
-    /// [`KvError::Unavailable`].
-    pub(super) async fn run(&self, script: &str, command: impl Fn(&mut Cmd)) -> Result<Value, KvError> {
+    /// [`Unavailable`].
+    pub async fn run(&self, script: &str, command: impl Fn(&mut Cmd)) -> Result<Value, Unavailable> {
         let until = Instant::now() + self.timeout;
-        let late = |_| KvError::Unavailable("Redis is too slow for what is asked of it".to_owned());
+        let late = |_| Unavailable("Redis is too slow for what is asked of it".to_owned());
         let place = timeout_at(until, self.places.acquire()).await.map_err(late)?;
-        let _place = place.map_err(|_| KvError::Unavailable("it is closed".to_owned()))?;
+        let _place = place.map_err(|_| Unavailable("it is closed".to_owned()))?;
         let mut connection = timeout_at(until, self.connection()).await.map_err(late)??;
         let mut named = cmd("EVALSHA");
         command(named.arg(&*connection.script));
@@ -185,23 +190,23 @@ impl Links {
         match answered {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
-                let (reason, effect) = reply::reason(&error);
+                let (reason, effect) = reason::reason(&error);
                 if effect == Effect::Reconnect {
                     connection.broken.notify_one();
                 }
                 tracing::debug!("a Redis command has failed: {error}");
-                Err(KvError::Unavailable(reason.to_owned()))
+                Err(Unavailable(reason.to_owned()))
             }
             Err(_) => {
                 connection.broken.notify_one();
-                Err(KvError::Unavailable(reply::LATE.to_owned()))
+                Err(Unavailable(reason::LATE.to_owned()))
             }
         }
     }
 
     /// The reply to any command.
     #[cfg(test)]
-    pub(super) async fn ask(&self, command: &[&str]) -> Value {
+    pub async fn ask(&self, command: &[&str]) -> Value {
         let mut named = Cmd::new();
         named.arg(command);
         let mut connection = self.connection().await.unwrap();
@@ -209,10 +214,10 @@ impl Links {
     }
 
     /// One that is up; else one that is being made, when it is.
-    async fn connection(&self) -> Result<Connection, KvError> {
+    async fn connection(&self) -> Result<Connection, Unavailable> {
         let first = self.next.fetch_add(1, Ordering::Relaxed);
         let mut comes = None;
-        let mut why = reply::LOST;
+        let mut why = reason::LOST;
         for at in 0..self.links.len() {
             let Some(link) = self.links.get((first.wrapping_add(at)) % self.links.len()) else { break };
             match &*link.borrow() {
@@ -221,12 +226,12 @@ impl Links {
                 State::Down(reason) => why = reason,
             }
         }
-        let mut link = comes.cloned().ok_or_else(|| KvError::Unavailable(why.to_owned()))?;
+        let mut link = comes.cloned().ok_or_else(|| Unavailable(why.to_owned()))?;
         let settled = link.wait_for(|state| !matches!(state, State::Connecting)).await;
         match settled.as_deref() {
             Ok(State::Up(connection)) => Ok(connection.clone()),
-            Ok(State::Down(reason)) => Err(KvError::Unavailable((*reason).to_owned())),
-            Ok(State::Connecting) | Err(_) => Err(KvError::Unavailable(reply::LOST.to_owned())),
+            Ok(State::Down(reason)) => Err(Unavailable((*reason).to_owned())),
+            Ok(State::Connecting) | Err(_) => Err(Unavailable(reason::LOST.to_owned())),
         }
     }
 }
@@ -249,7 +254,7 @@ impl Connector {
                 }
             };
             if !self.is_missed.swap(true, Ordering::Relaxed) {
-                tracing::error!(store = %self.place, "the store of values cannot be used: {why}");
+                tracing::error!(store = %self.place, "{} cannot be used: {why}", self.purpose.store);
             }
             // Hosts that lost it together do not come back together.
             sleep(pause.mul_f64(0.5 + jitter())).await;
@@ -271,7 +276,7 @@ impl Connector {
         let broken = Arc::new(Notify::new());
         state.send_replace(State::Up(Connection { redis: redis.clone(), script, broken: broken.clone() }));
         if self.is_missed.swap(false, Ordering::Relaxed) {
-            tracing::info!(store = %self.place, "the store of values can be used again");
+            tracing::info!(store = %self.place, "{} can be used again", self.purpose.store);
         }
         Ok(tokio::select! {
             () = &mut driver => "the connection was lost",
@@ -298,7 +303,7 @@ impl Connector {
     async fn open(&self) -> Result<(MultiplexedConnection, impl Future<Output = ()> + Send), ConnectError> {
         let place = &self.place;
         let absent =
-            |error: io::Error| ConnectError::Failed(reply::ABSENT, format!("no connection: {error}"));
+            |error: io::Error| ConnectError::Failed(reason::ABSENT, format!("no connection: {error}"));
         let stream = TcpStream::connect((place.host.as_str(), place.port)).await.map_err(absent)?;
         stream.set_nodelay(true).map_err(absent)?;
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
@@ -310,23 +315,26 @@ impl Connector {
             }
         };
         let made = MultiplexedConnection::new_with_config(&self.settings, stream, config).await;
-        made.map_err(|error| reply::refusal(&error))
+        made.map_err(|error| reason::refusal(&error))
     }
 
     /// Loads the script, and looks at what Redis says of itself. Gives the script's name.
     async fn greet(&self, redis: &mut MultiplexedConnection) -> Result<Arc<str>, ConnectError> {
         let load = cmd("SCRIPT").arg("LOAD").arg(self.script).query_async(redis).await;
-        let script = match load.map_err(|error| reply::refusal(&error))? {
+        let script = match load.map_err(|error| reason::refusal(&error))? {
             Value::BulkString(name) => String::from_utf8_lossy(&name).into_owned(),
             Value::SimpleString(name) => name,
             _ => {
-                return Err(ConnectError::Failed(reply::LOST, "it does not answer as Redis does".to_owned()));
+                return Err(ConnectError::Failed(
+                    reason::LOST,
+                    "it does not answer as Redis does".to_owned(),
+                ));
             }
         };
         // A user may be forbidden to ask.
         let info: Result<Value, RedisError> = cmd("INFO").query_async(redis).await;
         if let Ok(Value::BulkString(info)) = info {
-            reply::info(&String::from_utf8_lossy(&info), &self.place)?;
+            reason::info(&String::from_utf8_lossy(&info), &self.place, self.purpose)?;
         }
         Ok(script.into())
     }
@@ -345,11 +353,11 @@ async fn heartbeat(mut redis: MultiplexedConnection, limit: Duration) {
 
 fn late(limit: Duration) -> ConnectError {
     let detail = format!("no answer within {}", humantime::format_duration(limit));
-    ConnectError::Failed(reply::LATE, detail)
+    ConnectError::Failed(reason::LATE, detail)
 }
 
 fn closed() -> ConnectError {
-    ConnectError::Failed(reply::LOST, "it closed the connection".to_owned())
+    ConnectError::Failed(reason::LOST, "it closed the connection".to_owned())
 }
 
 fn longer(pause: Duration) -> Duration {
@@ -382,7 +390,7 @@ fn refused_name() -> ConnectError {
 fn certificate(error: &io::Error) -> ConnectError {
     let is_of_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
     if !is_of_tls {
-        return ConnectError::Failed(reply::ABSENT, format!("no connection: {error}"));
+        return ConnectError::Failed(reason::ABSENT, format!("no connection: {error}"));
     }
     let why = error.get_ref().map(|inner| inner as &dyn StdError).map(ToString::to_string);
     ConnectError::Refused(

@@ -1,0 +1,51 @@
+//! A Redis server of a unit test's own.
+
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use super::RedisPlace;
+
+/// A server and the folder of its data.
+pub(crate) struct Server {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Server {
+    pub(crate) fn start() -> Server {
+        let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/redis-server"));
+        assert!(program.exists(), "`{}` is missing; hint: run `scripts/redis.sh` first", program.display());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let folder = tempfile::tempdir().unwrap();
+        let process = Command::new(program)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        Server { process: process.unwrap(), port, _folder: folder }
+    }
+
+    pub(crate) fn place(&self) -> RedisPlace {
+        RedisPlace::parse(&format!("redis://127.0.0.1:{}", self.port)).unwrap()
+    }
+
+    /// The answer to a command that has one of a line, without what comes before it.
+    pub(crate) fn ask(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut answer = [0; 1 << 12];
+        let length = stream.read(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[..length]).trim_end().lines().last().unwrap_or_default().to_owned()
+    }
+}
