@@ -95,13 +95,14 @@ fmt: ## format all Rust code
 lint: ## clippy, warnings are errors
 	@scripts/require.sh clippy
 	@echo "==> clippy"
-	cargo clippy --workspace --all-targets -- -D warnings
+	@# In release, as all else: macros and build scripts are compiled once for it.
+	cargo clippy --release --workspace --all-targets -- -D warnings
 
 doc: ## build the documentation, private items included, warnings are errors
 	@scripts/require.sh
 	@echo "==> documentation"
 	@# A module's header may point at what is private in it: it is for those who work on the module.
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" cargo doc --release --workspace --no-deps --document-private-items
 
 supply-chain: ## licences of the dependencies, and advisories where cargo-deny is installed
 	@scripts/require.sh
