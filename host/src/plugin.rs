@@ -43,6 +43,7 @@ mod exchange;
 mod streaming;
 pub mod host_call_log;
 mod turns;
+mod versions;
 mod websocket;
 
 use std::path::PathBuf;
@@ -245,12 +246,8 @@ pub enum LoadError {
         "cannot be used: {0}\n  hint: split what is named, or build with optimisation; interpreters with their libraries need a third of it"
     )]
     TooCostly(String),
-    #[error(
-        "`{found}` is of an unknown version of the handler contract; this host speaks {}@{}\n  hint: rebuild the handler against this version, or serve it with a newer host",
-        bindings::PACKAGE,
-        bindings::VERSION
-    )]
-    Version { found: String },
+    #[error("needs {said}\n  hint: {hint}")]
+    Version { said: String, hint: &'static str },
     #[error("`{found}` is no interface of the handler contract\n  hint: {hint}")]
     Unknown { found: String, hint: String },
     #[error("imports what it is not granted: {}\n  hint: {hint}", quoted(refused))]

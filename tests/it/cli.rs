@@ -43,7 +43,7 @@ fn inspect_tells_what_a_component_is() {
     for expected in [
         "iris-wasm.wasm\n",
         "digest          sha256:",
-        "contract        0.1.0\n",
+        "contract        0.1.0 (this host has 0.1.0)\n",
         "pre-inference   yes\n",
         "post-inference  yes\n",
         "modelhost:handler/types@0.1.0\n",
@@ -88,7 +88,7 @@ fn most_of_a_handler_in_an_interpreted_language_is_its_languages() {
 fn inspect_says_why_a_component_would_be_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (name, expected) in [
-        ("unknown_version", &["modelhost:handler/pre-inference@0.9.0", "modelhost:handler@0.1.0"][..]),
+        ("unknown_version", &["`modelhost:handler/pre-inference@0.9.0`; this host has 0.1.0"][..]),
         ("no_exports", &["exports neither", "modelhost:handler/pre-inference@0.1.0"]),
         (
             "sockets",

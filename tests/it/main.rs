@@ -20,6 +20,7 @@ mod call_time;
 mod check;
 mod classification;
 mod cli;
+mod compatibility;
 mod content_types;
 mod decoder;
 mod dev;

@@ -77,7 +77,7 @@ fn a_handler_that_cannot_serve_is_refused_by_name() {
         (
             "unknown_version",
             &assembled("unknown_version"),
-            &["@0.9.0", "modelhost:handler@0.1.0", "hint: rebuild"],
+            &["needs version 0.9.0 of the handler contract", "this host has 0.1.0", "hint: serve it with"],
         ),
         ("sockets", &assembled("sockets"), &["`wasi:sockets/network@0.2.0`", "hint: ", "--network stub"]),
         ("costly", &costly, &["of memory, more than 3072", "1001 locals and 100000 branches", "hint: "]),

@@ -14,6 +14,7 @@
 )]
 
 pub mod browser;
+pub mod cases;
 pub mod clients;
 pub mod frames;
 pub mod load;

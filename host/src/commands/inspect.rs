@@ -38,7 +38,8 @@ fn readable(path: &str, it: &Inspection) -> String {
     let shared = it.shared_bytes.filter(|shared| *shared > 0);
     let shared = shared.map_or(String::new(), |shared| format!(", {shared} of them the language's"));
     row("size", &format!("{} bytes{compiled}{shared}", it.bytes));
-    row("contract", if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") }.as_str());
+    let contract = if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") };
+    row("contract", &format!("{contract} (this host has {})", it.host_contract));
     if it.application {
         row("application", "yes: it answers every method and path below its endpoint's");
     } else {

@@ -19,6 +19,7 @@ use super::bindings::{
 };
 use super::instance::StartError;
 use super::state::State;
+use super::versions::is_same;
 use super::wasi_http::incoming_handler;
 use super::wasi_nn::INFERENCE;
 
@@ -110,16 +111,6 @@ impl Stages {
     }
 }
 
-/// Whether two names of interfaces are of one interface, in versions that are compatible: `0.2.3` and
-/// `0.2.12`.
-pub(super) fn is_same(name: &str, other: &str) -> bool {
-    fn line(name: &str) -> (&str, &str) {
-        let (interface, version) = name.rsplit_once('@').unwrap_or((name, ""));
-        (interface, version.rsplit_once('.').map_or(version, |(line, _)| line))
-    }
-    line(name) == line(other)
-}
-
 /// The names that a component exports and imports, in order, as far as they can be read: found without
 /// compiling it.
 #[derive(Debug, Default)]
@@ -148,6 +139,11 @@ impl Outline {
             }
         }
         outline
+    }
+
+    /// Whether it says what it takes.
+    pub(super) fn has_schema(&self) -> bool {
+        self.exports.iter().any(|name| is_same(name, INPUT_SCHEMA))
     }
 
     /// Whether it has `init`.

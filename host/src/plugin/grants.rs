@@ -19,10 +19,11 @@ use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
-use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, VERSION, WEBSOCKET};
+use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, WEBSOCKET};
 use super::compiled::Compiled;
-use super::exports::{Outline, is_same};
+use super::exports::Outline;
 use super::state::State;
+use super::versions::{self, is_same};
 use super::{HandlerConfig, LoadError, Network};
 use super::{wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
 use crate::text::similar;
@@ -207,10 +208,16 @@ struct Interface<'a> {
 
 impl<'a> Interface<'a> {
     fn parse(name: &'a str) -> Interface<'a> {
-        let (unversioned, _version) = name.rsplit_once('@').unwrap_or((name, ""));
+        let (unversioned, _version) = versions::parts(name);
         let package = unversioned.split_once('/').map_or(unversioned, |(package, _)| package);
         Interface { package, unversioned }
     }
+}
+
+/// Whether it is of the contract's package, and not of this version of it.
+fn is_unknown(interface: &Interface<'_>) -> bool {
+    let known = GRANTED.iter().chain(&OF_APPLICATIONS).chain(&KEY_VALUE);
+    interface.package == PACKAGE && !known.into_iter().any(|known| *known == interface.unversioned)
 }
 
 /// Checks contract version, imports and exports, by their names alone.
@@ -224,16 +231,16 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         // What the compiler says of it is what is wrong with it.
         return Ok(());
     }
-    for name in outline.exports.iter().chain(&outline.imports) {
-        let interface = Interface::parse(name);
-        if interface.package == PACKAGE && !is_same(name, &format!("{}@{VERSION}", interface.unversioned)) {
-            return Err(LoadError::Version { found: name.clone() });
-        }
+    if let Some(error) = versions::refused(outline) {
+        return Err(error);
     }
     // A misspelt one would never be called, and nothing would say so.
     if let Some(found) = outline.exports.iter().find(|name| {
         Interface::parse(name).package == PACKAGE && !INTERFACES.iter().any(|own| is_same(name, own))
     }) {
+        if let Some(error) = versions::added(found) {
+            return Err(error);
+        }
         let hint = match similar(found, INTERFACES) {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => "`modelhost inspect` shows what it exports".to_owned(),
@@ -252,6 +259,10 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
     };
     let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
     if !refused.is_empty() {
+        let unknown = |name: &&String| is_unknown(&Interface::parse(name));
+        if let Some(error) = refused.iter().find(unknown).and_then(|name| versions::added(name)) {
+            return Err(error);
+        }
         if refused.iter().all(|name| HTTP.contains(&Interface::parse(name).unversioned)) {
             return Err(LoadError::Import { refused, hint: OUTBOUND_HINT });
         }

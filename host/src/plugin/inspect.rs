@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::bindings::{INPUT_SCHEMA, PACKAGE};
-use super::exports::Outline;
+use super::bindings::{PACKAGE, VERSION};
+use super::exports::{Indices, Outline};
 use super::source::{compile, outline};
 use super::{Binary, LoadError, Sandbox, grants};
 
@@ -25,6 +25,8 @@ pub struct Inspection {
     pub shared_bytes: Option<usize>,
     /// Versions of the handler contract it names; one in a sound component.
     pub contract: Vec<String>,
+    /// The version of the handler contract that this host has.
+    pub host_contract: &'static str,
     /// Whether it has `pre-inference`.
     pub pre_inference: bool,
     /// Whether it has `post-inference`.
@@ -78,7 +80,8 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         Ok(()) => {
             let compiled = compile(sandbox, binary)?;
             let linked = grants::link(&compiled, &sandbox.linkers, grants::Granted::default());
-            (linked.err().map(|error| error.to_string()), Some(compiled.sizes()))
+            let refused = linked.and_then(|linked| Indices::find(&compiled.component, &linked));
+            (refused.err().map(|error| error.or_later(&outline).to_string()), Some(compiled.sizes()))
         }
         Err(error) => (Some(error.to_string()), None),
     };
@@ -88,11 +91,12 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         compiled_bytes: sizes.map(|(own, shared)| own + shared),
         shared_bytes: sizes.map(|(_, shared)| shared),
         contract,
+        host_contract: VERSION,
         pre_inference: stages.pre,
         post_inference: stages.post,
         pre_inference_tensors: stages.pre_tensors,
         post_inference_tensors: stages.post_tensors,
-        input_schema: outline.exports.iter().any(|name| name == INPUT_SCHEMA),
+        input_schema: outline.has_schema(),
         init: outline.has_init(),
         application: stages.is_application(),
         websocket: stages.websocket,

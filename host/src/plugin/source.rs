@@ -27,6 +27,8 @@ pub(super) struct Source {
     pub(super) has_init: bool,
     /// Whether it imports `models`.
     calls_models: bool,
+    /// The component's exports and imports.
+    outline: Arc<Outline>,
 }
 
 impl Source {
@@ -41,13 +43,15 @@ impl Source {
             .map(|project| ProjectView::copy(project, &config.hidden, config.limits.project))
             .transpose()?
             .map(Arc::new);
-        Ok(Source { sandbox, binary, config, project, has_init, calls_models })
+        let outline = Arc::new(outline);
+        Ok(Source { sandbox, binary, config, project, has_init, calls_models, outline })
     }
 
     /// The form of `compiled` that instances are made from: the binary as it is, or another form of it.
     pub(super) fn loaded(&self, compiled: Arc<Compiled>) -> Result<LoadedComponent, LoadError> {
-        let pre = grants::link(&compiled, &self.sandbox.linkers, Granted::to(&self.config))?;
-        let exports = Indices::find(&compiled.component, &pre)?;
+        let (pre, exports) = grants::link(&compiled, &self.sandbox.linkers, Granted::to(&self.config))
+            .and_then(|pre| Indices::find(&compiled.component, &pre).map(|exports| (pre, exports)))
+            .map_err(|error| error.or_later(&self.outline))?;
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
         }
