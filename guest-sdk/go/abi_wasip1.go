@@ -160,6 +160,7 @@ func result() unsafe.Pointer { return unsafe.Pointer(&area) }
 
 // guarded calls a function of the handler; a panic is an error.
 func guarded[T any](handle word, call func(*Context) (T, error)) (value T, err error) {
+	collect()
 	source := &host{handle}
 	defer func() {
 		contextDrop(handle)
