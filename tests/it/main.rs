@@ -47,6 +47,7 @@ mod jobs;
 mod keys;
 mod kv;
 mod kv_sdks;
+mod languages;
 mod libraries;
 mod lists;
 mod loading;

@@ -1,8 +1,8 @@
 //! Cases as data: what a component is asked and what it answers, in a file of JSON.
 //!
 //! In: `endpoint`, lines of TOML of the endpoint `it`, in which `MODELS` and `FOLDER` stand for folders; `host`, further tables;
-//! `requests`, each with method, path, headers, body, status and answer, as far as they are not `POST`, `/it`, none, none, 200 and
-//! anything; `sockets`, each with what is said and heard in turn and the end. An answer may have more members than are expected.
+//! `requests`, each with method, path, headers, body, status, answer and texts that it `holds`, as far as they are not `POST`, `/it`,
+//! none, none, 200 and anything; `sockets`, each with what is said and heard in turn and the end. An answer may have more members than are expected.
 
 use std::fs;
 use std::path::Path;
@@ -39,6 +39,9 @@ fn check(what: &str, case: &Value, reply: &Reply) {
     let said = reply.text();
     eprintln!("{what}: {said}");
     assert_eq!(u64::from(reply.status), case["status"].as_u64().unwrap_or(200), "{what}: {said}");
+    for part in list(&case["holds"]) {
+        assert!(said.contains(part.as_str().unwrap()), "{what}: {part} in {said}");
+    }
     match &case["answer"] {
         Value::Null => {}
         Value::String(text) => assert_eq!(&said, text, "{what}"),

@@ -127,6 +127,9 @@ const mh_tensor *mh_named(mh_tensors tensors, const char *name);
 size_t mh_argmax(const float *values, size_t count);
 float mh_from_half(uint16_t bits);
 uint16_t mh_to_half(float value);
+float mh_from_bfloat16(uint16_t bits);
+/* To the nearest, ties to even. */
+uint16_t mh_to_bfloat16(float value);
 
 /* --- JSON ------------------------------------------------------------------------------------------------------ */
 

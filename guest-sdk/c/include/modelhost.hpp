@@ -55,9 +55,20 @@ std::unexpected<error> internal(std::format_string<Arguments...> format, Argumen
     return std::unexpected(error{mh_internal("%.*s", static_cast<int>(text.size()), text.data())});
 }
 
+/* Elements of FP16 and of BF16, by their bits. */
+enum class float16 : std::uint16_t {};
+enum class bfloat16 : std::uint16_t {};
+
+inline float to_float(float16 bits) { return mh_from_half(static_cast<std::uint16_t>(bits)); }
+inline float to_float(bfloat16 bits) { return mh_from_bfloat16(static_cast<std::uint16_t>(bits)); }
+inline float16 to_float16(float value) { return float16{mh_to_half(value)}; }
+inline bfloat16 to_bfloat16(float value) { return bfloat16{mh_to_bfloat16(value)}; }
+
 template <typename T>
 constexpr mh_datatype datatype_of() {
     if constexpr (std::is_same_v<T, bool>) return MH_BOOL;
+    else if constexpr (std::is_same_v<T, float16>) return MH_FP16;
+    else if constexpr (std::is_same_v<T, bfloat16>) return MH_BF16;
     else if constexpr (std::is_same_v<T, float>) return MH_FP32;
     else if constexpr (std::is_same_v<T, double>) return MH_FP64;
     else {
@@ -75,13 +86,32 @@ public:
     /* A copy of these values; without a shape a vector. */
     template <typename T>
     static tensor of(std::span<const T> values, std::initializer_list<std::uint64_t> shape = {}) {
+        const std::uint64_t size = values.size();
+        if (shape.size() == 0) return of<T>(values, std::span(&size, 1));
+        return of<T>(values, std::span(shape.begin(), shape.size()));
+    }
+    template <typename T>
+    static tensor of(std::span<const T> values, std::span<const std::uint64_t> shape) {
         void *copy = mh_alloc(values.size_bytes());
         if (!values.empty()) std::memcpy(copy, values.data(), values.size_bytes());
-        const std::uint64_t size = values.size();
-        const bool is_vector = shape.size() == 0;
-        tensor made(mh_tensor_of(datatype_of<T>(), copy, is_vector ? &size : shape.begin(), is_vector ? 1 : shape.size()));
+        tensor made(mh_tensor_of(datatype_of<T>(), copy, shape.data(), shape.size()));
         /* Never more than was copied, whatever the shape says. */
         if (made.raw_.data.len > values.size_bytes()) made.raw_.data.len = values.size_bytes();
+        return made;
+    }
+    /* A tensor of BYTES; without a shape a vector. */
+    static tensor of_texts(std::span<const std::string_view> texts) {
+        const std::uint64_t size = texts.size();
+        return of_texts(texts, std::span(&size, 1));
+    }
+    static tensor of_texts(std::initializer_list<std::string_view> texts) {
+        return of_texts(std::span(texts.begin(), texts.size()));
+    }
+    static tensor of_texts(std::span<const std::string_view> texts, std::span<const std::uint64_t> shape) {
+        mh_str *raw = static_cast<mh_str *>(mh_alloc(texts.size() * sizeof(mh_str)));
+        for (std::size_t at = 0; at < texts.size(); at++) raw[at] = {texts[at].data(), texts[at].size()};
+        tensor made(mh_tensor_of_texts(raw, texts.size()));
+        made.raw_.shape = mh_tensor_of(MH_BYTES, nullptr, shape.data(), shape.size()).shape;
         return made;
     }
 
@@ -124,7 +154,9 @@ class tensors {
 public:
     tensors(mh_tensors raw) : raw_(raw) {}
     tensors(const tensor &one) : raw_(mh_one(one.raw())) {}
-    tensors(std::initializer_list<tensor> list) : raw_{static_cast<mh_tensor *>(mh_alloc(list.size() * sizeof(mh_tensor))), 0} {
+    tensors(std::initializer_list<tensor> list) : tensors(std::span(list.begin(), list.size())) {}
+    explicit tensors(std::span<const tensor> list)
+        : raw_{static_cast<mh_tensor *>(mh_alloc(list.size() * sizeof(mh_tensor))), 0} {
         for (const tensor &each : list) raw_.items[raw_.len++] = each.raw();
     }
 

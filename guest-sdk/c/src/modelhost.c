@@ -219,6 +219,20 @@ size_t mh_argmax(const float *values, size_t count) {
     return best;
 }
 
+float mh_from_bfloat16(uint16_t bits) {
+    uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return value;
+}
+
+uint16_t mh_to_bfloat16(float value) {
+    if (isnan(value)) return 0x7fc0;
+    uint32_t wide;
+    memcpy(&wide, &value, sizeof wide);
+    return (uint16_t)((wide + 0x7fff + (wide >> 16 & 1)) >> 16);
+}
+
 float mh_from_half(uint16_t bits) {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;
     float size = exponent == 31 ? (fraction ? NAN : INFINITY)

@@ -99,6 +99,7 @@ static void tensors_have_types(void) {
     tensor.data.len--;
     check(mh_texts(&tensor, &count) == NULL, "texts that are cut off");
     check(mh_to_half(1) == 0x3c00 && mh_to_half(65520) == 0x7c00 && mh_to_half(-2) == 0xc000, "halves");
+    check(mh_from_bfloat16(mh_to_bfloat16(-2)) == -2 && mh_from_bfloat16(mh_to_bfloat16(0.1f)) == 0.10009765625f, "bfloat16");
     for (uint32_t bits = 0; bits < 0x10000; bits++) {
         float value = mh_from_half((uint16_t)bits);
         check(isnan(value) || mh_to_half(value) == bits, "a half and back");

@@ -10,6 +10,7 @@ const builtin = @import("builtin");
 const abi = @import("abi.zig");
 
 pub const Datatype = abi.Datatype;
+pub const BFloat16 = abi.BFloat16;
 
 /// Memory that lasts until the call is over.
 pub const allocator = abi.arena.allocator();
@@ -243,5 +244,9 @@ test "tensors have types" {
     try std.testing.expectError(error.Internal, Tensor.of(f32, &.{1}, &.{2}));
     const words = try (try Tensor.ofTexts(&.{ "a", "", "bcd" })).texts();
     try std.testing.expectEqualStrings("bcd", words[2]);
+    const half = try Tensor.of(BFloat16, &.{ BFloat16.of(0.1), BFloat16.of(-2) }, &.{2});
+    try std.testing.expectEqual(.bf16, half.datatype);
+    try std.testing.expectEqual(-2, (try half.values(Datatype.bf16.Element()))[1].float());
+    try std.testing.expectEqual(0.10009765625, (try half.values(BFloat16))[0].float());
     try std.testing.expectEqual(2, argmax(&.{ std.math.nan(f32), 1, 3, 3 }));
 }

@@ -1,0 +1,99 @@
+//! What every SDK has to do, the same in every language: `init`, a file of the project, an error of each kind, every datatype of
+//! tensors there and back; memory that is given back; a stream in TypeScript.
+//!
+//! In: projects of the template `iris`, with the handler of `tests/languages/LANGUAGE` in place of theirs, and one file of cases for
+//! all. The cases of irises are in `iris.rs`; applications with streams in Rust, Python and JavaScript in `templates.rs`.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use e2e::cases::{ask, read, setup};
+use e2e::clients::finished;
+use e2e::{Host, host_binary, path_with_tools, root};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// Copies a folder's files over another's.
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
+        let target = to.join(entry.file_name().unwrap());
+        if entry.is_dir() {
+            copy(&entry, &target);
+        } else {
+            fs::copy(&entry, &target).unwrap();
+        }
+    }
+}
+
+/// A project of a language with the sources of this folder, and what it answers.
+fn check(language: &str, sources: &str, world: &Path, cases: &str) -> (Host, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let (ours, project) = (root().join("tests/languages"), folder.path().join("it"));
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(host_binary());
+        // What the projects in Rust depend on is compiled once for all of them.
+        command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"));
+        command.args(arguments).current_dir(folder.path()).env("PATH", path_with_tools());
+        finished(&mut command, &format!("host {arguments:?}"));
+    };
+    run(&["new", "it", "--lang", language]);
+    copy(&ours.join(sources), &project);
+    let file = ours.join("greeting.json");
+    fs::copy(&file, project.join("greeting.json")).unwrap();
+    if project.join("wit/world.wit").exists() {
+        fs::copy(world, project.join("wit/world.wit")).unwrap();
+    }
+    // Those of the template are of its handler.
+    let _ = fs::remove_file(project.join("handler.test.ts"));
+    run(&["build", "it"]);
+
+    let files = tempfile::tempdir().unwrap();
+    fs::copy(&file, files.path().join("greeting.json")).unwrap();
+    let cases = read(&ours.join(cases));
+    let host = setup(&project.join("handler.wasm"), &cases, files.path()).serve();
+    // Twice: an instance that has served answers as a fresh one does.
+    ask(language, &host, &cases);
+    ask(language, &host, &cases);
+    (host, folder)
+}
+
+/// Bodies that make garbage: a collector that begins while the host hands one over must not end the instance, and what is not
+/// given back would fill the memory.
+fn takes_many(language: &str, host: &Host) {
+    let text = "x".repeat(200_000);
+    let (body, answer) = (json!({ "do": text }), json!({ "answer": text, "label": "prepared" }));
+    for number in 0..400 {
+        let reply = host.post("/it", body.to_string());
+        assert_eq!(reply.status, 200, "{language}: request {number}: {}", reply.text());
+        assert!(reply.json() == answer, "{language}: request {number}");
+    }
+}
+
+/// A test for each language.
+macro_rules! in_each {
+    ($($name:ident: $language:literal;)+) => {
+        $(#[test]
+        fn $name() {
+            let world = root().join("tests/languages/world.wit");
+            let (host, _folder) = check($language, $language, &world, "cases.json");
+            takes_many($language, &host);
+        })+
+    };
+}
+
+in_each! {
+    in_rust: "rust";
+    in_python: "python";
+    in_javascript: "js";
+    in_typescript: "ts";
+    in_go: "go";
+    in_c: "c";
+    in_cpp: "cpp";
+    in_zig: "zig";
+}
+
+#[test]
+fn a_stream_in_typescript() {
+    check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json");
+}
