@@ -101,6 +101,15 @@ pub mod image {
     });
 }
 
+/// The library `tokenizer`, which a handler imports.
+pub mod tokenizer {
+    wit_bindgen::generate!({
+        path: "../wit/library/tokenizer.wit",
+        world: "imports",
+        additional_derives: [PartialEq],
+    });
+}
+
 /// `respond`, and `streaming`, which it is given.
 pub mod respond {
     wit_bindgen::generate!({

@@ -6,8 +6,9 @@
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
 //! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `image.rs` the
-//! library for pictures, `outbound.rs` its requests to others, `app.rs` the requests and responses of an
-//! application and its routes (`app/`), `socket.rs` WebSockets, `error.rs` what `?` does.
+//! library for pictures, `tokenizer.rs` the one for texts, `outbound.rs` its
+//! requests to others, `app.rs` the requests and responses of an application and its routes (`app/`),
+//! `socket.rs` WebSockets, `error.rs` what `?` does.
 //! `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be
 //! copied.
 #![deny(missing_docs)]
@@ -42,6 +43,7 @@ mod multipart;
 pub mod outbound;
 pub mod socket;
 mod tensor;
+pub mod tokenizer;
 
 // Enumerated, so that what an author may rely on is decided here and not by a code generator.
 pub use bindings::Input;

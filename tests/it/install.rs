@@ -24,7 +24,9 @@ const MOST_OF_IMAGE: u64 = 40_000_000;
 /// Makes a package, `wheel`, `deb` or `image`, in `folder`.
 fn pack(kind: &str, folder: &Path) -> PathBuf {
     component("iris-wasm");
-    component("library/image");
+    for library in ["image", "tensor", "tokenizer"] {
+        component(&format!("library/{library}"));
+    }
     let mut command = Command::new(root().join("scripts/package.sh"));
     command.arg(kind).arg(host_binary()).arg(folder);
     finished(&mut command, "scripts/package.sh").trim().into()

@@ -1,7 +1,11 @@
 //! Libraries, put into handlers by `host build`: the library for pictures in Python, JavaScript and Rust, against the
-//! pixels that Pillow has made of the same files; and a library that is not the project's own.
+//! pixels that Pillow has made of the same files; those for texts and tensors (`libraries/`); and a library that is not the
+//! project's own.
 //!
 //! In: projects of the template `iris`, with another handler. The cases are those of `guest-sdk/library/image/pictures`.
+
+mod tensors;
+mod tokenizers;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +47,15 @@ fn project(folder: &Path, language: &str, source: &str, program: &str, imports: 
 }
 
 fn with(project: &Path, libraries: &[&str]) {
+    configure(project, libraries, "");
+}
+
+/// The same, and the handler sees the project's files.
+fn with_files(project: &Path, libraries: &[&str]) {
+    configure(project, libraries, "project = \".\"\n");
+}
+
+fn configure(project: &Path, libraries: &[&str], more: &str) {
     let text = format!(
         "[build]
 with = {libraries:?}
@@ -51,7 +64,7 @@ with = {libraries:?}
 name = \"pictures\"
 plugin = \"handler.wasm\"
 network = \"stub\"
-limits = {{ memory = \"128MiB\", concurrency = 1 }}
+{more}limits = {{ memory = \"128MiB\", concurrency = 1 }}
 "
     );
     fs::write(project.join("modelhost.toml"), text).unwrap();

@@ -54,7 +54,8 @@ fn every_handler_in_rust_is_compiled_for_simd() {
         true => format!("library/{name}"),
         false => name,
     });
-    let all: Vec<String> = examples.chain(tests).chain(["library/image".to_owned()]).collect();
+    let libraries = ["image", "tensor", "tokenizer"].map(|name| format!("library/{name}"));
+    let all: Vec<String> = examples.chain(tests).chain(libraries).collect();
     assert!(all.len() > 30, "{all:?}");
     for name in all {
         let found = simd(&component(&name));

@@ -3,7 +3,8 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import image, kv, models
+from . import image, kv, models, tensor, tokenizer
+from ._tensor import Tensor, Tensors
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
 from .errors import InvalidInput, KvError
@@ -20,7 +21,7 @@ from .image import ImageError
 from .messages import Answer, Event, Response, Sample
 from .models import ModelError
 from .porting import NotPorted, unported
-from .tensor import Tensor, Tensors
+from .tokenizer import TokenizerError
 from .truss import truss
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "Tensor",
     "TensorSpec",
     "Tensors",
+    "TokenizerError",
     "image",
     "init",
     "input_schema",
@@ -50,6 +52,8 @@ __all__ = [
     "post_inference_tensors",
     "pre_inference",
     "pre_inference_tensors",
+    "tensor",
+    "tokenizer",
     "truss",
     "unported",
 ]

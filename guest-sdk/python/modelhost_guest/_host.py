@@ -7,7 +7,7 @@ import traceback
 
 from .errors import InvalidInput
 from .messages import Answer, Response
-from .tensor import Tensor, Tensors
+from ._tensor import Tensor, Tensors
 
 try:
     from componentize_py_types import Err
@@ -33,6 +33,16 @@ try:
     from wit_world.imports import images
 except ImportError:
     images = None
+
+try:
+    from wit_world.imports import arithmetic
+except ImportError:
+    arithmetic = None
+
+try:
+    from wit_world.imports import tokenizers
+except ImportError:
+    tokenizers = None
 
 try:
     from wit_world.exports.operations import Operation

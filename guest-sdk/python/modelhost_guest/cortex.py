@@ -14,7 +14,7 @@ from .app import App
 from .errors import InvalidInput
 from .handler import post_inference, pre_inference
 from .messages import TEXT, Response
-from .tensor import Tensor
+from ._tensor import Tensor
 from .web import HTTPException, Response as WebResponse
 
 logger = logging.getLogger("cortex")

@@ -11,7 +11,7 @@ import sys
 from . import _host, kv
 from .context import Context
 from .messages import Sample, response_of, to_json
-from .tensor import tensors
+from ._tensor import tensors
 
 
 def init(function):

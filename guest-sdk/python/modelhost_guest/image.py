@@ -6,7 +6,7 @@ In a test `answer_with` says what comes of a file.
 
 from . import _host
 from .errors import InvalidInput
-from .tensor import Tensor
+from ._tensor import Tensor
 
 COLOURS, FITS = ("rgb", "bgr", "grey"), ("stretch", "cover", "contain")
 FILTERS, LAYOUTS = ("nearest", "box", "bilinear", "bicubic", "lanczos"), ("planes", "pixels")

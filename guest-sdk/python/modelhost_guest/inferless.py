@@ -12,7 +12,7 @@ from .app import App
 from .errors import InvalidInput
 from .handler import Input, adapted, init, input_schema, post_inference, pre_inference
 from .messages import EVENTS, Body, Event, Response, dumped
-from .tensor import Tensor
+from ._tensor import Tensor
 
 # Datatypes of annotated classes.
 _ANNOTATED = {str: "BYTES", int: "INT32", float: "FP64", bool: "BOOL"}

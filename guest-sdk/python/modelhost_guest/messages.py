@@ -6,7 +6,7 @@ import math
 from urllib.parse import parse_qsl
 
 from .errors import InvalidInput
-from .tensor import Tensor
+from ._tensor import Tensor
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"

@@ -6,7 +6,7 @@ The world has to import them: `include modelhost:handler/model-imports@0.1.0;` (
 
 from . import _host
 from .context import Signature, signature_of
-from .tensor import Tensor, Tensors, tensors
+from ._tensor import Tensor, Tensors, tensors
 
 _own = []
 _stand_ins = None

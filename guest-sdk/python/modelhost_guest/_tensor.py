@@ -1,0 +1,289 @@
+"""Tensors: what goes to a model and what comes from it.
+
+Elements are those of the Open Inference Protocol. Numbers are read where they lie, as a `memoryview`; FP16 and BF16, which
+Python has no view of, are copied to 32 bits.
+"""
+
+import math
+import struct
+import sys
+from array import array
+
+from .errors import InvalidInput
+
+# Of each datatype: the format of its elements in `array` and `memoryview`.
+FORMATS = {
+    "BOOL": "?", "UINT8": "B", "UINT16": "H", "UINT32": "I", "UINT64": "Q",
+    "INT8": "b", "INT16": "h", "INT32": "i", "INT64": "q", "FP32": "f", "FP64": "d",
+}  # fmt: skip
+# Bytes of an element of those that have no format.
+HALVES = {"FP16": 2, "BF16": 2}
+# Of each format that a buffer may have: the datatype.
+DATATYPES = {
+    **{format: datatype for datatype, format in FORMATS.items()},
+    ("l" if array("l").itemsize == 8 else "i"): "INT64" if array("l").itemsize == 8 else "INT32",
+    ("L" if array("L").itemsize == 8 else "I"): "UINT64" if array("L").itemsize == 8 else "UINT32",
+}
+
+
+class Tensor:
+    """`Tensor([[1.0, 2.0]])`, `Tensor(array("f", …), shape=(1, 2))`, `Tensor(["a", "b"])`.
+
+    `values` are a number or a text, lists of them (nested as the shape is), or a buffer of elements: an `array`, a
+    `memoryview`. Without a `datatype` numbers are INT64 if all are whole, else FP32, and texts are BYTES. `name` is the
+    model's input; without one the tensor is its only input. Values that make no tensor are `InvalidInput`: they come from the
+    caller, as a rule.
+    """
+
+    __slots__ = ("name", "datatype", "shape", "data")
+
+    def __init__(self, values, datatype=None, shape=None, name=""):
+        if datatype is not None and datatype not in FORMATS and datatype not in HALVES and datatype != "BYTES":
+            raise ValueError(f"`{datatype}` is no datatype; one is FP32, INT64, BYTES")
+        extents, data, datatype = _encoded(values, datatype)
+        self.name, self.datatype, self.shape, self.data = name, datatype, extents, data
+        if shape is not None:
+            self.shape = _fitted(tuple(shape), math.prod(extents))
+
+    @classmethod
+    def raw(cls, data, datatype, shape, name=""):
+        """Of bytes as the contract has them: row-major, little-endian; BYTES with their lengths in front."""
+        tensor = cls.__new__(cls)
+        tensor.name, tensor.datatype, tensor.shape, tensor.data = name, datatype, tuple(shape), data
+        size = _size(datatype)
+        if size is not None and math.prod(tensor.shape) * size != len(data):
+            raise ValueError(f"{len(data)} bytes are no {datatype}{list(tensor.shape)}")
+        return tensor
+
+    @property
+    def values(self):
+        """All elements in a row: a view of numbers, a list of `bytes`."""
+        if self.datatype == "BYTES":
+            return _parts(self.data)
+        if self.datatype == "FP16":
+            return memoryview(array("f", struct.unpack(f"<{len(self.data) // 2}e", self.data)))
+        if self.datatype == "BF16":
+            upper = memoryview(self.data).cast("H")
+            return memoryview(array("I", (half << 16 for half in upper))).cast("B").cast("f")
+        return memoryview(self.data).cast("B").cast(FORMATS[self.datatype])
+
+    def strings(self):
+        """All elements of a BYTES tensor as text."""
+        if self.datatype != "BYTES":
+            raise TypeError(f"a tensor of {self.datatype} has no strings")
+        return [value.decode() for value in _parts(self.data)]
+
+    def tolist(self):
+        """Lists, nested as the shape is; of a scalar the value. BYTES are text."""
+        values = self.strings() if self.datatype == "BYTES" else self.values.tolist()
+        if not self.shape:
+            return values[0]
+        for axis in range(len(self.shape) - 1, 0, -1):
+            extent = self.shape[axis]
+            count = math.prod(self.shape[:axis])
+            values = [values[at * extent : (at + 1) * extent] for at in range(count)]
+        return values
+
+    def reshape(self, *shape):
+        """The same elements under another shape; one extent may be -1."""
+        shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
+        return Tensor.raw(self.data, self.datatype, _fitted(tuple(shape), math.prod(self.shape)), self.name)
+
+    def argmax(self):
+        """Where the largest element is, all of them in a row; NaN is never the largest."""
+        values = self.values
+        best = -1
+        for at, value in enumerate(values):
+            if value == value and (best < 0 or value > values[best]):
+                best = at
+        if best < 0:
+            raise ValueError("no element is a number")
+        return best
+
+    def top_k(self, count):
+        """The largest elements, all of them in a row: `(index, value)`, largest first."""
+        numbers = [(at, value) for at, value in enumerate(self.values) if value == value]
+        numbers.sort(key=lambda pair: -pair[1])
+        return numbers[:count]
+
+    def softmax(self):
+        """Each row along the last axis as probabilities, FP32."""
+        values = self.values
+        width = self.shape[-1] if self.shape else 1
+        result = array("f")
+        for start in range(0, len(values), max(width, 1)):
+            row = values[start : start + width]
+            largest = max(row)
+            powers = [math.exp(value - largest) for value in row]
+            total = math.fsum(powers)
+            result.extend(power / total for power in powers)
+        return Tensor.raw(result.tobytes(), "FP32", self.shape, self.name)
+
+    def __len__(self):
+        if not self.shape:
+            raise TypeError("a scalar has no rows")
+        return self.shape[0]
+
+    def __getitem__(self, at):
+        """A row along the first axis, an element if there is no other axis, or a range of rows; nothing is copied of numbers."""
+        count = len(self)
+        if isinstance(at, slice):
+            start, stop, step = at.indices(count)
+            if step != 1:
+                raise IndexError("rows are taken one after another")
+            return self._rows(start, max(stop, start), (max(stop - start, 0), *self.shape[1:]))
+        if not -count <= at < count:
+            raise IndexError(f"row {at} of {count}")
+        at %= count
+        if len(self.shape) == 1:
+            return self.values[at]
+        return self._rows(at, at + 1, self.shape[1:])
+
+    def __iter__(self):
+        if len(self.shape) == 1:
+            return iter(self.values)
+        return (self[at] for at in range(len(self)))
+
+    def _rows(self, start, stop, shape):
+        width = math.prod(self.shape[1:])
+        size = _size(self.datatype)
+        if size is None:
+            parts = _parts(self.data)[start * width : stop * width]
+            return Tensor.raw(_joined(parts), self.datatype, shape, self.name)
+        return Tensor.raw(memoryview(self.data)[start * width * size : stop * width * size], self.datatype, shape, self.name)
+
+    def __eq__(self, other):
+        if not isinstance(other, Tensor):
+            return NotImplemented
+        return all(getattr(self, slot) == getattr(other, slot) for slot in self.__slots__)
+
+    __hash__ = None
+
+    def __repr__(self):
+        name = f", name={self.name!r}" if self.name else ""
+        return f"Tensor({self.tolist()!r}, {self.datatype!r}{name})"
+
+
+class Tensors(list):
+    """Tensors in the model's order, by place and by name: `outputs[0]`, `outputs["probabilities"]`."""
+
+    def __getitem__(self, at):
+        if not isinstance(at, str):
+            return super().__getitem__(at)
+        for tensor in self:
+            if tensor.name == at:
+                return tensor
+        names = ", ".join(f"`{tensor.name}`" for tensor in self)
+        raise KeyError(f"no tensor is named `{at}`; there are {names}")
+
+
+def tensors(value):
+    """What a function returned as a list of tensors: one, several, or a dict of them by name."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, dict):
+        return [_named(name, tensor) for name, tensor in value.items()]
+    if isinstance(value, (list, tuple)) and all(isinstance(tensor, Tensor) for tensor in value):
+        return list(value)
+    raise TypeError(f"expected tensors, got {type(value).__name__}")
+
+
+def _named(name, value):
+    if not isinstance(value, Tensor):
+        return Tensor(value, name=name)
+    return value if value.name == name else Tensor.raw(value.data, value.datatype, value.shape, name)
+
+
+def _size(datatype):
+    """Bytes of an element; None for BYTES."""
+    if datatype in HALVES:
+        return HALVES[datatype]
+    return None if datatype == "BYTES" else struct.calcsize(f"={FORMATS[datatype]}")
+
+
+def _fitted(shape, count):
+    free = shape.count(-1)
+    if free == 1:
+        rest = math.prod(extent for extent in shape if extent != -1)
+        if rest and count % rest == 0:
+            return tuple(count // rest if extent == -1 else extent for extent in shape)
+    elif free == 0 and math.prod(shape) == count:
+        return shape
+    raise ValueError(f"{count} elements do not fit {list(shape)}")
+
+
+def _encoded(values, datatype):
+    """Shape, data and datatype of what a caller wrote."""
+    if isinstance(values, (array, memoryview)):
+        view = memoryview(values)
+        own = DATATYPES.get(view.format)
+        if own is None:
+            raise TypeError(f"elements of format `{view.format}` are no tensor's")
+        if datatype in (None, own):
+            return tuple(view.shape), view.tobytes(), own
+        values = view.tolist()
+    elif isinstance(values, (bytes, bytearray)):
+        values = bytes(values)
+    shape, flat = _flat(values)
+    datatype = datatype or _datatype(flat)
+    # To Python truth values are numbers.
+    if datatype in ("FP16", "BF16", "FP32", "FP64") and any(isinstance(value, bool) for value in flat):
+        raise InvalidInput(f"a truth value is no {datatype}")
+    try:
+        return shape, _data(flat, datatype), datatype
+    except (TypeError, ValueError, OverflowError, struct.error) as error:
+        raise InvalidInput(f"the values are no {datatype}: {error}") from None
+
+
+def _flat(values):
+    shape, flat = [], [values]
+    while flat and isinstance(flat[0], (list, tuple)):
+        extent = len(flat[0])
+        if any(not isinstance(row, (list, tuple)) or len(row) != extent for row in flat):
+            raise InvalidInput("rows are not of one length")
+        shape.append(extent)
+        flat = [value for row in flat for value in row]
+    if any(isinstance(value, (list, tuple)) for value in flat):
+        raise InvalidInput("rows are not of one length")
+    return tuple(shape), flat
+
+
+def _datatype(flat):
+    if flat and all(isinstance(value, (str, bytes)) for value in flat):
+        return "BYTES"
+    if flat and all(isinstance(value, bool) for value in flat):
+        return "BOOL"
+    if flat and all(isinstance(value, int) and not isinstance(value, bool) for value in flat):
+        return "INT64"
+    return "FP32"
+
+
+def _data(flat, datatype):
+    if datatype == "BYTES":
+        return _joined([value.encode() if isinstance(value, str) else bytes(memoryview(value)) for value in flat])
+    if datatype == "BOOL":
+        return bytes(bool(value) for value in flat)
+    if datatype == "FP16":
+        return struct.pack(f"<{len(flat)}e", *flat)
+    if datatype == "BF16":
+        # To the nearest, ties to even: half of the part that is cut off, less one where the rest is even.
+        whole = memoryview(array("f", flat)).cast("B").cast("I")
+        return array("H", ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF for bits in whole)).tobytes()
+    return array(FORMATS[datatype], flat).tobytes()
+
+
+def _joined(parts):
+    return b"".join(piece for part in parts for piece in (struct.pack("<I", len(part)), part))
+
+
+def _parts(data):
+    parts, at = [], 0
+    while at < len(data):
+        (length,) = struct.unpack_from("<I", data, at)
+        parts.append(bytes(data[at + 4 : at + 4 + length]))
+        at += 4 + length
+    return parts
+
+
+if sys.byteorder != "little":
+    raise ImportError("tensors are little-endian")

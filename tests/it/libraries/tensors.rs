@@ -1,0 +1,108 @@
+//! The library for tensors in Python and JavaScript, against what NumPy has made of the same ones.
+//!
+//! In: `guest-sdk/library/tensor/cases.json`.
+
+use std::fs;
+
+use e2e::clients::finished;
+use e2e::{Host, component, root};
+use serde_json::Value;
+
+use super::{host, project, with_files};
+
+const ARITHMETIC: &str = "modelhost:tensor/imports@0.1.0";
+
+const PYTHON: &str = r#"
+import json
+
+from modelhost_guest import Answer, Response, Tensor, post_inference, pre_inference, tensor
+
+
+@pre_inference
+def compute(sample):
+    asked = json.loads(sample.body)
+    operation, values = asked["operation"], asked["values"]
+    given = [Tensor(values, datatype, shape) for datatype, shape, values in asked["tensors"]]
+    if operation == "suppress":
+        overlap, score, most = values
+        made = tensor.suppress(*given, most_overlap=overlap, least_score=score, most=most)
+    elif operation == "concat":
+        made = tensor.concat(given, *values)
+    else:
+        made = getattr(tensor, operation)(*given, *values)
+    made = made if isinstance(made, tuple) else (made,)
+    raise Answer(Response([[it.datatype, it.shape, list(it.values)] for it in made]))
+
+
+@post_inference
+def answer(tensors):
+    return None
+"#;
+
+const JAVASCRIPT: &str = r#"
+import { Response, Tensor, handler } from "modelhost-guest";
+import * as tensor from "modelhost-guest/tensor";
+
+export const { preInference, postInference } = handler({
+  preInference(sample) {
+    const asked = JSON.parse(new TextDecoder().decode(sample.body));
+    const given = asked.tensors.map(([datatype, shape, values]) => new Tensor(values, { datatype, shape }));
+    const operation = asked.operation.replace(/_(.)/, (_, letter) => letter.toUpperCase());
+    let made;
+    if (operation === "suppress") {
+      const [boxes, scores, classes] = given;
+      const [mostOverlap, leastScore, most] = asked.values;
+      made = tensor.suppress(boxes, scores, { classes, mostOverlap, leastScore, most });
+    } else if (operation === "concat") {
+      made = tensor.concat(given, ...asked.values);
+    } else {
+      made = tensor[operation](...given, ...asked.values);
+    }
+    const list = Array.isArray(made) ? made : [made];
+    throw new Response(list.map((it) => [it.datatype, it.shape, Array.from(it.values, Number)]));
+  },
+  postInference: () => undefined,
+});
+"#;
+
+#[test]
+fn tensors_in_python() {
+    computes_as_numpy_does("python", "app.py", PYTHON);
+}
+
+#[test]
+fn tensors_in_javascript() {
+    computes_as_numpy_does("js", "handler.js", JAVASCRIPT);
+}
+
+fn computes_as_numpy_does(language: &str, source: &str, program: &str) {
+    component("library/tensor");
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), language, source, program, &[ARITHMETIC]);
+    with_files(&project, &["tensor"]);
+    finished(&mut host(&project, &["build"]), "host build");
+    let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
+    let cases = fs::read_to_string(root().join("guest-sdk/library/tensor/cases.json")).unwrap();
+    for case in serde_json::from_str::<Vec<Value>>(&cases).unwrap() {
+        // Whole numbers of 64 bits are no numbers of JavaScript.
+        if language == "js" && case.to_string().contains("9007199254740993") {
+            continue;
+        }
+        let reply = host.post("/", &case.to_string());
+        assert_eq!(reply.status, 200, "{case}: {}", reply.text());
+        let made: Vec<(String, Vec<u64>, Vec<Value>)> = serde_json::from_str(&reply.text()).unwrap();
+        let expected: Vec<(String, Vec<u64>, Vec<Value>)> =
+            serde_json::from_value(case["expected"].clone()).unwrap();
+        for ((datatype, shape, made), (of_numpy, its_shape, expected)) in made.iter().zip(&expected) {
+            assert_eq!((datatype, shape, made.len()), (of_numpy, its_shape, expected.len()), "{case}");
+            let number =
+                |value: &Value| value.as_f64().unwrap_or_else(|| f64::from(value.as_bool().unwrap()));
+            let differences =
+                made.iter().zip(expected).map(|(one, other)| (number(one) - number(other)).abs());
+            assert!(differences.fold(0.0, f64::max) < 1e-6, "{case}: {made:?}");
+        }
+    }
+    let broken = r#"{"operation": "argmax", "tensors": [["FP32", [2], [1, 2]]], "values": [3]}"#;
+    host.post("/", broken).error(500, "plugin_error", "pre_inference");
+    assert!(host.log().contains("axis 3 of a tensor that has 1"), "{}", host.log());
+}
