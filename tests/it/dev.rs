@@ -1,5 +1,7 @@
 //! `host dev`: a project is edited while it is served.
 
+mod interpreted;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -21,10 +23,10 @@ fn built(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// A new project in Rust.
-fn project(folder: &Path) -> PathBuf {
+/// A new project.
+fn project(folder: &Path, language: &str) -> PathBuf {
     let mut new = Command::new(host_binary());
-    new.args(["new", "flowers", "--lang", "rust"]).current_dir(folder);
+    new.args(["new", "flowers", "--lang", language]).current_dir(folder);
     assert!(new.output().unwrap().status.success());
     folder.join("flowers")
 }
@@ -64,7 +66,7 @@ fn labelled(host: &Host, label: &str) {
 #[test]
 fn a_project_is_edited_broken_and_repaired_while_it_serves() {
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path());
+    let project = project(folder.path(), "rust");
     let source = project.join("src/lib.rs");
     let config = project.join("modelhost.toml");
 
@@ -130,7 +132,7 @@ fn a_project_is_edited_broken_and_repaired_while_it_serves() {
 #[test]
 fn the_end_of_the_command_ends_the_build() {
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path());
+    let project = project(folder.path(), "rust");
     // A build script that does not end says who it is.
     let mark = folder.path().join("build");
     let script = "fn main() { std::fs::write(MARK, std::process::id().to_string()).unwrap(); \
@@ -158,7 +160,7 @@ fn refused(output: &Output, expected: &str) {
 #[test]
 fn errors_of_builds_do_not_leave_the_machine() {
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path());
+    let project = project(folder.path(), "rust");
     let output = command(&project, &["--listen", "0.0.0.0:0"]).output().unwrap();
     refused(&output, "error: `dev` does not listen on 0.0.0.0:0: ");
     let output = command(folder.path(), &[]).output().unwrap();

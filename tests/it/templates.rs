@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use e2e::clients::finished;
 use e2e::{Host, host_binary, root};
@@ -84,6 +85,28 @@ fn journey(template: &str, language: &str, tests: &str) {
         assert!(tested.ends_with(" passed\n"), "{tested}");
     }
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
+    answers(&host, &project);
+}
+
+/// The same by `dev`, which keeps most of a component and writes the sources into it.
+fn developed(template: &str, language: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    done(folder.path(), &["new", "mine", "--lang", language, "--template", template]);
+    let project = folder.path().join("mine");
+    let mut dev = Command::new(host_binary());
+    dev.args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]).current_dir(&project);
+    let host = Host::try_start(dev).unwrap();
+    let started = Instant::now();
+    while !host.log().contains("other endpoints are served") {
+        assert!(started.elapsed() < Duration::from_secs(300), "{}", host.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert!(!host.log().contains("building with"), "it is built whole\n{}", host.log());
+    answers(&host, &project);
+}
+
+/// The answers that a project's README shows.
+fn answers(host: &Host, project: &Path) {
     let readme = fs::read_to_string(project.join("README.md")).unwrap();
     let requests = commands(&readme, "curl ");
     assert!(!requests.is_empty(), "{readme}");
@@ -93,7 +116,7 @@ fn journey(template: &str, language: &str, tests: &str) {
             "curl -sS --fail-with-body ",
             1,
         );
-        let answer = finished(Command::new("bash").args(["-c", &request]).current_dir(&project), &command);
+        let answer = finished(Command::new("bash").args(["-c", &request]).current_dir(project), &command);
         assert!(
             expected.is_empty() || rounded(&answer) == rounded(&expected),
             "{command}\nanswered\n{answer}\nREADME.md has\n{expected}"
@@ -156,4 +179,18 @@ fn a_combination_that_is_not_there_is_refused_with_what_is() {
         assert!(stderr.starts_with(&expected), "{stderr}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn python_in_dev() {
+    for template in ["text", "tensors", "app"] {
+        developed(template, "python");
+    }
+}
+
+#[test]
+fn javascript_in_dev() {
+    for (template, language) in [("text", "js"), ("tensors", "js"), ("app", "js"), ("iris", "ts")] {
+        developed(template, language);
+    }
 }

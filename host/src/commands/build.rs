@@ -12,6 +12,7 @@ mod go;
 mod js;
 mod libraries;
 mod python;
+mod runner;
 mod rust;
 mod tool;
 mod zig;
@@ -24,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
+pub(super) use self::runner::BUILD_FOLLOWS;
 pub(super) use self::tool::Interrupted;
 use self::tool::{Interrupt, announce, cause_first};
 use crate::cli;
@@ -37,14 +39,16 @@ const PRIVATE: &str = ".modelhost";
 
 /// Builds the project in a folder, and says where the component is.
 type Builder = fn(&Project) -> anyhow::Result<PathBuf>;
+/// The same for `dev`, by what an earlier one has kept; `None` if the project has to be built whole.
+type QuickBuilder = fn(&Project) -> anyhow::Result<Option<PathBuf>>;
 
-const LANGUAGES: [(&str, Builder); 6] = [
-    ("Cargo.toml", rust::build),
-    ("requirements.txt", python::build),
-    ("package.json", js::build),
-    ("go.mod", go::build),
-    ("compile_flags.txt", zig::build_c),
-    ("build.zig", zig::build_zig),
+const LANGUAGES: [(&str, Builder, Option<QuickBuilder>); 6] = [
+    ("Cargo.toml", rust::build, None),
+    ("requirements.txt", python::build, Some(python::build_quickly)),
+    ("package.json", js::build, Some(js::build_quickly)),
+    ("go.mod", go::build, None),
+    ("compile_flags.txt", zig::build_c, None),
+    ("build.zig", zig::build_zig, None),
 ];
 /// Bytes of a component.
 const LARGEST: u64 = 1 << 30;
@@ -63,6 +67,7 @@ pub(super) struct Project {
     /// Absolute.
     pub(super) folder: PathBuf,
     builder: Builder,
+    quick_builder: Option<QuickBuilder>,
     interrupt: Option<Interrupt>,
 }
 
@@ -70,6 +75,8 @@ pub(super) struct Project {
 pub(super) struct Built {
     bytes: u64,
     took: Duration,
+    /// Whether it was built by what an earlier build has kept.
+    pub(super) is_quick: bool,
 }
 
 impl fmt::Display for Built {
@@ -87,10 +94,10 @@ impl Project {
     pub(super) fn open(folder: &Path) -> Result<Project, Failure> {
         let shown = folder.display();
         let manifests: Vec<_> =
-            LANGUAGES.iter().filter(|(manifest, _)| folder.join(manifest).is_file()).collect();
-        let names = LANGUAGES.map(|(manifest, _)| format!("`{manifest}`")).join(", ");
-        let builder = match manifests.as_slice() {
-            [(_, builder)] => *builder,
+            LANGUAGES.iter().filter(|(manifest, ..)| folder.join(manifest).is_file()).collect();
+        let names = LANGUAGES.map(|(manifest, ..)| format!("`{manifest}`")).join(", ");
+        let (builder, quick_builder) = match manifests.as_slice() {
+            [(_, builder, quick_builder)] => (*builder, *quick_builder),
             [] => {
                 let text = format!(
                     "`{shown}` is no handler project: it has none of {names}
@@ -107,7 +114,7 @@ impl Project {
             }
         };
         let folder = folder.canonicalize().with_context(|| format!("cannot read `{shown}`"))?;
-        Ok(Project { folder, builder, interrupt: None })
+        Ok(Project { folder, builder, quick_builder, interrupt: None })
     }
 
     /// The same, whose builds end as soon as they are no longer wanted.
@@ -121,15 +128,29 @@ impl Project {
     /// A tool is missing, or the handler does not build: the component that was there stays. Or
     /// [`Interrupted`].
     pub(super) fn build(&self) -> anyhow::Result<Built> {
+        self.build_by(None)
+    }
+
+    /// The same by what an earlier build has kept, where the language has that and the project allows it.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub(super) fn build_quickly(&self) -> anyhow::Result<Built> {
+        self.build_by(self.quick_builder)
+    }
+
+    fn build_by(&self, quick: Option<QuickBuilder>) -> anyhow::Result<Built> {
         let started = Instant::now();
         let private = self.private();
         fs::create_dir_all(&private).with_context(|| format!("cannot make `{}`", private.display()))?;
-        let component = (self.builder)(self)?;
+        let kept = quick.map(|build| build(self)).transpose()?.flatten();
+        let is_quick = kept.is_some();
+        let component = kept.map_or_else(|| (self.builder)(self), Ok)?;
         libraries::put_into(self, &component)?;
         let bytes = fs::metadata(&component).context("the component is gone")?.len();
         let target = self.folder.join(COMPONENT);
         fs::rename(&component, &target).with_context(|| format!("cannot write `{}`", target.display()))?;
-        Ok(Built { bytes, took: started.elapsed() })
+        Ok(Built { bytes, took: started.elapsed(), is_quick })
     }
 
     /// Runs a tool to its end, see [`tool::finish`].

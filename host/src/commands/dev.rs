@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::sources::Sources;
 use crate::app::{self, App, Build, ReloadReason};
 use crate::cli;
-use crate::commands::build::{Interrupted, Project};
+use crate::commands::build::{BUILD_FOLLOWS, Interrupted, Project};
 use crate::commands::signals::stop;
 use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
 use crate::config::settings::{self, Setting};
@@ -122,20 +122,23 @@ fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason
     let mut seen = Sources::of(&folder, models);
     let mut has_built = false;
     let mut project = project;
+    // Once a handler starts only if it is built whole, so are the next ones.
+    let (mut is_whole, mut stays_whole) = (false, false);
     loop {
         let is_ended = || ended.load(Ordering::Relaxed);
         let started = Instant::now();
         let (before, flag) = (seen.clone(), ended.clone());
         project = project.interrupted_if(move || flag.load(Ordering::Relaxed) || before.is_outdated());
-        let outcome = match has_built && !seen.needs_build {
-            true => Ok(None),
-            false => project.build().map(Some),
+        let outcome = match (has_built && !seen.needs_build, is_whole || stays_whole) {
+            (false, true) => project.build().map(Some),
+            (false, false) => project.build_quickly().map(Some),
+            (true, _) => Ok(None),
         };
         if is_ended() {
             return;
         }
         if outcome.as_ref().is_err_and(|error| error.is::<Interrupted>()) {
-            has_built = false;
+            (has_built, is_whole) = (false, false);
             // What has changed may be as it was again.
             seen = seen.changed().unwrap_or(seen);
             continue;
@@ -153,15 +156,21 @@ fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason
         }
         match outcome.blocking_recv() {
             Ok(Ok(())) => {
+                stays_whole |= is_whole;
                 let took = started.elapsed().as_secs_f64();
                 let built = built.map_or_else(|| "read again".to_owned(), |built| built.to_string());
                 // A reader that has gone does not end the server.
                 let _ = say(&format!("{built}, served after {took:.1} s"));
             }
+            Ok(Err(error)) if built.is_some_and(|built| built.is_quick) && error.contains(BUILD_FOLLOWS) => {
+                (has_built, is_whole) = (false, true);
+                continue;
+            }
             Ok(Err(_)) => {}
             // The server has ended.
             Err(_) => return,
         }
+        is_whole = false;
         seen = loop {
             if is_ended() {
                 return;

@@ -2,10 +2,11 @@
 //! both in the project's `node_modules`.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
+use super::runner::{self, Runner};
 use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "package.json";
@@ -40,6 +41,10 @@ const NO_TYPES: &str = "package.json has to name `typescript`, as `\"5.9.3\"` un
 const NO_BUILDER: &str =
     "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
 
+/// The module of the component that `dev` keeps, and what makes the bundle that is written into it.
+const RUNNER: &str = include_str!("../../../dev/js/runner.js");
+const SOURCES: &str = include_str!("../../../dev/js/sources.mjs");
+
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     let version = project.finish(project.command("node").arg("--version"), NO_NODE, str::to_owned)?;
@@ -49,16 +54,9 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
         major.unwrap_or(0) >= LEAST_NODE,
         "Node is {version}, older than {LEAST_NODE}\n  hint: {NO_NODE}"
     );
-    let modules = project.folder.join("node_modules");
-    project.installed(MANIFEST, &modules, || {
-        let mut npm = project.command("npm");
-        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-        project.finish(&mut npm, NO_NODE, str::to_owned)?;
-        Ok(())
-    })?;
+    let modules = installed(project)?;
     announce("building with jco");
-    let is_typed = project.folder.join(TYPED_SOURCE).is_file();
-    if is_typed {
+    if is_typed(project) {
         // The bundler leaves types out without a look at them.
         let mut tsc = project.command(modules.join(".bin/tsc"));
         project.finish(tsc.args(["--noEmit", "--pretty", "false"]), NO_TYPES, type_error)?;
@@ -66,18 +64,74 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
         // The builder only says that there is an error in it.
         project.finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
     }
-    let bundle = BUNDLE.replace("SOURCE", if is_typed { TYPED_SOURCE } else { SOURCE });
-    let config = project.private().join("rolldown.config.mjs");
-    fs::write(&config, bundle).with_context(|| format!("cannot write `{}`", config.display()))?;
     let mut rolldown = project.command(modules.join(".bin/rolldown"));
-    project.finish(rolldown.arg("--config").arg(config), NO_BUNDLER, cause)?;
-    let mut jco = project.command(modules.join(".bin/jco"));
-    jco.arg("componentize").arg(project.private().join(BUNDLED));
-    jco.args(["--wit", "wit", "--world-name", WORLD]);
-    // Without these the component imports no network.
-    jco.args(["--disable", "http", "fetch-event", "--out"]).arg(project.output());
-    project.finish(&mut jco, NO_BUILDER, cause)?;
+    project.finish(rolldown.arg("--config").arg(bundler_config(project)?), NO_BUNDLER, cause)?;
+    let bundle = project.private().join(BUNDLED);
+    componentize(project, &modules, &bundle, Path::new("wit"), WORLD, &project.output())?;
     Ok(project.output())
+}
+
+/// See [`super::QuickBuilder`].
+pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>> {
+    let modules = installed(project)?;
+    if !modules.join("rolldown").is_dir() {
+        return Ok(None);
+    }
+    let runner = Runner::of(project, MANIFEST, &[("runner.js", RUNNER), ("sources.mjs", SOURCES)])?;
+    if is_typed(project) {
+        let mut tsc = project.command(modules.join(".bin/tsc"));
+        tsc.args(["--noEmit", "--pretty", "false", "--incremental", "--tsBuildInfoFile"]);
+        project.finish(tsc.arg(runner.folder.join("types.json")), NO_TYPES, type_error)?;
+    }
+    bundler_config(project)?;
+    let mut sources = project.command("node");
+    sources.arg(runner.folder.join("sources.mjs")).arg(runner.has_init.to_string());
+    let found = project.finish(&mut sources, NO_NODE, str::to_owned)?;
+    runner.filled(project, &found, || {
+        announce("building what later saves are written into, with jco");
+        let module = runner.folder.join("made.js");
+        componentize(project, &modules, &module, &runner.wit, runner::WORLD, &runner.component)
+    })
+}
+
+/// The folder with what the manifest names.
+fn installed(project: &Project) -> anyhow::Result<PathBuf> {
+    let modules = project.folder.join("node_modules");
+    project.installed(MANIFEST, &modules, || {
+        let mut npm = project.command("npm");
+        npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
+        project.finish(&mut npm, NO_NODE, str::to_owned)?;
+        Ok(())
+    })?;
+    Ok(modules)
+}
+
+fn is_typed(project: &Project) -> bool {
+    project.folder.join(TYPED_SOURCE).is_file()
+}
+
+/// Writes the bundler's configuration.
+fn bundler_config(project: &Project) -> anyhow::Result<PathBuf> {
+    let text = BUNDLE.replace("SOURCE", if is_typed(project) { TYPED_SOURCE } else { SOURCE });
+    let config = project.private().join("rolldown.config.mjs");
+    fs::write(&config, text).with_context(|| format!("cannot write `{}`", config.display()))?;
+    Ok(config)
+}
+
+fn componentize(
+    project: &Project,
+    modules: &Path,
+    module: &Path,
+    wit: &Path,
+    world: &str,
+    output: &Path,
+) -> anyhow::Result<()> {
+    let mut jco = project.command(modules.join(".bin/jco"));
+    jco.arg("componentize").arg(module).arg("--wit").arg(wit).args(["--world-name", world]);
+    // Without these the component imports no network.
+    jco.args(["--disable", "http", "fetch-event", "--out"]).arg(output);
+    project.finish(&mut jco, NO_BUILDER, cause)?;
+    Ok(())
 }
 
 /// The first error of the types, then all.

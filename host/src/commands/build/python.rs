@@ -1,8 +1,9 @@
 //! Python, by componentize-py, in a virtual environment of the project's.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use super::runner::{self, Runner};
 use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "requirements.txt";
@@ -12,10 +13,36 @@ const NO_PYTHON: &str =
     "https://www.python.org/downloads installs Python; Debian: apt install python3 python3-venv";
 const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `componentize-py==0.25.0`";
 
+/// The module of the component that `dev` keeps, and what looks for the sources that are written into it.
+const RUNNER: &str = include_str!("../../../dev/python/runner.py");
+const SOURCES: &str = include_str!("../../../dev/python/sources.py");
+
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
+    let environment = installed(project)?;
+    announce("building with componentize-py");
+    componentize(project, &environment, Path::new("wit"), MODULE, &[MODULE], &project.output())?;
+    Ok(project.output())
+}
+
+/// See [`super::QuickBuilder`].
+pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>> {
+    let environment = installed(project)?;
+    let runner = Runner::of(project, MANIFEST, &[("modelhost_runner.py", RUNNER), ("sources.py", SOURCES)])?;
+    let mut sources = project.command(environment.join("bin/python"));
+    sources.arg(runner.folder.join("sources.py")).arg(&runner.folder).arg(runner.has_init.to_string());
+    let found = project.finish(&mut sources, NO_PYTHON, str::to_owned)?;
+    runner.filled(project, &found, || {
+        announce("building what later saves are written into, with componentize-py");
+        let path = runner.folder.display().to_string();
+        let arguments = ["--python-path", &path, "modelhost_runner"];
+        componentize(project, &environment, &runner.wit, runner::WORLD, &arguments, &runner.component)
+    })
+}
+
+/// The environment with what the manifest names.
+fn installed(project: &Project) -> anyhow::Result<PathBuf> {
     let environment = project.private().join("python");
-    let bin = environment.join("bin");
     project.installed(MANIFEST, &environment, || {
         // Packages that the manifest names no more are gone with the old one.
         if environment.exists() {
@@ -23,18 +50,28 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
         }
         let mut venv = project.command("python3");
         project.finish(venv.args(["-m", "venv"]).arg(&environment), NO_PYTHON, str::to_owned)?;
-        let mut pip = project.command(bin.join("python"));
+        let mut pip = project.command(environment.join("bin/python"));
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", MANIFEST]);
         project.finish(&mut pip, NO_PYTHON, str::to_owned)?;
         Ok(())
     })?;
-    announce("building with componentize-py");
-    let mut builder = project.command(bin.join("componentize-py"));
+    Ok(environment)
+}
+
+fn componentize(
+    project: &Project,
+    environment: &Path,
+    wit: &Path,
+    world: &str,
+    module: &[&str],
+    output: &Path,
+) -> anyhow::Result<()> {
+    let mut builder = project.command(environment.join("bin/componentize-py"));
     // By this it finds the packages of the environment.
-    builder.env("VIRTUAL_ENV", &environment);
-    builder.args(["--quiet", "--wit-path", "wit", "--world", MODULE, "componentize", MODULE, "--output"]);
-    project.finish(builder.arg(project.output()), NO_BUILDER, cause)?;
-    Ok(project.output())
+    builder.env("VIRTUAL_ENV", environment);
+    builder.args(["--quiet", "--wit-path"]).arg(wit).args(["--world", world, "componentize"]);
+    project.finish(builder.args(module).arg("--output").arg(output), NO_BUILDER, cause)?;
+    Ok(())
 }
 
 /// Its output has the handler's error, with the traceback, between its own traceback and its own stack.

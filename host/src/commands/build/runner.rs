@@ -1,0 +1,183 @@
+//! The component that `dev` keeps of a project in an interpreted language: interpreter, SDK and packages, with
+//! room for the project's own sources, which are written into its file at every save.
+//!
+//! Place in the flow: `python.rs` and `js.rs` → here. In: a component with a slot, and sources. Out: a copy of it
+//! with the sources in the slot: a handler like any other, which runs them in `init`.
+//! The slot: 16 bytes that are nowhere else in the file, the length of the sources in 8, and the sources.
+//! Invariant: what cannot be kept this way is built whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use anyhow::Context as _;
+use memchr::memmem;
+
+use super::{COMPONENT, Interrupted, LARGEST, Project};
+use crate::file;
+
+/// The world of such a component: the project's, with `init`.
+pub(super) const WORLD: &str = "modelhost-dev";
+/// What the error of its `init` ends with where a handler that is built whole might have none.
+pub(in crate::commands) const BUILD_FOLLOWS: &str = "a full build follows";
+const WIT: &str = "wit";
+/// Where the contract is in a project, with more worlds than the project's.
+const CONTRACT: &str = "wit/deps/modelhost";
+const MARK: &[u8] = b"modelhost-slot-\x01";
+const LENGTH: usize = size_of::<u64>();
+
+/// What a project's runner is made of, and where it is.
+pub(super) struct Runner {
+    /// A folder for it alone.
+    pub(super) folder: PathBuf,
+    pub(super) component: PathBuf,
+    /// The WIT of its world.
+    pub(super) wit: PathBuf,
+    /// Whether the project's own world has `init`.
+    pub(super) has_init: bool,
+}
+
+impl Runner {
+    /// That of a project. Files of it that were made of another manifest, WIT or `scripts` are gone.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub(super) fn of(project: &Project, manifest: &str, scripts: &[(&str, &str)]) -> anyhow::Result<Runner> {
+        let mut contract = Vec::new();
+        read_wit(&project.folder, Path::new(WIT), &mut contract)?;
+        let manifest = file::text(&project.folder.join(manifest))?;
+        let texts = scripts.iter().map(|(_, text)| *text).chain([manifest.as_str()]);
+        let made_of: String = texts.chain(contract.iter().map(|(_, text)| text.as_str())).collect();
+        let has_init = contract.iter().any(|(path, text)| !path.starts_with(CONTRACT) && names_init(text));
+
+        let folder = project.private().join("dev");
+        let (stamp, wit) = (folder.join("made-of"), folder.join(WIT));
+        if file::text(&stamp).ok().as_deref() != Some(&made_of) {
+            if folder.exists() {
+                fs::remove_dir_all(&folder)?;
+            }
+            for (path, text) in &contract {
+                write(&folder.join(path), text)?;
+            }
+            let init = if has_init { "" } else { "export modelhost:handler/init@0.1.0;" };
+            write(
+                &wit.join("modelhost-dev.wit"),
+                &format!("world {WORLD} {{\n    include app;\n    {init}\n}}\n"),
+            )?;
+            for (name, text) in scripts {
+                write(&folder.join(name), text)?;
+            }
+            write(&stamp, &made_of)?;
+        }
+        Ok(Runner { component: folder.join("runner.wasm"), folder, wit, has_init })
+    }
+
+    /// The component with the sources in it; `None` if the project has to be built whole. `found` is what a script
+    /// printed that has looked for them: `kept`, `new` if `make` has to be called first, or `none`.
+    ///
+    /// # Errors
+    /// A file cannot be read or written; or [`Interrupted`].
+    pub(super) fn filled(
+        &self,
+        project: &Project,
+        found: &Output,
+        make: impl FnOnce() -> anyhow::Result<()>,
+    ) -> anyhow::Result<Option<PathBuf>> {
+        match found.stdout.trim_ascii() {
+            b"none" => return Ok(None),
+            b"new" => match make() {
+                Err(error) if error.is::<Interrupted>() => return Err(error),
+                // The build of the whole says why. An empty one is not tried again.
+                Err(_) => fs::write(&self.component, "")?,
+                Ok(()) => {}
+            },
+            _ => {}
+        }
+        let read = |path: &Path| {
+            file::read(path, LARGEST).with_context(|| format!("cannot read `{}`", path.display()))
+        };
+        let component = read(&self.component)?;
+        let Some(filled) = filled(component, &read(&self.folder.join("sources"))?) else { return Ok(None) };
+        let output = project.private().join(COMPONENT);
+        fs::write(&output, filled).with_context(|| format!("cannot write `{}`", output.display()))?;
+        Ok(Some(output))
+    }
+}
+
+/// The texts below a folder of the project, by their paths in the project, in a fixed order.
+fn read_wit(project: &Path, folder: &Path, into: &mut Vec<(PathBuf, String)>) -> anyhow::Result<()> {
+    let shown = || format!("cannot read `{}`", folder.display());
+    let entries = fs::read_dir(project.join(folder)).with_context(shown)?;
+    let mut names: Vec<_> = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
+    names.sort();
+    for name in names {
+        let path = folder.join(name);
+        if project.join(&path).is_dir() {
+            read_wit(project, &path, into)?;
+        } else if path.extension().is_some_and(|kind| kind == "wit") {
+            let text = file::text(&project.join(&path)).with_context(shown)?;
+            into.push((path, text));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text of WIT has the contract's `init` in a world.
+fn names_init(text: &str) -> bool {
+    text.lines().filter_map(|line| line.split("//").next()).any(|line| {
+        ["/init@", "export init", "init-handler", "every-handler"].iter().any(|name| line.contains(name))
+    })
+}
+
+fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder)
+        .and_then(|()| fs::write(path, text))
+        .with_context(|| format!("cannot write `{}`", path.display()))
+}
+
+/// The component with sources in its slot, if it has one; whether there is room for them, its maker knows.
+fn filled(mut component: Vec<u8>, sources: &[u8]) -> Option<Vec<u8>> {
+    let mut marks = memmem::find_iter(&component, MARK);
+    let length = marks.next()? + MARK.len();
+    if marks.next().is_some() {
+        return None;
+    }
+    let start = length + LENGTH;
+    component.get_mut(length..start)?.copy_from_slice(&(sources.len() as u64).to_le_bytes());
+    component.get_mut(start..start + sources.len())?.copy_from_slice(sources);
+    Some(component)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_world_has_init_if_it_names_it() {
+        for (text, expected) in [
+            ("world app { export modelhost:handler/init@0.1.0; }", true),
+            ("world app { include modelhost:handler/init-handler@0.1.0; }", true),
+            ("world app {\n  // export modelhost:handler/init@0.1.0;\n}", false),
+            ("world app { export modelhost:handler/pre-inference@0.1.0; }", false),
+        ] {
+            assert_eq!(names_init(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn sources_are_written_into_the_one_slot() {
+        let with = |parts: &[&[u8]]| parts.concat();
+        let component = with(&[b"before", MARK, &[0xa5; 12], b"after"]);
+        let expected = with(&[b"before", MARK, &4u64.to_le_bytes(), b"text", b"after"]);
+        assert_eq!(filled(component.clone(), b"text"), Some(expected));
+        for (component, reason) in [
+            (b"no slot".to_vec(), "none"),
+            (with(&[&component, &component]), "two"),
+            (with(&[b"before", MARK, &[0xa5; 11]]), "cut off"),
+        ] {
+            assert_eq!(filled(component, b"text"), None, "{reason}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Projects in Python and JavaScript: what is kept of a build, into which later saves are written.
+
+use super::*;
+
+/// What is announced when the component is made that is kept, and when a project is built whole.
+const KEPT: &str = "building what later saves are written into";
+const WHOLE: &str = "building with";
+
+/// Waits for the error of a build or a start, while the version before answers; the header with it.
+fn refused_with(host: &Host, parts: &[&str]) {
+    let mut said = String::new();
+    let started = Instant::now();
+    while !parts.iter().all(|part| said.contains(part)) {
+        assert!(started.elapsed() < BUILD, "waited {BUILD:?} for {parts:?} in `{said}`\n{}", host.log());
+        std::thread::sleep(Duration::from_millis(20));
+        let reply = ask(host);
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        said = reply.header("x-build-error").unwrap_or_default().to_owned();
+    }
+}
+
+/// How often what is kept was made, and how often the project was built whole.
+fn builds(host: &Host) -> (usize, usize) {
+    let log = host.log();
+    (log.matches(KEPT).count(), log.matches(WHOLE).count())
+}
+
+/// What comes of a change.
+enum Outcome {
+    /// An answer with this label.
+    Answers(&'static str),
+    /// An error with these parts.
+    Fails(&'static [&'static str]),
+}
+use Outcome::{Answers, Fails};
+
+/// Replacements in a source, what comes of them, and how often what is kept had been made then.
+type Step = (&'static [(&'static str, &'static str)], Outcome, usize);
+
+/// Changes a file step by step while it is served: nothing is built whole.
+fn edited(host: &Host, source: &Path, steps: &[Step]) {
+    for (replacements, outcome, kept) in steps {
+        replacements.iter().for_each(|(before, after)| edit(source, before, after));
+        match outcome {
+            Answers(label) => labelled(host, label),
+            Fails(parts) => refused_with(host, parts),
+        }
+        assert_eq!(builds(host), (*kept, 0), "after {replacements:?}\n{}", host.log());
+    }
+}
+
+#[test]
+fn python_is_written_into_what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), "python");
+    // A package, a module, data that is read by an import.
+    fs::create_dir_all(project.join("names/more")).unwrap();
+    fs::write(project.join("names/__init__.py"), "from .more import READ\nfrom names.more import other\n")
+        .unwrap();
+    let more = "import pathlib\nREAD = pathlib.Path(__file__).with_name('label.txt').read_text()\n";
+    fs::write(project.join("names/more/__init__.py"), more).unwrap();
+    fs::write(project.join("names/more/label.txt"), "read").unwrap();
+    fs::write(project.join("names/more/other.py"), "OTHER = 'other'\n").unwrap();
+    let source = project.join("app.py");
+    let host = Host::try_start(command(&project, &[])).unwrap();
+    labelled(&host, "setosa");
+    assert_eq!(builds(&host), (1, 0));
+    let steps: [Step; 8] = [
+        (&[("labels[best]", "'edited'")], Answers("edited"), 1),
+        (&[("'edited'", "'edited")], Fails(&["SyntaxError: unterminated string literal", "(app.py:"]), 1),
+        // A module of Python's that nothing has imported before.
+        (&[("'edited,", "names.READ,"), ("labels = []", "import names\nlabels = []")], Answers("read"), 2),
+        (&[("names.READ", "names.other.OTHER")], Answers("other"), 2),
+        (&[("= []", "= [] + None")], Fails(&["TypeError: can only concatenate list", "(app.py:"]), 2),
+        (&[("[] + None", "[]"), ("names.other.OTHER", "'mended'")], Answers("mended"), 2),
+        (
+            &[("@post_inference\n", "")],
+            Fails(&["app.py has no `@post_inference` or class `PostInference`"]),
+            2,
+        ),
+        (&[("def answer", "@post_inference\ndef answer"), ("'mended'", "'last'")], Answers("last"), 2),
+    ];
+    edited(&host, &source, &steps);
+    // With the traceback in the log.
+    assert!(host.log().contains("labels = [] + None"), "{}", host.log());
+    host.signal("INT");
+    let (status, log) = host.wait();
+    assert!(status.success(), "{log}");
+}
+
+#[test]
+fn python_that_needs_more_than_is_kept_is_built_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), "python");
+    let source = project.join("app.py");
+    // `strptime` imports a module when it is called.
+    edit(
+        &source,
+        "labels = []",
+        "import datetime\nYEAR = datetime.datetime.strptime('1936', '%Y').year\nlabels = []",
+    );
+    edit(&source, "labels[best]", "str(YEAR)");
+    let host = Host::try_start(command(&project, &[])).unwrap();
+    labelled(&host, "1936");
+    assert_eq!(builds(&host), (1, 1), "{}", host.log());
+}
+
+#[test]
+fn javascript_is_written_into_what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), "js");
+    fs::write(project.join("names.js"), "export const OTHER = \"ändere\";\n").unwrap();
+    let source = project.join("handler.js");
+    let host = Host::try_start(command(&project, &[])).unwrap();
+    labelled(&host, "setosa");
+    assert_eq!(builds(&host), (1, 0));
+    let steps: [Step; 5] = [
+        (&[("labels[best]", "\"edited\"")], Answers("edited"), 1),
+        (&[("\"edited\"", "OTHER +")], Fails(&["SyntaxError: ", "(handler.js:"]), 1),
+        (
+            &[("OTHER +", "OTHER"), ("let labels", "import { OTHER } from \"./names.js\";\nlet labels")],
+            Answers("ändere"),
+            1,
+        ),
+        (&[("let labels", "nowhere();\nlet labels")], Fails(&["ReferenceError: nowhere is not defined"]), 1),
+        (
+            &[("nowhere();\n", ""), ("postInference } =", "later } =")],
+            Fails(&["does not export a \"postInference\" interface as expected"]),
+            1,
+        ),
+    ];
+    edited(&host, &source, &steps);
+    host.signal("INT");
+    let (status, log) = host.wait();
+    assert!(status.success(), "{log}");
+}
