@@ -1,7 +1,8 @@
 """What a save in a project means for the component that `modelhost dev` keeps: `python -c … FOLDER HAS_INIT` in the
 project's folder, with the project's own Python.
 
-In:  the project in the current folder; FOLDER, which is `dev`'s own; whether the project's world has `init`.
+In:  the project in the current folder; FOLDER, which is `dev`'s own, with a line in FOLDER/missed for each module that was missing when
+     the handler was loaded; whether the project's world has `init`.
 Out: FOLDER/sources, the files that the handler may import or read, by `marshal`; FOLDER/modelhost_needs.py, for `runner.py`.
      On stdout `kept` if the component does for them, `new` if it has to be made, `none` if the files are too many for one.
 """
@@ -70,9 +71,9 @@ def imported(source, package):
             yield from (f"{base}.{it.name}" for it in node.names if it.name != "*")
 
 
-def outside(files):
-    """The modules outside the project that `app` imports, and the modules that it imports import."""
-    found, seen, ahead = set(), set(), ["app"]
+def outside(files, missed):
+    """The modules outside the project that `app` imports, and the modules that it imports import; and those that were missed."""
+    found, seen, ahead = set(), set(), ["app", *missed]
     while ahead:
         name = ahead.pop()
         if name in seen or not name:
@@ -102,12 +103,18 @@ def is_there(name):
 
 def main():
     folder, has_init = pathlib.Path(sys.argv[1]), sys.argv[2] == "true"
-    own = files()
+    try:
+        own = files()
+    except OSError:
+        # A whole build may not need that file, or says what it is.
+        own = None
     if own is None:
         return "none"
     contents = marshal.dumps(own, 2)
     (folder / "sources").write_bytes(contents)
-    imports, size = outside(own), len(contents) + HEADER
+    missed = folder / "missed"
+    imports = outside(own, missed.read_text().split() if missed.is_file() else [])
+    size = len(contents) + HEADER
 
     needs, component, kept = folder / "modelhost_needs.py", folder / "runner.wasm", {}
     if needs.is_file():

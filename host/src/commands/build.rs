@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-pub(super) use self::runner::BUILD_FOLLOWS;
+pub(super) use self::runner::Remedy;
 pub(super) use self::tool::Interrupted;
 use self::tool::{Interrupt, announce, cause_first};
 use crate::cli;
@@ -136,7 +136,16 @@ impl Project {
     /// # Errors
     /// As [`Self::build`].
     pub(super) fn build_quickly(&self) -> anyhow::Result<Built> {
-        self.build_by(self.quick_builder)
+        // What a project lacks, the build of the whole says.
+        self.build_by(self.quick_builder.filter(|_| self.folder.join("wit").is_dir()))
+    }
+
+    /// What is to follow after what [`Self::build_quickly`] made could not be loaded.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub(super) fn remedy(&self, error: &str) -> anyhow::Result<Remedy> {
+        runner::remedy(self, error)
     }
 
     fn build_by(&self, quick: Option<QuickBuilder>) -> anyhow::Result<Built> {

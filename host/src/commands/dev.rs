@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use self::sources::Sources;
 use crate::app::{self, App, Build, ReloadReason};
 use crate::cli;
-use crate::commands::build::{BUILD_FOLLOWS, Interrupted, Project};
+use crate::commands::build::{Interrupted, Project, Remedy};
 use crate::commands::signals::stop;
 use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
 use crate::config::settings::{self, Setting};
@@ -162,9 +162,12 @@ fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason
                 // A reader that has gone does not end the server.
                 let _ = say(&format!("{built}, served after {took:.1} s"));
             }
-            Ok(Err(error)) if built.is_some_and(|built| built.is_quick) && error.contains(BUILD_FOLLOWS) => {
-                (has_built, is_whole) = (false, true);
-                continue;
+            Ok(Err(error)) if built.is_some_and(|built| built.is_quick) => {
+                let remedy = project.remedy(&error).unwrap_or(Remedy::Whole);
+                if remedy != Remedy::None {
+                    (has_built, is_whole) = (false, remedy == Remedy::Whole);
+                    continue;
+                }
             }
             Ok(Err(_)) => {}
             // The server has ended.

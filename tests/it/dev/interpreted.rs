@@ -89,7 +89,7 @@ fn python_is_written_into_what_is_kept() {
 }
 
 #[test]
-fn python_that_needs_more_than_is_kept_is_built_whole() {
+fn python_that_needs_more_than_is_kept_gets_it_or_is_built_whole() {
     let folder = tempfile::tempdir().unwrap();
     let project = project(folder.path(), "python");
     let source = project.join("app.py");
@@ -102,7 +102,15 @@ fn python_that_needs_more_than_is_kept_is_built_whole() {
     edit(&source, "labels[best]", "str(YEAR)");
     let host = Host::try_start(command(&project, &[])).unwrap();
     labelled(&host, "1936");
-    assert_eq!(builds(&host), (1, 1), "{}", host.log());
+    assert_eq!(builds(&host), (2, 0), "{}", host.log());
+    // Files can be opened there, their folder only listed.
+    edit(
+        &source,
+        "labels = []",
+        "labels = []\nimport os\nYEAR = len(list(os.scandir(os.path.dirname(__file__)))) and 'whole'",
+    );
+    built("the build of the whole", || builds(&host) == (2, 1));
+    labelled(&host, "whole");
 }
 
 #[test]

@@ -57,9 +57,7 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     let modules = installed(project)?;
     announce("building with jco");
     if is_typed(project) {
-        // The bundler leaves types out without a look at them.
-        let mut tsc = project.command(modules.join(".bin/tsc"));
-        project.finish(tsc.args(["--noEmit", "--pretty", "false"]), NO_TYPES, type_error)?;
+        check_types(project, &modules)?;
     } else {
         // The builder only says that there is an error in it.
         project.finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
@@ -79,9 +77,7 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
     }
     let runner = Runner::of(project, MANIFEST, &[("runner.js", RUNNER), ("sources.mjs", SOURCES)])?;
     if is_typed(project) {
-        let mut tsc = project.command(modules.join(".bin/tsc"));
-        tsc.args(["--noEmit", "--pretty", "false", "--incremental", "--tsBuildInfoFile"]);
-        project.finish(tsc.arg(runner.folder.join("types.json")), NO_TYPES, type_error)?;
+        check_types(project, &modules)?;
     }
     bundler_config(project)?;
     let mut sources = project.command("node");
@@ -108,6 +104,13 @@ fn installed(project: &Project) -> anyhow::Result<PathBuf> {
 
 fn is_typed(project: &Project) -> bool {
     project.folder.join(TYPED_SOURCE).is_file()
+}
+
+/// The bundler leaves types out without a look at them.
+fn check_types(project: &Project, modules: &Path) -> anyhow::Result<()> {
+    let mut tsc = project.command(modules.join(".bin/tsc"));
+    project.finish(tsc.args(["--noEmit", "--pretty", "false"]), NO_TYPES, type_error)?;
+    Ok(())
 }
 
 /// Writes the bundler's configuration.

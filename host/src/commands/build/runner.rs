@@ -19,13 +19,48 @@ use crate::file;
 
 /// The world of such a component: the project's, with `init`.
 pub(super) const WORLD: &str = "modelhost-dev";
-/// What the error of its `init` ends with where a handler that is built whole might have none.
-pub(in crate::commands) const BUILD_FOLLOWS: &str = "a full build follows";
+/// What the error of its `init` says where a handler that is built whole might have none; and before that, the
+/// name of a module, if one is missing.
+const BUILD_FOLLOWS: &str = "a full build follows";
+const MISSING: &str = "; without module `";
+/// The names of modules that were missing, one a line.
+const MISSED: &str = "missed";
+/// The runner's, in the project's private folder.
+const FOLDER: &str = "dev";
 const WIT: &str = "wit";
 /// Where the contract is in a project, with more worlds than the project's.
 const CONTRACT: &str = "wit/deps/modelhost";
 const MARK: &[u8] = b"modelhost-slot-\x01";
 const LENGTH: usize = size_of::<u64>();
+
+/// What is to follow after a handler with sources in its slot could not be loaded.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::commands) enum Remedy {
+    /// The error is the author's.
+    None,
+    /// The component that is kept is made again, with a module more.
+    Again,
+    /// The project is built whole.
+    Whole,
+}
+
+/// What is to follow after this error; notes the module that is missing.
+pub(super) fn remedy(project: &Project, error: &str) -> anyhow::Result<Remedy> {
+    if !error.contains(BUILD_FOLLOWS) {
+        return Ok(Remedy::None);
+    }
+    let Some((_, name)) = error.split_once(MISSING) else { return Ok(Remedy::Whole) };
+    let name = name.split('`').next().unwrap_or_default();
+    let path = project.private().join(FOLDER).join(MISSED);
+    let mut missed = if path.is_file() { file::text(&path)? } else { String::new() };
+    if missed.lines().any(|line| line == name) {
+        return Ok(Remedy::Whole);
+    }
+    missed += name;
+    missed.push('\n');
+    fs::write(&path, missed)?;
+    Ok(Remedy::Again)
+}
 
 /// What a project's runner is made of, and where it is.
 pub(super) struct Runner {
@@ -51,7 +86,7 @@ impl Runner {
         let made_of: String = texts.chain(contract.iter().map(|(_, text)| text.as_str())).collect();
         let has_init = contract.iter().any(|(path, text)| !path.starts_with(CONTRACT) && names_init(text));
 
-        let folder = project.private().join("dev");
+        let folder = project.private().join(FOLDER);
         let (stamp, wit) = (folder.join("made-of"), folder.join(WIT));
         if file::text(&stamp).ok().as_deref() != Some(&made_of) {
             if folder.exists() {
@@ -163,6 +198,23 @@ mod tests {
             ("world app { export modelhost:handler/pre-inference@0.1.0; }", false),
         ] {
             assert_eq!(names_init(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_module_that_is_missing_is_added_once() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join(".modelhost/dev")).unwrap();
+        fs::write(folder.path().join("requirements.txt"), "").unwrap();
+        let project = Project::open(folder.path()).ok().unwrap();
+        let missing = "ImportError: no; without module `a.b`, a full build follows; hint: …";
+        for (error, expected) in [
+            ("NameError: x", Remedy::None),
+            ("OSError: x; a full build follows", Remedy::Whole),
+            (missing, Remedy::Again),
+            (missing, Remedy::Whole),
+        ] {
+            assert_eq!(remedy(&project, error).unwrap(), expected, "{error}");
         }
     }
 
