@@ -140,7 +140,7 @@ impl Project {
         self.build_by(self.quick_builder.filter(|_| self.folder.join("wit").is_dir()))
     }
 
-    /// What is to follow after what [`Self::build_quickly`] made could not be loaded.
+    /// The next step after what [`Self::build_quickly`] made could not be loaded.
     ///
     /// # Errors
     /// A file cannot be read or written.

@@ -109,7 +109,8 @@ fn python_that_needs_more_than_is_kept_gets_it_or_is_built_whole() {
         "labels = []",
         "labels = []\nimport os\nYEAR = len(list(os.scandir(os.path.dirname(__file__)))) and 'whole'",
     );
-    built("the build of the whole", || builds(&host) == (2, 1));
+    // It has no `os` before this, so it is made once more.
+    built("the build of the whole", || builds(&host) == (3, 1));
     labelled(&host, "whole");
 }
 

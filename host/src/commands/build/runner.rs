@@ -1,8 +1,8 @@
-//! The component that `dev` keeps of a project in an interpreted language: interpreter, SDK and packages, with
-//! room for the project's own sources, which are written into its file at every save.
+//! The component that `dev` keeps of a project in an interpreted language: interpreter, SDK and packages,
+//! with room for the project's own sources, which are written into its file at every save.
 //!
-//! Place in the flow: `python.rs` and `js.rs` → here. In: a component with a slot, and sources. Out: a copy of it
-//! with the sources in the slot: a handler like any other, which runs them in `init`.
+//! Place in the flow: `python.rs` and `js.rs` → here. In: a component with a slot, and sources. Out: a copy of
+//! it with the sources in the slot: a handler like any other, which runs them in `init`.
 //! The slot: 16 bytes that are nowhere else in the file, the length of the sources in 8, and the sources.
 //! Invariant: what cannot be kept this way is built whole.
 
@@ -19,8 +19,8 @@ use crate::file;
 
 /// The world of such a component: the project's, with `init`.
 pub(super) const WORLD: &str = "modelhost-dev";
-/// What the error of its `init` says where a handler that is built whole might have none; and before that, the
-/// name of a module, if one is missing.
+/// The end of an error of its `init` where a handler that is built whole might have none; and the text before
+/// the name of a module that is missing.
 const BUILD_FOLLOWS: &str = "a full build follows";
 const MISSING: &str = "; without module `";
 /// The names of modules that were missing, one a line.
@@ -33,7 +33,7 @@ const CONTRACT: &str = "wit/deps/modelhost";
 const MARK: &[u8] = b"modelhost-slot-\x01";
 const LENGTH: usize = size_of::<u64>();
 
-/// What is to follow after a handler with sources in its slot could not be loaded.
+/// The next step after a handler with sources in its slot could not be loaded.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::commands) enum Remedy {
     /// The error is the author's.
@@ -44,7 +44,7 @@ pub(in crate::commands) enum Remedy {
     Whole,
 }
 
-/// What is to follow after this error; notes the module that is missing.
+/// The next step after this error; notes the module that is missing.
 pub(super) fn remedy(project: &Project, error: &str) -> anyhow::Result<Remedy> {
     if !error.contains(BUILD_FOLLOWS) {
         return Ok(Remedy::None);
@@ -108,8 +108,8 @@ impl Runner {
         Ok(Runner { component: folder.join("runner.wasm"), folder, wit, has_init })
     }
 
-    /// The component with the sources in it; `None` if the project has to be built whole. `found` is what a script
-    /// printed that has looked for them: `kept`, `new` if `make` has to be called first, or `none`.
+    /// The component with the sources in it; `None` if the project has to be built whole. `found` is what a
+    /// script printed that has looked for them: `kept`, `new` if `make` has to be called first, or `none`.
     ///
     /// # Errors
     /// A file cannot be read or written; or [`Interrupted`].
