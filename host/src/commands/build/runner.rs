@@ -1,8 +1,8 @@
 //! The component that `dev` keeps of a project in an interpreted language: interpreter, SDK and packages,
 //! with room for the project's own sources, which are written into its file at every save.
 //!
-//! Place in the flow: `python.rs` and `js.rs` → here. In: a component with a slot, and sources. Out: a copy of
-//! it with the sources in the slot: a handler like any other, which runs them in `init`.
+//! Place in the flow: `python.rs` and `js.rs` → here. In: a component with a slot, and sources. Out: a copy
+//! of it with the sources in the slot: a handler like any other, which runs them in `init`.
 //! The slot: 16 bytes that are nowhere else in the file, the length of the sources in 8, and the sources.
 //! Invariant: what cannot be kept this way is built whole.
 
@@ -62,7 +62,7 @@ pub(super) fn remedy(project: &Project, error: &str) -> anyhow::Result<Remedy> {
     Ok(Remedy::Again)
 }
 
-/// What a project's runner is made of, and where it is.
+/// The parts of a project's runner, and where they are.
 pub(super) struct Runner {
     /// A folder for it alone.
     pub(super) folder: PathBuf,
