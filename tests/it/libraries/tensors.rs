@@ -88,7 +88,7 @@ fn computes_as_numpy_does(language: &str, source: &str, program: &str) {
         if language == "js" && case.to_string().contains("9007199254740993") {
             continue;
         }
-        let reply = host.post("/", &case.to_string());
+        let reply = host.post("/", case.to_string());
         assert_eq!(reply.status, 200, "{case}: {}", reply.text());
         let made: Vec<(String, Vec<u64>, Vec<Value>)> = serde_json::from_str(&reply.text()).unwrap();
         let expected: Vec<(String, Vec<u64>, Vec<Value>)> =

@@ -101,7 +101,7 @@ fn tokens_in_python() {
     fs::write(&world, text.replacen("{\n", "{\n    export modelhost:handler/init@0.1.0;\n", 1)).unwrap();
     let host = built(&project);
     for case in cases() {
-        let reply = host.post("/", &case.to_string());
+        let reply = host.post("/", case.to_string());
         let made: Value = serde_json::from_str(&reply.text()).unwrap();
         assert_eq!(made, case["expected"], "{}: {}", case["tokenizer"], case["asked"]);
     }
@@ -111,7 +111,7 @@ fn tokens_in_python() {
 fn refuses_what_is_hostile(host: &Host) {
     let case = cases().swap_remove(3);
     let served = |what: &str| {
-        let reply = host.post("/", &case.to_string());
+        let reply = host.post("/", case.to_string());
         assert_eq!(serde_json::from_str::<Value>(&reply.text()).unwrap(), case["expected"], "after {what}");
     };
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
@@ -119,11 +119,11 @@ fn refuses_what_is_hostile(host: &Host) {
     // Of a file that is not the caller's the reason is in the log.
     for broken in ["", "{}", "[1, 2]", &deep, &cut[..cut.len() / 2]] {
         let asked = json!({ "file": broken, "asked": { "texts": ["a"] } });
-        host.post("/", &asked.to_string()).error(500, "plugin_error", "pre_inference");
+        host.post("/", asked.to_string()).error(500, "plugin_error", "pre_inference");
         served("a broken file");
     }
     let wrong = json!({ "tokenizer": "wordpiece", "asked": { "texts": ["a"], "truncation": 1 } });
-    host.post("/", &wrong.to_string()).error(500, "plugin_error", "pre_inference");
+    host.post("/", wrong.to_string()).error(500, "plugin_error", "pre_inference");
     served("options that contradict each other");
     for (texts, padding, said) in [
         (json!(["a b c d e f"]), json!(4), "a text of 8 tokens, expected at most 4"),
@@ -132,7 +132,7 @@ fn refuses_what_is_hostile(host: &Host) {
     ] {
         let asked = json!({ "texts": texts, "padding": padding, "truncation": "off" });
         let asked = json!({ "tokenizer": "wordpiece", "asked": asked });
-        let text = host.post("/", &asked.to_string()).error(400, "invalid_input", "pre_inference");
+        let text = host.post("/", asked.to_string()).error(400, "invalid_input", "pre_inference");
         assert!(text.contains(said), "{text}");
         served(said);
     }
@@ -145,7 +145,7 @@ fn tokens_in_javascript() {
     let kinds: std::collections::HashMap<_, _> = KINDS.map(|kind| (kind, file(kind))).into();
     for mut case in cases() {
         case["file"] = json!(kinds[case["tokenizer"].as_str().unwrap()]);
-        let reply = host.post("/", &case.to_string());
+        let reply = host.post("/", case.to_string());
         let mut made: Value = serde_json::from_str(&reply.text()).unwrap();
         // Places in a string of this language are those of UTF-16: in Python's only where all is in the first plane.
         let texts = [&case["asked"]["texts"], &case["asked"]["seconds"]].map(Value::to_string).join("");
