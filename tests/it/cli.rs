@@ -74,7 +74,7 @@ fn inspect_tells_what_a_component_is() {
 #[test]
 fn most_of_a_handler_in_an_interpreted_language_is_its_languages() {
     let folder = tempfile::tempdir().unwrap();
-    for (name, most) in [("tests/iris_py", 20), ("tests/iris_js", 10)] {
+    for (name, most) in [("tests/application_py", 20), ("tests/application_js", 12)] {
         let it = inspection(folder.path(), &std::fs::read(component(name)).unwrap());
         let [compiled, shared] = ["compiled_bytes", "shared_bytes"].map(|of| it[of].as_u64().unwrap());
         assert!(

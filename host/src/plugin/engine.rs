@@ -52,7 +52,7 @@ pub struct Sandbox {
     compiler: Arc<Compiler>,
     cache: Option<Arc<Cache>>,
     components: Arc<Loaded<Compiled>>,
-    /// What components have in common.
+    /// Modules that components have in common.
     modules: Arc<Loaded<Module>>,
     /// Places for instances, of all handlers together.
     pub(super) pool: Arc<Pool>,
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
     use crate::plugin::compiler::split::tests::{handler, split_small};
 
-    /// What `get` answers in two calls of an instance.
+    /// The answers of `get` in two calls of an instance.
     fn answers(sandbox: &Sandbox, compiled: &Compiled) -> [u32; 2] {
         let mut linker = wasmtime::component::Linker::<()>::new(&sandbox.engine);
         for (name, module) in &compiled.modules {

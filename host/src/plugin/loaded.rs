@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// What of one kind is loaded in the process.
+/// Code of one kind that is loaded in the process.
 pub(super) struct Loaded<T>(Mutex<HashMap<Arc<str>, Slot<T>>>);
 
 /// Held while its code is compiled.

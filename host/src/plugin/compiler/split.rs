@@ -52,7 +52,7 @@ const IMPORT: u8 = ComponentSectionId::Import as u8;
 pub(in crate::plugin) struct Split {
     /// The component that imports the modules.
     pub(in crate::plugin) rest: Vec<u8>,
-    /// What it imports.
+    /// Its imports of modules.
     pub(in crate::plugin) modules: Vec<SharedModule>,
 }
 
