@@ -27,7 +27,7 @@ use bytes::Bytes;
 pub use self::batch::{Batch, BatchState, BatchSubmission, MOST_PARTS};
 use self::embedded::Embedded;
 pub use self::queue::{Queue, Running, SendGuard};
-pub use self::record::{Answer, Job, JobState, Outcome, Pauses, Submission, time_text};
+pub use self::record::{Answer, Attempt, Job, JobState, Outcome, Pauses, Submission, time_text};
 use self::redis::Redis;
 use self::tables::Tables;
 pub use self::webhook::{
@@ -249,19 +249,14 @@ impl JobStore {
     ///
     /// # Errors
     /// [`JobError::Unavailable`].
-    pub async fn end(
-        &self,
-        endpoint: &str,
-        id: &str,
-        attempt: u32,
-        outcome: Outcome,
-    ) -> Result<(), JobError> {
-        let (name, own, size) = (endpoint.to_owned(), id.to_owned(), outcome.size());
+    pub async fn end(&self, endpoint: &str, attempt: &Attempt, outcome: Outcome) -> Result<(), JobError> {
         match &self.0 {
             Backend::Embedded(embedded) => {
-                embedded.write(size, move |tables| tables.end(&name, &own, attempt, outcome)).await?
+                let (name, own, size) = (endpoint.to_owned(), attempt.clone(), outcome.size());
+                let end = move |tables: &mut Tables<'_>| tables.end(&name, &own.id, own.number, outcome);
+                embedded.write(size, end).await?
             }
-            Backend::Redis(redis) => redis.end(endpoint, id, attempt, outcome).await?,
+            Backend::Redis(redis) => redis.end(endpoint, attempt, outcome).await?,
         }
         self.queue(endpoint).ready();
         Ok(())

@@ -66,6 +66,7 @@ impl Submission {
             pauses: self.pauses,
             batch,
             number: 0,
+            claims: 0,
             idempotency_key: self.idempotency_key,
             digest,
         };
@@ -190,6 +191,27 @@ pub struct Job {
     /// SHA-256 of the request, where there is a key, in hex.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) digest: String,
+    /// How often it was taken, attempts that were none included; 0 in a store of one host.
+    #[serde(skip)]
+    pub(super) claims: u64,
+}
+
+impl Job {
+    /// The attempt at it that runs.
+    pub fn current(&self) -> Attempt {
+        Attempt { id: self.id.clone(), number: self.attempt, claim: self.claims }
+    }
+}
+
+/// One attempt at a job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Attempt {
+    /// The job's.
+    pub id: String,
+    /// From 1; that of an attempt that was none is given again.
+    pub(super) number: u32,
+    /// The claim by which it was taken, where hosts share jobs: never given again.
+    pub(super) claim: u64,
 }
 
 /// The answer to a job, without its body.

@@ -17,13 +17,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use redis::{Cmd, Value};
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use self::reply::{Beat, Reply};
 use super::queue::Sending;
 use super::record::milliseconds;
 use super::{
-    Batch, BatchSubmission, Delivered, Delivery, DeliveryLimits, Job, JobError, Outcome, Page, Queue, Quota,
-    Submission, WebhookState, record,
+    Attempt, Batch, BatchSubmission, Delivered, Delivery, DeliveryLimits, Job, JobError, Outcome, Page,
+    Queue, Quota, Submission, WebhookState, record,
 };
 use crate::stores::{Links, OpenError, Purpose, RedisPlace, Unavailable};
 
@@ -56,19 +57,19 @@ struct ScriptClient {
 #[derive(Default)]
 struct EndpointJobs {
     queue: Arc<Queue>,
-    /// The attempts at jobs whose leases this host renews, by id.
-    held: Mutex<HashMap<String, u32>>,
+    /// The claims of jobs whose leases this host renews, by id.
+    held: Mutex<HashMap<String, u64>>,
 }
 
 impl EndpointJobs {
-    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<String, u32>> {
+    fn held(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets go of a lease, if it is that of this attempt; gives whether it is.
-    fn release(&self, id: &str, attempt: u32) -> bool {
+    /// Lets go of a lease, if it is that of this claim; gives whether it is.
+    fn release(&self, id: &str, claim: u64) -> bool {
         let mut held = self.held();
-        let is_it = held.get(id) == Some(&attempt);
+        let is_it = held.get(id) == Some(&claim);
         if is_it {
             held.remove(id);
         }
@@ -95,7 +96,8 @@ impl Redis {
                 let mut all = JoinSet::new();
                 for (name, jobs) in own.endpoints() {
                     let own = own.clone();
-                    all.spawn(async move { own.beat(&name, &jobs).await });
+                    // None keeps the leases of other endpoints waiting, however long `jobs.timeout` is.
+                    all.spawn(async move { timeout(BEAT * 2, own.beat(&name, &jobs)).await });
                 }
                 all.join_all().await;
             }
@@ -150,7 +152,7 @@ impl Redis {
         }
         let (job, body) = (reply.job()?, reply.body()?.unwrap_or_default());
         let own = self.client.endpoint(endpoint);
-        if own.held().insert(job.id.clone(), job.attempt).is_some() {
+        if own.held().insert(job.id.clone(), job.claims).is_some() {
             // An attempt of this host's that has lost its lease, and was not told yet.
             own.queue.stop(&job.id);
         }
@@ -160,8 +162,7 @@ impl Redis {
     pub(super) async fn end(
         &self,
         endpoint: &str,
-        id: &str,
-        attempt: u32,
+        attempt: &Attempt,
         outcome: Outcome,
     ) -> Result<(), JobError> {
         let (kind, why, answer, delay) = match outcome {
@@ -175,10 +176,10 @@ impl Redis {
             Outcome::NotTried { delay } => ("postponed", String::new(), None, delay),
         };
         let (answer, body) = answer.map(|(answer, body)| (encoded(&answer), body)).unwrap_or_default();
-        let (attempt_text, delay) = (attempt.to_string(), number(milliseconds(delay)));
+        let (claim, delay) = (number(attempt.claim), number(milliseconds(delay)));
         let arguments: [&[u8]; 7] = [
-            id.as_bytes(),
-            attempt_text.as_bytes(),
+            attempt.id.as_bytes(),
+            claim.as_bytes(),
             kind.as_bytes(),
             why.as_bytes(),
             &answer,
@@ -186,7 +187,7 @@ impl Redis {
             delay.as_bytes(),
         ];
         self.run(endpoint, "end", &arguments).await?;
-        self.client.endpoint(endpoint).release(id, attempt);
+        self.client.endpoint(endpoint).release(&attempt.id, attempt.claim);
         Ok(())
     }
 
@@ -364,11 +365,10 @@ impl ScriptClient {
 
     /// Renews the leases of an endpoint's jobs, and looks at what others have done.
     async fn beat(&self, name: &str, jobs: &EndpointJobs) {
-        let held: Vec<(String, u32)> =
-            jobs.held().iter().map(|(id, attempt)| (id.clone(), *attempt)).collect();
+        let held: Vec<(String, u64)> = jobs.held().iter().map(|(id, claim)| (id.clone(), *claim)).collect();
         let mut arguments = vec![number(milliseconds(LEASE))];
-        for (id, attempt) in &held {
-            arguments.extend([id.clone(), attempt.to_string()]);
+        for (id, claim) in &held {
+            arguments.extend([id.clone(), number(*claim)]);
         }
         let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
         // Without an answer the next one renews them.
@@ -386,8 +386,8 @@ impl ScriptClient {
         if due > 0 {
             jobs.queue.deliver();
         }
-        for (id, attempt) in held.iter().filter(|(id, _)| lost.contains(id)) {
-            if jobs.release(id, *attempt) {
+        for (id, claim) in held.iter().filter(|(id, _)| lost.contains(id)) {
+            if jobs.release(id, *claim) {
                 jobs.queue.stop(id);
             }
         }

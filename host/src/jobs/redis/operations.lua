@@ -39,17 +39,17 @@ function operations.claim(lease)
       finish(job, 'failed', TOO_LATE)
     elseif job then
       call('ZADD', leases, whole(now + lease), id)
-      set(job, { state = 'running', attempt = job.attempt + 1, changed = now })
+      set(job, { state = 'running', attempt = job.attempt + 1, claims = (job.claims or 0) + 1, changed = now })
       return { 'job', view(job), call('HGET', bodies, id) }
     end
   end
   return NONE
 end
 
--- What an attempt came to: `completed` and `refused` with an answer, `failed` perhaps with one, `postponed` for so long.
-operations['end'] = function(id, attempt, kind, why, answer, body, delay)
+-- What the attempt of a claim came to: `completed` and `refused` with an answer, `failed` perhaps with one, `postponed` for so long.
+operations['end'] = function(id, claim, kind, why, answer, body, delay)
   local job = load(id)
-  if not job or job.state ~= 'running' or job.attempt ~= attempt then
+  if not job or job.state ~= 'running' or job.claims ~= claim then
     return NONE
   end
   call('ZREM', leases, id)
@@ -274,25 +274,29 @@ local function sweep()
 end
 
 -- Takes jobs from hosts that have not renewed their leases. After a time in which no host could renew any, because Redis was not
--- there, all have as long again.
+-- there, none is taken for as long as a lease lasts.
 local function take_over(lease)
   if call('ZCARD', leases) == 0 then
     return
   end
-  local before = tonumber(call('HGET', numbers, 'beat') or '0')
+  local seen = call('HMGET', numbers, 'beat', 'grace')
   call('HSET', numbers, 'beat', whole(now))
+  local grace = tonumber(seen[2] or '0')
+  if now - tonumber(seen[1] or '0') > lease / 2 then
+    grace = now + lease
+    call('HSET', numbers, 'grace', whole(grace))
+  end
+  if now < grace then
+    return
+  end
   for _, id in ipairs(call('ZRANGEBYSCORE', leases, '-inf', whole(now), 'LIMIT', 0, MOST)) do
+    call('ZREM', leases, id)
     local job = load(id)
-    if job and now - before > lease / 2 then
-      call('ZADD', leases, whole(now + lease), id)
-    else
-      call('ZREM', leases, id)
-      if job and tonumber(job.attempt) < tonumber(job.attempts) then
-        set(job, { error = CUT_OFF })
-        again(job, 0)
-      elseif job then
-        finish(job, 'failed', CUT_OFF)
-      end
+    if job and tonumber(job.attempt) < tonumber(job.attempts) then
+      set(job, { error = CUT_OFF })
+      again(job, 0)
+    elseif job then
+      finish(job, 'failed', CUT_OFF)
     end
   end
 end
@@ -311,12 +315,12 @@ local function oldest()
   return found
 end
 
--- Renews the leases of a host: behind the length of one come ids and attempts. Does what is due, and says how many jobs there are,
+-- Renews the leases of a host: behind the length of one come ids and claims. Does what is due, and says how many jobs there are,
 -- whether there is something to run and to send, and which of the leases are lost.
 function operations.beat()
   local lease, lost = tonumber(ARGV[2]), {}
   for at = 3, #ARGV, 2 do
-    local job = call('HMGET', own(ARGV[at]), 'state', 'attempt')
+    local job = call('HMGET', own(ARGV[at]), 'state', 'claims')
     if job[1] == 'running' and job[2] == ARGV[at + 1] then
       call('ZADD', leases, whole(now + lease), ARGV[at])
     else
@@ -331,6 +335,12 @@ function operations.beat()
     'beat', ready + call('ZCARD', delayed), call('ZCARD', leases), oldest(), ready,
     tonumber(call('HGET', numbers, 'webhooks') or '0'), call('ZCOUNT', origins, '-inf', whole(now)), lost,
   }
+end
+
+-- Redis without room denies a script its first write if that takes room, and none after another one. What adds no job goes on, since
+-- it makes room.
+if op == 'beat' or op == 'end' or op == 'deliveries' or op == 'delivered' then
+  call('ZREM', leases, '')
 end
 
 return operations[op](unpack(ARGV, 2, math.min(#ARGV, 100)))

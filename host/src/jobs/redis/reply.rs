@@ -198,6 +198,7 @@ fn job(view: Value) -> Result<Job, Unavailable> {
     job.state = JobState::ALL.into_iter().find(is_it).ok_or_else(unexpected)?;
     job.attempt = fields.small("attempt")?;
     job.number = fields.count("number")?;
+    job.claims = fields.number("claims")?.unwrap_or_default();
     (job.submitted, job.changed) = (fields.count("submitted")?, fields.count("changed")?);
     job.due = fields.count("due")?;
     job.start_by = fields.number("start_by")?;

@@ -143,11 +143,11 @@ impl Worker {
     async fn attempt(&self, served: Arc<Served>, permit: Permit<'_>, job: Job, body: Bytes) {
         let EndpointConfig { name, jobs, .. } = &self.task.endpoint.config;
         let counts = &self.task.endpoint.metrics.jobs;
-        let (id, attempt) = (job.id.clone(), job.attempt);
-        let mut running = self.task.queue.begin(&id);
+        let attempt = job.current();
+        let mut running = self.task.queue.begin(&attempt.id);
         // One that was cancelled before it could be stopped.
-        if let Ok(stored) = self.task.store.job(name, &id).await
-            && !stored.is_some_and(|it| it.state == JobState::Running && it.attempt == attempt)
+        if let Ok(stored) = self.task.store.job(name, &attempt.id).await
+            && !stored.is_some_and(|it| it.state == JobState::Running && it.current() == attempt)
         {
             counts.attempted(AttemptOutcome::Cancelled);
             return;
@@ -182,7 +182,7 @@ impl Worker {
         });
         let Some(outcome) = ended else { return };
         // Until it is stored. What the end of the process cuts off here is tried again by the next.
-        while self.task.store.end(name, &id, attempt, outcome.clone()).await.is_err() {
+        while self.task.store.end(name, &attempt, outcome.clone()).await.is_err() {
             tokio::select! {
                 () = tokio::time::sleep(PAUSE) => {}
                 () = self.task.drain.over() => return,
