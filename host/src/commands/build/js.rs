@@ -83,10 +83,10 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
     let mut sources = project.command("node");
     sources.arg(runner.folder.join("sources.mjs")).arg(runner.has_init.to_string());
     let found = project.finish(&mut sources, NO_NODE, str::to_owned)?;
-    runner.filled(project, &found, || {
+    runner.filled(project, &found, |made| {
         announce("building what later saves are written into, with jco");
         let module = runner.folder.join("made.js");
-        componentize(project, &modules, &module, &runner.wit, runner::WORLD, &runner.component)
+        componentize(project, &modules, &module, &runner.wit, runner::WORLD, made)
     })
 }
 

@@ -32,11 +32,11 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
     let mut sources = project.command(environment.join("bin/python"));
     sources.arg(runner.folder.join("sources.py")).arg(&runner.folder).arg(runner.has_init.to_string());
     let found = project.finish(&mut sources, NO_PYTHON, str::to_owned)?;
-    runner.filled(project, &found, || {
+    runner.filled(project, &found, |made| {
         announce("building what later saves are written into, with componentize-py");
         let path = runner.folder.display().to_string();
         let arguments = ["--python-path", &path, "modelhost_runner"];
-        componentize(project, &environment, &runner.wit, runner::WORLD, &arguments, &runner.component)
+        componentize(project, &environment, &runner.wit, runner::WORLD, &arguments, made)
     })
 }
 

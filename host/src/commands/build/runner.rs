@@ -109,7 +109,7 @@ impl Runner {
     }
 
     /// The component with the sources in it; `None` if the project has to be built whole. `found` is what a
-    /// script printed that has looked for them: `kept`, `new` if `make` has to be called first, or `none`.
+    /// script printed that has looked for them: `kept`, `new` if `make` has to put one at a path first, or `none`.
     ///
     /// # Errors
     /// A file cannot be read or written; or [`Interrupted`].
@@ -117,16 +117,20 @@ impl Runner {
         &self,
         project: &Project,
         found: &Output,
-        make: impl FnOnce() -> anyhow::Result<()>,
+        make: impl FnOnce(&Path) -> anyhow::Result<()>,
     ) -> anyhow::Result<Option<PathBuf>> {
         match found.stdout.trim_ascii() {
             b"none" => return Ok(None),
-            b"new" => match make() {
-                Err(error) if error.is::<Interrupted>() => return Err(error),
-                // The build of the whole says why. An empty one is not tried again.
-                Err(_) => fs::write(&self.component, "")?,
-                Ok(()) => {}
-            },
+            b"new" => {
+                // Under its own name only when it is whole: a build may be ended at any time.
+                let made = self.folder.join("runner.new.wasm");
+                match make(&made) {
+                    Err(error) if error.is::<Interrupted>() => return Err(error),
+                    // The build of the whole says why. An empty one is not tried again.
+                    Err(_) => fs::write(&self.component, "")?,
+                    Ok(()) => fs::rename(&made, &self.component)?,
+                }
+            }
             _ => {}
         }
         let read = |path: &Path| {
