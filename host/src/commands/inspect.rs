@@ -36,7 +36,8 @@ fn readable(path: &str, it: &Inspection) -> String {
     row("digest", &format!("sha256:{}", it.digest));
     let compiled = it.compiled_bytes.map_or(String::new(), |compiled| format!(", {compiled} compiled"));
     let shared = it.shared_bytes.filter(|shared| *shared > 0);
-    let shared = shared.map_or(String::new(), |shared| format!(", {shared} of them the language's"));
+    let shared = shared
+        .map_or(String::new(), |shared| format!(", {shared} of them shared with handlers of its language"));
     row("size", &format!("{} bytes{compiled}{shared}", it.bytes));
     let contract = if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") };
     row("contract", &format!("{contract} (this host has {})", it.host_contract));

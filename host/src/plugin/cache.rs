@@ -2,11 +2,12 @@
 //!
 //! Place in the flow: [`super::Sandbox::component`] asks here before it compiles, [`super::init`] before it
 //! runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there. Out: the
-//! component, mapped from the cache's folder. The folder holds `key`, one file for each compiled component,
-//! named by what it was made of, and for moments `new-…`. Such an entry is machine code, in the form of a
-//! file that can be mapped, and after it the seal; or, where its memory may hold variables of an endpoint,
-//! the same encrypted, see `lock`. What else is kept for later starts lies beside them, see `shelf`. A folder
-//! that is root's and that this user can only read is taken as it is: nothing is added and nothing removed.
+//! component, mapped from the cache's folder. The folder holds `key`, one file for each compiled component
+//! or shared module, named by what it was made of, and for moments `new-…`. Such an entry is machine code,
+//! in the form of a file that can be mapped, and after it the seal; or, where its memory may hold variables
+//! of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see
+//! `shelf`. A folder that is root's and that this user can only read is taken as it is: nothing is added
+//! and nothing removed.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very
 //! component, for this very engine; a folder or a key that others can get at is refused at start; anything
 //! else wrong with an entry when it is loaded costs a compilation and a warning, never an answer. Files
@@ -37,7 +38,7 @@ pub(super) use self::executable::{Executable, load};
 pub use self::shelf::Shelf;
 
 /// Goes into the names of entries; another number for another layout.
-const FORMAT: &[u8; 8] = b"mhcode03";
+const FORMAT: &[u8; 8] = b"mhcode04";
 /// Bytes of the seal.
 const SEAL: usize = blake3::OUT_LEN;
 /// The file that holds the key of the seals.
@@ -245,6 +246,7 @@ impl Cache {
         }
         map(engine, file)
     }
+
     /// Whether `file` is, to its last byte, what a holder of the key wrote under this name.
     fn is_sealed(&self, id: &blake3::Hash, mut file: &File) -> io::Result<bool> {
         let Some(length) = file.metadata()?.len().checked_sub(SEAL as u64) else { return Ok(false) };

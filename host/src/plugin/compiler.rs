@@ -74,7 +74,7 @@ impl Compiler {
         self.compile(bytes, Engine::precompile_component)
     }
 
-    /// The same of a core module.
+    /// Compiles a core module.
     ///
     /// # Errors
     /// As of [`Compiler::component`].

@@ -21,7 +21,7 @@ pub struct Inspection {
     pub bytes: usize,
     /// Size of its machine code in bytes; `None` if it is refused, and so not compiled.
     pub compiled_bytes: Option<usize>,
-    /// How many of them are an interpreter that all handlers of its language share; `None` as before.
+    /// How many of them other handlers of its language share: the interpreter; `None` if it is refused.
     pub shared_bytes: Option<usize>,
     /// Versions of the handler contract it names; one in a sound component.
     pub contract: Vec<String>,

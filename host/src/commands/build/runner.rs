@@ -109,7 +109,8 @@ impl Runner {
     }
 
     /// The component with the sources in it; `None` if the project has to be built whole. `found` is what a
-    /// script printed that has looked for them: `kept`, `new` if `make` has to put one at a path first, or `none`.
+    /// script printed that has looked for them: `kept`, `new` if `make` has to put one at a path first, or
+    /// `none`.
     ///
     /// # Errors
     /// A file cannot be read or written; or [`Interrupted`].

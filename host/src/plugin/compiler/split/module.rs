@@ -20,8 +20,14 @@ use wasmparser::{
 /// The module that memory and globals are imported from.
 pub(super) const STATE: &str = "modelhost:state";
 const MEMORY: &str = "memory";
-/// Bytes before the first section: the magic number, and the version.
-const HEADER: usize = 8;
+/// The magic number and the version of a component, and of a module.
+pub(super) const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
+const MODULE: &[u8] = b"\0asm\x01\0\0\0";
+/// Most sections that are looked at: what tools make has some dozens.
+const MOST_SECTIONS: usize = 1024;
+/// Most tables and globals of a module that is taken out, each of which an instance has in the host's memory.
+const MOST_TABLES: u32 = 16;
+const MOST_GLOBALS: u32 = 4096;
 
 const TYPE: u8 = SectionId::Type as u8;
 const IMPORT: u8 = SectionId::Import as u8;
@@ -52,11 +58,14 @@ impl<'a> Section<'a> {
     }
 }
 
-/// The outermost sections.
-pub(super) fn sections(bytes: &[u8]) -> Option<Vec<Section<'_>>> {
-    let mut reader = BinaryReader::new(bytes.get(HEADER..)?, 0);
+/// The outermost sections of what begins with `header`.
+pub(super) fn sections<'a>(bytes: &'a [u8], header: &[u8]) -> Option<Vec<Section<'a>>> {
+    let mut reader = BinaryReader::new(bytes.strip_prefix(header)?, 0);
     let mut sections = Vec::new();
     while !reader.eof() {
+        if sections.len() == MOST_SECTIONS {
+            return None;
+        }
         let id = reader.read_u8().ok()?;
         let length = usize::try_from(reader.read_var_u32().ok()?).ok()?;
         sections.push(Section { id, contents: reader.read_bytes(length).ok()? });
@@ -77,7 +86,15 @@ impl<'a> Code<'a> {
     /// The code of a module; `None` if it cannot be had alone, or is not worth it.
     /// A module with a memory of its own has at least `interpreter` bytes of code.
     pub(super) fn of(module: &'a [u8], interpreter: usize) -> Option<Code<'a>> {
-        let sections = sections(module)?;
+        let sections = sections(module, MODULE)?;
+        // Each is there once, as has to be: what is put together again shows no repetition.
+        let is_twice = |section: &Section<'_>| {
+            section.id != SectionId::Custom as u8
+                && sections.iter().filter(|other| other.id == section.id).count() > 1
+        };
+        if sections.iter().any(is_twice) {
+            return None;
+        }
         let mut spaces = Spaces::read(&sections)?;
         let has_state = spaces.own_memories + spaces.data > 0 || spaces.has_own_variables;
         if !has_state {
@@ -176,7 +193,11 @@ impl Spaces {
                 }
             }
             TABLE => {
-                for table in section.items::<Table<'_>>()? {
+                let tables = section.items::<Table<'_>>()?;
+                if tables.count() > MOST_TABLES {
+                    return None;
+                }
+                for table in tables {
                     self.tables.push(same.table_type(table.ok()?.ty).ok()?);
                 }
             }
@@ -187,7 +208,11 @@ impl Spaces {
                 }
             }
             GLOBAL => {
-                for global in section.items::<Global<'_>>()? {
+                let globals = section.items::<Global<'_>>()?;
+                if globals.count() > MOST_GLOBALS {
+                    return None;
+                }
+                for global in globals {
                     let global = global.ok()?;
                     self.globals.push(same.global_type(global.ty).ok()?);
                     self.has_own_variables |= global.ty.mutable;
