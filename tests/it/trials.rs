@@ -89,11 +89,13 @@ fn a_shadow_is_compared_and_never_heard() {
         wait_until("the comparison", || compared(&host, "differs") == n);
     }
     assert!(answers.iter().all(|reply| signature(reply, &a, "") == 'a'));
+    // It is counted first, and listed then.
+    let last = answers[9].header("x-request-id").unwrap();
+    wait_until("the last one to be listed", || state(&host)["differences"][0]["request_id"] == last);
     let now = state(&host);
     assert_eq!(now["model_runs"], 10, "each has inputs of its own: {now}");
     assert_eq!((&now["current"]["requests"], &now["candidate"]["requests"]), (&10.into(), &10.into()));
     let latest = &now["differences"][0];
-    assert_eq!(latest["request_id"], answers[9].header("x-request-id").unwrap());
     let places =
         latest["differences"].as_array().unwrap().iter().map(|found| found["place"].as_str().unwrap());
     assert_eq!(places.collect::<BTreeSet<_>>(), ["/post", "/pre"].into());

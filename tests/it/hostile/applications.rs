@@ -44,7 +44,7 @@ const HTTP: [(&str, End); 69] = [
     ("no-response", Error(500, OUTPUT)),
     ("error-text=1000", Error(500, FAILED)),
     ("error-text=3000000", Error(500, FAILED)),
-    ("error-text=30000000", Error(500, OUTPUT)),
+    ("error-text=18000000", Error(500, OUTPUT)),
     ("trap", Error(500, TRAP)),
     ("exit", Error(500, TRAP)),
     ("spin", Error(504, TIME)),

@@ -14,7 +14,7 @@ use wasm_encoder::{
 };
 use wasmparser::{
     BinaryReader, CompositeInnerType, ConstExpr, Data, DataKind, Export, ExternalKind, FromReader, Global,
-    ImportSectionReader, Operator, RecGroup, SectionLimited, Table, TypeRef,
+    Imports, Operator, RecGroup, SectionLimited, Table, TypeRef,
 };
 
 /// The module that memory and globals are imported from.
@@ -25,6 +25,8 @@ pub(super) const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 /// Most sections that are looked at: what tools make has some dozens.
 const MOST_SECTIONS: usize = 1024;
+/// Most types, imports, functions and exports of a valid module.
+const MOST_ITEMS: u32 = 1_000_000;
 /// Most tables and globals of a module that is taken out, each of which an instance has in the host's memory.
 const MOST_TABLES: u32 = 16;
 const MOST_GLOBALS: u32 = 4096;
@@ -48,8 +50,10 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
+    /// Its entries, if they are not more than a valid module has.
     fn items<T: FromReader<'a>>(&self) -> Option<SectionLimited<'a, T>> {
-        SectionLimited::new(BinaryReader::new(self.contents, 0)).ok()
+        let items = SectionLimited::new(BinaryReader::new(self.contents, 0)).ok()?;
+        (items.count() <= MOST_ITEMS).then_some(items)
     }
 
     /// The section as it is.
@@ -172,8 +176,7 @@ impl Spaces {
                 }
             }
             IMPORT => {
-                let imports = ImportSectionReader::new(BinaryReader::new(section.contents, 0)).ok()?;
-                for import in imports.into_imports() {
+                for import in section.items::<Imports<'_>>()?.into_imports() {
                     let import = import.ok()?;
                     let entity = same.entity_type(import.ty).ok()?;
                     match (import.ty, entity) {
