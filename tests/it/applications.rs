@@ -89,7 +89,7 @@ fn applications_of_other_languages_are_served() {
         }
         let reply = host.get("/app/fail");
         assert_eq!(reply.status, 500, "{name}: {}", reply.text());
-        wait_until("the cause in the log", || host.log().contains("as asked"));
+        host.wait_for_log("as asked");
     }
     let host = Host::with(Some(&component("tests/application_js")), None, &[]);
     let reply = host.get("/stream");
@@ -249,7 +249,7 @@ fn an_application_is_reached_and_reaches_by_http_alone() {
 fn work_after_the_response_is_done_within_its_time() {
     let host = beside_a_neighbour();
     assert_eq!(host.get("/app/after?ms=50").text(), "begun");
-    wait_until("the work to be done", || host.log().contains("the work after the response is done"));
+    host.wait_for_log("the work after the response is done");
     let before = count(&host, "plugin_timeout");
     assert_eq!(host.get("/app/after?ms=60000").text(), "begun");
     wait_until("the work to be cut", || count(&host, "plugin_timeout") > before);
@@ -308,7 +308,7 @@ fn swaps_lose_no_stream() {
     }
     // A handler of another kind would change the endpoint's paths.
     replace(&file, &std::fs::read(component("tests/echo")).unwrap());
-    wait_until("the refusal", || host.log().contains("is served by an application"));
+    host.wait_for_log("is served by an application");
 }
 
 /// axum on wstd, as its authors write it, with the endpoint's models in its functions.

@@ -103,7 +103,7 @@ fn a_model_that_loses_rows_fails_the_batch_and_nobody_waits() {
     for reply in together(&host, &vec![json!([0.0]); 3]) {
         assert_eq!(reply.error(500, "model_error", "infer"), "the model failed");
     }
-    assert!(host.log().contains("so its rows belong to no request"), "{}", host.log());
+    host.wait_for_log("so its rows belong to no request");
     for reply in together(&host, &vec![json!([0.0]); 4]) {
         assert_eq!(reply.json(), json!([[4]]));
     }

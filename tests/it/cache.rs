@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use e2e::{Host, component, replace, serve_command, version, wait_until};
+use e2e::{Host, component, replace, serve_command, version};
 use tempfile::TempDir;
 
 const TAKEN: &str = "compiled code taken from the cache";
@@ -18,7 +18,7 @@ fn serve(plugin: &Path, cache: &TempDir, more: &[&str]) -> Host {
     arguments.extend(["--log-level", "info,host::plugin::cache=debug"]);
     arguments.extend(more);
     let host = Host::with(Some(plugin), None, &arguments);
-    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    host.wait_for_log("endpoint is ready");
     host
 }
 
@@ -56,7 +56,7 @@ fn a_restart_compiles_nothing_and_a_tampered_entry_is_compiled_anew() {
     replace(entry, &code);
     let third = serve(&echo, &cache, &[]);
     assert_eq!(counts(&third), (0, 1));
-    assert!(third.log().contains("cannot use an entry of the compile cache"), "{}", third.log());
+    third.wait_for_log("cannot use an entry of the compile cache");
     works(&third);
     let fourth = serve(&echo, &cache, &[]);
     assert_eq!(counts(&fourth), (1, 0));
@@ -119,8 +119,8 @@ fn a_cache_of_roots_is_read_by_others() {
     let echo = component("tests/echo");
     if !is_root {
         let host = Host::serve(&["--plugin", echo.to_str().unwrap(), "--cache-dir", "/usr"]);
-        wait_until("the log of the start", || host.log().contains("endpoint is ready"));
-        assert!(host.log().contains("no compile cache"), "{}", host.log());
+        host.wait_for_log("endpoint is ready");
+        host.wait_for_log("no compile cache");
         return;
     }
     assert_eq!(counts(&serve(&echo, &cache, &[])), (0, 1));
@@ -139,7 +139,7 @@ fn a_cache_of_roots_is_read_by_others() {
     };
     let before: Vec<_> = files().collect();
     let host = somebody(&folder).unwrap_or_else(|(_, log)| panic!("{log}"));
-    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    host.wait_for_log("endpoint is ready");
     assert_eq!(counts(&host), (1, 0), "{}", host.log());
     works(&host);
     drop(host);
@@ -147,8 +147,8 @@ fn a_cache_of_roots_is_read_by_others() {
     // What only root can read is no error: what it saves is time.
     open(&folder.join("key"), 0o600);
     let host = somebody(&folder).unwrap_or_else(|(_, log)| panic!("{log}"));
-    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
-    assert!(host.log().contains("no compile cache"), "{}", host.log());
+    host.wait_for_log("endpoint is ready");
+    host.wait_for_log("no compile cache");
     // Root's, but not root's alone.
     open(&folder, 0o777);
     let Err((_, log)) = somebody(&folder) else { panic!("it was used") };

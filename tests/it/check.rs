@@ -35,7 +35,7 @@ fn refused(code: i32, arguments: &[&str]) -> String {
 
 /// Waits for the log to say that so many examples were answered, and no more by the time that the host was ready.
 fn tried(host: &Host, times: usize) {
-    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    host.wait_for_log("endpoint is ready");
     wait_until(&format!("{times} smoke tests in the log"), || {
         host.log().matches("smoke test: the example is answered").count() == times
     });

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use e2e::setup::{Endpoint, Setup};
-use e2e::{Host, Reply, component, model, root, wait_until};
+use e2e::{Host, Reply, component, model, root};
 use serde_json::{Value, json};
 
 /// How far an answer of a GPU may be from the CPU's.
@@ -45,7 +45,7 @@ fn a_device_that_cannot_be_had_is_one_line_and_a_hint() {
 #[test]
 fn auto_says_in_one_line_what_it_took_and_why() {
     let host = serve(&model("add"), "auto", &[]);
-    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    host.wait_for_log("endpoint is ready");
     let log = host.log();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("device `auto`: ")).collect();
     let [line] = lines.as_slice() else { panic!("expected one line: {log}") };
@@ -210,7 +210,7 @@ fn gpu_memory_is_limited_model_by_model() {
 fn gpu_is_what_auto_takes_and_the_number_has_to_be_right() {
     let host = serve(&model("add"), "auto", &[]);
     assert_eq!(device(&host), "cuda:0");
-    assert!(host.log().contains("device `auto`: `cuda:0`"), "{}", host.log());
+    host.wait_for_log("device `auto`: `cuda:0`");
     let error = refused(&model("add"), "cuda:63", &[]);
     assert!(error.contains("device `cuda:63`: there is no such device"), "{error}");
 }

@@ -212,7 +212,7 @@ fn more_connections_than_may_be_wait_for_their_turn() {
     load.wait_for_more(5);
     let mut more = connect(&host);
     more.send(&wire::get("/healthz")).unwrap();
-    wait_until("the log to say so", || host.log().contains("3 connections are open"));
+    host.wait_for_log("3 connections are open");
     assert_eq!(first.read().unwrap().status, 200);
     assert_eq!(second.read().unwrap().status, 200);
     // They keep their connections without a request, and are asked to leave for the one that waits.

@@ -200,7 +200,7 @@ fn a_failure_names_its_handler_in_every_protocol() {
         reply.error(504, "plugin_timeout", "pre_inference");
         assert_eq!(reply.header("x-handler-digest"), Some(&*digest));
     }
-    wait_until("the log to say so", || host.log().contains("plugin_timeout"));
+    host.wait_for_log("plugin_timeout");
     let log = host.log();
     let line = log.lines().find(|line| line.contains("plugin_timeout")).unwrap();
     for word in ["fault=\"deadline\"", &*digest, "spin_pre"] {
@@ -225,7 +225,7 @@ fn the_last_words_on_stderr_are_in_the_failure() {
     assert!(refused.contains("\nhint: `limits.memory` gives it more memory"), "{refused}");
     let silent = detail("unreachable");
     assert!(silent.contains("unreachable") && !silent.contains("the test asked"), "{silent}");
-    wait_until("the log", || host.log().contains("plugin_trap"));
+    host.wait_for_log("plugin_trap");
     let log = host.log();
     let line = log.lines().find(|line| line.contains("ERROR") && line.contains("plugin_trap")).unwrap();
     assert!(line.contains("the test asked for a panic"), "{line}");

@@ -208,7 +208,7 @@ fn errors_of_callers_are_samples_too() {
 fn without_samples_there_is_nothing_to_compare() {
     let gate = Gate::start(&["--gate-samples", "10"]);
     gate.published(&gated("label"));
-    wait_until("the log to say so", || gate.host.log().contains("gate: there is nothing to compare"));
+    gate.host.wait_for_log("gate: there is nothing to compare");
     let plain = Gate::start(&[]);
     assert_eq!(plain.state()["gate_samples"], Value::Null);
     plain.host.post("/gated", "1");
@@ -353,7 +353,7 @@ fn the_model_runs_once_for_both() {
     // One run of the model and the compilation of a handler, in place of eight.
     assert!(spent < 5.0 * one_run, "{spent} s, where a request takes {one_run} s");
     let said = "gate: passed, 1 of 1 samples compared, 0 differ";
-    wait_until("the log to say so", || gate.host.log().contains(said));
+    gate.host.wait_for_log(said);
 }
 
 /// Runs `host diff` and gives its exit code, stdout and stderr.

@@ -25,7 +25,7 @@ fn arguments(steps: &[&str], project: &TempDir, more: &[&str]) -> Vec<String> {
 
 /// Waits until everything of the start has been logged.
 fn logged(host: Host) -> Host {
-    wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+    host.wait_for_log("endpoint is ready");
     host
 }
 
@@ -81,7 +81,7 @@ fn init_runs_once_and_every_instance_has_what_it_left() {
             assert_eq!(random.get_or_insert(answer["found"][2].clone()), &answer["found"][2]);
         }
         it.call("print:the last line");
-        wait_until("the last line", || it.host.log().contains("the last line"));
+        it.host.wait_for_log("the last line");
         assert_eq!((it.printed("begins"), it.printed("ends")), (1, 1), "{isolation}: {}", it.host.log());
     }
 }
@@ -102,7 +102,7 @@ fn files_and_streams_work_before_and_after() {
                 assert!(it.call("read:/mnt/project/absent")["now"]["error"].is_string());
                 let text = format!("request {n} prints");
                 it.call(&format!("print:{text}"));
-                wait_until("the line", || it.host.log().contains(&text));
+                it.host.wait_for_log(&text);
                 assert_eq!(it.printed(&text), 0, "it has the request's id");
             }
         }
@@ -139,7 +139,7 @@ fn what_cannot_be_copied_is_prepared_in_every_instance() {
 fn memory_that_would_take_too_much_to_copy_is_not_copied() {
     let it = Prepared::serve(&["scattered:16777216"], &["--isolation", "request"]);
     assert!(!it.has_snapshot());
-    assert!(it.host.log().contains("too many pieces"), "{}", it.host.log());
+    it.host.wait_for_log("too many pieces");
     assert_eq!(it.call("sum")["now"], json!([(16_777_216 / 2).to_string()]));
 }
 
@@ -294,7 +294,7 @@ fn a_swap_prepares_anew_and_a_failing_init_refuses_it() {
     });
     fs::remove_file(&file).unwrap();
     fs::write(&handler, version("tests/prepared", 3)).unwrap();
-    wait_until("the refusal", || it.host.log().contains("its `init` says"));
+    it.host.wait_for_log("its `init` says");
     assert_eq!(it.call("")["found"], json!(["beta"]));
     assert_eq!(it.host.endpoint("prepared")["generation"], 2);
 }

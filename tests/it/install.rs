@@ -337,7 +337,7 @@ fn the_image_runs_as_its_configuration_says() {
     command.envs(words("Env").iter().map(|pair| pair.split_once('=').unwrap()));
     let host = Host::try_start(command).unwrap_or_else(|(status, log)| panic!("{status}:\n{log}"));
     check_iris(&host);
-    assert!(host.log().contains("library.path"), "{}", host.log());
+    host.wait_for_log("library.path");
     host.signal("TERM");
     let (status, log) = host.wait();
     assert_eq!(status.code(), Some(0), "{log}");

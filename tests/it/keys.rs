@@ -5,7 +5,7 @@ use std::process::Command;
 
 use e2e::setup::{Endpoint, Setup};
 use e2e::tls::Pair;
-use e2e::{Host, clients, component, host, model, request, serve_command, wait_until};
+use e2e::{Host, clients, component, host, model, request, serve_command};
 
 const KEY: &str = "k3y-of-the-endpoint";
 const OTHER: &str = "the-other-0ne";
@@ -90,7 +90,7 @@ fn every_way_to_an_endpoint_wants_its_key() {
     let url = format!("{}/v2/models/locked", host.admin);
     assert_eq!(request("GET", &url, &[], b"").status, 200);
     // Nobody is told a key that was shown, right or wrong.
-    wait_until("a refusal in the log", || host.log().contains("unauthorized"));
+    host.wait_for_log("unauthorized");
     for secret in [KEY, OTHER, "k3y-of-the-endpoin"] {
         assert!(!host.log().contains(secret), "{}", host.log());
     }

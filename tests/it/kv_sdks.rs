@@ -110,7 +110,7 @@ fn keeps(plugin: &Path, store: &Path) {
         assert_eq!(ask(&host, bucket, &orders), expected, "{bucket} {orders}");
     }
     // `init` has used a bucket, and leaves it closed.
-    assert!(host.log().contains("instances begin with the memory it left"), "{}", host.log());
+    host.wait_for_log("instances begin with the memory it left");
     let seen = ask(&host, "default", &json!([["set", "k", "short", {"ttl": 1}], ["get", "k"]]));
     assert_eq!(seen, json!([null, "short"]));
     wait_until("the value to be gone", || ask(&host, "default", &json!([["get", "k"]])) == json!([null]));

@@ -171,7 +171,7 @@ fn endpoints_that_name_the_same_model_share_it() {
     let batching = endpoint("b", "").set("batching.max_batch = 4");
     let host = Setup::of([endpoint("a", ""), batching, endpoint("c", "instances = 1")]).serve();
     // The third has settings of its own.
-    wait_until("the log", || host.log().contains("endpoint=c"));
+    host.wait_for_log("endpoint=c");
     assert_eq!(host.log().matches("model loaded").count(), 2, "{}", host.log());
     // What one unloads, the other keeps.
     assert!(changed(&order(&host, "a", "default", "unload")));

@@ -3,7 +3,7 @@
 use e2e::oip::{infer, input};
 use e2e::setup::{Endpoint, Setup};
 use e2e::wire::Wire;
-use e2e::{Host, Reply, model, request, root, wait_until};
+use e2e::{Host, Reply, model, request, root};
 use serde_json::{Value, json};
 
 /// Every kind of model there is.
@@ -187,5 +187,5 @@ fn a_model_that_cannot_be_loaded_leaves_the_old_one_in_service() {
     let text = order(&host.url, "models/m/load", &[], "").error(400, "invalid_input", "admit");
     assert_eq!(text, "the model cannot be loaded; the log says why");
     assert!(is_ready(&host, "m"));
-    wait_until("the reason in the log", || host.log().contains("order to load or unload a model refused"));
+    host.wait_for_log("order to load or unload a model refused");
 }

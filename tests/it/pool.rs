@@ -59,7 +59,7 @@ fn without_a_place_the_answer_is_clear_and_the_others_go_on() {
     let text = reply.error(503, "overloaded", "admit");
     assert_eq!(text, "all places for instances of handlers are taken");
     assert!(reply.header("retry-after").is_some());
-    assert!(host.log().contains("hint: `plugin.instances`"), "{}", host.log());
+    host.wait_for_log("hint: `plugin.instances`");
     drop(busy);
     for path in ["/e0", "/e1", "/e2"] {
         wait_until("a place", || host.post(path, "sleep:0").status == 200);

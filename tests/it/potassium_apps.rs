@@ -92,7 +92,7 @@ fn each_route_has_its_handler() {
     for (path, cause) in [("/boom", "kaput"), ("/notresp", "Potassium Response object not returned")] {
         let text = call(&host, path, &json!({})).error(500, "plugin_error", "pre_inference");
         assert!(!text.contains(cause), "{text}");
-        wait_until("the traceback in the log", || host.log().contains(cause));
+        host.wait_for_log(cause);
     }
     // P15
     for method in ["GET", "POST"] {
@@ -126,7 +126,7 @@ fn generators_are_streams() {
     let response = String::from_utf8_lossy(&wire.until_closed()).into_owned();
     assert!(response.starts_with("HTTP/1.1 200") && !response.ends_with("0\r\n\r\n"), "{response}");
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
-    wait_until("the cause in the log", || host.log().contains("kaput in the middle"));
+    host.wait_for_log("kaput in the middle");
     wait_until("its place to be free", || is_idle(&host));
     assert_eq!(call(&host, "/count", &json!({})).json(), json!({"n": 1}));
 }
@@ -152,7 +152,7 @@ fn work_in_the_background_is_a_call_that_lasts() {
     assert!(begun.elapsed() >= Duration::from_secs(1), "{:?}", begun.elapsed());
     wait_until("nothing to do", || is_idle(&host));
     assert_eq!(call(&host, "/bgboom", &json!({})).json(), json!({"started": true}));
-    wait_until("the failure in the log", || host.log().contains("kaput in the background"));
+    host.wait_for_log("kaput in the background");
     wait_until("nothing to do again", || is_idle(&host));
     assert_eq!(call(&host, "/nope", &json!({})).status, 404);
     let idle = status(&host);
@@ -204,5 +204,5 @@ fn a_webhook_that_is_refused_is_a_line_of_the_log() {
     assert!(seen.starts_with("POST /here HTTP/1.1\r\n"), "{seen}");
     assert!(seen.contains("application/json") && seen.contains("{\"output\": 1}"), "{seen}");
     assert_eq!(hook(), json!({"is_sent": false}));
-    wait_until("the warning", || host.log().contains("failed"));
+    host.wait_for_log("failed");
 }

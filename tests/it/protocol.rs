@@ -230,7 +230,7 @@ fn a_request_is_known_by_its_id() {
         let id = format!("log-{}", body.len() + path.len() + method.len());
         let reply = host.request(method, path, &[("x-request-id", &id)], body.as_bytes());
         assert_eq!(reply.json()["request_id"], json!(id));
-        wait_until(&format!("`{id}` in the log"), || host.log().contains(&id));
+        host.wait_for_log(&id);
     }
 }
 
@@ -335,7 +335,7 @@ fn debug_true_logs_what_every_stage_made() {
     let echo = Host::with(Some(&component("tests/echo")), None, &[]);
     let long = "y".repeat(600);
     echo.post("/?debug=true", &long);
-    wait_until("cut objects", || echo.log().contains("post_inference: "));
+    echo.wait_for_log("post_inference: ");
     let log = echo.log();
     assert!(log.contains("UINT8 [600] = [121,121,121,121,121,121,121,121,121,121, … 590 more]"), "{log}");
     let (text, list) = (&long[..400], "121,".repeat(11));

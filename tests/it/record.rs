@@ -147,7 +147,7 @@ fn the_folder_has_a_bound_and_no_handler_sees_it() {
     let used: u64 = files(&folder).iter().map(|file| fs::metadata(file).unwrap().len()).sum();
     assert!((20_000..=32 << 10).contains(&used), "{used}");
     assert!(count("written") >= 2.0);
-    wait_until("the log to say so", || host.log().contains("recording ends"));
+    host.wait_for_log("recording ends");
     assert_eq!(host.log().matches("recording ends").count(), 1);
 }
 

@@ -40,7 +40,7 @@ impl Site {
         arguments.extend(["--cache-dir", cache.to_str().unwrap()]);
         arguments.extend(self.more.iter().map(String::as_str));
         let host = Host::try_serve(&arguments).map_err(|(_, log)| log)?;
-        wait_until("the log of the start", || host.log().contains("endpoint is ready"));
+        host.wait_for_log("endpoint is ready");
         Ok(host)
     }
 
@@ -51,7 +51,7 @@ impl Site {
     /// Copies a handler over the file, as `cp` does, and waits until it is refused.
     fn refused(&self, host: &Host, handler: &[u8]) {
         fs::write(self.file(), handler).unwrap();
-        wait_until("the refusal", || host.log().contains("new handler refused"));
+        host.wait_for_log("new handler refused");
     }
 
     /// Files of the cache whose names end so.

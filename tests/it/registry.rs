@@ -87,7 +87,7 @@ fn what_cannot_be_served_changes_nothing() {
         &file,
         &Setup::of([stays.clone()]).tables("[server]\ncors_allow_origin = 'https://example.org'"),
     );
-    wait_until("the warning", || host.log().contains("takes a restart"));
+    host.wait_for_log("takes a restart");
     read_again(&host, &file, &Setup::of([stays, endpoint("comes", "b")]));
     wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
 }

@@ -215,7 +215,9 @@ fn what_is_too_long_is_served_and_not_recorded_and_said_once() {
         assert_eq!((reply.status, reply.text()), (200, long.len().to_string()));
     }
     it.wait("dropped", 2);
-    assert_eq!(it.host.log().matches("not recorded, nor will others be like it: its bodies").count(), 1);
+    let told = "not recorded, nor will others be like it: its bodies";
+    it.host.wait_for_log(told);
+    assert_eq!(it.host.log().matches(told).count(), 1);
     assert_eq!(neighbour(), 200);
     it.wait("written", 2);
     assert_same(it.folder.path(), &component("tests/application"), &[], 2);

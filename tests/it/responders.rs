@@ -97,7 +97,7 @@ fn a_response_that_its_contract_does_not_allow_is_none() {
         assert!(!response.ends_with("0\r\n\r\n"), "`{how}` must break off: {response}");
         assert_unharmed(&host);
     }
-    wait_until("the reason in the log", || host.log().contains("in the middle"));
+    host.wait_for_log("in the middle");
     assert_eq!(host.get("/app/wrong/never-begun").text(), "first");
 }
 
@@ -118,7 +118,7 @@ fn work_after_the_response_is_done_within_its_time() {
     let host = beside_a_neighbour();
     let reply = host.post("/app/later", "100");
     assert_eq!(reply.json(), json!({"started": true}));
-    wait_until("the work to be done", || host.log().contains("worked for 100 ms"));
+    host.wait_for_log("worked for 100 ms");
     let reply = host.post("/app/later", "60000");
     assert_eq!((reply.status, reply.json()["started"].clone()), (200, Value::Bool(true)));
     let counted = "modelhost_requests_total{endpoint=\"app\",outcome=\"plugin_timeout\"} 1";

@@ -180,7 +180,7 @@ fn a_doubled_signal_means_the_same_and_another_ctrl_c_ends_it_at_once() {
         for signal in [signal, signal, "TERM"] {
             host.signal(signal);
         }
-        wait_until("the drain to begin", || host.log().contains("stopping"));
+        host.wait_for_log("stopping");
         assert!(!host.log().contains("at once"), "{}", host.log());
         // As a person does who has waited long enough.
         wait_until("another Ctrl-C to end it", || {

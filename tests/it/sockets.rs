@@ -92,7 +92,7 @@ fn a_socket_ends_as_its_handler_does() {
     socket.say("bye");
     assert_eq!(socket.closed(), normal());
     wait_for_none_open(&host);
-    wait_until("the log", || host.log().contains("boom, as asked"));
+    host.wait_for_log("boom, as asked");
     let count = |series: &str| host.metric(&format!("modelhost_{series}"));
     let requests =
         |outcome: &str| count(&format!("requests_total{{endpoint=\"talk\",outcome=\"{outcome}\"}}"));

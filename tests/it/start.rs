@@ -172,7 +172,7 @@ fn without_onnx_runtime_one_error_says_what_brings_it() {
         }
         // This machine has one in its system's paths: then it is from there.
         Ok(host) => {
-            wait_until("the library in the log", || host.log().contains("ONNX Runtime loaded"));
+            host.wait_for_log("ONNX Runtime loaded");
             assert!(!host.log().contains(&place), "{}", host.log());
         }
     }
@@ -188,7 +188,7 @@ fn without_onnx_runtime_one_error_says_what_brings_it() {
 #[cfg(target_os = "linux")]
 fn onnx_runtime_is_found_in_the_environment_that_the_host_is_installed_in() {
     let host = Host::serve(&["--model", model("add").to_str().unwrap()]);
-    wait_until("the library in the log", || host.log().contains("ONNX Runtime loaded"));
+    host.wait_for_log("ONNX Runtime loaded");
     let log = host.log();
     let library = log.lines().find_map(|line| line.split_once("library.path=")).unwrap().1;
     let library = std::fs::canonicalize(library.trim()).unwrap();
@@ -206,7 +206,7 @@ fn onnx_runtime_is_found_in_the_environment_that_the_host_is_installed_in() {
     let mut command = Command::new(&installed);
     command.args(usual.get_args()).env_clear().env("HOME", home.path());
     let host = Host::try_start(command).unwrap_or_else(|(_, log)| panic!("{log}"));
-    wait_until("the library in the log", || host.log().contains("ONNX Runtime loaded"));
+    host.wait_for_log("ONNX Runtime loaded");
     assert_contains(&host.log(), &[&format!("library.path={}", package.display())]);
 }
 
@@ -428,7 +428,7 @@ fn a_service_manager_that_is_gone_stops_nobody() {
     let mut command = serve_command(&["--model", model.to_str().unwrap()]);
     command.env("NOTIFY_SOCKET", "/no/such/socket");
     let host = Host::try_start(command).unwrap_or_else(|(status, log)| panic!("{status}:\n{log}"));
-    wait_until("the warning", || host.log().contains("cannot tell the service manager `READY=1`: "));
+    host.wait_for_log("cannot tell the service manager `READY=1`: ");
     host.signal("TERM");
     assert_eq!(host.wait().0.code(), Some(0));
 }

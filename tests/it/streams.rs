@@ -212,7 +212,7 @@ fn an_instance_is_reused_where_it_is_asked_for_and_can_be() {
     let fresh = serve("tests/application", &["--concurrency", "1"]);
     assert_eq!([(); 3].map(|()| served(&fresh, "/app/served")), ["1", "1", "1"]);
     let reused = serve("tests/application", &["--concurrency", "1", "--reuse-instances"]);
-    wait_until("the trial in the log", || reused.log().contains("answered two requests, both with 404"));
+    reused.wait_for_log("answered two requests, both with 404");
     assert_eq!([(); 3].map(|()| served(&reused, "/app/served")), ["1", "2", "3"]);
     // One that failed, streamed without an end, or keeps more of the host than before, serves no more.
     for bad in ["/app/trap", "/app/leave-body", "/app/served?leak=1"] {

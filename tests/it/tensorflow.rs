@@ -142,7 +142,7 @@ fn without_tensorflow_one_error_says_what_brings_it() {
         }
         // This machine has one in its system's paths: then it is from there.
         Ok(host) => {
-            wait_until("the library in the log", || host.log().contains("TensorFlow loaded"));
+            host.wait_for_log("TensorFlow loaded");
             assert!(!host.log().contains(&place), "{}", host.log());
         }
     }

@@ -57,6 +57,7 @@ fn classes_of_a_handler_are_counted_and_nothing_else_changes() {
     assert!(!host.metrics().contains(r#"class="iris-setosa",endpoint="neighbour"#));
     // Said once.
     let told = "no prediction to track in the response: expected text or an integer, found `0.";
+    host.wait_for_log(told);
     assert_eq!(host.log().matches(told).count(), 1, "{}", host.log());
 }
 

@@ -78,7 +78,7 @@ fn a_model_predicts_between_pre_and_post() {
         let reply = predict(&host, &inputs);
         assert_eq!((reply.status, truss_code(&reply), reply.json()), (status, code, expected), "{inputs}");
     }
-    wait_until("the traceback in the log", || host.log().contains("a secret of the model's"));
+    host.wait_for_log("a secret of the model's");
     // T4
     for body in ["{bad", ""] {
         let reply = host.post(PREDICT, body);
@@ -118,7 +118,7 @@ fn a_model_gets_its_config_data_secrets_and_environment() {
     let secret_of = |name: &str| predict(&host, &json!({"do": "secret", "name": name}));
     assert_eq!(secret_of("key").json(), json!({"length": SECRET.len()}));
     assert_eq!(secret_of("none").status, 500);
-    wait_until("what is missing", || host.log().contains("grant the variable `TRUSS_SECRET_none`"));
+    host.wait_for_log("grant the variable `TRUSS_SECRET_none`");
     assert!(!host.log().contains(SECRET));
     // One that the host does not have refuses the start, by its name.
     let plugin = component("tests/apps_py");
@@ -205,7 +205,7 @@ fn a_model_sees_that_its_client_is_gone() {
         wait_until("it to be in flight", || in_flight() == 1.0);
         thread::sleep(Duration::from_millis(300));
         drop(wire);
-        wait_until(says, || host.log().contains(says));
+        host.wait_for_log(says);
         wait_until("its place to be free", || in_flight() == 0.0);
     }
 }

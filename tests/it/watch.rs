@@ -76,7 +76,7 @@ fn what_is_no_file_of_a_component_is_refused_and_the_watch_goes_on() {
     for (number, (put, reason)) in (1_u8..).zip(cases) {
         fs::remove_file(&subject).unwrap();
         put(&subject);
-        wait_until("the refusal in the log", || pair.host.log().contains(reason));
+        pair.host.wait_for_log(reason);
         // Orders are taken, and the neighbour is served and swapped.
         let reload = format!("{}/admin/v1/endpoints/subject/reload", pair.host.admin);
         let answer = request("POST", &reload, &[], b"").text();
@@ -122,7 +122,7 @@ fn a_deleted_file_goes_on_serving() {
     let mut pair = Pair::start("");
     let load = Pattern::new(&pair.host.url, "/subject").start();
     fs::remove_file(pair.subject()).unwrap();
-    wait_until("the log to say so", || pair.host.log().contains("handler file is gone"));
+    pair.host.wait_for_log("handler file is gone");
     // The same version comes back, which is nothing new.
     fs::copy(component("tests/version_a"), pair.subject()).unwrap();
     pair.let_time_pass();

@@ -159,7 +159,7 @@ fn a_webhook_arrives_as_json_and_the_handler_goes_on_without_it() {
         let host = with(&format!("http://{nobody}"));
         let asked = json!({"url": place, "value": 1}).to_string();
         assert_eq!(host.post("/app/hook", asked).json(), json!({"is_sent": false}), "{place}");
-        wait_until("the warning", || host.log().contains(warning));
+        host.wait_for_log(warning);
     }
 }
 
@@ -191,7 +191,7 @@ fn what_no_attempt_can_mend_is_tried_once_and_told() {
     let host = with(&receiver.url);
     let told = |value: Value| json!({"url": receiver.url, "value": value, "attempts": 5}).to_string();
     host.post("/app/later", told(json!(1)));
-    wait_until("the failure in the log", || host.log().contains("the receiver answered with status 410"));
+    host.wait_for_log("the receiver answered with status 410");
     let counted = "modelhost_requests_total{endpoint=\"app\",outcome=\"plugin_error\"} 1";
     wait_until("the failure to be counted", || host.metrics().contains(counted));
     assert_eq!(receiver.seen().len(), 1);

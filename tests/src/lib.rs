@@ -26,11 +26,12 @@ pub mod socket;
 pub mod tls;
 pub mod wire;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::LazyLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -129,7 +130,8 @@ pub struct Host {
     pub admin: String,
     /// `127.0.0.1:PORT`, if it was started with `--grpc-listen`.
     pub grpc: Option<String>,
-    log: Arc<Mutex<String>>,
+    /// What the host writes to stderr: a file, so that it is there as soon as it is written.
+    log: File,
 }
 
 impl Host {
@@ -147,22 +149,13 @@ impl Host {
     /// Starts what [`serve_command`] made, after a test has changed its surroundings.
     pub fn try_start(mut command: Command) -> Result<Host, (ExitStatus, String)> {
         let speaks_grpc = command.get_args().any(|argument| argument == "--grpc-listen");
+        let log = tempfile::tempfile().unwrap();
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log.try_clone().unwrap())
             .spawn()
             .expect("the host starts");
-        let log = Arc::new(Mutex::new(String::new()));
-        let stderr = child.stderr.take().unwrap();
-        let sink = log.clone();
-        let reader = thread::spawn(move || {
-            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
-                let mut log = sink.lock().unwrap();
-                log.push_str(&line);
-                log.push('\n');
-            }
-        });
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut address = |prefix: &str| {
             let line = lines.next()?.ok()?;
@@ -171,10 +164,7 @@ impl Host {
         let addresses = address("listening on ").zip(address("admin on "));
         let grpc = if speaks_grpc && addresses.is_some() { address("grpc on ") } else { None };
         let Some((url, admin)) = addresses else {
-            let status = child.wait().unwrap();
-            reader.join().unwrap();
-            let log = log.lock().unwrap().clone();
-            return Err((status, log));
+            return Err((child.wait().unwrap(), whole_lines(&log)));
         };
         Ok(Host { child, url, admin, grpc, log })
     }
@@ -197,9 +187,19 @@ impl Host {
         setup::Setup::default().tables(config).serve()
     }
 
-    /// Everything logged so far.
+    /// Every whole line logged so far. The host logs on a thread of its own: a request may be answered before its
+    /// line is here, see [`Host::wait_for_log`].
     pub fn log(&self) -> String {
-        self.log.lock().unwrap().clone()
+        whole_lines(&self.log)
+    }
+
+    /// Waits until the log has this text.
+    pub fn wait_for_log(&self, text: &str) {
+        let start = Instant::now();
+        while !self.log().contains(text) {
+            assert!(start.elapsed() < PATIENCE, "waited {PATIENCE:?} for `{text}` in the log");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// `POST` with a JSON content type.
@@ -297,6 +297,14 @@ pub fn replace(path: &Path, contents: &[u8]) {
     fs::remove_file(path).unwrap();
     fs::write(path, contents).unwrap();
     fs::set_permissions(path, permissions).unwrap();
+}
+
+/// A log up to the end of its last line; its place of writing stays where it is.
+fn whole_lines(log: &File) -> String {
+    let mut bytes = vec![0; usize::try_from(log.metadata().unwrap().len()).unwrap()];
+    log.read_exact_at(&mut bytes, 0).unwrap();
+    let end = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
 }
 
 /// Waits until `condition` holds.

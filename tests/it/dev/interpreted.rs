@@ -82,7 +82,7 @@ fn python_is_written_into_what_is_kept() {
     ];
     edited(&host, &source, &steps);
     // With the traceback in the log.
-    assert!(host.log().contains("labels = [] + None"), "{}", host.log());
+    host.wait_for_log("labels = [] + None");
     host.signal("INT");
     let (status, log) = host.wait();
     assert!(status.success(), "{log}");

@@ -382,7 +382,7 @@ fn a_body_may_be_left_or_read_late() {
         let reply = host.request("POST", path, &[], &body);
         assert_eq!((reply.status, reply.text().as_str()), (200, text), "{path}");
     }
-    wait_until("the body to be read", || host.log().contains("read 900000 bytes after the response"));
+    host.wait_for_log("read 900000 bytes after the response");
     let reply = host.request("POST", "/http/splice", &[], &body);
     assert_eq!((reply.status, reply.body.len()), (200, body.len()));
 }

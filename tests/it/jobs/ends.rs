@@ -81,7 +81,7 @@ fn a_full_disk_costs_submissions_and_nothing_else() {
     for id in [&running, &before] {
         assert_eq!(until(&host, "it", id, "completed")["attempt"], 1);
     }
-    assert!(host.log().contains("jobs could not be written"), "{}", host.log());
+    host.wait_for_log("jobs could not be written");
 }
 
 #[test]

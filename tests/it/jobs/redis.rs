@@ -164,9 +164,8 @@ fn a_redis_that_is_killed_loses_nothing_that_was_acknowledged() {
     all_completed(&hosts, &ids);
     assert_eq!(until(&hosts[1], "it", &long, "completed")["attempt"], 1, "it is still its host's");
     assert_echoed(&load.stop(), PROMPT);
-    let log = hosts[0].log();
-    assert!(log.contains("the store of jobs cannot be used"), "{log}");
-    assert!(log.contains("the store of jobs can be used again"), "{log}");
+    hosts[0].wait_for_log("the store of jobs cannot be used");
+    hosts[0].wait_for_log("the store of jobs can be used again");
 }
 
 #[test]
@@ -237,7 +236,7 @@ fn batches_and_webhooks_are_those_of_all_hosts() {
 fn a_redis_without_a_log_is_warned_of_and_one_that_is_not_there_refuses_the_start() {
     let redis = Redis::start(&["--appendonly", "no"]);
     let host = shared(&redis, [worker("it")]).serve();
-    assert!(host.log().contains("Redis writes no append-only file"), "{}", host.log());
+    host.wait_for_log("Redis writes no append-only file");
     let url = redis.url();
     drop(redis);
     let plugin = e2e::component("tests/files").display().to_string();

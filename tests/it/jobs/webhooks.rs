@@ -130,9 +130,7 @@ fn what_is_not_taken_is_a_dead_letter_that_can_be_sent_again() {
         .collect();
     assert_eq!(dead, BTreeSet::from([first.clone(), second]));
     assert_eq!(host.metric("modelhost_job_webhooks_total{endpoint=\"it\",outcome=\"dead\"}"), 2.0);
-    wait_until("the warning", || {
-        host.log().contains("a webhook was not delivered, and is a dead letter now")
-    });
+    host.wait_for_log("a webhook was not delivered, and is a dead letter now");
 
     let again = |id: &str| host.request("POST", &format!("/it/jobs/{id}/webhook"), &[], b"");
     let reply = again(&first);

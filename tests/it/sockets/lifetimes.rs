@@ -20,12 +20,12 @@ fn a_client_that_goes_frees_all_that_it_had() {
         drop(socket);
         wait_for_none_open(&host);
     }
-    wait_until("the handler to have its time", || host.log().contains("lingered after Some(1006)"));
+    host.wait_for_log("lingered after Some(1006)");
     let mut socket = open(&host, "/talk");
     socket.say("linger 0");
     socket.close(4002);
     assert_eq!(socket.closed().0, 4002);
-    wait_until("the handler to have its time", || host.log().contains("lingered after Some(4002)"));
+    host.wait_for_log("lingered after Some(4002)");
     wait_for_none_open(&host);
     wait_until("no more instances than may be idle", || instances() <= 2.0);
     assert_eq!(host.get("/talk").text(), "hello");
