@@ -77,6 +77,8 @@ def environment_of(peer: Peer) -> pathlib.Path:
 class RunningPeer(Running):
     """A started peer: many processes, of one session, that say nothing of being ready."""
 
+    STDOUT = None
+
     def __init__(self, peer: Peer, work: Workload, environment: dict[str, str], log: pathlib.Path):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -89,6 +91,7 @@ class RunningPeer(Running):
             "PYTHONPATH": str(HERE),
             "PEER_MODEL": str(work.model),
             "BENTOML_DO_NOT_TRACK": "true",
+            "BENTOML_CONFIG_OPTIONS": "api_server.logging.access.enabled=false",
         }
         program = home / "bin" / words[0]
         if words[0] == "tritonserver":
@@ -175,7 +178,6 @@ class RunningPeer(Running):
                 except ProcessLookupError:
                     pass
             self.process.wait()
-        self.process.stdout.close()
 
 
 def triton(home: pathlib.Path, words: list[str], port: int, environment: dict[str, str]):

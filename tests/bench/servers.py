@@ -29,6 +29,9 @@ class BenchError(Exception):
 class Running:
     """A started server. `url` is where the workload is, `first_answer_ms` how long it took to answer there."""
 
+    STDOUT: int | None = subprocess.PIPE
+    """Where standard output goes; `None` is the log. A pipe that is full holds the server up."""
+
     def __init__(self, server: Server, work: Workload, environment: dict[str, str], log: pathlib.Path):
         self.server = server
         self.log = log
@@ -36,7 +39,7 @@ class Running:
         with log.open("wb") as errors:
             self.process = subprocess.Popen(
                 [str(server.binary), *server.arguments(work)],
-                stdout=subprocess.PIPE,
+                stdout=errors if self.STDOUT is None else self.STDOUT,
                 stderr=errors,
                 env=environment,
                 cwd=ROOT,
@@ -136,4 +139,5 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        self.process.stdout.close()
+        if self.process.stdout:
+            self.process.stdout.close()

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// How long anything may take before a test calls it hung.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Root of the repository: where this was compiled, or `E2E_ROOT` for tests that were carried to another machine.
 pub fn root() -> &'static Path {
