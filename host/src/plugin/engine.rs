@@ -275,7 +275,7 @@ fn engine_config(instances: usize) -> EngineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::compiler::split::tests::{handler, split_small};
+    use crate::plugin::compiler::split::tests::{handler, nested_handler, split_small};
 
     /// The answers of `get` in two calls of an instance.
     fn answers(sandbox: &Sandbox, compiled: &Compiled) -> [u32; 2] {
@@ -297,12 +297,11 @@ mod tests {
         let config = Config { cache_dir, cache_size: 1 << 30, instances: None };
         let sandbox = || Sandbox::new(&config, NonZeroUsize::new(4).unwrap()).unwrap();
         let first = sandbox();
-        let load = |text: &str, number: u32| {
-            let bytes = handler(text, number);
+        let load = |bytes: Vec<u8>| {
             let entry = Entry::of(&Binary::new(bytes.clone()));
             (first.compile_apart(&split_small(&bytes).unwrap(), Some(&entry)).unwrap(), entry)
         };
-        let ((one, entry), (other, _)) = (load("a", 1), load("bc", 20));
+        let ((one, entry), (other, _)) = (load(handler("a", 1)), load(handler("bc", 20)));
         assert_eq!(one.modules.len(), 2);
         for (own, others) in one.modules.iter().zip(&other.modules) {
             assert!(Arc::ptr_eq(&own.1, &others.1));
@@ -310,6 +309,9 @@ mod tests {
         assert_eq!(answers(&first, &one), [4 + 97, 7 + 97]);
         assert_eq!(answers(&first, &other), [23 + 98, 26 + 98]);
         assert_eq!(answers(&first, &one), [4 + 97, 7 + 97], "a new instance begins anew");
+        let (with_library, _) = load(nested_handler("d", 30));
+        assert!(Arc::ptr_eq(&one.modules[0].1, &with_library.modules[0].1), "inside another as well");
+        assert_eq!(answers(&first, &with_library), [33 + 100, 36 + 100]);
 
         let second = sandbox();
         let found = second.find(&entry).unwrap();

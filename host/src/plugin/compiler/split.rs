@@ -6,11 +6,13 @@
 //! A handler in an interpreted language is its interpreter, which all handlers of the language share, and
 //! memory that has the sources in it. componentize-py makes modules of code apart from the memory, which are
 //! taken as they are; SpiderMonkey is one module with its memory, from which `split/module.rs` takes it away.
+//! A handler with libraries is a component of components, of which each is split, see `split/nested.rs`.
 //! Invariants: both parts together do what the component does; what a module has that is not code stays with
 //! the component, so that who has the module learns nothing of a handler; a component of an unusual form is
 //! left whole.
 
 mod module;
+mod nested;
 
 use std::borrow::Cow;
 
@@ -18,15 +20,16 @@ use sha2::{Digest as _, Sha256};
 use wasm_encoder::reencode::{Reencode, ReencodeComponent};
 use wasm_encoder::{
     Component, ComponentAliasSection, ComponentImportSection, ComponentSectionId, ComponentTypeRef,
-    CoreTypeSection, InstanceSection, ModuleArg, RawSection,
+    CoreTypeSection, InstanceSection, ModuleArg, ModuleType, RawSection,
 };
 use wasmparser::{
     BinaryReader, ComponentAlias, ComponentAliasSectionReader, ComponentExportSectionReader,
-    ComponentExternalKind, ComponentImportSectionReader, ComponentInstance, ComponentInstanceSectionReader,
-    ComponentOuterAliasKind, ComponentTypeRef as Imported, Instance, InstanceSectionReader, Parser, Payload,
+    ComponentExternalKind, ComponentImportSectionReader, ComponentOuterAliasKind,
+    ComponentTypeRef as Imported, Instance, InstanceSectionReader,
 };
 
 use self::module::{COMPONENT, Code, STATE, Section, sections};
+use self::nested::Nested;
 
 /// From which size on modules are taken out.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +71,7 @@ pub(in crate::plugin) struct SharedModule {
     /// SHA-256 in hex.
     pub(in crate::plugin) digest: String,
     pub(in crate::plugin) bytes: Vec<u8>,
+    r#type: ModuleType,
 }
 
 /// The name that the module with this digest is imported by.
@@ -87,15 +91,23 @@ pub(in crate::plugin) fn split(component: &[u8]) -> Option<Split> {
 }
 
 fn split_by(component: &[u8], sizes: Sizes) -> Option<Split> {
+    split_level(component, sizes, true)
+}
+
+/// As [`split_by`]; those inside it are split if it is the outermost and has no modules beside them.
+fn split_level(component: &[u8], sizes: Sizes, is_outermost: bool) -> Option<Split> {
     if component.len() < sizes.library {
         return None;
     }
     let sections = sections(component, COMPONENT)?;
-    let mut splitter = Splitter::new(sizes);
+    let has_modules = sections.iter().any(|section| matches!(section.id, CORE_MODULE | CORE_INSTANCE));
+    let mut splitter = Splitter::new(sizes, is_outermost && !has_modules);
     for section in &sections {
         splitter.add(section)?;
     }
-    let is_split = !splitter.modules.is_empty() && splitter.states.iter().all(|state| state.is_used);
+    let is_split = !splitter.modules.is_empty()
+        && splitter.states.iter().all(|state| state.is_used)
+        && splitter.nested.is_complete();
     is_split.then(|| Split { rest: splitter.rest.finish(), modules: splitter.modules })
 }
 
@@ -117,6 +129,7 @@ struct Splitter {
     states: Vec<State>,
     /// The modules that were taken out, and whether an instance of each was seen.
     shared: Vec<(u32, bool)>,
+    nested: Nested,
     /// The sizes of the original's index spaces so far.
     core_modules: u32,
     core_instances: u32,
@@ -127,13 +140,14 @@ struct Splitter {
 }
 
 impl Splitter {
-    fn new(sizes: Sizes) -> Splitter {
+    fn new(sizes: Sizes, splits_nested: bool) -> Splitter {
         Splitter {
             sizes,
             rest: Component::new(),
             modules: Vec::new(),
             states: Vec::new(),
             shared: Vec::new(),
+            nested: Nested::new(splits_nested),
             core_modules: 0,
             core_instances: 0,
             core_types: 0,
@@ -147,16 +161,18 @@ impl Splitter {
             CORE_INSTANCE => return self.instances(section.contents),
             // Indices of core types and modules would be others in these.
             CORE_TYPE => return None,
-            NESTED if names_modules_around(section.contents) => return None,
-            INSTANCE if gives_modules(section.contents)? => return None,
-            EXPORT if exports_modules(section.contents)? => return None,
+            NESTED => return self.component(section),
+            INSTANCE => return self.component_instances(section),
+            EXPORT => self.exports(section.contents)?,
             ALIAS => return self.aliases(section),
             IMPORT => {
                 let imports =
                     ComponentImportSectionReader::new(BinaryReader::new(section.contents, 0)).ok()?;
                 for import in imports {
-                    if let Imported::Module(_) = import.ok()?.ty {
-                        return None;
+                    match import.ok()?.ty {
+                        Imported::Module(_) => return None,
+                        Imported::Component(_) => self.nested.are_named_otherwise()?,
+                        _ => {}
                     }
                 }
             }
@@ -188,18 +204,22 @@ impl Splitter {
             self.copy(section);
             return Some(());
         }
-        let mut types = CoreTypeSection::new();
-        types.ty().module(&r#type);
-        let mut imports = ComponentImportSection::new();
-        imports.import(import_name(&digest).as_str(), ComponentTypeRef::Module(self.core_types));
-        self.core_types += 1;
-        self.rest.section(&types).section(&imports);
-        self.modules.push(SharedModule { digest, bytes: bytes.into_owned() });
+        self.import(SharedModule { digest, bytes: bytes.into_owned(), r#type });
         self.shared.push((index, false));
         if let Some(bytes) = state {
             self.states.push(State { of: index, bytes, instance: 0, is_used: false });
         }
         Some(())
+    }
+
+    fn import(&mut self, module: SharedModule) {
+        let mut types = CoreTypeSection::new();
+        types.ty().module(&module.r#type);
+        let mut imports = ComponentImportSection::new();
+        imports.import(import_name(&module.digest).as_str(), ComponentTypeRef::Module(self.core_types));
+        self.core_types += 1;
+        self.rest.section(&types).section(&imports);
+        self.modules.push(module);
     }
 
     /// The instances of the states come before all others.
@@ -260,6 +280,10 @@ impl Splitter {
                     kind: ComponentOuterAliasKind::CoreModule | ComponentOuterAliasKind::CoreType,
                     ..
                 } => return None,
+                ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. }
+                | ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, .. } => {
+                    self.nested.are_named_otherwise()?;
+                }
                 _ => {}
             }
         }
@@ -268,47 +292,17 @@ impl Splitter {
         self.rest.section(&aliases);
         Some(())
     }
-}
 
-/// Whether a nested component uses modules or core types of those around it.
-fn names_modules_around(nested: &[u8]) -> bool {
-    Parser::new(0).parse_all(nested).any(|payload| match payload {
-        Ok(Payload::ComponentAliasSection(aliases)) => aliases.into_iter().any(|alias| {
-            !matches!(&alias, Ok(alias) if !matches!(alias, ComponentAlias::Outer {
-                kind: ComponentOuterAliasKind::CoreModule | ComponentOuterAliasKind::CoreType, ..
-            }))
-        }),
-        Ok(_) => false,
-        Err(_) => true,
-    })
-}
-
-/// Whether modules are given to instances of nested components.
-fn gives_modules(instances: &[u8]) -> Option<bool> {
-    for instance in ComponentInstanceSectionReader::new(BinaryReader::new(instances, 0)).ok()? {
-        let has_module = match instance.ok()? {
-            ComponentInstance::Instantiate { args, .. } => {
-                args.iter().any(|arg| arg.kind == ComponentExternalKind::Module)
+    fn exports(&mut self, contents: &[u8]) -> Option<()> {
+        for export in ComponentExportSectionReader::new(BinaryReader::new(contents, 0)).ok()? {
+            match export.ok()?.kind {
+                ComponentExternalKind::Module => return None,
+                ComponentExternalKind::Component => self.nested.are_named_otherwise()?,
+                _ => {}
             }
-            ComponentInstance::FromExports(exports) => {
-                exports.iter().any(|export| export.kind == ComponentExternalKind::Module)
-            }
-        };
-        if has_module {
-            return Some(true);
         }
+        Some(())
     }
-    Some(false)
-}
-
-/// Whether the component exports modules.
-fn exports_modules(exports: &[u8]) -> Option<bool> {
-    for export in ComponentExportSectionReader::new(BinaryReader::new(exports, 0)).ok()? {
-        if export.ok()?.kind == ComponentExternalKind::Module {
-            return Some(true);
-        }
-    }
-    Some(false)
 }
 
 impl Reencode for Splitter {
@@ -341,7 +335,30 @@ pub(in crate::plugin) mod tests {
     /// An interpreter with `text` in its memory and `number` in a variable, and a library. Each call of `get`
     /// adds 3 to the variable, and gives the sum of it and of the text's first byte.
     pub(in crate::plugin) fn handler(text: &str, number: u32) -> Vec<u8> {
-        let component = format!(
+        wat::parse_str(handler_text(text, number)).unwrap()
+    }
+
+    /// The same inside a component, as a build with libraries makes it, beside one that is small.
+    pub(in crate::plugin) fn nested_handler(text: &str, number: u32) -> Vec<u8> {
+        wat::parse_str(nesting(&handler_text(text, number), "")).unwrap()
+    }
+
+    fn nesting(handler: &str, more: &str) -> String {
+        let handler = handler.replacen("(component", "(component $handler", 1);
+        format!(
+            r#"(component
+              (component $library)
+              (instance (instantiate $library))
+              {handler}
+              (instance $it (instantiate $handler))
+              (alias export $it "get" (func $get))
+              (export "get" (func $get))
+              {more})"#
+        )
+    }
+
+    fn handler_text(text: &str, number: u32) -> String {
+        format!(
             r#"(component
               (core module $interpreter
                 (import "library" "add" (func $add (param i32 i32) (result i32)))
@@ -360,8 +377,7 @@ pub(in crate::plugin) mod tests {
                 (export "get" (func 0)))
               (core instance $last (instantiate $last (with "interpreter" (instance $interpreter))))
               (func (export "get") (result u32) (canon lift (core func $last "get"))))"#
-        );
-        wat::parse_str(component).unwrap()
+        )
     }
 
     fn is_valid(bytes: &[u8]) -> bool {
@@ -378,6 +394,43 @@ pub(in crate::plugin) mod tests {
         for split in [first, second] {
             assert!(is_valid(&split.rest));
             assert!(split.modules.iter().all(|module| is_valid(&module.bytes)));
+        }
+    }
+
+    #[test]
+    fn modules_of_components_inside_are_those_of_components_alone() {
+        let whole = nested_handler("a", 1);
+        let [alone, inside] = [&handler("a", 1), &whole].map(|bytes| split_by(bytes, ALL).unwrap());
+        let digests = |split: &Split| split.modules.iter().map(|it| it.digest.clone()).collect::<Vec<_>>();
+        assert_eq!(digests(&alone), digests(&inside));
+        assert!(is_valid(&inside.rest));
+        for (name, more) in [
+            ("a second instance", "(instance (instantiate $handler))"),
+            ("it is exported", r#"(export "handler" (component $handler))"#),
+            ("it is named inside another", "(component (alias outer 1 $handler (component)))"),
+            ("it is given away", r#"(instance (export "c" (component $handler)))"#),
+            (
+                "an alias of it",
+                r#"(component $c (export "c" (component $d)) (component $d))
+                (instance $i (instantiate $c)) (alias export $i "c" (component))"#,
+            ),
+        ] {
+            let component = wat::parse_str(nesting(&handler_text("a", 1), more)).unwrap();
+            assert!(split_by(&component, ALL).is_none(), "{name}");
+        }
+        // One with modules of its own is left as it is, and so is a second one with the same modules.
+        let own = wat::parse_str(nesting(&handler_text("a", 1), "(core module)")).unwrap();
+        assert!(split_by(&own, ALL).is_none());
+        let twice =
+            nesting(&handler_text("a", 1), &handler_text("a", 1).replacen("(component", "(component $b", 1));
+        let split = split_by(&wat::parse_str(twice).unwrap(), ALL).unwrap();
+        assert_eq!(digests(&split), digests(&alone));
+        assert!(is_valid(&split.rest));
+        for end in 0..whole.len() {
+            let _ = split_by(&whole[..end], ALL);
+            let mut changed = whole.clone();
+            changed[end] ^= 0x41;
+            let _ = split_by(&changed, ALL);
         }
     }
 

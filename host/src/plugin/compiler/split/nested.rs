@@ -1,0 +1,175 @@
+//! Components inside a component, such as a handler and the libraries that it was built with.
+//!
+//! Place in the flow: inside the splitter of the outermost component. In: its sections of components and of
+//! their instances. Out: each component that has modules worth it without them, importing them; the outermost
+//! one imports the same ones, and gives them to its instance.
+//! Invariants: a module is given to one instance; a component that is anything but a definition with one
+//! instance leaves the whole as it was.
+
+use wasm_encoder::reencode::ReencodeComponent as _;
+use wasm_encoder::{ComponentExportKind, ComponentInstanceSection, RawSection};
+use wasmparser::{
+    BinaryReader, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentInstanceSectionReader,
+    ComponentOuterAliasKind, Parser, Payload,
+};
+
+use super::module::Section;
+use super::{MOST_MODULES, NESTED, Splitter, import_name, split_level};
+
+/// The components inside the outermost one.
+pub(super) struct Nested {
+    /// Whether they are split.
+    are_split: bool,
+    /// By their indices.
+    components: Vec<Member>,
+}
+
+/// A component inside another.
+#[derive(Default)]
+struct Member {
+    /// The modules that it imports since it was split: their names, and their indices in the outermost one.
+    modules: Vec<(String, u32)>,
+    has_instance: bool,
+}
+
+impl Nested {
+    pub(super) fn new(are_split: bool) -> Nested {
+        Nested { are_split, components: Vec::new() }
+    }
+
+    fn any_is_split(&self) -> bool {
+        self.components.iter().any(|member| !member.modules.is_empty())
+    }
+
+    /// There are components that are no definitions, or are used for more than an instance: none is split; `None`
+    /// if one has been.
+    pub(super) fn are_named_otherwise(&mut self) -> Option<()> {
+        self.are_split = false;
+        (!self.any_is_split()).then_some(())
+    }
+
+    /// Each component that was split has an instance.
+    pub(super) fn is_complete(&self) -> bool {
+        self.components.iter().all(|member| member.modules.is_empty() || member.has_instance)
+    }
+}
+
+impl Splitter {
+    /// A component of this one.
+    pub(super) fn component(&mut self, section: &Section<'_>) -> Option<()> {
+        match named_around(section.contents) {
+            Named::Nothing => {}
+            Named::Components => self.nested.are_named_otherwise()?,
+            Named::Modules => return None,
+        }
+        let split = self.nested.are_split.then(|| split_level(section.contents, self.sizes, false)).flatten();
+        let split = split.filter(|split| {
+            let is_there = |digest: &str| self.modules.iter().any(|module| module.digest == digest);
+            self.modules.len() + split.modules.len() <= MOST_MODULES
+                && !split.modules.iter().any(|module| is_there(&module.digest))
+        });
+        let Some(split) = split else {
+            self.copy(section);
+            self.nested.components.push(Member::default());
+            return Some(());
+        };
+        let mut member = Member::default();
+        for module in split.modules {
+            // It has no modules but these.
+            let index = u32::try_from(self.modules.len()).ok()?;
+            member.modules.push((import_name(&module.digest), index));
+            self.import(module);
+        }
+        self.rest.section(&RawSection { id: NESTED, data: &split.rest });
+        self.nested.components.push(member);
+        Some(())
+    }
+
+    /// Instances of components; to one that was split its modules are given.
+    pub(super) fn component_instances(&mut self, section: &Section<'_>) -> Option<()> {
+        let read = || ComponentInstanceSectionReader::new(BinaryReader::new(section.contents, 0)).ok();
+        let mut instances = ComponentInstanceSection::new();
+        for instance in read()? {
+            match instance.ok()? {
+                ComponentInstance::Instantiate { component_index, args } => {
+                    for arg in &args {
+                        self.is_given(arg.kind)?;
+                    }
+                    let mut all: Vec<(&str, ComponentExportKind, u32)> = (args.iter())
+                        .map(|arg| (arg.name, self.component_export_kind(arg.kind), arg.index))
+                        .collect();
+                    let index = usize::try_from(component_index).ok()?;
+                    if let Some(member) = self.nested.components.get_mut(index) {
+                        if !member.modules.is_empty() && std::mem::replace(&mut member.has_instance, true) {
+                            return None;
+                        }
+                        let modules = member.modules.iter();
+                        all.extend(
+                            modules.map(|(name, index)| (name.as_str(), ComponentExportKind::Module, *index)),
+                        );
+                    }
+                    instances.instantiate(component_index, all);
+                }
+                ComponentInstance::FromExports(exports) => {
+                    for export in &exports {
+                        self.is_given(export.kind)?;
+                    }
+                    instances.export_items(
+                        exports
+                            .iter()
+                            .map(|it| (it.name.name, self.component_export_kind(it.kind), it.index))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+            }
+        }
+        // As it was, where nothing is added.
+        match self.nested.any_is_split() {
+            true => _ = self.rest.section(&instances),
+            false => self.copy(section),
+        }
+        Some(())
+    }
+
+    /// Something of this kind becomes part of an instance.
+    fn is_given(&mut self, kind: ComponentExternalKind) -> Option<()> {
+        match kind {
+            ComponentExternalKind::Module => None,
+            ComponentExternalKind::Component => self.nested.are_named_otherwise(),
+            _ => Some(()),
+        }
+    }
+}
+
+/// What a component inside another uses of those around it.
+enum Named {
+    Nothing,
+    Components,
+    /// Modules or core types, or it cannot be read.
+    Modules,
+}
+
+fn named_around(component: &[u8]) -> Named {
+    let mut named = Named::Nothing;
+    for payload in Parser::new(0).parse_all(component) {
+        let aliases = match payload {
+            Ok(Payload::ComponentAliasSection(aliases)) => aliases,
+            Ok(_) => continue,
+            Err(_) => return Named::Modules,
+        };
+        for alias in aliases {
+            match alias {
+                Ok(ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, .. }) => {
+                    named = Named::Components;
+                }
+                Ok(ComponentAlias::Outer {
+                    kind: ComponentOuterAliasKind::CoreModule | ComponentOuterAliasKind::CoreType,
+                    ..
+                })
+                | Err(_) => return Named::Modules,
+                Ok(_) => {}
+            }
+        }
+    }
+    named
+}
