@@ -78,6 +78,9 @@ fn redocly_finds_nothing() {
         Endpoint::new("bool").model("identity_bool"),
         two_models("several"),
         Endpoint::new("later").guest("echo").set("jobs = 'on'"),
+        Endpoint::new("cortex").guest("echo").set("jobs = 'async'"),
+        Endpoint::new("batch").guest("echo").set("jobs = 'batch'"),
+        Endpoint::new("truss").guest("echo").set("jobs = 'truss'"),
     ];
     let split =
         "[server]\nmodel_control = true\n[[split]]\npath = '/alike'\nendpoints = { add = 1, locked = 1 }";
@@ -135,6 +138,36 @@ fn it_is_valid_and_complete() {
     );
     assert_eq!(call["responses"]["200"]["content"], json!({ "*/*": {} }));
     assert!(call["description"].as_str().unwrap().ends_with("Also at `/` and `/predict`."));
+}
+
+#[test]
+fn the_forms_of_jobs_are_those_of_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = |name: &str, mode: &str| Endpoint::new(name).guest("echo").set(format!("jobs = '{mode}'"));
+    let all = [jobs("own", "on"), jobs("one", "async"), jobs("many", "batch"), jobs("truss", "truss")];
+    let store = format!("[jobs]\nstore = {:?}", folder.path().join("jobs.redb"));
+    let document = document(&Setup::of(all).tables(store).serve());
+    assert_eq!(problems(&document), "");
+    let paths = &document["paths"];
+    for (path, method, id, status) in [
+        ("/own/jobs", "post", "own.jobs.submit", "202"),
+        ("/own", "post", "own.predict", "200"),
+        ("/one", "post", "one.jobs.async", "200"),
+        ("/one", "get", "one.describe", "200"),
+        ("/one/{id}", "get", "one.jobs.async_job", "200"),
+        ("/one/jobs", "post", "one.jobs.submit", "202"),
+        ("/many", "post", "many.jobs.submit_batch", "200"),
+        ("/many", "get", "many.jobs.batch", "200"),
+        ("/many", "delete", "many.jobs.stop_batch", "200"),
+        ("/truss/async_predict", "post", "truss.jobs.async_predict", "201"),
+        ("/v1/models/truss:async_predict", "post", "truss.jobs.async_predict_by_name", "201"),
+        ("/truss/async_request/{id}", "get", "truss.jobs.async_request", "200"),
+        ("/truss/async_request/{id}", "delete", "truss.jobs.async_cancel", "200"),
+    ] {
+        let operation = &paths[path][method];
+        assert_eq!(operation["operationId"], id, "{method} {path}");
+        assert!(operation["responses"][status].is_object(), "{method} {path}: {operation}");
+    }
 }
 
 #[test]

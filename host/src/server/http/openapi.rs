@@ -13,6 +13,7 @@
 mod answers;
 mod application;
 mod endpoint;
+mod job_forms;
 mod jobs;
 mod oip;
 mod process;
@@ -33,8 +34,16 @@ use crate::server::served::Served;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its
 /// first taker's.
-const PROTOCOLS: [fn(&Served) -> Paths; 7] =
-    [jobs::paths, application::paths, split::paths, endpoint::paths, oip::paths, v1::paths, process::paths];
+const PROTOCOLS: [fn(&Served) -> Paths; 8] = [
+    job_forms::paths,
+    jobs::paths,
+    application::paths,
+    split::paths,
+    endpoint::paths,
+    oip::paths,
+    v1::paths,
+    process::paths,
+];
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {

@@ -1,7 +1,8 @@
 //! Jobs: submitted, looked at, listed, cancelled, their results, their webhooks.
 //!
-//! Place in the flow: beside it; documents `http/jobs.rs` for endpoints with jobs. The forms of other
-//! systems, and the paths of an application below its jobs, are answered too and not listed.
+//! Place in the flow: beside it; documents `http/jobs.rs` for endpoints with jobs. The paths of an
+//! application below its jobs are answered too and not listed; the forms of other systems are in
+//! `job_forms.rs`.
 //! In: an endpoint's configuration. Out: its operations.
 
 use serde_json::{Value, json};
@@ -17,6 +18,18 @@ use crate::server::served::Served;
 const ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
 /// A time of a header, as far as it is documented.
 const TIME: &str = "^[1-9][0-9]{0,5}s$";
+
+/// Why a submission is no job.
+pub(super) const REFUSED: [Code; 8] = [
+    Code::InvalidInput,
+    Code::BodyTooLarge,
+    Code::UnsupportedMediaType,
+    Code::IdempotencyConflict,
+    Code::JobsFull,
+    Code::Overloaded,
+    Code::ShuttingDown,
+    Code::RequestTimeout,
+];
 
 pub(super) fn paths(served: &Served) -> Paths {
     let has_jobs = |config: &&EndpointConfig| config.jobs.mode != Mode::Off;
@@ -45,7 +58,7 @@ fn of_one(config: &EndpointConfig) -> Paths {
 }
 
 /// An operation that ends in `ok`, one of `codes`, or because the store cannot be used.
-fn operation(config: &EndpointConfig, id: &str, what: &str, ok: Value, codes: &[Code]) -> Value {
+pub(super) fn operation(config: &EndpointConfig, id: &str, what: &str, ok: Value, codes: &[Code]) -> Value {
     let name = &config.name;
     let codes = [codes, &[Code::MethodNotAllowed, Code::JobsUnavailable, Code::Internal]].concat();
     json!({
@@ -56,18 +69,23 @@ fn operation(config: &EndpointConfig, id: &str, what: &str, ok: Value, codes: &[
     })
 }
 
-fn add(operation: &mut Value, name: &str, value: Value) {
+pub(super) fn add(operation: &mut Value, name: &str, value: Value) {
     if let Value::Object(operation) = operation {
         operation.insert(name.to_owned(), value);
     }
 }
 
 /// An operation whose answer is 202.
-fn accepted(mut operation: Value) -> Value {
+fn accepted(operation: Value) -> Value {
+    answered(operation, "202")
+}
+
+/// An operation whose answer has this status.
+pub(super) fn answered(mut operation: Value, status: &str) -> Value {
     if let Some(Value::Object(answers)) = operation.get_mut("responses")
         && let Some(ok) = answers.remove("200")
     {
-        answers.insert("202".to_owned(), ok);
+        answers.insert(status.to_owned(), ok);
     }
     operation
 }
@@ -78,17 +96,7 @@ fn submit(config: &EndpointConfig) -> Value {
         error_free("The job, which is stored.", &json!({ "application/json": { "schema": job() } }));
     let location = json!({ "description": "Its path.", "required": true, "schema": text() });
     add(&mut stored, "headers", json!({ "x-request-id": header("x-request-id"), "location": location }));
-    let codes = [
-        Code::InvalidInput,
-        Code::BodyTooLarge,
-        Code::UnsupportedMediaType,
-        Code::IdempotencyConflict,
-        Code::JobsFull,
-        Code::Overloaded,
-        Code::ShuttingDown,
-        Code::RequestTimeout,
-    ];
-    let mut operation = accepted(operation(config, "submit", "submits a job", stored, &codes));
+    let mut operation = accepted(operation(config, "submit", "submits a job", stored, &REFUSED));
     let optional = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "description": description, "schema": schema });
     let whole = |least: u32, most: u32| json!({ "type": "integer", "minimum": least, "maximum": most });
     let time = json!({ "type": "string", "pattern": TIME, "examples": ["90s"] });
@@ -150,7 +158,7 @@ fn result(config: &EndpointConfig) -> Value {
     operation
 }
 
-fn id() -> Value {
+pub(super) fn id() -> Value {
     json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string", "pattern": ID } })
 }
 
