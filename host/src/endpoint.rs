@@ -18,7 +18,7 @@ pub mod response_cache;
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::watch;
@@ -156,6 +156,13 @@ impl Endpoint {
     /// A permit for a job, after waiting until no request waits for one; `None` if the endpoint is closed.
     pub async fn permit_job(&self) -> Option<Permit<'_>> {
         self.admission.acquire_behind().await
+    }
+
+    /// How long no job can be run here, since the handler's breaker is open: none is to be taken that another
+    /// host could run.
+    pub fn job_wait(&self, has_candidate: impl FnOnce() -> bool) -> Option<Duration> {
+        let refusal = self.refusal(has_candidate)?;
+        Some(refusal.retry_after.unwrap_or_default())
     }
 
     /// Takes a job on, which was let in when it was submitted, and for which a permit is held. It takes no

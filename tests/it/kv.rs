@@ -291,7 +291,7 @@ fn a_handler_without_a_bucket_and_a_bucket_without_a_store_are_refused_with_a_hi
     assert_eq!(code, Some(2), "{log}");
     assert!(
         log.contains("has buckets, and there is no store for them")
-            && log.contains("hint: give `--kv-store FILE`"),
+            && log.contains("hint: give `--kv-store FILE|URL`"),
         "{log}"
     );
     let folder = tempfile::tempdir().unwrap();

@@ -120,7 +120,8 @@ pub(super) fn values(
     if place.is_none() && scope != Scope::Run {
         for endpoint in endpoints.iter().filter(|endpoint| !endpoint.kv.is_empty()) {
             let message = format!("endpoint `{}` has buckets, and there is no store for them", endpoint.name);
-            let hint = "give `--kv-store FILE`, or `[kv]` with `store = \"FILE\"`";
+            let hint =
+                "give `--kv-store FILE|URL`, or `[kv]` with `store = \"FILE\"` or the address of a Redis";
             sources.report(file.place(), Diagnostic::new(message, hint));
         }
     }
@@ -141,7 +142,8 @@ pub(super) fn jobs(
     for endpoint in endpoints.iter().filter(|endpoint| endpoint.jobs.mode != Mode::Off) {
         if place.is_none() {
             let message = format!("endpoint `{}` has jobs, and there is no store for them", endpoint.name);
-            let hint = "give `--jobs-store FILE`, or `[jobs]` with `store = \"FILE\"`";
+            let hint =
+                "give `--jobs-store FILE|URL`, or `[jobs]` with `store = \"FILE\"` or the address of a Redis";
             sources.report(file.place(), Diagnostic::new(message, hint));
         }
         let paths = endpoint.job_paths();

@@ -133,7 +133,7 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     missing.retain(|flag| *flag != "kv");
     let problem = folder.serve(&["model DIR/m.onnx", "kv a"]).unwrap_err();
     assert!(
-        problem.contains("has buckets, and there is no store for them; hint: give `--kv-store FILE`"),
+        problem.contains("has buckets, and there is no store for them; hint: give `--kv-store FILE|URL`, or `[kv]` with `store = \"FILE\"` or the address of a Redis"),
         "{problem}"
     );
     folder.write("c.toml", "kv.store = 'values'\n[[endpoint]]\nmodel = 'm.onnx'\nkv = ['shared/b']");
@@ -149,7 +149,7 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     missing.retain(|flag| !["jobs", "jobs-password", "jobs-prefix", "jobs-timeout"].contains(flag));
     let problem = folder.serve(&["model DIR/m.onnx", "jobs on"]).unwrap_err();
     assert!(
-        problem.contains("has jobs, and there is no store for them; hint: give `--jobs-store FILE`"),
+        problem.contains("has jobs, and there is no store for them; hint: give `--jobs-store FILE|URL`, or `[jobs]` with `store = \"FILE\"` or the address of a Redis"),
         "{problem}"
     );
     folder.write("c.toml", "jobs.store = 'jobs'\n[[endpoint]]\nmodel = 'm.onnx'\njobs = 'async'");

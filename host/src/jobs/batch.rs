@@ -56,6 +56,7 @@ impl BatchSubmission {
             headers: headers.clone(),
             attempts,
             keep: milliseconds(keep),
+            bytes: 0,
         };
         let part = |body| Submission {
             path: "/".to_owned(),
@@ -114,6 +115,9 @@ pub struct Batch {
     pub(super) headers: Vec<(String, String)>,
     pub(super) attempts: u32,
     pub(super) keep: u64,
+    /// Bytes of it that were counted when it was stored.
+    #[serde(default)]
+    pub(super) bytes: u64,
 }
 
 impl Batch {

@@ -11,6 +11,7 @@
 mod reply;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -34,21 +35,27 @@ const SCRIPT: &str = concat!(include_str!("redis/script.lua"), include_str!("red
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 /// How often leases are renewed, and jobs of other hosts looked for.
 const BEAT: Duration = Duration::from_secs(1);
+/// Most bytes of one value that a Redis takes, if its `proto-max-bulk-len` is the usual one.
+const MOST_BYTES: usize = 512 << 20;
 /// How much longer than an attempt to deliver a message is a host's.
 const SEND_GRACE: Duration = Duration::from_secs(10);
 const PURPOSE: Purpose = Purpose { store: "the store of jobs", needs_log: true };
 
 /// A store in a Redis.
 pub(super) struct Redis {
-    client: Arc<ScriptClient>,
+    pub(super) client: Arc<ScriptClient>,
+    /// Most bytes of a body.
+    pub(super) most_bytes: usize,
     /// Ends with this.
     _beats: JoinSet<()>,
 }
 
 /// Runs the script.
-struct ScriptClient {
+pub(super) struct ScriptClient {
     links: Links,
     prefix: String,
+    /// Redis' clock less this host's, in milliseconds.
+    pub(super) ahead: AtomicI64,
     /// By name.
     endpoints: Mutex<HashMap<String, Arc<EndpointJobs>>>,
 }
@@ -87,7 +94,12 @@ impl Redis {
     pub(super) async fn open(place: &RedisPlace) -> Result<Redis, OpenError> {
         let links = Links::open(place, SCRIPT, &PURPOSE).await?;
         let prefix = place.prefix.clone();
-        let client = Arc::new(ScriptClient { links, prefix, endpoints: Mutex::default() });
+        let client = ScriptClient { links, prefix, ahead: AtomicI64::new(0), endpoints: Mutex::default() };
+        // The first beat knows it too.
+        if let Ok(time) = client.run("", "time", &[]).await.and_then(Reply::new).and_then(Reply::clock) {
+            client.set_time(time);
+        }
+        let client = Arc::new(client);
         let mut beats = JoinSet::new();
         let own = client.clone();
         beats.spawn(async move {
@@ -102,7 +114,7 @@ impl Redis {
                 all.join_all().await;
             }
         });
-        Ok(Redis { client, _beats: beats })
+        Ok(Redis { client, most_bytes: MOST_BYTES, _beats: beats })
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -125,7 +137,8 @@ impl Redis {
         quota: Quota,
     ) -> Result<(Job, bool), JobError> {
         let delay = submission.delay;
-        let (job, body) = submission.into_job(record::now(), None);
+        self.fits(submission.body.len(), "the body").map_err(JobError::Full)?;
+        let (job, body) = submission.into_job(self.client.now(), None);
         let (record, fields) = (encoded(&job), fields(&job, delay));
         let [most_jobs, most_bytes] = [quota.queue, quota.bytes].map(|most| most.to_string());
         let mut arguments: Vec<&[u8]> =
@@ -159,6 +172,16 @@ impl Redis {
         Ok(Some((job, body)))
     }
 
+    /// Whether a body can be stored.
+    fn fits(&self, bytes: usize, what: &str) -> Result<(), String> {
+        let most = self.most_bytes;
+        if bytes <= most {
+            Ok(())
+        } else {
+            Err(format!("{what} has {bytes} bytes, and a Redis takes {most}"))
+        }
+    }
+
     pub(super) async fn end(
         &self,
         endpoint: &str,
@@ -174,6 +197,12 @@ impl Redis {
             }
             Outcome::Failed { error, answer } => ("failed", error, answer, Duration::ZERO),
             Outcome::NotTried { delay } => ("postponed", String::new(), None, delay),
+        };
+        let size = answer.as_ref().map_or(0, |(_, body)| body.len());
+        let (kind, why, answer) = match self.fits(size, "the answer") {
+            Ok(()) => (kind, why, answer),
+            // Another attempt would come to the same, and so would another try to store this one.
+            Err(why) => ("given-up", why, None),
         };
         let (answer, body) = answer.map(|(answer, body)| (encoded(&answer), body)).unwrap_or_default();
         let (claim, delay) = (number(attempt.claim), number(milliseconds(delay)));
@@ -291,7 +320,9 @@ impl Redis {
         submission: BatchSubmission,
         quota: Quota,
     ) -> Result<Batch, JobError> {
-        let now = record::now();
+        let longest = submission.parts.iter().map(Bytes::len).max().unwrap_or_default();
+        self.fits(longest, "a part").map_err(JobError::Full)?;
+        let now = self.client.now();
         let (batch, parts) = submission.into_batch(now);
         let list = |job: &Job| encoded(&fields(job, Duration::ZERO));
         let [most_jobs, most_bytes, keep] = [quota.queue, quota.bytes, batch.keep].map(|it| it.to_string());
@@ -338,6 +369,17 @@ impl Redis {
 }
 
 impl ScriptClient {
+    /// The time by Redis' clock, which is that of all hosts.
+    pub(super) fn now(&self) -> u64 {
+        record::now().saturating_add_signed(self.ahead.load(Ordering::Relaxed))
+    }
+
+    /// Redis has just said its time.
+    fn set_time(&self, time: u64) {
+        let ahead = i128::from(time) - i128::from(record::now());
+        self.ahead.store(i64::try_from(ahead).unwrap_or(0), Ordering::Relaxed);
+    }
+
     fn endpoint(&self, name: &str) -> Arc<EndpointJobs> {
         let mut endpoints = self.endpoints.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(endpoint) = endpoints.get(name) {
@@ -373,11 +415,14 @@ impl ScriptClient {
         let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
         // Without an answer the next one renews them.
         let Ok(value) = self.run(name, "beat", &arguments).await else { return };
-        let Ok(Beat { queued, running, oldest, ready, webhooks, due, lost }) =
+        let Ok(Beat { queued, running, oldest, ready, webhooks, due, lost, time }) =
             Reply::new(value).and_then(Reply::beat)
         else {
             return;
         };
+        self.set_time(time);
+        // By this host's clock, to which it is compared.
+        let oldest = oldest.map(|oldest| record::now().saturating_sub(time.saturating_sub(oldest)));
         jobs.queue.set_numbers(queued, running, oldest);
         jobs.queue.set_webhooks(webhooks);
         if ready > 0 {

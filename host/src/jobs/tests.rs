@@ -378,3 +378,80 @@ async fn a_batch_counts_its_jobs_and_is_stopped_with_them() {
         opened.until_queued(0).await;
     }
 }
+
+#[tokio::test]
+async fn what_a_batch_is_made_of_is_counted_and_given_back() {
+    for opened in all().await {
+        let store = &opened.store;
+        let of = |spec: usize| BatchSubmission {
+            parts: vec![Bytes::from_static(b"[1]")],
+            attempts: 1,
+            keep: Duration::from_millis(50),
+            spec: "x".repeat(spec),
+            ..BatchSubmission::default()
+        };
+        let small = Quota { bytes: 20_000, ..QUOTA };
+        let error = store.submit_batch("it", of(20_000), small).await.unwrap_err().to_string();
+        assert!(error.contains("more than 20000 bytes"), "{error}");
+        store.submit_batch("it", of(10_000), small).await.unwrap();
+        assert!(opened.bytes().await > 10_000, "{}", opened.bytes().await);
+        let (job, _) = claim(store).await.unwrap();
+        store.end("it", &job.current(), answered(true)).await.unwrap();
+        let begun = std::time::Instant::now();
+        while opened.bytes().await != 0 {
+            assert!(begun.elapsed() < Duration::from_secs(5), "{} bytes are left", opened.bytes().await);
+            // A change, at which a file is looked through.
+            store.cancel("it", "none").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// A store in a Redis, which is told other things than are usual.
+async fn in_redis(server: &Server, change: impl FnOnce(&mut Redis)) -> JobStore {
+    let mut redis = Redis::open(&server.place()).await.unwrap();
+    change(&mut redis);
+    JobStore(Backend::Redis(redis))
+}
+
+#[tokio::test]
+async fn what_is_longer_than_a_redis_takes_fails_with_the_reason() {
+    let server = Server::start();
+    let store = in_redis(&server, |redis| redis.most_bytes = 3).await;
+    let id = submit(&store, of("x", 1)).await.id;
+    let first = claim(&store).await.unwrap().0.current();
+    store.end("it", &first, answered(true)).await.unwrap();
+    let job = store.job("it", &id).await.unwrap().unwrap();
+    let reason = "the answer has 4 bytes, and a Redis takes 3";
+    assert_eq!((job.state, job.attempt, job.error.as_deref()), (JobState::Failed, 1, Some(reason)));
+    assert_eq!(
+        store.submit("it", of("long", 1), QUOTA).await.unwrap_err().to_string(),
+        "the body has 4 bytes, and a Redis takes 3"
+    );
+    assert!(claim(&store).await.is_none());
+}
+
+#[tokio::test]
+async fn hosts_whose_clocks_differ_agree_on_the_order_and_the_age_of_jobs() {
+    use std::sync::atomic::Ordering;
+    let (server, hour) = (Server::start(), 3_600_000);
+    let store = in_redis(&server, |redis| {
+        let ahead = redis.client.ahead.load(Ordering::Relaxed);
+        assert!(ahead.abs() < 1000, "both clocks are one: {ahead}");
+        // As if this host's clock were an hour behind until the next beat.
+        redis.client.ahead.store(hour, Ordering::Relaxed);
+    })
+    .await;
+    let ids = |job: Job| uuid::Uuid::parse_str(&job.id).unwrap().get_timestamp().unwrap().to_unix().0 * 1000;
+    let early = ids(submit(&store, of("a", 1)).await);
+    assert!(early + 5000 > now() + 3_600_000, "{early}");
+    let begun = std::time::Instant::now();
+    while store.queue("it").numbers().2.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let oldest = store.queue("it").numbers().2.unwrap();
+    assert!(now() - oldest < 60_000, "{oldest}");
+    let late = ids(submit(&store, of("b", 1)).await);
+    assert!(late < now() + 5000, "a beat has set the clock: {late}");
+}

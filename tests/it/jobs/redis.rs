@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use e2e::Host;
 use e2e::redis::Redis;
+use e2e::tls::Pair;
+use e2e::{Host, serve_command};
 
 use super::*;
 use crate::webhooks::{OK, Receiver};
@@ -244,4 +245,70 @@ fn a_redis_without_a_log_is_warned_of_and_one_that_is_not_there_refuses_the_star
     let (status, log) = Host::try_serve(&arguments).err().unwrap();
     assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("no connection: Connection refused") && log.contains("hint: "), "{log}");
+}
+
+/// The handler of one host fails, so that its breaker opens: another host runs the jobs, without delay.
+#[test]
+fn a_host_whose_breaker_is_open_leaves_jobs_to_others() {
+    let redis = Redis::start(&[]);
+    let broken = Endpoint::new("it")
+        .guest("hostile")
+        .set("jobs = 'on'")
+        .set("breaker = { faults = 0.5, min = 4, window = '1m', pause = '10m' }");
+    let (broken, well) = (shared(&redis, [broken]).serve(), shared(&redis, [worker("it")]).serve());
+    wait_until("the breaker to be open", || {
+        broken.post("/it", "panic");
+        broken.metric("modelhost_plugin_breaker_open{endpoint=\"it\"}") == 1.0
+    });
+    let begun = Instant::now();
+    let ids: Vec<String> = (0..20).map(|_| submit(&broken, "/it/jobs", &[], "sleep:5")).collect();
+    for id in &ids {
+        let job = until(&well, "it", id, "completed");
+        assert_eq!((&job["attempt"], &job["due"]), (&json!(1), &Value::Null));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert_eq!(completed(&well), 20.0);
+    assert!(!broken.metrics().contains("modelhost_job_attempts_total{"), "it has taken none");
+}
+
+#[test]
+fn tls_users_and_passwords_are_as_the_configuration_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Pair::in_folder(folder.path());
+    let (certificate, key) = (pair.certificate.to_str().unwrap(), pair.key.to_str().unwrap());
+    let tls = ["--tls-port", "PORT", "--tls-cert-file", certificate, "--tls-key-file", key];
+    let rules = ["~fleet:*", "+@read", "+@write", "+@scripting", "+@connection", "+time", "+info"];
+    let user = ["--tls-auth-clients", "no", "--user", "me", "on", ">hush-hush"];
+    let redis = Redis::start(&[&tls[..], &user, &rules].concat());
+    let config = folder.path().join("host.toml");
+    let store = format!(
+        "[jobs]\nprefix = 'fleet'\npassword = 'env:REDIS_PASSWORD'\nstore = 'rediss://me@localhost:{}/0'",
+        redis.port
+    );
+    std::fs::write(&config, Setup::of([worker("it")]).tables(store).text()).unwrap();
+    let start = |trusted: &str, password: &str| {
+        let mut command = serve_command(&["--config", config.to_str().unwrap()]);
+        command.env("SSL_CERT_FILE", trusted).env("REDIS_PASSWORD", password);
+        Host::try_start(command)
+    };
+    let host = start(certificate, "hush-hush").unwrap_or_else(|(_, log)| panic!("{log}"));
+    let id = submit(&host, "/it/jobs", &[], "sleep:5");
+    until(&host, "it", &id, "completed");
+    assert_eq!(result(&host, "it", &id).json(), json!({"ok": null}));
+    // Beats, batches and cancelling need no more than these rules.
+    let delayed = submit(&host, "/it/jobs", &[("x-modelhost-job-delay", "1h")], "sleep:5");
+    assert_eq!(host.request("DELETE", &format!("/it/jobs/{delayed}"), &[], b"").json()["state"], "cancelled");
+    wait_until("a beat", || host.metric("modelhost_jobs{endpoint=\"it\",state=\"queued\"}") == 0.0);
+    assert!(!host.log().contains("hush") && !host.log().contains("cannot be used"), "{}", host.log());
+    drop(host);
+    let other = tempfile::tempdir().unwrap();
+    let other = Pair::in_folder(other.path());
+    for (trusted, password, expected) in [
+        (certificate, "wrong-hush", "it refuses user or password"),
+        (other.certificate.to_str().unwrap(), "hush-hush", "no TLS: "),
+    ] {
+        let (status, log) = start(trusted, password).err().unwrap();
+        assert_eq!(status.code(), Some(1), "{log}");
+        assert!(log.contains(expected) && log.contains("hint: ") && !log.contains("hush"), "{log}");
+    }
 }

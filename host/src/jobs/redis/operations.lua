@@ -46,7 +46,8 @@ function operations.claim(lease)
   return NONE
 end
 
--- What the attempt of a claim came to: `completed` and `refused` with an answer, `failed` perhaps with one, `postponed` for so long.
+-- What the attempt of a claim came to: `completed` and `refused` with an answer, `failed` perhaps with one, `given-up` for good without one,
+-- `postponed` for so long.
 operations['end'] = function(id, claim, kind, why, answer, body, delay)
   local job = load(id)
   if not job or job.state ~= 'running' or job.claims ~= claim then
@@ -58,6 +59,8 @@ operations['end'] = function(id, claim, kind, why, answer, body, delay)
     finish(job, 'completed', nil, answer, body)
   elseif kind == 'refused' then
     finish(job, 'failed', nil, answer, body)
+  elseif kind == 'given-up' then
+    finish(job, 'failed', why)
   elseif kind == 'postponed' then
     set(job, { attempt = job.attempt - 1 })
     again(job, delay)
@@ -93,6 +96,11 @@ function operations.result(id, longest)
   end
   local is_wanted = call('HSTRLEN', results, id) <= tonumber(longest)
   return { 'job', view(job), is_wanted and call('HGET', results, id) }
+end
+
+-- The time by Redis' clock.
+function operations.time()
+  return { 'time', now }
 end
 
 -- Milliseconds until a job is due.
@@ -204,7 +212,7 @@ end
 operations['submit-batch'] = function()
   local most_jobs, most_bytes, id, record, keep, timeout, fields = unpack(ARGV, 2, 8)
   local last_id, last_record, last_fields = unpack(ARGV, 9, 11)
-  local total, bytes = (#ARGV - 11) / 3, 0
+  local total, bytes = (#ARGV - 11) / 3, #record
   for at = 12, #ARGV, 3 do
     bytes = bytes + #ARGV[at + 1] + #ARGV[at + 2]
   end
@@ -220,7 +228,8 @@ operations['submit-batch'] = function()
   end
   local batch = batch_key(id)
   call('HSET', batch, 'record', record, 'state', 'running', 'total', whole(total), 'succeeded', 0, 'failed', 0)
-  call('HSET', batch, 'time', 0, 'submitted', whole(now), 'keep', keep)
+  call('HSET', batch, 'time', 0, 'submitted', whole(now), 'keep', keep, 'bytes', whole(#record))
+  account(#record)
   if last_id ~= '' then
     call('HSET', batch, 'last_id', last_id, 'last_record', last_record, 'last_fields', last_fields)
   end
@@ -247,6 +256,8 @@ local function sweep_batch(id)
   local batch = table_of(call('HGETALL', batch_key(id)))
   if batch.ended and batch.ended + batch.keep <= now then
     call('DEL', batch_key(id), parts_key(id))
+    -- Those of earlier hosts were not counted.
+    account(-(batch.bytes or 0))
   elseif batch.state == 'running' and batch['until'] and tonumber(batch['until']) <= now then
     stop_batch(id, 'timed_out')
   end
@@ -333,7 +344,7 @@ function operations.beat()
   local ready = call('ZCARD', waiting)
   return {
     'beat', ready + call('ZCARD', delayed), call('ZCARD', leases), oldest(), ready,
-    tonumber(call('HGET', numbers, 'webhooks') or '0'), call('ZCOUNT', origins, '-inf', whole(now)), lost,
+    tonumber(call('HGET', numbers, 'webhooks') or '0'), call('ZCOUNT', origins, '-inf', whole(now)), lost, now,
   }
 end
 

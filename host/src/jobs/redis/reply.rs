@@ -34,6 +34,8 @@ pub(super) struct Beat {
     pub(super) due: u64,
     /// Jobs whose leases are not this host's any more.
     pub(super) lost: Vec<String>,
+    /// The time by Redis' clock.
+    pub(super) time: u64,
 }
 
 /// The fields that a hash of Redis is.
@@ -125,6 +127,11 @@ impl Reply {
         Ok(u64::try_from(self.number()?).ok().map(Duration::from_millis))
     }
 
+    /// The time by Redis' clock.
+    pub(super) fn clock(mut self) -> Result<u64, Unavailable> {
+        self.count()
+    }
+
     /// Why so many jobs were not stored.
     pub(super) fn refusal(mut self, quota: Quota, jobs: u64) -> JobError {
         match self.next().and_then(text).as_deref() {
@@ -178,7 +185,8 @@ impl Reply {
         let oldest = u64::try_from(self.number()?).ok();
         let (ready, webhooks, due) = (self.count()?, self.count()?, self.count()?);
         let lost = entries(self.next()?)?.into_iter().map(text).collect::<Result<_, _>>()?;
-        Ok(Beat { queued, running, oldest, ready, webhooks, due, lost })
+        let time = self.count()?;
+        Ok(Beat { queued, running, oldest, ready, webhooks, due, lost, time })
     }
 }
 

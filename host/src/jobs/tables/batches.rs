@@ -23,9 +23,12 @@ impl Tables<'_> {
         submission: BatchSubmission,
         quota: Quota,
     ) -> Result<Batch, Failure> {
-        let (batch, parts) = submission.into_batch(now());
+        let (mut batch, parts) = submission.into_batch(now());
         let id = batch.id.clone();
-        self.room(endpoint, quota, batch.total, parts.iter().map(Submission::size).sum())?;
+        batch.bytes = serde_json::to_vec(&batch).unwrap_or_default().len() as u64;
+        let bytes = batch.bytes + parts.iter().map(Submission::size).sum::<u64>();
+        self.room(endpoint, quota, batch.total, bytes)?;
+        self.numbers(endpoint)?.bytes += batch.bytes;
         for part in parts {
             let (job, body) = part.into_job(batch.submitted, Some(id.clone()));
             let job = self.store(endpoint, job, &body)?;
@@ -137,6 +140,8 @@ impl Tables<'_> {
                     self.parts.remove(place.as_slice())?;
                 }
                 self.batches.remove(own)?;
+                let numbers = self.numbers(&endpoint)?;
+                numbers.bytes = numbers.bytes.saturating_sub(batch.bytes);
                 Ok(())
             }
             _ => Ok(()),

@@ -4,8 +4,9 @@
 //! Place in the flow: as many for an endpoint as `limits.job_concurrency`, from the moment that it is served
 //! until it is served no more or the server stops. In: the store's jobs. Out: what came of each.
 //! Invariants: a job is claimed with a permit in hand, which it gets only when no request waits for one, and
-//! holds until its run has ended, work after the response included; a claimed job is ended in the store, or
-//! found there as running by the next start; a swap cuts no job, nor does a change of the endpoint.
+//! holds until its run has ended, work after the response included; none is claimed while the handler's
+//! breaker is open; a claimed job is ended in the store, or found there as running by the next start; a swap
+//! cuts no job, nor does a change of the endpoint.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -98,6 +99,12 @@ impl Worker {
         let endpoint = self.task.endpoint.clone();
         let name = &endpoint.config.name;
         while let Some(served) = self.task.current() {
+            if let Some(wait) = endpoint.job_wait(|| endpoint.has_candidate()) {
+                drop(served);
+                // A new handler may come before.
+                self.task.rest(Some(wait.min(PAUSE)), std::future::pending()).await;
+                continue;
+            }
             match self.task.store.next_due(name).await {
                 Ok(Some(Duration::ZERO)) => {}
                 Ok(time) => {
@@ -122,6 +129,9 @@ impl Worker {
             };
             // Without one the endpoint is closed.
             let Some(permit) = permit else { return };
+            if endpoint.job_wait(|| endpoint.has_candidate()).is_some() {
+                continue;
+            }
             match self.task.store.claim(name).await {
                 Ok(Some((job, body))) => self.attempt(served, permit, job, body).await,
                 Ok(None) => {}
@@ -250,14 +260,11 @@ async fn collect(response: Response, longest: usize) -> Result<(Response<()>, By
 /// The meaning of an answer for the job: it stands, is tried again, or was never tried.
 fn outcome_of(response: &Response<()>, body: Bytes) -> Outcome {
     let (status, code) = (response.status(), response.extensions().get::<Code>().copied());
-    if let Some(
-        Code::Overloaded
-        | Code::ShuttingDown
-        | Code::NotReady
-        | Code::ModelUnloaded
-        | Code::PluginUnavailable,
-    ) = code
-    {
+    if code == Some(Code::PluginUnavailable) {
+        // This host takes no other one meanwhile, and another one may run it.
+        return Outcome::NotTried { delay: Duration::ZERO };
+    }
+    if let Some(Code::Overloaded | Code::ShuttingDown | Code::NotReady | Code::ModelUnloaded) = code {
         let after = response.headers().get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.parse().ok());
         return Outcome::NotTried { delay: after.map_or(PAUSE, Duration::from_secs).max(PAUSE) };
     }
@@ -309,7 +316,7 @@ mod tests {
             (500, Some(Code::PluginTrap), "plugin_trap: the handler crashed"),
             (504, Some(Code::RequestTimeout), "request_timeout: the request took longer than it may"),
             (503, Some(Code::Overloaded), "after 30s"),
-            (503, Some(Code::PluginUnavailable), "after 30s"),
+            (503, Some(Code::PluginUnavailable), "after 0ns"),
             (503, Some(Code::ShuttingDown), "after 30s"),
         ] {
             assert_eq!(of(status, code), expected, "{status} {code:?}");
