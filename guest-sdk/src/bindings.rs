@@ -92,6 +92,14 @@ pub mod kv {
     });
 }
 
+/// `jobs`, which a handler imports.
+pub mod jobs {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "job-imports",
+    });
+}
+
 /// The library `image`, which a handler imports.
 pub mod image {
     wit_bindgen::generate!({

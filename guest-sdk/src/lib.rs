@@ -5,7 +5,8 @@
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
-//! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `image.rs` the
+//! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `jobs.rs` the jobs
+//! that it submits, `image.rs` the
 //! library for pictures, `tokenizer.rs` the one for texts, `outbound.rs` its
 //! requests to others, `app.rs` the requests and responses of an application and its routes (`app/`),
 //! `socket.rs` WebSockets, `error.rs` what `?` does.
@@ -33,6 +34,7 @@ mod error;
 pub mod export;
 pub mod image;
 mod input;
+pub mod jobs;
 #[cfg(target_family = "wasm")]
 mod libc;
 mod media_type;

@@ -234,6 +234,7 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         outbound: None,
         kv: None,
         kv_calls: None,
+        jobs: None,
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     })

@@ -143,7 +143,7 @@ impl App {
             activity: Arc::default(),
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
-            jobs,
+            jobs: jobs.clone(),
             store: None,
             config: config.server.clone(),
             drain: Drain::default(),
@@ -152,6 +152,7 @@ impl App {
         });
         let listeners = Listeners::open(&served).await?;
         let sandbox = store(config.kv.as_ref(), sandbox(&config.plugin, &config.endpoints)?).await?;
+        let sandbox = sandbox.with_jobs(jobs);
         let served = Arc::new(Served { store: Some(sandbox.store().clone()), ..Served::clone(&served) });
         let registry = Registry::new(Resources {
             metrics,

@@ -10,6 +10,7 @@
 
 mod batch;
 mod embedded;
+pub mod handler;
 mod queue;
 mod record;
 mod redis;
@@ -27,7 +28,10 @@ use bytes::Bytes;
 pub use self::batch::{Batch, BatchState, BatchSubmission, MOST_PARTS};
 use self::embedded::Embedded;
 pub use self::queue::{Queue, Running, SendGuard};
-pub use self::record::{Answer, Attempt, Job, JobState, Outcome, Pauses, Submission, time_text};
+pub use self::record::{
+    Answer, Attempt, IDEMPOTENCY_KEY, Job, JobState, LONGEST_DELAY, LONGEST_KEY, Outcome, Pauses, Submission,
+    is_id, is_kept_header, is_key, time_text,
+};
 use self::redis::Redis;
 use self::tables::Tables;
 pub use self::webhook::{
@@ -41,8 +45,6 @@ pub const MOST_LISTED: usize = 1000;
 pub const LAST_PRIORITY: u8 = 2;
 /// The priority of a job that says nothing of it.
 pub const USUAL_PRIORITY: u8 = 1;
-/// Longest idempotency key, in bytes.
-pub const LONGEST_KEY: usize = 255;
 
 /// Whether an endpoint has jobs, and which of its paths take them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -86,8 +88,29 @@ pub struct Config {
     pub attempts: u32,
     /// How long one attempt may take.
     pub timeout: Duration,
+    /// How many jobs one request of the handler may submit.
+    pub submissions: u32,
+    /// How many jobs may follow each other, each submitted by the one before.
+    pub depth: u32,
     /// Where results may be sent, and how.
     pub webhooks: WebhookConfig,
+}
+
+impl Config {
+    /// No jobs.
+    pub fn none() -> Config {
+        Config {
+            mode: Mode::Off,
+            concurrency: 0,
+            quota: Quota { queue: 0, bytes: 0 },
+            keep: Duration::ZERO,
+            attempts: 0,
+            timeout: Duration::ZERO,
+            submissions: 0,
+            depth: 0,
+            webhooks: WebhookConfig::default(),
+        }
+    }
 }
 
 /// The most messages of one endpoint that are sent at a time.

@@ -27,6 +27,7 @@ mod idle;
 mod init;
 mod inspect;
 mod instance;
+mod jobs;
 mod kv;
 mod lease;
 mod loaded;
@@ -76,6 +77,7 @@ pub use self::cache::Shelf;
 pub use self::engine::{Sandbox, SandboxError};
 pub use self::exports::{Application, Stages};
 pub use self::inspect::{Inspection, inspect};
+pub use self::jobs::JobAccess;
 pub use self::lease::Lease;
 pub use self::operations::Operation;
 pub use self::project::ProjectError;
@@ -224,6 +226,8 @@ pub struct HandlerConfig {
     pub kv: Option<EndpointKv>,
     /// Counts what it asks of them.
     pub kv_calls: Option<KvCalls>,
+    /// Its endpoint's jobs, if that has any.
+    pub jobs: Option<JobAccess>,
     /// The inputs that the endpoint takes, as configured; without them the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.

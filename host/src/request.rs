@@ -57,6 +57,11 @@ pub trait Head: Send + Sync {
     /// Every header whose value is visible ASCII, in the order they came.
     fn headers(&self) -> Vec<(&str, &str)>;
 
+    /// How deep the job is that the request is, 0 for one that a client has submitted; `None` if it is none.
+    fn job_depth(&self) -> Option<u32> {
+        None
+    }
+
     /// The same; without a header of this name, of the first one whose name differs in `-` and `_` alone.
     fn header_or_similar(&self, name: &str) -> Option<&str> {
         self.header(name).or_else(|| {

@@ -2,6 +2,7 @@
 
 mod batches;
 mod ends;
+mod handler;
 mod redis;
 mod truss;
 mod webhooks;

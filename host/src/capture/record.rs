@@ -39,6 +39,7 @@ use crate::blocking;
 use crate::bucketing;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, Stage};
+use crate::jobs::handler::{JobAnswer, JobCall, JobOp};
 use crate::keys;
 use crate::kv::{KvAnswer, KvValue};
 use crate::outbound::{OutboundAnswer, OutboundCall};
@@ -335,6 +336,11 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
             return Some("a value that the handler keeps");
         }
     }
+    for call in log.jobs() {
+        if let Some(what) = job_secret(&call) {
+            return Some(what);
+        }
+    }
     let parameters = request.parameters();
     let parse = || has_secret_member(&serde_json::from_str(parameters).unwrap_or_default());
     if blocking::if_large(parameters.len(), parse) {
@@ -343,6 +349,26 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
     match outcome {
         Ok(Output::Response(response)) => {
             is_any_secret(&response.headers).then_some("a header of the response")
+        }
+        _ => None,
+    }
+}
+
+/// The part of a call for jobs that holds a secret.
+fn job_secret(call: &JobCall) -> Option<&'static str> {
+    let is_secret = |body: &[u8]| has_secret_member(&serde_json::from_slice(body).unwrap_or_default());
+    if let JobOp::Submit(job) = &call.op {
+        let urls = job.webhook.iter().chain([&job.path]);
+        if urls.filter_map(|url| url.split_once('?')).any(|(_, query)| has_secret_parameter(query)) {
+            return Some("an address of a job that the handler submitted");
+        }
+        if is_any_secret(&job.headers) || is_secret(&job.body) {
+            return Some("a job that the handler submitted");
+        }
+    }
+    match &call.answer {
+        Some(Ok(JobAnswer::Answer { headers, body, .. })) if is_any_secret(headers) || is_secret(body) => {
+            Some("the answer to a job that the handler asked for")
         }
         _ => None,
     }

@@ -21,6 +21,7 @@ use super::record::format::calls::{ModelCall, NamedModel, Outbound as RecordedOu
 use super::record::format::{FormatError, Recording, Sent, SentInput, read_tensors};
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
+use crate::jobs::handler::HandlerJobs;
 use crate::kv::{EndpointKv, Quota};
 use crate::model_access::HandlerModelCall;
 use crate::outbound::{Outbound, Rules};
@@ -29,7 +30,9 @@ use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::pipeline::{Pipeline, debug};
 use crate::plugin::host_call_log::{Answers, Divergence, HostCallLog, ReplayedCalls};
-use crate::plugin::{Binary, HandlerConfig, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
+use crate::plugin::{
+    Binary, HandlerConfig, Isolation, JobAccess, Limits, LoadError, Network, Plugin, Sandbox,
+};
 use crate::request::exchange::Client;
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
@@ -138,6 +141,7 @@ impl Replayer {
             model_calls,
             outbound,
             kv,
+            jobs,
             answer,
             outcome,
             ..
@@ -191,6 +195,7 @@ impl Replayer {
             model_calls: model_calls.into_iter().map(ModelCall::call).collect::<Result<_, _>>()?,
             outbound: outbound.into_iter().map(RecordedOutbound::call).collect::<Result<_, _>>()?,
             kv,
+            jobs,
         };
         let pipeline = Pipeline {
             plugin: Some(plugin),
@@ -261,6 +266,11 @@ impl Replayer {
             kv: (!handler.kv.is_empty())
                 .then(|| EndpointKv::new(self.sandbox.store().clone(), "replay", &handler.kv, NO_QUOTA)),
             kv_calls: None,
+            jobs: handler.jobs.then(|| JobAccess {
+                jobs: HandlerJobs::nowhere(usize::MAX / 2),
+                counts: None,
+                webhook_places: Rules::default(),
+            }),
             schema: None,
             instances: self.instances.clone(),
         })
@@ -290,6 +300,7 @@ fn alike(one: &HandlerConfig, other: &HandlerConfig) -> bool {
         && one.network == other.network
         && one.response_headers == other.response_headers
         && one.limits == other.limits
+        && one.jobs.is_some() == other.jobs.is_some()
 }
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {

@@ -29,6 +29,7 @@ use super::exchanges;
 use crate::blocking;
 use crate::endpoint::config::SamplesConfig;
 use crate::error::{Code, RequestError};
+use crate::jobs::handler::JobCall;
 use crate::json::path::Pattern;
 use crate::json::redact::redacted;
 use crate::json::serving::Serving;
@@ -206,6 +207,7 @@ impl Sample {
             self.head.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
         let known: usize = self.known.outbound.iter().map(OutboundCall::size).sum();
         let known = known + self.known.kv.iter().map(KvCall::size).sum::<usize>();
+        let known = known + self.known.jobs.iter().map(JobCall::size).sum::<usize>();
         known + input + headers + self.head.path.len() + self.head.query.len() + OVERHEAD
     }
 }
@@ -371,6 +373,7 @@ async fn keep(
         let known = offered.log.as_ref().map(|log| KnownCalls {
             outbound: log.outbound(),
             kv: log.kv(),
+            jobs: log.jobs(),
             ..KnownCalls::default()
         });
         let known = known.unwrap_or_default();

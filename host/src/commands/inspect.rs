@@ -57,6 +57,9 @@ fn readable(path: &str, it: &Inspection) -> String {
     if it.kv {
         row("kv", "it keeps values, in the buckets that the endpoint's `kv` grants");
     }
+    if it.jobs {
+        row("jobs", "it submits jobs to its endpoint, where `jobs` is on");
+    }
     for (name, has) in [
         ("models", it.models),
         ("pre-tensors", it.pre_inference_tensors),

@@ -243,6 +243,8 @@ fn jobs(sources: &mut Sources<'_>, table: &Table) -> jobs::Config {
         keep: sources.get(&set::JOB_KEEP, table),
         attempts: sources.get(&set::JOB_ATTEMPTS, table),
         timeout: sources.get(&set::JOB_TIMEOUT, table),
+        submissions: sources.get(&set::JOB_SUBMISSIONS, table),
+        depth: sources.get(&set::JOB_DEPTH, table),
         webhooks: jobs::WebhookConfig {
             secrets: super::connection::webhook_secrets(sources, table),
             attempts: sources.get(&set::WEBHOOK_ATTEMPTS, table),

@@ -11,6 +11,54 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::webhook::Webhook;
+use crate::keys::{is_credential, is_secret_name};
+
+/// The beginning of headers that are for or from the jobs themselves.
+const OWN: &str = "x-modelhost-job";
+/// Headers that are about a connection or a message, not a request; and its id, which will be the job's.
+const NOT_KEPT: [&str; 14] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "keep-alive",
+    "prefer",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "x-forwarded-prefix",
+    "x-request-id",
+    "x-banana-request-id",
+];
+
+/// The header of a submission that has its key.
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// Longest idempotency key, in bytes.
+pub const LONGEST_KEY: usize = 255;
+/// Longest that a job may be put off, or wait.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// Whether a text can be an idempotency key.
+///
+/// # Errors
+/// The texts that can be one.
+pub fn is_key(text: &str) -> Result<(), String> {
+    let is_key = (1..=LONGEST_KEY).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_key { Ok(()) } else { Err(format!("1 to {LONGEST_KEY} visible characters of ASCII")) }
+}
+
+/// Whether a text can be an id of a job or of a batch.
+pub fn is_id(text: &str) -> bool {
+    text.len() == 36 && Uuid::try_parse(text).is_ok() && !text.bytes().any(|byte| byte.is_ascii_uppercase())
+}
+
+/// Whether a header of this name, in lower case, is part of a job.
+pub fn is_kept_header(name: &str) -> bool {
+    let is_secret = is_credential(name) || is_secret_name(name);
+    !is_secret && !NOT_KEPT.contains(&name) && !name.starts_with(OWN)
+}
 
 /// A job that is to be stored: a `POST` for its endpoint.
 #[derive(Debug, Clone, Default)]
@@ -39,6 +87,8 @@ pub struct Submission {
     pub webhook: Option<Webhook>,
     /// The pauses between its attempts, if they are others than usual.
     pub pauses: Option<Pauses>,
+    /// How many jobs are behind it, each submitted by the next: 0 if a client has submitted it.
+    pub depth: u32,
 }
 
 impl Submission {
@@ -64,6 +114,7 @@ impl Submission {
             answer: None,
             webhook: self.webhook,
             pauses: self.pauses,
+            depth: self.depth,
             batch,
             number: 0,
             claims: 0,
@@ -181,6 +232,9 @@ pub struct Job {
     /// As of [`Submission`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) pauses: Option<Pauses>,
+    /// As of [`Submission`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub depth: u32,
     /// The batch that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -194,6 +248,11 @@ pub struct Job {
     /// How often it was taken, attempts that were none included; 0 in a store of one host.
     #[serde(skip)]
     pub(super) claims: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Job {
@@ -299,4 +358,23 @@ pub(super) fn new_id(now: u64) -> String {
 pub(super) fn pause(attempt: u32, chance: u64, first: u64, longest: u64) -> u64 {
     let pause = first.saturating_mul(1 << attempt.saturating_sub(1).min(32)).min(longest);
     pause - chance.checked_rem(pause / 4).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_uuids_in_their_usual_spelling_are_ids() {
+        assert!(is_id("01936c1e-2f6b-7abc-8def-0123456789ab"));
+        for wrong in [
+            "",
+            "01936C1E-2F6B-7ABC-8DEF-0123456789AB",
+            "01936c1e2f6b7abc8def0123456789ab",
+            "{01936c1e-2f6b-7abc-8def-0123456789a}",
+            "../../../../../../../../etc/passwd..",
+        ] {
+            assert!(!is_id(wrong), "{wrong}");
+        }
+    }
 }

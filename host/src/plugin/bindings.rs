@@ -25,6 +25,7 @@ wasmtime::component::bindgen!({
         "modelhost:handler/kv.[method]bucket.delete": async | trappable,
         "modelhost:handler/kv.[method]bucket.keys": async | trappable,
         "modelhost:handler/kv": trappable,
+        "modelhost:handler/jobs": async | trappable,
         "modelhost:handler/streaming.[method]output.write": async | trappable,
         "modelhost:handler/streaming.[static]output.finish": async | trappable,
         "modelhost:handler/streaming": trappable,
@@ -69,6 +70,8 @@ pub(super) const OPERATIONS: &str = "modelhost:handler/operations@0.1.0";
 pub(super) const MODELS: &str = "modelhost:handler/models@0.1.0";
 /// Full name of the import by which a handler keeps values.
 pub(super) const KV: &str = "modelhost:handler/kv@0.1.0";
+/// Full name of the import by which a handler submits jobs.
+pub(super) const JOBS: &str = "modelhost:handler/jobs@0.1.0";
 /// Full name of the export of an application that was built with an SDK.
 pub(super) const RESPOND: &str = "modelhost:handler/respond@0.1.0";
 /// Full name of the export that any toolchain gives an application.

@@ -21,6 +21,7 @@ use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::pool::Pool;
 use super::{Binary, Config, cache, deadline, project};
+use crate::jobs::JobStore;
 use crate::kv::Store;
 
 /// Stack of guest code. Deeper recursion traps.
@@ -60,6 +61,7 @@ pub struct Sandbox {
     /// Most handles (files, streams, clocks) one instance may hold.
     pub(super) handles: usize,
     kv: Arc<Store>,
+    jobs: Option<Arc<JobStore>>,
 }
 
 /// Why the sandbox could not be set up.
@@ -106,6 +108,7 @@ impl Sandbox {
             scheduler,
             handles: handles(instances),
             kv: Arc::new(Store::empty()),
+            jobs: None,
         })
     }
 
@@ -113,6 +116,17 @@ impl Sandbox {
     #[must_use]
     pub fn with_store(self, store: Store) -> Sandbox {
         Sandbox { kv: Arc::new(store), ..self }
+    }
+
+    /// With this store for the jobs that its handlers submit.
+    #[must_use]
+    pub fn with_jobs(self, jobs: Option<Arc<JobStore>>) -> Sandbox {
+        Sandbox { jobs, ..self }
+    }
+
+    /// The store of the jobs that its handlers submit.
+    pub fn jobs(&self) -> Option<&Arc<JobStore>> {
+        self.jobs.as_ref()
     }
 
     /// The store of its handlers.

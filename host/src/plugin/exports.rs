@@ -14,7 +14,7 @@ use super::bindings::exports::modelhost::handler::{
     pre_inference_tensors, respond, websocket,
 };
 use super::bindings::{
-    INCOMING_HANDLER, INIT, INPUT_SCHEMA, KV, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
+    INCOMING_HANDLER, INIT, INPUT_SCHEMA, JOBS, KV, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
     POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND, WEBSOCKET,
 };
 use super::instance::StartError;
@@ -164,6 +164,11 @@ impl Outline {
     /// Whether it imports what keeps values.
     pub(super) fn keeps_values(&self) -> bool {
         self.imports.iter().any(|name| is_same(name, KV) || name.starts_with("wasi:keyvalue/"))
+    }
+
+    /// Whether it imports what submits jobs.
+    pub(super) fn submits_jobs(&self) -> bool {
+        self.imports.iter().any(|name| is_same(name, JOBS))
     }
 
     /// Its stages of the contract.

@@ -3,13 +3,14 @@
 //! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
 //! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
-//! nothing else. Buckets of values, where the endpoint grants some. Under [`Network::Stub`] also sockets,
-//! every one of whose calls is denied. To applications, which export `respond`,
-//! `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets, sockets of the
-//! system, which are denied too, and `wasi:http`, by which requests go out only to where the operator says.
-//! Not granted: anything unknown.
+//! nothing else. Buckets of values, where the endpoint grants some; jobs, where it has some. Under
+//! [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which export
+//! `respond`, `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets,
+//! sockets of the system, which are denied too, and `wasi:http`, by which requests go out only to where the
+//! operator says. Not granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
-//! for buckets, none of which opens then); no guest ever reaches a network.
+//! for buckets, none of which opens then, and jobs, none of which is stored); no guest ever reaches a
+//! network.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasData, HasSelf, InstancePre, Linker, ResourceTable};
@@ -70,6 +71,12 @@ const OUTBOUND_HINT: &str = "handlers send requests only to where the endpoint s
 const KV_HINT: &str = "handlers keep values only in the buckets that their endpoint grants: \
     `kv = [\"default\"]`, and once for the host `[kv]` with `store = \"values.redb\"`";
 
+const JOBS_HINT: &str = "handlers submit jobs only where their endpoint has some: `jobs = \"on\"`, and once for \
+    the host `[jobs]` with `store = \"jobs.redb\"`";
+
+/// The interface that submits jobs.
+const JOBS: &str = "modelhost:handler/jobs";
+
 /// The interfaces that keep values.
 const KEY_VALUE: [&str; 4] = [
     "modelhost:handler/kv",
@@ -87,12 +94,16 @@ pub(super) struct Granted {
     pub(super) outbound: bool,
     /// Whether it may open a bucket.
     pub(super) kv: bool,
+    /// Whether it may submit jobs.
+    pub(super) jobs: bool,
 }
 
 impl Granted {
     /// By its configuration.
     pub(super) fn to(config: &HandlerConfig) -> Granted {
-        Granted { network: config.network, outbound: config.outbound.is_some(), kv: config.kv.is_some() }
+        let HandlerConfig { network, outbound, kv, jobs, .. } = config;
+        let (outbound, kv, jobs) = (outbound.is_some(), kv.is_some(), jobs.is_some());
+        Granted { network: *network, outbound, kv, jobs }
     }
 }
 
@@ -143,7 +154,8 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Links what [`GRANTED`] and [`KEY_VALUE`] list; without a grant no bucket can be opened.
+/// Links what [`GRANTED`], [`KEY_VALUE`] and [`JOBS`] list; without a grant no bucket can be opened, and no
+/// job submitted.
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     let l = &mut linker;
@@ -175,6 +187,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
     wasi_config::link(l)?;
     bindings::modelhost::handler::kv::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+    bindings::modelhost::handler::jobs::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
     wasi_keyvalue::link(l)?;
     wasi_nn::link(l)?;
     Ok(linker)
@@ -216,7 +229,7 @@ impl<'a> Interface<'a> {
 
 /// Whether it is of the contract's package, and not of this version of it.
 fn is_unknown(interface: &Interface<'_>) -> bool {
-    let known = GRANTED.iter().chain(&OF_APPLICATIONS).chain(&KEY_VALUE);
+    let known = GRANTED.iter().chain(&OF_APPLICATIONS).chain(&KEY_VALUE).chain([&JOBS]);
     interface.package == PACKAGE && !known.into_iter().any(|known| *known == interface.unversioned)
 }
 
@@ -226,7 +239,7 @@ fn is_unknown(interface: &Interface<'_>) -> bool {
 /// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
 /// contract.
 pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError> {
-    let Granted { network, outbound, kv } = granted;
+    let Granted { network, outbound, kv, jobs } = granted;
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.
         return Ok(());
@@ -254,7 +267,8 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
             || SOCKETS.contains(&name) && (network == Network::Stub || is_application)
             || OF_APPLICATIONS.contains(&name) && is_application
             || HTTP.contains(&name) && (is_application || outbound)
-            || KEY_VALUE.contains(&name) && kv;
+            || KEY_VALUE.contains(&name) && kv
+            || name == JOBS && jobs;
         !is_granted
     };
     let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
@@ -268,6 +282,9 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         }
         if refused.iter().all(|name| KEY_VALUE.contains(&Interface::parse(name).unversioned)) {
             return Err(LoadError::Import { refused, hint: KV_HINT });
+        }
+        if refused.iter().all(|name| Interface::parse(name).unversioned == JOBS) {
+            return Err(LoadError::Import { refused, hint: JOBS_HINT });
         }
         let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
         return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });

@@ -13,6 +13,7 @@
 //! bytes, for any guest.
 
 mod calls;
+mod jobs;
 mod kv;
 #[cfg(test)]
 mod tests;
@@ -24,16 +25,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::calls::{AnswerSource, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
+pub use self::calls::{AnswerSource, Answers, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
+pub use self::jobs::JobSource;
 pub use self::kv::KvSource;
 
 use self::calls::OwnCalls;
 use super::deadline::DeadlineExceeded;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::base64;
-use crate::kv::KvCall;
-use crate::model_access::{HandlerModelCall, ModelCall};
-use crate::outbound::OutboundCall;
+use crate::model_access::ModelCall;
 use crate::request::exchange::kept::Budget;
 use crate::tensor::{Signature, Tensor};
 
@@ -76,6 +76,8 @@ pub enum HostCallResult {
     Outbound(usize),
     /// An operation on a bucket, likewise.
     Kv(usize),
+    /// A call for its endpoint's jobs, likewise.
+    Jobs(usize),
     /// `request.remaining`.
     Remaining(Option<u64>),
     /// `request.is-disconnected`.
@@ -100,6 +102,7 @@ impl HostCallResult {
             HostCallResult::ModelCall(_) => "an answer of a model",
             HostCallResult::Outbound(_) => "an answer to a request that it sends",
             HostCallResult::Kv(_) => "an answer of the store",
+            HostCallResult::Jobs(_) => "an answer of the jobs",
             HostCallResult::Remaining(_) => "the time that is left",
             HostCallResult::Disconnected(_) => "whether the client is gone",
         }
@@ -145,25 +148,6 @@ pub struct Divergence {
     pub function: String,
     /// `asks for the wall clock where the recording has random bytes`.
     pub what: String,
-}
-
-/// The answers of a recording in place of the host, beside the [`RecordedCalls`].
-#[derive(Debug, Default)]
-pub struct Answers {
-    /// Of the model that the request went to.
-    pub signature: Option<Arc<Signature>>,
-    /// The tensors that the host made of the request's body.
-    pub sample: Option<Vec<Tensor>>,
-    /// The model's outputs; `None` if it was not asked, or failed.
-    pub outputs: Option<Vec<Tensor>>,
-    /// The models that the handler may call by itself.
-    pub models: Vec<(Arc<str>, Arc<Signature>)>,
-    /// The calls of them, and their answers.
-    pub model_calls: Vec<HandlerModelCall>,
-    /// The requests that the handler sent.
-    pub outbound: Vec<OutboundCall>,
-    /// The operations on its buckets.
-    pub kv: Vec<KvCall>,
 }
 
 /// A log in use. Made for one request, shared between its instance and the readers of it.

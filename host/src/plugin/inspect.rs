@@ -50,6 +50,8 @@ pub struct Inspection {
     pub outbound: bool,
     /// Whether it keeps values, where the endpoint grants a bucket: `kv`, `wasi:keyvalue`.
     pub kv: bool,
+    /// Whether it submits jobs, where the endpoint has some: `jobs`.
+    pub jobs: bool,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -103,6 +105,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         models: outline.calls_models(),
         outbound: outline.calls_out(),
         kv: outline.keeps_values(),
+        jobs: outline.submits_jobs(),
         exports: outline.exports,
         imports: outline.imports,
         refused,

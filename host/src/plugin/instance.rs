@@ -109,6 +109,8 @@ impl Instance {
         state.request = None;
         state.calls_log = None;
         state.scratch = None;
+        state.job_scratch = None;
+        state.jobs_submitted = 0;
         // Of what start functions ask for, the first answer may depend too.
         state.dependencies = Dependencies::default();
         if state.loaded.calls_models {

@@ -58,6 +58,8 @@ impl<'a> Lease<'a> {
             state.calls_out = is_allowed;
             state.calls_log = log.cloned();
             state.scratch = None;
+            state.job_scratch = None;
+            state.jobs_submitted = 0;
         }
     }
 

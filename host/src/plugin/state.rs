@@ -24,6 +24,7 @@ use super::streaming::Streaming;
 use super::wasi_http::Http;
 use super::websocket::Conversation;
 use crate::error::Stage;
+use crate::jobs::handler::JobScratch;
 use crate::kv::Bucket;
 use crate::kv::scratch::Scratch;
 use crate::request::Request;
@@ -63,6 +64,10 @@ pub(super) struct State {
     pub(super) calls_log: Option<Arc<HostCallLog>>,
     /// The values that a run which must not write has written.
     pub(super) scratch: Option<Box<Scratch>>,
+    /// The jobs that such a run has submitted.
+    pub(super) job_scratch: Option<Box<JobScratch>>,
+    /// How many jobs the request has submitted.
+    pub(super) jobs_submitted: u32,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -117,7 +122,9 @@ impl State {
     fn arguments(&self) -> usize {
         let are_large = self.loaded.calls_models || self.response.is_some();
         let value = self.loaded.config.kv.as_ref().map_or(0, |kv| kv.most_value().saturating_add(ARGUMENTS));
-        ARGUMENTS.max(if are_large { self.output } else { 0 }).max(value)
+        let job =
+            self.loaded.config.jobs.as_ref().map_or(0, |it| it.jobs.most_bytes().saturating_add(ARGUMENTS));
+        ARGUMENTS.max(if are_large { self.output } else { 0 }).max(value).max(job)
     }
 
     /// CPU time of a call of this stage.
@@ -250,6 +257,8 @@ pub(super) fn store(
         calls_out: false,
         calls_log: None,
         scratch: None,
+        job_scratch: None,
+        jobs_submitted: 0,
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),

@@ -21,6 +21,7 @@ pub(super) fn config() -> HandlerConfig {
         outbound: None,
         kv: None,
         kv_calls: None,
+        jobs: None,
         schema: None,
         instances: Metrics::new().unwrap().endpoint("it").instances.clone(),
     }

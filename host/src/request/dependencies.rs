@@ -19,6 +19,8 @@ pub enum Dependency {
     Kv,
     /// The answer of another server.
     Outbound,
+    /// A job of its endpoint.
+    Jobs,
     /// A model that did not answer: the next request may find it well.
     Failure,
 }
@@ -77,5 +79,6 @@ mod tests {
         // No operator can allow these.
         assert!(!set(&[Dependency::Header]).are_within(set(&all)));
         assert!(!set(&[Dependency::Failure]).are_within(set(&all)));
+        assert!(!set(&[Dependency::Jobs]).are_within(set(&all)));
     }
 }

@@ -9,13 +9,15 @@ use std::sync::Arc;
 use super::error::DeployError;
 use super::history::Origin;
 use crate::endpoint::config::EndpointConfig;
+use crate::jobs::Mode;
+use crate::jobs::handler::HandlerJobs;
 use crate::kv::EndpointKv;
 use crate::model::{Batching, Catalog, Model, ModelError, ModelHandle};
 use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
 use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
 use crate::pipeline::models::{Handle, Models, Named};
-use crate::plugin::{Binary, HandlerConfig, LoadError, Plugin, Sandbox};
+use crate::plugin::{Binary, HandlerConfig, JobAccess, LoadError, Plugin, Sandbox};
 use crate::telemetry::metrics::EndpointMetrics;
 
 /// Handler and models of a generation, with the ensemble that the configuration makes of these.
@@ -101,11 +103,21 @@ pub(super) async fn load(
             EndpointKv::new(sandbox.store().clone(), &config.name, &config.kv, config.limits.plugin.kv)
         }),
         kv_calls: Some(metrics.kv.clone()),
+        jobs: (config.jobs.mode != Mode::Off).then(|| job_access(config, sandbox, metrics)),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
     let loaded = Plugin::load(sandbox, binary, handler).await;
     loaded.map(Arc::new).map_err(refused)
+}
+
+fn job_access(config: &EndpointConfig, sandbox: &Sandbox, metrics: &EndpointMetrics) -> JobAccess {
+    let (store, body, output) = (sandbox.jobs().cloned(), config.limits.body, config.limits.plugin.output);
+    JobAccess {
+        jobs: HandlerJobs::new(store, &config.name, config.jobs.clone(), body, output),
+        counts: Some(metrics.jobs.clone()),
+        webhook_places: config.allow_outbound.clone(),
+    }
 }
 
 /// All models of an endpoint, at start.

@@ -46,8 +46,8 @@ pub(super) struct Head {
     pub(super) has_id: bool,
     /// Whether its id, if it brings one, is to be returned by the other name as well.
     pub(super) is_banana: bool,
-    /// Whether it is a job's, made by the server itself.
-    pub(super) is_job: bool,
+    /// How deep the job is that it is of, made by the server itself; `None` for a client's.
+    pub(super) job_depth: Option<u32>,
     /// Whose it is.
     pub(super) origin: Origin,
     /// The part of it that HTTP forbids, or the server does not do.
@@ -71,7 +71,7 @@ impl Head {
             is_coded: false,
             has_id: false,
             is_banana: false,
-            is_job: false,
+            job_depth: None,
             origin: parts.extensions.get().copied().unwrap_or_default(),
             protocol_violation: None,
             parts,
@@ -125,6 +125,10 @@ impl Head {
 
 /// The head that a handler may ask for.
 impl request::Head for Head {
+    fn job_depth(&self) -> Option<u32> {
+        self.job_depth
+    }
+
     fn method(&self) -> &str {
         self.parts.method.as_str()
     }

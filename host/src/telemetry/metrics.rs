@@ -39,7 +39,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 39] = [
+pub const METRICS: [(&str, &str); 40] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -144,6 +144,10 @@ pub const METRICS: [(&str, &str); 39] = [
         "Webhooks of jobs that are to be sent now, for the first time or again, by endpoint.",
     ),
     ("modelhost_jobs_store_up", "1 if the Redis in which the endpoint's jobs are can be reached, else 0."),
+    (
+        "modelhost_job_operations_total",
+        "What handlers ask of their endpoint's jobs, by endpoint, operation and outcome: `ok`, `error`.",
+    ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];
 
@@ -288,6 +292,7 @@ impl Metrics {
             webhooks,
             pending,
             jobs_up,
+            job_operations,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -326,7 +331,7 @@ impl Metrics {
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
             jobs: JobFamilies::new(
                 &registry,
-                [jobs, oldest_job, submitted, attempts, webhooks, pending, jobs_up],
+                [jobs, oldest_job, submitted, attempts, webhooks, pending, jobs_up, job_operations],
             )?,
             registry,
         })

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use self::calls::{ModelCall, NamedModel, Outbound};
 use crate::error::{Code, RequestError, Stage};
+use crate::jobs::handler::JobCall;
 use crate::json::short_list::short_list;
 use crate::json::{base64, write};
 use crate::kv::KvCall;
@@ -66,6 +67,8 @@ pub struct Recording {
     pub outbound: Vec<Outbound>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kv: Vec<KvCall>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobCall>,
     /// The tensors that `post-inference-tensors` made, where the host made the response of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Vec<Tensor>>,
@@ -103,6 +106,9 @@ pub struct Handler {
     /// The buckets that it may open.
     #[serde(default, deserialize_with = "short_list", skip_serializing_if = "Vec::is_empty")]
     pub kv: Vec<String>,
+    /// Whether its endpoint has jobs.
+    #[serde(default)]
+    pub jobs: bool,
 }
 
 /// The request as the handler could see it; the headers are with what it drew, but for a handler that gets
@@ -454,6 +460,7 @@ impl Handler {
             model_runs: config.limits.model_runs,
             outbound: config.outbound.is_some(),
             kv: config.kv.as_ref().map(|kv| kv.granted().to_vec()).unwrap_or_default(),
+            jobs: config.jobs.is_some(),
         }
     }
 }

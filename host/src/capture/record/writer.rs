@@ -189,6 +189,7 @@ fn recording(finished: &Finished) -> Option<Recording> {
         model_calls: log.model_calls().iter().map(ModelCall::of).collect(),
         outbound: log.outbound().iter().map(Outbound::of).collect(),
         kv: log.kv(),
+        jobs: log.jobs(),
         outcome: Outcome::of(outcome),
     })
 }

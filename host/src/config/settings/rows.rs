@@ -76,8 +76,7 @@ settings! {
          model's answer without a handler.";
     BREAKER_FAULTS: Option<Ratio> = "off", or("off", share_above_zero(BREAKER_SHARE)),
         "breaker-faults", "endpoint.breaker.faults", Value("SHARE|off"),
-        "Share of requests, such as 0.5, that end in a fault of the handler before it is called no more \
-         for a while.";
+        "Share of requests, such as 0.5, that end in a fault of the handler before it is called no more for a while.";
     BREAKER_WINDOW: Duration = "10s", duration(MILLISECOND..=DAY),
         "breaker-window", "endpoint.breaker.window", Value("DURATION"),
         "Over how long the share is counted.";
@@ -97,8 +96,7 @@ settings! {
         "Count what is predicted, as metrics: how often each class (text or an integer), or how the numbers are spread.";
     TRACKER_KEY: Vec<String> = ("the response is the prediction", Vec::new(), "class_label"), key_path,
         "tracker-key", "endpoint.tracker.key", Value("KEY"),
-        "Where the prediction is in a response: a key of its JSON, a path such as `/predictions/0/label`, or the name of an \
-         output.";
+        "Where the prediction is in a response: a key of its JSON, a path such as `/predictions/0/label`, or an output's.";
 
     RESPONSE_CACHE: Option<usize> = "off", or("off", size(KIB..=1024 * GIB)),
         "response-cache", "endpoint.response_cache.size", Value("SIZE|off"),
@@ -117,8 +115,7 @@ settings! {
     [Gate]
     GATE_SAMPLES: usize = "0", count(0..=10_000),
         "gate-samples", "endpoint.gate.samples", Value("N"),
-        "How many of the last requests are kept, to be run through a new handler and the old one before a \
-         swap. 0 keeps none.";
+        "How many of the last requests are kept, to be run through a new handler and the old one before a swap. 0: none.";
     GATE_SAMPLES_SIZE: usize = "16MiB", size(KIB..=16 * GIB),
         "gate-samples-size", "endpoint.gate.samples_size", Value("SIZE"),
         "Most bytes of them together.";
@@ -155,8 +152,7 @@ settings! {
         "The handler, a WebAssembly component. Without one, JSON goes to the model and back as it is.";
     PROJECT: Option<PathBuf> = (none, "."), some(path),
         "project", "endpoint.project", Value("DIR"),
-        "Folder that the handler sees, read-only, at `/mnt/project`; without the config file and any \
-         endpoint's model.";
+        "Folder that the handler sees, read-only, at `/mnt/project`; without the config file and any endpoint's model.";
     BODY_MEDIA_TYPES: Vec<String> = ("of the example", Vec::new(), "image/jpeg,image/png"), media_types,
         "body-media-types", "endpoint.body.media_types", List("TYPE"),
         "Media types of a body that is a file, such as `image/jpeg` or `image/*`; all others are refused before \
@@ -199,8 +195,7 @@ settings! {
         "Whether an instance of the handler is reused for later requests, or made fresh for every one.";
     REUSE_INSTANCES: bool = "false", switch,
         "reuse-instances", "endpoint.reuse_instances", Switch("no-reuse-instances"),
-        "Reuse instances of an application on `wasi:http` too, if one of them answers two requests, `GET /`, \
-         at load.";
+        "Reuse instances of an application on `wasi:http` too, if one of them answers two requests, `GET /`, at load.";
     NETWORK: Network = "none", choice(&[("none", Network::None), ("stub", Network::Stub)]),
         "network", "endpoint.network", Value("none|stub"),
         "`none` refuses a handler that imports sockets; `stub` loads it and denies every call.";
@@ -242,8 +237,7 @@ settings! {
         "Longest that a request waits for others to share a run with, under `always`.";
     BATCH_WAIT: Wait = "busy", choice(&[("busy", Wait::Busy), ("always", Wait::Always)]),
         "batch-wait", "endpoint.batching.wait", Value("busy|always"),
-        "When it waits: `busy` until a session of the model is free, `always` for `max_delay` or a full \
-         batch.";
+        "When it waits: `busy` until a session of the model is free, `always` for `max_delay` or a full batch.";
     TRUST_ROWS: bool = "false", switch,
         "trust-rows", "endpoint.batching.trust_rows", Switch("no-trust-rows"),
         "Batch although a trial at the start shows that a row's answer depends on the rows beside it.";
@@ -355,6 +349,12 @@ settings! {
     JOB_TIMEOUT: Duration = "1h", duration(MILLISECOND..=DAY),
         "job-timeout", "endpoint.limits.job_timeout", Value("DURATION"),
         "How long one attempt at a job may take, in place of `request_timeout`.";
+    JOB_SUBMISSIONS: u32 = "100", count(0..=1_000_000),
+        "job-submissions", "endpoint.limits.job_submissions", Value("N"),
+        "How many jobs one request of a handler may submit by itself.";
+    JOB_DEPTH: u32 = "16", count(0..=1_000_000_000),
+        "job-depth", "endpoint.limits.job_depth", Value("N"),
+        "How many jobs may follow each other, each submitted by the handler that runs the one before.";
     WEBHOOK_ATTEMPTS: u32 = "15", count(1..=1000),
         "webhook-attempts", "endpoint.limits.webhook_attempts", Value("N"),
         "How often the webhook of a job is sent until its receiver takes it, with pauses from a second to an hour.";

@@ -52,6 +52,8 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("job-bytes", "1MiB", "1048576", "bytes: 1048576,"),
     ("job-keep", "2h", "\"2h\"", "keep: 7200s,"),
     ("job-attempts", "5", "5", "attempts: 5,"),
+    ("job-submissions", "7", "7", "submissions: 7,"),
+    ("job-depth", "6", "6", "depth: 6,"),
     ("job-timeout", "2m", "\"2m\"", "timeout: 120s,"),
     ("webhook-attempts", "6", "6", "attempts: 6,"),
     ("webhook-timeout", "3s", "\"3s\"", "timeout: 3s,"),

@@ -12,12 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::task::JoinHandle;
 
 use super::{Divergence, HostCallLog, HostCallResult};
+use crate::jobs::handler::JobCall;
 use crate::kv::KvCall;
 use crate::model_access::{HandlerModelCall, ModelCall, ModelCallError};
 use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
 use crate::plugin::deadline::DeadlineExceeded;
 use crate::request::exchange::kept::KeptBody;
-use crate::tensor::Tensor;
+use crate::tensor::{Signature, Tensor};
 
 /// Most characters of a name that a divergence shows.
 const SHOWN: usize = 120;
@@ -33,6 +34,29 @@ pub struct KnownCalls {
     pub outbound: Vec<OutboundCall>,
     /// The operations on its buckets.
     pub kv: Vec<KvCall>,
+    /// The calls for its endpoint's jobs.
+    pub jobs: Vec<JobCall>,
+}
+
+/// The answers of a recording in place of the host, beside the [`RecordedCalls`].
+#[derive(Debug, Default)]
+pub struct Answers {
+    /// Of the model that the request went to.
+    pub signature: Option<Arc<Signature>>,
+    /// The tensors that the host made of the request's body.
+    pub sample: Option<Vec<Tensor>>,
+    /// The model's outputs; `None` if it was not asked, or failed.
+    pub outputs: Option<Vec<Tensor>>,
+    /// The models that the handler may call by itself.
+    pub models: Vec<(Arc<str>, Arc<Signature>)>,
+    /// The calls of them, and their answers.
+    pub model_calls: Vec<HandlerModelCall>,
+    /// The requests that the handler sent.
+    pub outbound: Vec<OutboundCall>,
+    /// The operations on its buckets.
+    pub kv: Vec<KvCall>,
+    /// The calls for its endpoint's jobs.
+    pub jobs: Vec<JobCall>,
 }
 
 /// The way of a handler's call of a model.
@@ -84,6 +108,9 @@ pub(super) struct Lists {
     pub(super) kv: Vec<KvCall>,
     /// The known operations whose answers have been given.
     pub(super) given_kv: BTreeSet<usize>,
+    pub(super) jobs: Vec<JobCall>,
+    /// The known calls for jobs whose answers have been given.
+    pub(super) given_jobs: BTreeSet<usize>,
     /// Bodies of requests that go nowhere, on their way there.
     drains: Vec<JoinHandle<()>>,
 }
@@ -295,6 +322,7 @@ impl HostCallLog {
             model_calls: self.model_calls(),
             outbound: self.outbound(),
             kv: self.kv(),
+            jobs: self.jobs(),
         }
     }
 

@@ -191,7 +191,7 @@ impl Transport for Streaming {
     }
 
     fn is_job(&self) -> bool {
-        self.head.is_job
+        self.head.job_depth.is_some()
     }
 
     fn is_debug(&self) -> bool {

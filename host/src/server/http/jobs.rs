@@ -37,14 +37,14 @@ use axum::response::{IntoResponse as _, Response};
 
 pub use self::workers::JobWorkers;
 
-use self::answers::{JobView, List, X_JOB_STATE, append, failed, is_id, known, page, valid};
+use self::answers::{JobView, List, X_JOB_STATE, append, failed, known, page, valid};
 use self::submission::SubmissionForm;
 use super::cors;
 use super::error::respond;
 use super::route::EndpointRoute;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
-use crate::jobs::{Job, JobStore, Mode, WebhookState};
+use crate::jobs::{Job, JobStore, Mode, WebhookState, is_id};
 use crate::server::compat::{cortex, cortex_batch, truss_async};
 use crate::server::head::{Head, X_REQUEST_ID, insert};
 use crate::server::serve::Transport as _;

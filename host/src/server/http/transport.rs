@@ -52,7 +52,7 @@ impl Transport for Box<Head> {
     }
 
     fn is_job(&self) -> bool {
-        self.is_job
+        self.job_depth.is_some()
     }
 
     fn is_debug(&self) -> bool {

@@ -1,7 +1,8 @@
 //! The jobs of an endpoint, counted.
 //!
-//! Place in the flow: counted by `server/http/jobs.rs` when one is submitted and by its workers when an
-//! attempt has ended; those that are not finished are set from the store before the metrics are rendered.
+//! Place in the flow: counted by `server/http/jobs.rs` and `plugin/jobs.rs` when one is submitted and by the
+//! workers when an attempt has ended; those that are not finished are set from the store before the metrics
+//! are rendered.
 //! Invariant: endpoints without jobs have no series.
 
 use std::sync::Arc;
@@ -21,13 +22,14 @@ pub(super) struct JobFamilies {
     webhooks: IntCounterVec,
     pending: IntGaugeVec,
     up: IntGaugeVec,
+    operations: IntCounterVec,
 }
 
 impl JobFamilies {
     /// With these names and help texts.
     pub(super) fn new(
         registry: &Registry,
-        [unfinished, oldest, submitted, attempts, webhooks, pending, up]: [(&str, &str); 7],
+        [unfinished, oldest, submitted, attempts, webhooks, pending, up, operations]: [(&str, &str); 8],
     ) -> Result<JobFamilies, prometheus::Error> {
         let by_outcome = ["endpoint", "outcome"];
         Ok(JobFamilies {
@@ -38,6 +40,10 @@ impl JobFamilies {
             webhooks: register(registry, IntCounterVec::new(opts(webhooks), &by_outcome)?)?,
             pending: register(registry, IntGaugeVec::new(opts(pending), &["endpoint"])?)?,
             up: register(registry, IntGaugeVec::new(opts(up), &["endpoint"])?)?,
+            operations: register(
+                registry,
+                IntCounterVec::new(opts(operations), &["endpoint", "operation", "outcome"])?,
+            )?,
         })
     }
 }
@@ -97,6 +103,12 @@ impl JobCounts {
             Submitted::Refused => "refused",
         };
         self.families.submitted.with_label_values(&[&*self.endpoint, outcome]).inc();
+    }
+
+    /// A handler has asked this of the jobs.
+    pub fn asked(&self, operation: &str, is_ok: bool) {
+        let labels = [&*self.endpoint, operation, if is_ok { "ok" } else { "error" }];
+        self.families.operations.with_label_values(&labels).inc();
     }
 
     /// An attempt has ended.

@@ -19,10 +19,9 @@ use crate::endpoint::AdmittedRequest;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{RequestError, Stage};
 use crate::jobs::{
-    Job, JobStore, LAST_PRIORITY, LONGEST_KEY, LONGEST_URL, Pauses, Submission, USUAL_PRIORITY, Webhook,
-    WebhookForm,
+    IDEMPOTENCY_KEY, Job, JobStore, LAST_PRIORITY, LONGEST_DELAY, LONGEST_URL, Pauses, Submission,
+    USUAL_PRIORITY, Webhook, WebhookForm, is_kept_header, is_key,
 };
-use crate::keys::{is_credential, is_secret_name};
 use crate::outbound::UrlError;
 use crate::server::body::Bounds;
 use crate::server::compat::truss_async::{AsyncPredict, usual};
@@ -30,33 +29,11 @@ use crate::server::head::{Head, visible};
 use crate::server::serve::Transport as _;
 use crate::telemetry::metrics::Submitted;
 
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const PRIORITY: &str = "x-modelhost-job-priority";
 const ATTEMPTS: &str = "x-modelhost-job-attempts";
 const DELAY: &str = "x-modelhost-job-delay";
 const WAIT: &str = "x-modelhost-job-wait";
 const WEBHOOK: &str = "x-modelhost-job-webhook";
-/// The beginning of headers that are for or from the jobs themselves.
-const OWN: &str = "x-modelhost-job";
-/// Headers that are about a connection or a message, not a request; and its id, which will be the job's.
-const NOT_KEPT: [&str; 14] = [
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "expect",
-    "keep-alive",
-    "prefer",
-    "proxy-connection",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-    "x-forwarded-prefix",
-    "x-request-id",
-    "x-banana-request-id",
-];
-/// Longest that a job may be put off, or wait.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The form of a submission.
 #[derive(Debug, Clone, Copy)]
@@ -167,7 +144,7 @@ fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), Req
         return Err(wrong("priority", &format!("a number from 0 to {LAST_PRIORITY}")));
     }
     let wait = Duration::from_secs(wanted.max_time_in_queue_seconds.unwrap_or(usual::TIME_IN_QUEUE));
-    if wait.is_zero() || wait > LONGEST {
+    if wait.is_zero() || wait > LONGEST_DELAY {
         return Err(wrong("max_time_in_queue_seconds", "a number of seconds, at most 30 days"));
     }
     submission.wait = Some(wait);
@@ -184,7 +161,7 @@ fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), Req
         first: retries.initial_delay_ms.unwrap_or(usual::INITIAL_DELAY),
         longest: retries.max_delay_ms.unwrap_or(usual::MAX_DELAY),
     };
-    let longest = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
+    let longest = u64::try_from(LONGEST_DELAY.as_millis()).unwrap_or(u64::MAX);
     for (name, delay) in [("initial_delay_ms", pauses.first), ("max_delay_ms", pauses.longest)] {
         if delay > longest {
             return Err(wrong(&format!("inference_retry_config.{name}"), "a number of milliseconds"));
@@ -226,11 +203,8 @@ fn options(config: &EndpointConfig, headers: &HeaderMap) -> Result<Submission, R
         ..Submission::default()
     };
     if let Some(key) = text(headers, IDEMPOTENCY_KEY)? {
-        let is_key =
-            (1..=LONGEST_KEY).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic());
-        let expected = format!("1 to {LONGEST_KEY} visible characters of ASCII");
-        submission.idempotency_key =
-            Some(Some(key).filter(|_| is_key).ok_or_else(|| wrong(IDEMPOTENCY_KEY, &expected))?.to_owned());
+        is_key(key).map_err(|expected| wrong(IDEMPOTENCY_KEY, &expected))?;
+        submission.idempotency_key = Some(key.to_owned());
     }
     if let Some(priority) = number(headers, PRIORITY, 0, u32::from(LAST_PRIORITY))? {
         submission.priority = u8::try_from(priority).unwrap_or(LAST_PRIORITY);
@@ -266,17 +240,13 @@ fn duration(headers: &HeaderMap, name: &str) -> Result<Option<Duration>, Request
     let Some(text) = text(headers, name)? else { return Ok(None) };
     // Not `0`, which would be a number without a unit.
     let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
-    let duration = humantime::parse_duration(text).ok().filter(|it| has_unit && *it <= LONGEST);
+    let duration = humantime::parse_duration(text).ok().filter(|it| has_unit && *it <= LONGEST_DELAY);
     duration.map(Some).ok_or_else(|| wrong(name, "a duration of at most 30 days, such as `90s` or `2h`"))
 }
 
 /// The headers that the job's own request will have.
 fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
-    let is_kept = |name: &str| {
-        let is_secret = is_credential(name) || is_secret_name(name);
-        !is_secret && !NOT_KEPT.contains(&name) && !name.starts_with(OWN)
-    };
-    let pairs = visible(headers).into_iter().filter(|(name, _)| is_kept(name));
+    let pairs = visible(headers).into_iter().filter(|(name, _)| is_kept_header(name));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
