@@ -43,6 +43,7 @@ mod install;
 mod instances;
 mod iris;
 mod isolation;
+mod job_sdks;
 mod jobs;
 mod keys;
 mod kv;

@@ -3,11 +3,11 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import image, kv, models, tensor, tokenizer
+from . import image, jobs, kv, models, tensor, tokenizer
 from ._tensor import Tensor, Tensors
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
-from .errors import InvalidInput, KvError
+from .errors import InvalidInput, JobError, KvError
 from .handler import (
     Input,
     init,
@@ -32,6 +32,7 @@ __all__ = [
     "ImageError",
     "Input",
     "InvalidInput",
+    "JobError",
     "KvError",
     "ModelError",
     "NotPorted",
@@ -46,6 +47,7 @@ __all__ = [
     "image",
     "init",
     "input_schema",
+    "jobs",
     "kv",
     "models",
     "post_inference",

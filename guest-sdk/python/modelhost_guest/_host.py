@@ -30,6 +30,11 @@ except ImportError:
     kv = None
 
 try:
+    from wit_world.imports import jobs
+except ImportError:
+    jobs = None
+
+try:
     from wit_world.imports import images
 except ImportError:
     images = None

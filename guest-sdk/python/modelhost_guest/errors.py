@@ -1,4 +1,4 @@
-"""Errors: the caller's to mend, and of buckets."""
+"""Errors: the caller's to mend, of buckets, and of jobs."""
 
 
 class InvalidInput(ValueError):
@@ -7,6 +7,14 @@ class InvalidInput(ValueError):
 
 class KvError(Exception):
     """Why a bucket has not done what it should. `kind` is one of no-such-bucket, invalid, limit, unavailable."""
+
+    def __init__(self, kind, text):
+        super().__init__(text)
+        self.kind = kind
+
+
+class JobError(Exception):
+    """Why something was not done with a job. `kind` is one of invalid, conflict, limit, unavailable."""
 
     def __init__(self, kind, text):
         super().__init__(text)
