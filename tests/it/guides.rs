@@ -28,6 +28,11 @@ fn images() {
 }
 
 #[test]
+fn jobs() {
+    follow("jobs");
+}
+
+#[test]
 fn languages() {
     follow("languages");
 }
