@@ -48,13 +48,14 @@ fn the_metrics_are_those_of_the_reference() {
     let redis = Redis::start(&[]);
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
+    let submits = Endpoint::new("submits").guest("jobs").set("jobs = 'on'");
     let talk = Endpoint::new("talk").guest("socket");
     let jobs = Endpoint::new("jobs")
         .guest("echo")
         .set("jobs = 'on'\nallow_outbound = ['http://127.0.0.1:1']")
         .limits("webhook_attempts = 1");
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
-        .endpoints([keeper, cached, talk, jobs])
+        .endpoints([keeper, cached, talk, jobs, submits])
         .tables(format!("[jobs]\nstore = {:?}", redis.url()));
     let host = setup.tables(redis.store()).serve();
     for (path, body) in [
@@ -62,6 +63,7 @@ fn the_metrics_are_those_of_the_reference() {
         ("/class", "{\"x\":[1]}"),
         ("/value", "{\"x\":[1]}"),
         ("/keeper", r#"[["open", "a"], ["get", "k"]]"#),
+        ("/submits", r#"[["get", "none"]]"#),
     ] {
         assert_eq!(host.post(path, body).status, 200);
     }
