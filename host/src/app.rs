@@ -36,7 +36,7 @@ use crate::server::listen::{ConnectionConfig, Drain};
 use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
-use crate::server::{self, Endpoints, Served, admin, grpc, listen};
+use crate::server::{self, Endpoints, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::on_one_line;
@@ -146,6 +146,7 @@ impl App {
             jobs: jobs.clone(),
             store: None,
             config: config.server.clone(),
+            shared_memory: SharedMemory::new(config.server.shared_memory),
             drain: Drain::default(),
             runtime: tokio::runtime::Handle::current(),
             development,

@@ -200,6 +200,7 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         admin_listen: sources.get(&set::ADMIN_LISTEN, table),
         grpc_listen: sources.get(&set::GRPC_LISTEN, table),
         model_control: sources.get(&set::MODEL_CONTROL, table),
+        shared_memory: sources.get(&set::SHARED_MEMORY, table),
         metrics_on_main: sources.get(&set::METRICS_ON_MAIN, table),
         docs: sources.get(&set::DOCS, table),
         cors_allow_origin: sources.get(&set::CORS_ALLOW_ORIGIN, table),

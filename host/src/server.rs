@@ -4,8 +4,8 @@
 //! request without its body; [`switch`] leads to a few lines until everything is loaded, then to [`http`],
 //! the table of contents of what is answered, or to [`grpc`], the same for the listener of that name; both
 //! have their requests served by the one `serve`. [`admin`] is the operator's own listener, on its own
-//! thread; [`models`] is what protocols that know models share, `classification` what two of them do
-//! with outputs; `readiness` asks applications; [`split`] is a
+//! thread; [`models`] is what protocols that know models share, `classification` and
+//! `shared_memory` what two of them do with outputs and inputs; `readiness` asks applications; [`split`] is a
 //! path of several endpoints; [`compat`] is what single vendors' clients expect besides.
 //! In: sockets. Out: requests free of HTTP for `endpoint`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
@@ -17,6 +17,7 @@ pub mod grpc;
 pub mod http;
 pub mod models;
 mod classification;
+mod shared_memory;
 mod readiness;
 mod serve;
 mod failure;
@@ -37,3 +38,4 @@ mod status;
 pub use self::compat::activity::Activity;
 pub use self::endpoints::Endpoints;
 pub use self::served::{Config, Served};
+pub use self::shared_memory::SharedMemory;

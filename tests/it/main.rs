@@ -87,6 +87,7 @@ mod sandbox;
 mod schema;
 mod schemathesis;
 mod sdks;
+mod shared_memory;
 mod shutdown;
 mod settings;
 mod simd;

@@ -24,6 +24,7 @@ mod health;
 mod infer;
 mod intake;
 mod pb;
+mod shared_memory;
 mod stream;
 mod tensorflow;
 
@@ -46,6 +47,7 @@ use self::tensorflow::pb::serving::prediction_service_server::PredictionServiceS
 use super::http::HttpService;
 use super::models::Metadata;
 use super::served::Served;
+use super::shared_memory::no_cuda;
 use crate::error::{Code, RequestError, Stage};
 
 /// The descriptors of the protocols' messages, for reflection.
@@ -122,7 +124,7 @@ impl GrpcInferenceService for Service {
         &self,
         _: Request<pb::ServerMetadataRequest>,
     ) -> Reply<pb::ServerMetadataResponse> {
-        Ok(Response::new(describe::server()))
+        Ok(Response::new(describe::server(&self.served)))
     }
 
     async fn model_metadata(
@@ -212,6 +214,57 @@ impl GrpcInferenceService for Service {
         ordered.await.map_err(|error| self.refusal(error, &call))?;
         Ok(Response::new(pb::RepositoryModelUnloadResponse {}))
     }
+
+    async fn system_shared_memory_status(
+        &self,
+        request: Request<pb::SystemSharedMemoryStatusRequest>,
+    ) -> Reply<pb::SystemSharedMemoryStatusResponse> {
+        let (call, message) = Call::of(request);
+        let status = shared_memory::status(&self.served, &call, &message.name);
+        status.map(Response::new).map_err(|error| self.refusal(error, &call))
+    }
+
+    async fn system_shared_memory_register(
+        &self,
+        request: Request<pb::SystemSharedMemoryRegisterRequest>,
+    ) -> Reply<pb::SystemSharedMemoryRegisterResponse> {
+        let (call, message) = Call::of(request);
+        let registered = shared_memory::register(&self.served, &call, &message);
+        registered.map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(pb::SystemSharedMemoryRegisterResponse {}))
+    }
+
+    async fn system_shared_memory_unregister(
+        &self,
+        request: Request<pb::SystemSharedMemoryUnregisterRequest>,
+    ) -> Reply<pb::SystemSharedMemoryUnregisterResponse> {
+        let (call, message) = Call::of(request);
+        let unregistered = shared_memory::unregister(&self.served, &call, &message.name);
+        unregistered.map_err(|error| self.refusal(error, &call))?;
+        Ok(Response::new(pb::SystemSharedMemoryUnregisterResponse {}))
+    }
+
+    async fn cuda_shared_memory_status(
+        &self,
+        _: Request<pb::CudaSharedMemoryStatusRequest>,
+    ) -> Reply<pb::CudaSharedMemoryStatusResponse> {
+        Ok(Response::new(pb::CudaSharedMemoryStatusResponse::default()))
+    }
+
+    async fn cuda_shared_memory_register(
+        &self,
+        request: Request<pb::CudaSharedMemoryRegisterRequest>,
+    ) -> Reply<pb::CudaSharedMemoryRegisterResponse> {
+        let (call, _) = Call::of(request);
+        Err(self.refusal(no_cuda(), &call))
+    }
+
+    async fn cuda_shared_memory_unregister(
+        &self,
+        _: Request<pb::CudaSharedMemoryUnregisterRequest>,
+    ) -> Reply<pb::CudaSharedMemoryUnregisterResponse> {
+        Ok(Response::new(pb::CudaSharedMemoryUnregisterResponse {}))
+    }
 }
 
 impl Service {
@@ -254,5 +307,5 @@ pub fn fuzz(message: &[u8], limit: usize) -> Option<crate::request::Input> {
     pb::ModelInferRequest::BOUNDS.check(message).ok()?;
     let mut message = pb::ModelInferRequest::decode(bytes::Bytes::copy_from_slice(message)).ok()?;
     let wanted = std::mem::take(&mut message.outputs);
-    contents::input(message, &wanted, limit).ok()
+    contents::input(message, &wanted, &super::SharedMemory::default(), limit).ok()
 }

@@ -30,7 +30,7 @@ use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text::on_one_line;
 
 /// The extensions of the Open Inference Protocol, by the names of its clients.
-pub const EXTENSIONS: [&str; 6] = [
+const EXTENSIONS: [&str; 6] = [
     "binary_tensor_data",
     "classification",
     "model_configuration",
@@ -38,6 +38,8 @@ pub const EXTENSIONS: [&str; 6] = [
     "parameters",
     "statistics",
 ];
+/// The one that the operator switches on.
+const SHARED_MEMORY: &str = "system_shared_memory";
 
 /// A model as clients know it, found by its name.
 #[derive(Clone)]
@@ -152,6 +154,11 @@ impl Served {
     pub fn models(&self, protocol: Option<Protocol>) -> impl Iterator<Item = Entry<'_>> {
         let speaking = self.endpoints.iter().filter(move |endpoint| endpoint.config.speaks(protocol));
         speaking.filter_map(|endpoint| Entry::of(endpoint, &endpoint.config.name))
+    }
+
+    /// The extensions of the Open Inference Protocol that clients can use.
+    pub fn extensions(&self) -> impl Iterator<Item = &'static str> {
+        EXTENSIONS.into_iter().chain(self.shared_memory.is_on().then_some(SHARED_MEMORY))
     }
 
     /// All models and whether they are served.

@@ -11,6 +11,7 @@ use super::compat::activity::Activity;
 use super::development::Development;
 use super::drain::Drain;
 use super::endpoints::Endpoints;
+use super::shared_memory::SharedMemory;
 use super::{limits, split, tls};
 use crate::jobs::{JobStore, Mode};
 use crate::keys::Keys;
@@ -29,6 +30,8 @@ pub struct Config {
     pub grpc_listen: Option<SocketAddr>,
     /// Whether clients of the main listener may load and unload models.
     pub model_control: bool,
+    /// Most regions of shared memory that clients may register; `None`: they register none.
+    pub shared_memory: Option<usize>,
     /// Whether `GET /metrics` is answered on the main listener too.
     pub metrics_on_main: bool,
     /// Whether `GET /openapi.json` and the page at `/docs` are answered.
@@ -68,6 +71,8 @@ pub struct Served {
     pub store: Option<Arc<Store>>,
     /// How to serve them.
     pub config: Config,
+    /// The regions of shared memory that clients have registered.
+    pub shared_memory: SharedMemory,
     /// Whether the process is going away.
     pub drain: Drain,
     /// The runtime of requests, and of the operator's orders.

@@ -374,8 +374,11 @@ settings! {
         "Address of the endpoints over gRPC, for clients of the Open Inference Protocol and of TensorFlow Serving.";
     MODEL_CONTROL: bool = "false", switch,
         "model-control", "server.model_control", Switch("no-model-control"),
-        "Load and unload models at the order of clients of the endpoints too, by the Open Inference \
-         Protocol.";
+        "Load and unload models at the order of clients of the endpoints too, by the Open Inference Protocol.";
+    SHARED_MEMORY: Option<usize> = "off", or("off", count(1..=10_000)),
+        "shared-memory", "server.shared_memory", Value("N|off"),
+        "Let clients on this machine register so many regions of POSIX shared memory, by their names in `/dev/shm`, and send and \
+         take tensors there.";
     METRICS_ON_MAIN: bool = "true", switch,
         "metrics-on-main", "server.metrics_on_main", Switch("no-metrics-on-main"),
         "Answer `GET /metrics` on the address of the endpoints too.";
@@ -425,8 +428,7 @@ settings! {
         "Most headers of a request; beyond it the answer is 431.";
     HEADER_TIMEOUT: Duration = "10s", duration(100 * MILLISECOND..=DAY),
         "header-timeout", "server.header_timeout", Value("DURATION"),
-        "How long a client may take to send a head, the first one from the moment it connects; then it is \
-         cut off.";
+        "How long a client may take to send a head, the first one from the moment it connects; then it is cut off.";
     IDLE_TIMEOUT: Duration = "60s", duration(100 * MILLISECOND..=DAY),
         "idle-timeout", "server.idle_timeout", Value("DURATION"),
         "How long a connection may be without a request, or a client may take nothing of its response.";
@@ -495,6 +497,5 @@ settings! {
          run, and not written to: hosts run them. `none` keeps none.";
     CACHE_SIZE: u64 = "1GiB", size(MIB..=1024 * GIB),
         "cache-size", "plugin.cache_size", Value("SIZE"),
-        "Most bytes that handlers, compiled or kept, take there; beyond it those go that were not used for \
-         longest.";
+        "Most bytes that handlers, compiled or kept, take there; beyond it those go that were not used for longest.";
 }

@@ -110,6 +110,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("admin-listen", "[::1]:0", "\"[::1]:0\"", "admin_listen: [::1]:0,"),
     ("grpc-listen", "127.0.0.1:0", "\"127.0.0.1:0\"", "grpc_listen: Some( 127.0.0.1:0, ),"),
     ("model-control", "true", "true", "model_control: true,"),
+    ("shared-memory", "20", "20", "shared_memory: Some( 20, ),"),
     ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
     ("docs", "false", "false", "docs: false,"),
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),

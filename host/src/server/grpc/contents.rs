@@ -22,18 +22,19 @@ use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
 use crate::request::{Input, Output, Response, TensorInput, is_json_type};
+use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
 
 type Parameters = BTreeMap<String, InferParameter>;
 
 /// Parameters of a request, an input or an output that ask for what is not here, and what that is.
-const REFUSED: [(&str, &str); 5] = [
+const REFUSED: [(&str, &str); 3] = [
     ("sequence_id", "sequences of requests"),
     ("sequence_start", "sequences of requests"),
     ("sequence_end", "sequences of requests"),
-    ("shared_memory_region", "shared memory"),
-    ("shared_memory_byte_size", "shared memory"),
 ];
+/// Of an input or an output: the region of shared memory that it is in.
+const REGION: &str = "shared_memory_region";
 /// Of an output: how many classes in place of the values.
 const CLASSIFICATION: &str = "classification";
 /// For this host, not for the handler: every answer in a stream is the last one of its request and says so.
@@ -48,6 +49,7 @@ const ONLY: &str = "output";
 pub(super) fn input(
     message: ModelInferRequest,
     wanted: &[InferRequestedOutputTensor],
+    memory: &SharedMemory,
     limit: usize,
 ) -> Result<Input, RequestError> {
     let invalid = |text: String| RequestError::invalid(Stage::Admit, text);
@@ -69,9 +71,15 @@ pub(super) fn input(
         }
     }
     let parameters = json_object(parameters);
+    let about = |name: &str, text: String| invalid(format!("input `{name}`: {text}"));
+    let places: Vec<Option<Place>> = inputs
+        .iter()
+        .map(|input| place(&input.parameters, memory).map_err(|text| about(&input.name, text)))
+        .collect::<Result<_, _>>()?;
     let raw = !raw_input_contents.is_empty();
-    if raw && raw_input_contents.len() != inputs.len() {
-        let (expected, got) = (inputs.len(), raw_input_contents.len());
+    let expected = places.iter().filter(|place| place.is_none()).count();
+    if raw && raw_input_contents.len() != expected {
+        let got = raw_input_contents.len();
         return Err(invalid(format!(
             "expected {expected} `raw_input_contents`, one for each input, got {got}"
         )));
@@ -83,18 +91,45 @@ pub(super) fn input(
         .iter()
         .map(Bytes::len)
         .chain(inputs.iter().map(|input| typed_length(input).unwrap_or(usize::MAX)))
+        .chain(places.iter().flatten().map(|place| usize::try_from(place.byte_size()).unwrap_or(usize::MAX)))
         .fold(0, usize::saturating_add);
     if bytes > limit {
         return Err(too_large(limit));
     }
     let mut raw_contents = raw_input_contents.into_iter();
-    let tensors = inputs.into_iter().map(|input| {
+    let tensors = inputs.into_iter().zip(places).map(|(input, place)| {
         let name = input.name.clone();
-        tensor(input, raw_contents.next()).map_err(|text| invalid(format!("input `{name}`: {text}")))
+        let raw = match place {
+            Some(_) if input.contents.is_some() => Err("has both shared memory and `contents`".to_owned()),
+            Some(place) => place.read(limit).map(Some),
+            None => Ok(raw_contents.next()),
+        };
+        raw.and_then(|raw| tensor(input, raw)).map_err(|text| about(&name, text))
     });
     // Raw contents are taken as they are, but BYTES and BOOL are looked through.
     let tensors = blocking::if_large(bytes, || tensors.collect::<Result<_, _>>())?;
     Ok(Input::Tensors(TensorInput::new(tensors, parameters)))
+}
+
+/// The place in shared memory that parameters name, of an input or an output; `None` if they name none.
+///
+/// # Errors
+/// Text for the caller.
+pub(super) fn place(parameters: &Parameters, memory: &SharedMemory) -> Result<Option<Place>, String> {
+    let number = |name: &str| match parameters.get(name).and_then(|it| it.parameter_choice.as_ref()) {
+        None => Ok(None),
+        Some(ParameterChoice::Int64Param(number)) if *number >= 0 => Ok(Some(number.unsigned_abs())),
+        Some(ParameterChoice::Uint64Param(number)) => Ok(Some(*number)),
+        Some(_) => Err(format!("`{name}` is no number of bytes")),
+    };
+    match parameters.get(REGION).and_then(|it| it.parameter_choice.as_ref()) {
+        None => Ok(None),
+        Some(ParameterChoice::StringParam(region)) => {
+            let offset = number("shared_memory_offset")?.unwrap_or_default();
+            memory.place(region, offset, number("shared_memory_byte_size")?).map(Some)
+        }
+        Some(_) => Err(format!("`{REGION}` is no name")),
+    }
 }
 
 /// Parameters as the text of a JSON object, `None` for none.
@@ -256,6 +291,19 @@ fn of_response(response: Response) -> Result<Vec<Tensor>, RequestError> {
     })
 }
 
+/// The parameters of an output that was written there.
+pub(super) fn written(place: &Place, bytes: usize) -> Parameters {
+    let (region, offset) = place.named();
+    let number = |number| ParameterChoice::Int64Param(i64::try_from(number).unwrap_or(i64::MAX));
+    let parameters = [
+        (REGION, ParameterChoice::StringParam(region.to_owned())),
+        ("shared_memory_offset", number(offset)),
+        ("shared_memory_byte_size", number(bytes as u64)),
+    ];
+    let parameter = |choice| InferParameter { parameter_choice: Some(choice) };
+    parameters.map(|(name, choice)| (name.to_owned(), parameter(choice))).into()
+}
+
 /// Outputs as the message has them: what they are, and their bytes.
 pub(super) fn outputs(tensors: Vec<Tensor>) -> (Vec<InferOutputTensor>, Vec<Bytes>) {
     let output = |tensor: Tensor| {
@@ -263,6 +311,7 @@ pub(super) fn outputs(tensors: Vec<Tensor>) -> (Vec<InferOutputTensor>, Vec<Byte
             name: tensor.name.to_string(),
             datatype: tensor.datatype.name().to_owned(),
             shape: tensor.shape.iter().map(|extent| i64::try_from(*extent).unwrap_or(i64::MAX)).collect(),
+            parameters: BTreeMap::new(),
         };
         (output, tensor.data)
     };

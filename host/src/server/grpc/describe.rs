@@ -5,15 +5,16 @@
 
 use super::pb;
 use super::pb::model_instance_group::Kind;
-use crate::server::models::{EXTENSIONS, Entry, IndexEntry, Metadata, TensorMetadata, Timing};
+use crate::server::models::{Entry, IndexEntry, Metadata, TensorMetadata, Timing};
+use crate::server::served::Served;
 use crate::tensor::Datatype;
 
 /// The server.
-pub(super) fn server() -> pb::ServerMetadataResponse {
+pub(super) fn server(served: &Served) -> pb::ServerMetadataResponse {
     pb::ServerMetadataResponse {
         name: "modelhost".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        extensions: EXTENSIONS.map(str::to_owned).into(),
+        extensions: served.extensions().map(str::to_owned).collect(),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use bytes::Bytes;
 use tonic::{Response, Status};
 
 use super::call::{Call, GRPC, GrpcHead};
@@ -16,6 +17,7 @@ use crate::request::{Input, Output};
 use crate::server::models::Entry;
 use crate::server::serve::{Protocol, Transport, serve};
 use crate::server::served::Served;
+use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::Tensor;
 
 /// The path that a handler sees.
@@ -25,11 +27,14 @@ type InferHead = GrpcHead<pb::ModelInferRequest, pb::ModelInferResponse>;
 
 struct GrpcInference<'a> {
     entry: Entry<'a>,
+    memory: &'a SharedMemory,
     /// The client's name of the request.
     id: String,
     outputs: Vec<InferRequestedOutputTensor>,
     /// How many classes of each, 0 for its values.
     classes: Vec<usize>,
+    /// Where each is written to, if it does not go into the answer.
+    places: Vec<Option<Place>>,
 }
 
 impl Protocol for GrpcInference<'_> {
@@ -44,7 +49,13 @@ impl Protocol for GrpcInference<'_> {
         self.id = std::mem::take(&mut message.id);
         self.outputs = std::mem::take(&mut message.outputs);
         self.classes = self.outputs.iter().map(contents::classes).collect::<Result<_, _>>()?;
-        let mut input = contents::input(message, &self.outputs, limit)?;
+        let place = |output: &InferRequestedOutputTensor| {
+            contents::place(&output.parameters, self.memory).map_err(|text| {
+                RequestError::invalid(Stage::Admit, format!("output `{}`: {text}", output.name))
+            })
+        };
+        self.places = self.outputs.iter().map(place).collect::<Result<_, _>>()?;
+        let mut input = contents::input(message, &self.outputs, self.memory, limit)?;
         if let Input::Tensors(input) = &mut input {
             self.entry.strip_batch_axis(&mut input.tensors);
         }
@@ -66,7 +77,19 @@ impl Protocol for GrpcInference<'_> {
             let classified = self.entry.classes_in(generation).of(tensor, classes);
             *tensor = classified.map_err(|text| RequestError::invalid(Stage::PostInference, text))?;
         }
-        let (outputs, raw_output_contents) = contents::outputs(tensors);
+        for (tensor, place) in tensors.iter_mut().zip(&self.places) {
+            if let Some(place) = place {
+                let written = place.write(&tensor.name, &tensor.data);
+                written.map_err(|text| RequestError::invalid(Stage::PostInference, text))?;
+            }
+        }
+        let (mut outputs, mut raw_output_contents) = contents::outputs(tensors);
+        for ((output, bytes), place) in outputs.iter_mut().zip(&mut raw_output_contents).zip(&self.places) {
+            if let Some(place) = place {
+                output.parameters = contents::written(place, bytes.len());
+                *bytes = Bytes::new();
+            }
+        }
         Ok(Ok(Response::new(pb::ModelInferResponse {
             model_version: self.entry.version_in(generation),
             model_name: self.entry.name,
@@ -88,8 +111,11 @@ pub(super) async fn infer(
     message: pb::ModelInferRequest,
 ) -> Result<Response<pb::ModelInferResponse>, Status> {
     let entry = served.model(&message.model_name, Some(&message.model_version), call.credentials(), GRPC);
-    let (id, outputs, classes) = (String::new(), Vec::new(), Vec::new());
-    let found = entry.map(|entry| (entry.destination(), GrpcInference { entry, id, outputs, classes }));
+    let found = entry.map(|entry| {
+        let (id, outputs, classes, places) = Default::default();
+        let memory = &served.shared_memory;
+        (entry.destination(), GrpcInference { entry, memory, id, outputs, classes, places })
+    });
     serve(call.call(served), found, call.head(PATH), message).await
 }
 

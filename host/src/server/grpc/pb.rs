@@ -41,4 +41,10 @@ requests!(
     RepositoryIndexRequest,
     RepositoryModelLoadRequest,
     RepositoryModelUnloadRequest,
+    SystemSharedMemoryStatusRequest,
+    SystemSharedMemoryRegisterRequest,
+    SystemSharedMemoryUnregisterRequest,
+    CudaSharedMemoryStatusRequest,
+    CudaSharedMemoryRegisterRequest,
+    CudaSharedMemoryUnregisterRequest,
 );

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `POST /v2/models/{model}[/versions/{version}]/infer` | [`infer`](mod@infer) |
 //! | `GET /v2`, `/v2/models/{model}[/versions/{version}]`, `…/ready`, `…/config`, `…/stats`, `/v2/models/stats` | [`metadata`] |
+//! | `/v2/systemsharedmemory[/region/{region}]/…`, `/v2/cudasharedmemory[/region/{region}]/…` | [`shared_memory`] |
 //! | `POST /v2/repository/index`, `/v2/repository/models/{model}/load`, `…/unload` | [`repository`] |
 
 mod infer;
@@ -18,6 +19,7 @@ mod model_request;
 mod repository;
 mod request;
 mod response;
+mod shared_memory;
 
 use std::sync::Arc;
 
@@ -50,6 +52,17 @@ pub(in crate::server) fn router(orders: Orders) -> Router<Arc<Served>> {
             .route(&format!("{model}/config"), get(metadata::config))
             .route(&format!("{model}/stats"), get(metadata::statistics));
     }
+    for region in ["", "/region/{region}"] {
+        let path = |kind: &str, verb: &str| format!("/v2/{kind}sharedmemory{region}/{verb}");
+        router = router
+            .route(&path("system", "status"), get(shared_memory::status))
+            .route(&path("system", "unregister"), post(shared_memory::unregister))
+            .route(&path("cuda", "status"), get(shared_memory::cuda_status))
+            .route(&path("cuda", "unregister"), post(shared_memory::cuda_unregister));
+    }
+    router = router
+        .route("/v2/systemsharedmemory/region/{region}/register", post(shared_memory::register))
+        .route("/v2/cudasharedmemory/region/{region}/register", post(shared_memory::cuda_register));
     let (load, unload) = match orders {
         Orders::Accepted => (post(repository::load), post(repository::unload)),
         Orders::Refused => (post(repository::refused), post(repository::refused)),

@@ -22,9 +22,11 @@ use crate::server::head::{Head, credentials};
 use crate::server::models::Entry;
 use crate::server::serve::{Call, Protocol, serve};
 use crate::server::served::Served;
+use crate::server::shared_memory::SharedMemory;
 
 struct OpenInference<'a> {
     entry: Entry<'a>,
+    memory: &'a SharedMemory,
     outputs: RequestedOutputs,
     /// The answer's.
     coding: Option<Coding>,
@@ -33,8 +35,9 @@ struct OpenInference<'a> {
 impl Protocol for OpenInference<'_> {
     type Transport = Box<Head>;
 
-    fn decode(&mut self, head: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
-        let (mut input, outputs) = request::read(head.headers(), &body, || self.entry.signature())?;
+    fn decode(&mut self, head: &Box<Head>, body: Bytes, limit: usize) -> Result<Input, RequestError> {
+        let signature = || self.entry.signature();
+        let (mut input, outputs) = request::read(head.headers(), &body, limit, self.memory, signature)?;
         self.entry.strip_batch_axis(&mut input.tensors);
         self.outputs = outputs;
         Ok(Input::Tensors(input))
@@ -89,7 +92,8 @@ async fn run(
     let call = Call { served, id: head.id(), arrived, client_deadline: None };
     let coding = Coding::wanted(head.headers());
     let found = entry.map(|entry| {
-        (entry.destination(), OpenInference { entry, outputs: RequestedOutputs::default(), coding })
+        let (outputs, memory) = (RequestedOutputs::default(), &served.shared_memory);
+        (entry.destination(), OpenInference { entry, memory, outputs, coding })
     });
     serve(call, found, head, body).await
 }
@@ -109,7 +113,10 @@ pub fn fuzz(header_length: Option<usize>, body: &bytes::Bytes) -> Option<crate::
     let shape = vec![Extent::Free(None), Extent::Fixed(2)];
     let input = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, shape, role: Role::Plain };
     let signature = Signature { inputs: vec![input], outputs: Vec::new() };
-    request::read(&headers, body, || std::sync::Arc::new(signature)).ok().map(|(input, _)| input)
+    let memory = SharedMemory::default();
+    request::read(&headers, body, usize::MAX, &memory, || std::sync::Arc::new(signature))
+        .ok()
+        .map(|(input, _)| input)
 }
 
 #[cfg(test)]

@@ -4,19 +4,24 @@
 //! Place in the flow: beside it; reads, runs nothing.
 //! Out: JSON as the protocol and Triton's extensions have it.
 
+use std::sync::Arc;
+
 use axum::Json;
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::model_request::ModelRequest;
 use crate::error::{Code, RequestError, Stage};
-use crate::server::models::{CacheFigures, EXTENSIONS, Entry, Metadata, Statistics, TensorMetadata, Timing};
+use crate::server::models::{CacheFigures, Entry, Metadata, Statistics, TensorMetadata, Timing};
+use crate::server::served::Served;
 use crate::tensor::Datatype;
 
 /// `GET /v2`.
-pub(super) async fn server() -> Json<Value> {
-    Json(json!({ "name": "modelhost", "version": env!("CARGO_PKG_VERSION"), "extensions": EXTENSIONS }))
+pub(super) async fn server(State(served): State<Arc<Served>>) -> Json<Value> {
+    let extensions: Vec<&str> = served.extensions().collect();
+    Json(json!({ "name": "modelhost", "version": env!("CARGO_PKG_VERSION"), "extensions": extensions }))
 }
 
 /// `GET /v2/models/{model}`.

@@ -43,6 +43,7 @@ pub(super) struct ModelRequest {
 struct Named {
     model: String,
     version: Option<String>,
+    region: Option<String>,
 }
 
 impl FromRequestParts<Arc<Served>> for ModelRequest {
@@ -74,12 +75,21 @@ impl FromRequestParts<Arc<Served>> for ModelRequest {
 
 impl ModelRequest {
     pub(super) fn entry(&self) -> Result<Entry<'_>, RequestError> {
+        let (version, protocol) = (self.named.version.as_deref(), self.protocol());
+        self.served.model(&self.named.model, version, self.credentials(), protocol)
+    }
+
+    /// The region of shared memory that it is about; `None`: all of them.
+    pub(super) fn region(&self) -> Option<&str> {
+        self.named.region.as_deref()
+    }
+
+    pub(super) fn credentials(&self) -> Credentials<'_> {
         let header = |name| {
             let mut pairs = keys::HEADERS.into_iter().zip(&self.credentials);
             pairs.find(|(header, _)| *header == name)?.1.as_ref()?.to_str().ok()
         };
-        let credentials = if self.is_operator { Credentials::operator() } else { Credentials::of(header) };
-        self.served.model(&self.named.model, self.named.version.as_deref(), credentials, self.protocol())
+        if self.is_operator { Credentials::operator() } else { Credentials::of(header) }
     }
 
     /// The operator is told of everything.

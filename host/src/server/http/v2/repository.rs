@@ -90,12 +90,15 @@ pub(super) async fn refused(request: ModelRequest) -> Response {
     request.answer(Err(RequestError::invalid(Stage::Admit, message)))
 }
 
-fn done((): ()) -> Response {
+pub(super) fn done((): ()) -> Response {
     (StatusCode::OK, Json(json!({}))).into_response()
 }
 
 /// A body of JSON; without one, as if it said nothing.
-async fn read<T: Default + DeserializeOwned>(request: &ModelRequest, body: Body) -> Result<T, RequestError> {
+pub(super) async fn read<T: Default + DeserializeOwned>(
+    request: &ModelRequest,
+    body: Body,
+) -> Result<T, RequestError> {
     let arrived = request.arrived;
     let bounds = Bounds { longest: LONGEST, body_rate: BODY_RATE, arrived, deadline: arrived + TIMEOUT };
     let body = read_body(body, bounds).await?.unwrap_or_default();

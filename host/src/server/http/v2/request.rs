@@ -20,7 +20,7 @@ use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
@@ -28,6 +28,7 @@ use crate::blocking;
 use crate::error::{RequestError, Stage};
 use crate::json::read;
 use crate::request::TensorInput;
+use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::{Datatype, Extent, LARGEST_RANK, Signature, Tensor, element_count, push_bytes_element};
 
 /// How long the JSON is, where there is binary data behind it.
@@ -51,6 +52,8 @@ pub(super) struct RequestedOutput {
     pub binary: bool,
     /// How many classes in place of the values; 0 for the values.
     pub classes: usize,
+    /// Where it is written to, if it does not go into the answer.
+    pub place: Option<Place>,
 }
 
 #[derive(Deserialize)]
@@ -90,7 +93,9 @@ struct Input<'a> {
 #[serde(default)]
 struct InputParameters {
     binary_data_size: Option<u64>,
-    shared_memory_region: Option<IgnoredAny>,
+    shared_memory_region: Option<String>,
+    shared_memory_byte_size: Option<u64>,
+    shared_memory_offset: u64,
 }
 
 #[derive(Deserialize)]
@@ -106,7 +111,9 @@ struct Output<'a> {
 struct OutputParameters {
     binary_data: Option<bool>,
     classification: Option<u32>,
-    shared_memory_region: Option<IgnoredAny>,
+    shared_memory_region: Option<String>,
+    shared_memory_byte_size: Option<u64>,
+    shared_memory_offset: u64,
 }
 
 /// An object of JSON and nothing else: serde takes a list of its values for a struct as well.
@@ -133,13 +140,16 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Reads a request. `signature` is asked only where the request names no input, see [`raw`].
+/// Reads a request. `signature` is asked only where the request names no input, see [`raw`]; `limit`: most
+/// bytes of the body and of what it names in `memory` together.
 ///
 /// # Errors
 /// `invalid_input` for everything.
 pub(super) fn read(
     headers: &HeaderMap,
     body: &Bytes,
+    limit: usize,
+    memory: &SharedMemory,
     signature: impl FnOnce() -> Arc<Signature>,
 ) -> Result<(TensorInput, RequestedOutputs), RequestError> {
     let invalid = |message| RequestError::invalid(Stage::Admit, message);
@@ -152,7 +162,8 @@ pub(super) fn read(
         Some(length) => (body.slice(..length), body.slice(length..)),
         None => (body.clone(), Bytes::new()),
     };
-    blocking::if_large(json.len(), || parse(&json, binary)).map_err(invalid)
+    let mut data = Data { binary, memory, left: limit.saturating_sub(body.len()) };
+    blocking::if_large(json.len(), || parse(&json, &mut data)).map_err(invalid)
 }
 
 /// The length in the header, which is no more than there is.
@@ -168,7 +179,16 @@ fn header_length(headers: &HeaderMap, body: &Bytes) -> Result<Option<usize>, Str
     }
 }
 
-fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, RequestedOutputs), String> {
+/// Where the tensors of a request lie that are not in its JSON.
+struct Data<'a> {
+    /// Behind the JSON, the first one's first.
+    binary: Bytes,
+    memory: &'a SharedMemory,
+    /// Bytes that may yet be read of `memory`.
+    left: usize,
+}
+
+fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutputs), String> {
     let Object(request): Object<Request<'_>> =
         serde_json::from_slice(json).map_err(|error| match error.classify() {
             Category::Data => format!("no inference request: {error}"),
@@ -192,14 +212,14 @@ fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, RequestedOutput
         if !names.insert(name) {
             return Err(format!("input `{name}`: given twice"));
         }
-        tensors.push(tensor(input, &mut binary).map_err(|problem| format!("input `{name}`: {problem}"))?);
+        tensors.push(tensor(input, data).map_err(|problem| format!("input `{name}`: {problem}"))?);
     }
-    if !binary.is_empty() {
-        return Err(format!("{} bytes of binary data belong to no input", binary.len()));
+    if !data.binary.is_empty() {
+        return Err(format!("{} bytes of binary data belong to no input", data.binary.len()));
     }
 
     let outputs = request.outputs.unwrap_or_default().into_iter();
-    let outputs = outputs.map(|Object(output)| wanted(output, parameters.binary_data_output));
+    let outputs = outputs.map(|Object(output)| wanted(output, parameters.binary_data_output, data.memory));
     let wanted = RequestedOutputs {
         id: request.id,
         outputs: outputs.collect::<Result<_, _>>()?,
@@ -209,17 +229,25 @@ fn parse(json: &[u8], mut binary: Bytes) -> Result<(TensorInput, RequestedOutput
     Ok((TensorInput::new(tensors, parameters), wanted))
 }
 
-/// One input; its binary data is taken off the front of `binary`.
-fn tensor(input: &Input<'_>, binary: &mut Bytes) -> Result<Tensor, String> {
+/// One input; its binary data is taken off the front of what there is.
+fn tensor(input: &Input<'_>, data: &mut Data<'_>) -> Result<Tensor, String> {
+    let binary = &mut data.binary;
     let Some(datatype) = Datatype::named(&input.datatype) else {
         let names = Datatype::ALL.map(Datatype::name).join(", ");
         return Err(format!("there is no datatype `{}`; there are {names}", input.datatype));
     };
-    if input.parameters.0.shared_memory_region.is_some() {
-        return Err("shared memory is not served, send the data".to_owned());
-    }
     let name: Arc<str> = (&*input.name).into();
-    match (input.data, input.parameters.0.binary_data_size) {
+    let parameters = &input.parameters.0;
+    if let Some(region) = &parameters.shared_memory_region {
+        if input.data.is_some() || parameters.binary_data_size.is_some() {
+            return Err("has both `shared_memory_region` and data".to_owned());
+        }
+        let (offset, size) = (parameters.shared_memory_offset, parameters.shared_memory_byte_size);
+        let bytes = data.memory.place(region, offset, size)?.read(data.left)?;
+        data.left -= bytes.len();
+        return made(name, datatype, &input.shape, bytes);
+    }
+    match (input.data, parameters.binary_data_size) {
         (Some(data), None) => from_json(data.get(), &name, datatype, &input.shape),
         (None, Some(size)) => {
             let left = binary.len();
@@ -227,15 +255,18 @@ fn tensor(input: &Input<'_>, binary: &mut Bytes) -> Result<Tensor, String> {
             let size = size.ok_or_else(|| {
                 format!("`binary_data_size` is more than the {left} bytes left behind `{HEADER_LENGTH}`")
             })?;
-            let data = binary.split_to(size);
-            let new = || Tensor::new(name, datatype, input.shape.clone(), data);
-            // Of these each byte is looked at.
-            let looked_at = if matches!(datatype, Datatype::Bytes | Datatype::Bool) { size } else { 0 };
-            blocking::if_large(looked_at, new).map_err(|error| error.to_string())
+            made(name, datatype, &input.shape, binary.split_to(size))
         }
         (Some(_), Some(_)) => Err("has both `data` and `binary_data_size`".to_owned()),
         (None, None) => Err("has neither `data` nor `binary_data_size`".to_owned()),
     }
+}
+
+fn made(name: Arc<str>, datatype: Datatype, shape: &[u64], data: Bytes) -> Result<Tensor, String> {
+    // Of these each byte is looked at.
+    let looked_at = if matches!(datatype, Datatype::Bytes | Datatype::Bool) { data.len() } else { 0 };
+    let new = || Tensor::new(name, datatype, shape.to_vec(), data);
+    blocking::if_large(looked_at, new).map_err(|error| error.to_string())
 }
 
 /// Flat or nested as it may be: the shape that counts is the one beside it.
@@ -250,12 +281,16 @@ fn from_json(text: &str, name: &Arc<str>, datatype: Datatype, shape: &[u64]) -> 
     Ok(Tensor { shape: shape.to_vec(), ..tensor })
 }
 
-fn wanted(output: Output<'_>, binary: bool) -> Result<RequestedOutput, String> {
-    let OutputParameters { binary_data, classification, shared_memory_region } = output.parameters.0;
-    if shared_memory_region.is_some() {
-        return Err(format!("output `{}`: shared memory is not served, take the data", output.name));
-    }
+fn wanted(output: Output<'_>, binary: bool, memory: &SharedMemory) -> Result<RequestedOutput, String> {
+    let OutputParameters { binary_data, classification, .. } = output.parameters.0;
+    let parameters = &output.parameters.0;
+    let place = |region: &String| {
+        let (offset, size) = (parameters.shared_memory_offset, parameters.shared_memory_byte_size);
+        let place = memory.place(region, offset, size);
+        place.map_err(|problem| format!("output `{}`: {problem}", output.name))
+    };
     Ok(RequestedOutput {
+        place: parameters.shared_memory_region.as_ref().map(place).transpose()?,
         name: output.name.into_owned(),
         binary: binary_data.unwrap_or(binary),
         classes: usize::try_from(classification.unwrap_or_default()).unwrap_or(usize::MAX),

@@ -26,6 +26,7 @@ use crate::json::typed;
 use crate::json::write::Flat;
 use crate::request::{self, Output};
 use crate::server::classification::Classes;
+use crate::server::shared_memory::Place;
 use crate::tensor::{BytesElements, Datatype, Tensor};
 
 const STAGE: Stage = Stage::PostInference;
@@ -49,14 +50,17 @@ struct AnswerOutput<'a> {
     datatype: &'static str,
     shape: &'a [u64],
     #[serde(skip_serializing_if = "Option::is_none")]
-    parameters: Option<Binary>,
+    parameters: Option<Elsewhere<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Flat<'a>>,
 }
 
+/// Where the data of an output is that is not in the JSON.
 #[derive(Serialize)]
-struct Binary {
-    binary_data_size: usize,
+#[serde(untagged)]
+enum Elsewhere<'a> {
+    Behind { binary_data_size: usize },
+    Shared { shared_memory_region: &'a str, shared_memory_offset: u64, shared_memory_byte_size: usize },
 }
 
 /// The response to what the pipeline made. A handler that works alone answers in JSON, of which tensors are
@@ -136,7 +140,7 @@ fn write(
     let mut binary = None;
     let mut outputs = Vec::with_capacity(selected.len());
     let mut bytes = 0;
-    for (tensor, is_binary) in &selected {
+    for Selected { tensor, binary: is_binary, place } in &selected {
         let mut output = AnswerOutput {
             name: &tensor.name,
             datatype: tensor.datatype.name(),
@@ -144,9 +148,18 @@ fn write(
             parameters: None,
             data: None,
         };
-        if *is_binary {
+        if let Some(place) = place {
+            place.write(&tensor.name, &tensor.data).map_err(|text| RequestError::invalid(STAGE, text))?;
+            let (shared_memory_region, shared_memory_offset) = place.named();
+            let shared_memory_byte_size = tensor.data.len();
+            output.parameters = Some(Elsewhere::Shared {
+                shared_memory_region,
+                shared_memory_offset,
+                shared_memory_byte_size,
+            });
+        } else if *is_binary {
             binary.get_or_insert_with(Vec::new).push(tensor.data.clone());
-            output.parameters = Some(Binary { binary_data_size: tensor.data.len() });
+            output.parameters = Some(Elsewhere::Behind { binary_data_size: tensor.data.len() });
         } else if is_text(tensor) {
             bytes += tensor.data.len();
             output.data = Some(Flat(tensor));
@@ -177,14 +190,22 @@ fn is_text(tensor: &Tensor) -> bool {
             .all(|element| element.is_ok_and(|bytes| str::from_utf8(bytes).is_ok()))
 }
 
-/// The outputs that are wanted, each with whether it is to be binary.
+/// An output that is wanted.
+struct Selected<'a> {
+    tensor: Cow<'a, Tensor>,
+    binary: bool,
+    place: Option<&'a Place>,
+}
+
+/// The outputs that are wanted.
 fn select<'a>(
     tensors: &'a [Tensor],
-    wanted: &RequestedOutputs,
+    wanted: &'a RequestedOutputs,
     classes: impl Fn() -> Classes,
-) -> Result<Vec<(Cow<'a, Tensor>, bool)>, String> {
+) -> Result<Vec<Selected<'a>>, String> {
     if wanted.outputs.is_empty() {
-        return Ok(tensors.iter().map(|tensor| (Cow::Borrowed(tensor), wanted.binary)).collect());
+        let plain = |tensor| Selected { tensor: Cow::Borrowed(tensor), binary: wanted.binary, place: None };
+        return Ok(tensors.iter().map(plain).collect());
     }
     let mut names = HashSet::new();
     let mut selected = Vec::new();
@@ -201,7 +222,7 @@ fn select<'a>(
             0 => Cow::Borrowed(tensor),
             most => Cow::Owned(classes().of(tensor, most)?),
         };
-        selected.push((tensor, output.binary));
+        selected.push(Selected { tensor, binary: output.binary, place: output.place.as_ref() });
     }
     Ok(selected)
 }

@@ -8,7 +8,8 @@ use crate::tensor::{Role, TensorSpec};
 fn shown(headers: &[&str], body: &[u8], inputs: &[TensorSpec]) -> Result<(String, RequestedOutputs), String> {
     let headers: HeaderMap = headers.iter().map(|value| (HEADER_LENGTH, value.parse().unwrap())).collect();
     let signature = Arc::new(Signature { inputs: inputs.to_vec(), outputs: Vec::new() });
-    let read = read(&headers, &Bytes::copy_from_slice(body), || signature);
+    let memory = SharedMemory::default();
+    let read = read(&headers, &Bytes::copy_from_slice(body), usize::MAX, &memory, || signature);
     let (input, wanted) = read.map_err(|error| {
         assert_eq!((error.code.name(), error.stage), ("invalid_input", Stage::Admit));
         error.to_string()
@@ -85,7 +86,7 @@ fn what_is_wrong_with_an_input_is_named() {
     check(&format!("{twice},{twice}"), Err("input `x`: given twice"));
     check(
         &input("FP32", r#","parameters":{"shared_memory_region":"r","shared_memory_byte_size":4}"#),
-        Err("input `x`: shared memory is not served, send the data"),
+        Err("input `x`: shared memory is not served"),
     );
     check(
         r#"{"name":"x","shape":[-1],"datatype":"FP32","data":[1]}"#,
@@ -165,7 +166,7 @@ fn binary_data_is_not_copied() {
     let json = inputs(r#"{"name":"a","shape":[3],"datatype":"UINT8","parameters":{"binary_data_size":3}}"#);
     let body = Bytes::from([json.as_bytes(), &[1, 2, 3]].concat());
     let headers = HeaderMap::from_iter([(HEADER_LENGTH, json.len().into())]);
-    let (input, _) = read(&headers, &body, Arc::default).unwrap();
+    let (input, _) = read(&headers, &body, usize::MAX, &SharedMemory::default(), Arc::default).unwrap();
     assert_eq!(input.tensors[0].data.as_ptr(), body[json.len()..].as_ptr());
 }
 
@@ -208,7 +209,8 @@ fn what_is_wanted_back() {
     let read = |more: &str| {
         shown(&[], format!(r#"{{"inputs":[]{more}}}"#).as_bytes(), &[]).map(|(_, wanted)| wanted)
     };
-    let output = |name: &str, binary| RequestedOutput { name: name.to_owned(), binary, classes: 0 };
+    let output =
+        |name: &str, binary| RequestedOutput { name: name.to_owned(), binary, classes: 0, place: None };
     assert_eq!(read("").unwrap(), RequestedOutputs::default());
     assert_eq!(read(r#","id":"7","outputs":[]"#).unwrap().id.as_deref(), Some("7"));
     let wanted = read(
@@ -232,7 +234,7 @@ fn what_is_wanted_back() {
         ),
         (
             r#","outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}]"#,
-            "output `y`: shared memory is not served, take the data",
+            "output `y`: shared memory is not served",
         ),
     ] {
         assert_eq!(read(more).unwrap_err(), expected, "{more}");
