@@ -61,7 +61,7 @@ def reflection(channel):
     assert wanted <= found, found
     file = ask(file_containing_symbol=SERVICE).file_descriptor_response.file_descriptor_proto[0]
     methods = [m.name for m in FileDescriptorProto.FromString(file).service[0].method]
-    assert "ModelStreamInfer" in methods and len(methods) == 18, methods
+    assert "ModelStreamInfer" in methods and len(methods) == 20, methods
     for name in [*SERVING_SERVICES, "tensorflow.TensorProto"]:
         assert ask(file_containing_symbol=name).file_descriptor_response.file_descriptor_proto, name
     # The same under its later name, whose messages are the same too.

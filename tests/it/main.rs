@@ -31,6 +31,7 @@ mod ensembles;
 mod faults;
 mod from;
 mod gate;
+mod generate;
 mod grpc;
 mod guides;
 mod handler_models;

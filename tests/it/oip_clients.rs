@@ -41,6 +41,30 @@ fn tritonclient() {
     }
 }
 
+#[test]
+fn every_method_of_tritonclient_has_an_answer() {
+    let host = Setup::of([Endpoint::new("iris").model("iris_dyn"), Endpoint::new("other").model("rows")])
+        .tables("[server]\nmodel_control = true\ngrpc_listen = '127.0.0.1:0'")
+        .serve();
+    let said = clients::run("triton_methods", &[address(&host), host.grpc.as_ref().unwrap()]);
+    // What is refused on purpose.
+    for kind in ["http", "grpc"] {
+        for (method, words) in [
+            ("update_trace_settings", "tracing is not changed by clients"),
+            ("update_log_settings", "logging is not changed by clients"),
+            ("register_system_shared_memory", "system shared memory is off"),
+            ("register_cuda_shared_memory", "CUDA shared memory is not supported"),
+        ] {
+            let line = format!("{kind} {method}: ");
+            assert!(
+                said.lines().any(|said| said.starts_with(&line) && said.contains(words)),
+                "{line}\n{said}"
+            );
+        }
+    }
+    assert_eq!(said.lines().count(), 8, "{said}");
+}
+
 /// The number after `label` in what perf_analyzer says.
 pub(crate) fn number(said: &str, label: &str) -> f64 {
     let after = said.split(label).nth(1).unwrap_or_else(|| panic!("no `{label}` in\n{said}"));

@@ -140,10 +140,11 @@ fn the_open_inference_protocol_is_that_of_the_reference() {
     let calls = table("Open Inference Protocol", "call");
     assert!(!calls.is_empty());
     for call in calls {
-        let call = plain(&call[0]).replace("{model}", "iris");
+        let call = plain(&call[0]).replace("{model}", "iris").replace("{region}", "r");
         let (method, path) = call.split_once(' ').expect("a method and a path");
-        // What is asked for an inference is not there, the call is.
-        let expected = if path.ends_with("/infer") { 400 } else { 200 };
+        // What is asked for is not there, the call is.
+        let wants = ["/infer", "/generate", "/generate_stream", "/register"];
+        let expected = if wants.iter().any(|verb| path.ends_with(verb)) { 400 } else { 200 };
         let reply = host.request(method, path, &[], b"");
         assert_eq!(reply.status, expected, "{call}: {}", reply.text());
     }

@@ -47,6 +47,7 @@ use self::tensorflow::pb::serving::prediction_service_server::PredictionServiceS
 use super::http::HttpService;
 use super::models::Metadata;
 use super::served::Served;
+use super::settings;
 use super::shared_memory::no_cuda;
 use crate::error::{Code, RequestError, Stage};
 
@@ -264,6 +265,29 @@ impl GrpcInferenceService for Service {
         _: Request<pb::CudaSharedMemoryUnregisterRequest>,
     ) -> Reply<pb::CudaSharedMemoryUnregisterResponse> {
         Ok(Response::new(pb::CudaSharedMemoryUnregisterResponse {}))
+    }
+
+    async fn trace_setting(
+        &self,
+        request: Request<pb::TraceSettingRequest>,
+    ) -> Reply<pb::TraceSettingResponse> {
+        let (call, message) = Call::of(request);
+        let model = Some(message.model_name).filter(|name| !name.is_empty());
+        let found =
+            model.map_or(Ok(()), |name| self.served.model(&name, None, call.credentials(), GRPC).map(|_| ()));
+        found.map_err(|error| self.refusal(error, &call))?;
+        if message.settings.is_empty() {
+            return Ok(Response::new(describe::trace()));
+        }
+        Err(self.refusal(settings::refused("tracing"), &call))
+    }
+
+    async fn log_settings(&self, request: Request<pb::LogSettingsRequest>) -> Reply<pb::LogSettingsResponse> {
+        let (call, message) = Call::of(request);
+        if message.settings.is_empty() {
+            return Ok(Response::new(describe::log()));
+        }
+        Err(self.refusal(settings::refused("logging"), &call))
     }
 }
 

@@ -287,6 +287,11 @@ impl Entry<'_> {
         self.endpoint.read_current(|current| current.pipeline.is_application())
     }
 
+    /// Whether its handler is given the body of a request as it is.
+    pub fn reads_bodies(&self) -> bool {
+        self.endpoint.read_current(|it| it.pipeline.plugin.is_some() && !it.pipeline.is_application())
+    }
+
     /// Whether it is loaded.
     pub fn is_ready(&self) -> bool {
         self.model.is_none() || self.handle().is_some()

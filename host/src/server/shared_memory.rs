@@ -261,7 +261,7 @@ fn open(key: &str) -> io::Result<File> {
     {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // Waits for nobody at the other end of a pipe, which is refused below.
+    // Does not wait for the other end of a pipe, which is refused below.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let path = Path::new(FOLDER).join(name);
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;

@@ -4,9 +4,12 @@
 //! Triton's words.
 
 use super::pb;
+use super::pb::log_settings_response::SettingValue;
+use super::pb::log_settings_response::setting_value::ParameterChoice;
 use super::pb::model_instance_group::Kind;
 use crate::server::models::{Entry, IndexEntry, Metadata, TensorMetadata, Timing};
 use crate::server::served::Served;
+use crate::server::settings::{self, LogSetting};
 use crate::tensor::Datatype;
 
 /// The server.
@@ -16,6 +19,26 @@ pub(super) fn server(served: &Served) -> pb::ServerMetadataResponse {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         extensions: served.extensions().map(str::to_owned).collect(),
     }
+}
+
+/// The settings of tracing.
+pub(super) fn trace() -> pb::TraceSettingResponse {
+    let value = |text: &str| pb::trace_setting_response::SettingValue { value: vec![text.to_owned()] };
+    let settings = settings::trace().map(|(name, text)| (name.to_owned(), value(text)));
+    pb::TraceSettingResponse { settings: settings.into() }
+}
+
+/// The settings of the log.
+pub(super) fn log() -> pb::LogSettingsResponse {
+    let value = |setting: LogSetting| SettingValue {
+        parameter_choice: Some(match setting {
+            LogSetting::Is(is) => ParameterChoice::BoolParam(is),
+            LogSetting::Level(level) => ParameterChoice::Uint32Param(level),
+            LogSetting::Text(text) => ParameterChoice::StringParam(text.to_owned()),
+        }),
+    };
+    let settings = settings::log().map(|(name, setting)| (name.to_owned(), value(setting)));
+    pb::LogSettingsResponse { settings: settings.into() }
 }
 
 /// A model's inputs and outputs.

@@ -21,15 +21,21 @@ const BOUNDS: Bounds = Bounds {
     ],
 };
 
+/// The same of the settings of tracing, of which each has any number of values.
+const BOUNDS_OF_SETTINGS: Bounds =
+    Bounds { unfolding: &[(1, Parts::Fields(&[(2, Parts::Fields(&[]))]))], ..BOUNDS };
+
 macro_rules! requests {
-    ($($request:ident),+ $(,)?) => {
+    ($bounds:ident: $($request:ident),+ $(,)?) => {
         $(impl RequestMessage for $request {
-            const BOUNDS: Bounds = BOUNDS;
+            const BOUNDS: Bounds = $bounds;
         })+
     };
 }
 
+requests!(BOUNDS_OF_SETTINGS: TraceSettingRequest, LogSettingsRequest);
 requests!(
+    BOUNDS:
     ServerLiveRequest,
     ServerReadyRequest,
     ModelReadyRequest,

@@ -9,16 +9,20 @@
 //! | method and path | answered by |
 //! |---|---|
 //! | `POST /v2/models/{model}[/versions/{version}]/infer` | [`infer`](mod@infer) |
+//! | `POST …/generate`, `…/generate_stream` | [`generate`] |
+//! | `/v2[/models/{model}]/trace/setting`, `/v2/logging` | [`settings`] |
 //! | `GET /v2`, `/v2/models/{model}[/versions/{version}]`, `…/ready`, `…/config`, `…/stats`, `/v2/models/stats` | [`metadata`] |
 //! | `/v2/systemsharedmemory[/region/{region}]/…`, `/v2/cudasharedmemory[/region/{region}]/…` | [`shared_memory`] |
 //! | `POST /v2/repository/index`, `/v2/repository/models/{model}/load`, `…/unload` | [`repository`] |
 
+mod generate;
 mod infer;
 mod metadata;
 mod model_request;
 mod repository;
 mod request;
 mod response;
+mod settings;
 mod shared_memory;
 
 use std::sync::Arc;
@@ -44,6 +48,9 @@ pub(in crate::server) fn router(orders: Orders) -> Router<Arc<Served>> {
     let mut router = Router::new()
         .route("/v2", get(metadata::server))
         .route("/v2/models/stats", get(metadata::all_statistics))
+        .route("/v2/logging", get(settings::logged).post(settings::order_log))
+        .route("/v2/trace/setting", get(settings::traced).post(settings::order_trace))
+        .route("/v2/models/{model}/trace/setting", get(settings::traced).post(settings::order_trace))
         .route("/v2/repository/index", post(repository::index));
     for model in ["/v2/models/{model}", "/v2/models/{model}/versions/{version}"] {
         router = router
@@ -72,11 +79,21 @@ pub(in crate::server) fn router(orders: Orders) -> Router<Arc<Served>> {
         .route("/v2/repository/models/{model}/unload", unload)
 }
 
-/// Inference, for the names that [`is_inference`] leaves to the router, and for its other methods.
+/// Inference, for the names that [`is_inference`] leaves to the router, and for its other methods; and its
+/// other form, [`generate`].
 pub(super) fn inference(served: &Served) -> Router<Arc<Served>> {
     let preflight = options(cors::preflight_of_calls).with_state(served.config.cors_allow_origin.is_some());
-    let methods = post(infer::routed).merge(preflight);
-    Router::new()
-        .route("/v2/models/{model}/infer", methods.clone())
-        .route("/v2/models/{model}/versions/{version}/infer", methods)
+    let verbs = [
+        ("infer", post(infer::routed)),
+        ("generate", post(generate::generate)),
+        ("generate_stream", post(generate::generate_stream)),
+    ];
+    let mut router = Router::new();
+    for (verb, methods) in verbs {
+        let methods = methods.merge(preflight.clone());
+        router = router
+            .route(&format!("/v2/models/{{model}}/{verb}"), methods.clone())
+            .route(&format!("/v2/models/{{model}}/versions/{{version}}/{verb}"), methods);
+    }
+    router
 }

@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use super::*;
 
 /// A file in the folder of shared memory, as long as the test runs.
-struct Shared(PathBuf);
+struct TestFile(PathBuf);
 
-impl Shared {
-    fn new(name: &str, bytes: &[u8]) -> Shared {
+impl TestFile {
+    fn new(name: &str, bytes: &[u8]) -> TestFile {
         let path = Path::new(FOLDER).join(format!("modelhost-{}-{name}", std::process::id()));
         fs::write(&path, bytes).unwrap();
-        Shared(path)
+        TestFile(path)
     }
 
     fn key(&self) -> String {
@@ -20,7 +20,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for TestFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
@@ -32,7 +32,7 @@ fn refusal<T>(outcome: Result<T, RequestError>) -> String {
 
 #[test]
 fn keys_are_plain_names_of_regular_files() {
-    let file = Shared::new("keys", &[0; 8]);
+    let file = TestFile::new("keys", &[0; 8]);
     let link = Path::new(FOLDER).join(format!("modelhost-{}-link", std::process::id()));
     let _ = fs::remove_file(&link);
     std::os::unix::fs::symlink(&file.0, &link).unwrap();
@@ -63,7 +63,7 @@ fn keys_are_plain_names_of_regular_files() {
 
 #[test]
 fn regions_are_within_their_files_and_tensors_within_their_regions() {
-    let file = Shared::new("bounds", b"0123456789");
+    let file = TestFile::new("bounds", b"0123456789");
     let memory = SharedMemory::new(Some(2));
     for (offset, byte_size) in [(0, 0), (0, 11), (10, 1), (u64::MAX, 1), (1, u64::MAX)] {
         let refused = refusal(memory.register("r", &file.key(), offset, byte_size));
@@ -109,7 +109,7 @@ fn regions_are_within_their_files_and_tensors_within_their_regions() {
 
 #[test]
 fn a_file_that_becomes_shorter_ends_no_process() {
-    let file = Shared::new("shorter", b"0123456789");
+    let file = TestFile::new("shorter", b"0123456789");
     let memory = SharedMemory::new(Some(1));
     memory.register("r", &file.key(), 0, 10).unwrap();
     let place = memory.place("r", 4, Some(4)).unwrap();
@@ -124,7 +124,7 @@ fn a_file_that_becomes_shorter_ends_no_process() {
 
 #[test]
 fn off_is_off() {
-    let file = Shared::new("off", b"0");
+    let file = TestFile::new("off", b"0");
     let memory = SharedMemory::default();
     assert!(refusal(memory.register("r", &file.key(), 0, 1)).starts_with("system shared memory is off"));
     assert_eq!(memory.place("r", 0, Some(1)).unwrap_err(), "shared memory is not served");

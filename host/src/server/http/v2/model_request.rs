@@ -79,6 +79,11 @@ impl ModelRequest {
         self.served.model(&self.named.model, version, self.credentials(), protocol)
     }
 
+    /// The model that it names; `None` if it names none.
+    pub(super) fn named_entry(&self) -> Result<Option<Entry<'_>>, RequestError> {
+        if self.named.model.is_empty() { Ok(None) } else { self.entry().map(Some) }
+    }
+
     /// The region of shared memory that it is about; `None`: all of them.
     pub(super) fn region(&self) -> Option<&str> {
         self.named.region.as_deref()
