@@ -22,6 +22,7 @@ mod inputs;
 mod problem;
 mod read;
 mod record;
+mod sequences;
 pub mod settings;
 mod split;
 mod store;

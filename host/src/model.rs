@@ -11,7 +11,7 @@
 //!   them.
 //!
 //! Serving, top down:
-//! - [`handle`] is what an endpoint holds of a model;
+//! - [`handle`] is what an endpoint holds of a model, [`sequences`] the state that it keeps for it;
 //! - `queue` holds what cannot run at once, [`schedule`] decides who runs next and together, [`batch`] joins
 //!   and splits;
 //! - `sessions` runs it, in place or on a thread of its own; `shares` keeps slow models from taking every
@@ -42,6 +42,7 @@ mod onnx;
 pub mod plan;
 mod queue;
 pub mod schedule;
+pub mod sequences;
 mod sessions;
 mod shares;
 mod tensorflow;
@@ -53,6 +54,7 @@ pub use handle::ModelHandle;
 use location::Location;
 use plan::Plan;
 pub use schedule::{Batching, Wait};
+pub use sequences::{SequenceCall, SequenceLimits};
 use sessions::Sessions;
 
 /// The key of a model's only signature if the model has no name for it.
@@ -99,6 +101,8 @@ pub struct ModelConfig {
     pub signature_key: Option<String>,
     /// A file with the names of its classes, one on each line.
     pub labels: Option<PathBuf>,
+    /// Outputs that are state, each with the input that takes it at the next request of a sequence.
+    pub state: Vec<(String, String)>,
     /// Where to run it.
     pub device: Device,
     /// Most memory of a GPU that this model may take, in bytes; `None` sets no limit.
@@ -112,7 +116,8 @@ pub struct ModelConfig {
 impl ModelConfig {
     /// Whether `other` would be loaded in the same way, wherever it is found.
     fn loads_like(&self, other: &ModelConfig) -> bool {
-        ModelConfig { path: other.path.clone(), version: other.version, ..self.clone() } == *other
+        let (path, state) = (other.path.clone(), other.state.clone());
+        ModelConfig { path, state, version: other.version, ..self.clone() } == *other
     }
 }
 
@@ -154,6 +159,9 @@ pub enum ModelError {
     /// The engine cannot take this value, although its datatype and shape are right.
     #[error("{0}")]
     Input(String),
+    /// There is no room for the state of one more sequence.
+    #[error("{0}")]
+    Sequences(String),
     /// The engine failed. The session stays usable.
     #[error("the model failed: {0}")]
     Run(String),
@@ -294,7 +302,8 @@ impl Model {
                 batching.max_batch = best;
             }
         }
-        Ok(ModelHandle { model: Arc::clone(self), client: self.sessions.queue.open(batching), batching })
+        let client = self.sessions.queue.open(batching);
+        Ok(ModelHandle { model: Arc::clone(self), client, batching, sequences: None })
     }
 }
 

@@ -35,6 +35,7 @@ use self::plan::RunPlan;
 use self::report::RunReport;
 use crate::arrivals::BodyRate;
 use crate::error::{Code, RequestError, Stage};
+use crate::model::SequenceLimits;
 use crate::model_access::{ModelAccess as _, ModelSpec};
 use crate::plugin::{self, Application, Lease, Outcome, Plugin, Stages};
 use crate::request::socket::SocketLimits;
@@ -58,6 +59,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     /// Its WebSockets.
     pub sockets: SocketLimits,
+    /// The state that is kept between the requests of a sequence.
+    pub sequences: SequenceLimits,
     /// The limits of its handler.
     pub plugin: plugin::Limits,
 }
@@ -91,7 +94,7 @@ impl Pipeline {
         if request.is_exchange() || request.socket().is_some() || self.is_application() {
             return Box::pin(application::run(self, request, plan, report)).await;
         }
-        let mut model = RunModel::new(self.models.of(request)?, request, plan, report);
+        let mut model = RunModel::new(self.models.of(request)?, request, plan, report, self.plugin.is_none());
         let checked = self.check(request, model.spec(), report)?;
         let (mut lease, made) = self.prepare(request, model.spec(), checked, plan, report).await?;
         report.end(Stage::PreInference);
@@ -228,8 +231,7 @@ impl Pipeline {
         };
         lease.allow_outbound(plan.calls_out, report.log());
         if plugin.calls_models() {
-            let runtime = plan.model_runtime.clone();
-            lease.give(RequestModels::new(&self.models, request, runtime, report.log()));
+            lease.give(RequestModels::new(&self.models, request, plan, report.log()));
         }
         Ok(Some(lease))
     }

@@ -178,7 +178,7 @@ def infer(client):
         found = refused("INVALID_ARGUMENT", call)
         assert found == text, found
     found = refused("INVALID_ARGUMENT", lambda: client.infer("iris", [tensor("input", IRIS)], sequence_id=7))
-    assert found == "parameter `sequence_id`: this server has no sequences of requests", found
+    assert found == "`sequence_id`: this model keeps no state between requests, each is on its own", found
     shared = triton.InferInput("input", [1, 4], "FP32")
     shared.set_shared_memory("region", 16)
     found = refused("INVALID_ARGUMENT", lambda: client.infer("iris", [shared]))

@@ -90,6 +90,7 @@ mod schemathesis;
 mod sdks;
 mod shared_memory;
 mod shutdown;
+mod sequences;
 mod settings;
 mod simd;
 mod soak;

@@ -50,6 +50,7 @@ fn what_can_be_learned_of_every_kind_of_model() {
         "model_configuration",
         "model_repository",
         "parameters",
+        "sequence",
         "statistics",
     ];
     assert_eq!(server["extensions"], json!(extensions));

@@ -37,8 +37,12 @@ fn perf_analyzer_measures_with_shared_memory() {
     for (address, more) in
         [(address(&host), &["-i", "http"]), (host.grpc.as_deref().unwrap(), &["-i", "grpc"])]
     {
-        let more: Vec<&str> =
-            shared.iter().chain(more).chain(&["--concurrency-range", "2", "--shape", "input:2,4"]).copied().collect();
+        let more: Vec<&str> = shared
+            .iter()
+            .chain(more)
+            .chain(&["--concurrency-range", "2", "--shape", "input:2,4"])
+            .copied()
+            .collect();
         let said = perf_analyzer(address, "iris", &more);
         assert!(number(&said, "Successful request count:") > 0.0, "{said}");
     }

@@ -201,6 +201,16 @@ def main():
     write("strid", "sid", [node("Identity", ["s"], ["o"])],
           [value_info("s", STRING, [1])], [value_info("o", STRING, [1])])
 
+    # Of a sequence: half of the state and what comes; how many there were.
+    write("accumulator", "accumulator",
+          [node("Mul", ["state_in", "half"], ["halved"]), node("Add", ["halved", "x"], ["state_out"]),
+           node("Identity", ["state_out"], ["y"]), node("Add", ["count_in", "one"], ["count_out"]),
+           node("Identity", ["count_out"], ["n"])],
+          [value_info("x", FLOAT, ["N", 2]), value_info("state_in", FLOAT, ["N", 2]), value_info("count_in", INT64, [1])],
+          [value_info("y", FLOAT, ["N", 2]), value_info("n", INT64, [1]), value_info("state_out", FLOAT, ["N", 2]),
+           value_info("count_out", INT64, [1])],
+          [initializer("half", FLOAT, [1], floats([0.5])), initializer("one", INT64, [1], struct.pack("<q", 1))])
+
     # One per datatype: what goes in must come out, bit for bit.
     for name, element in IDENTITIES.items():
         write(f"identity_{name}", "identity", [node("Identity", ["x"], ["y"])],

@@ -145,6 +145,7 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
         version: sources.get(&set::MODEL_VERSION, table),
         signature_key: sources.get(&set::SIGNATURE_KEY, table),
         labels: sources.get(&set::LABELS, table),
+        state: sources.get(&set::STATE, table),
         device: sources.get(&set::DEVICE, table),
         device_memory: sources.get(&set::DEVICE_MEMORY, table),
         sessions: sources.get(&set::INSTANCES, table),
@@ -270,6 +271,7 @@ pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> pipeline::Limi
             rate: sources.get(&set::SOCKET_RATE, table),
             idle: sources.get(&set::SOCKET_IDLE, table),
         },
+        sequences: super::sequences::limits(sources, table),
         plugin: handler_limits(sources, table),
     }
 }

@@ -10,9 +10,17 @@ mod rows;
 
 use std::ops::Deref;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 pub use self::rows::*;
 use crate::values::{ParseResult, RawValue};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+const MILLISECOND: Duration = Duration::from_millis(1);
+/// Far longer than any request, far shorter than what the clock's arithmetic could overflow on.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A setting whose value is a `T`: a row of the list.
 #[derive(Debug)]

@@ -31,6 +31,7 @@ use super::config::CacheConfig;
 use super::generation::Generation;
 use crate::blocking;
 use crate::error::{RequestError, Stage};
+use crate::model::SequenceCall;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::request::{Output, Request};
@@ -156,7 +157,8 @@ impl ResponseCache {
     /// Whether the run of this plan may be spared, and its answer kept: nothing else looks at it.
     fn concerns(plan: &RunPlan, request: &Request) -> bool {
         let is_plain = matches!(plan.calls, HostCalls::Live) && plan.refusal.is_none();
-        is_plain && !plan.measures && !request.is_exchange() && !wants_a_run(request)
+        let is_alone = matches!(SequenceCall::of(request.parameters()), Ok(None));
+        is_plain && is_alone && !plan.measures && !request.is_exchange() && !wants_a_run(request)
     }
 
     fn count(&self, used: CacheUse, lookup: Duration) {

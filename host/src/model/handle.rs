@@ -12,6 +12,7 @@ use tokio::runtime;
 
 use super::queue::ClientId;
 use super::schedule::{Batching, Wait};
+use super::sequences::{SequenceCall, SequenceLimits, Sequences};
 use super::{Model, ModelError, Prediction};
 use crate::tensor::{Signature, Tensor};
 
@@ -21,6 +22,7 @@ pub struct ModelHandle {
     pub(super) model: Arc<Model>,
     pub(super) client: ClientId,
     pub(super) batching: Batching,
+    pub(super) sequences: Option<Sequences>,
 }
 
 impl ModelHandle {
@@ -29,9 +31,30 @@ impl ModelHandle {
         &self.model
     }
 
-    /// The inputs and outputs of the model.
+    /// The inputs and outputs of the model, without its state.
     pub fn signature(&self) -> &Arc<Signature> {
-        self.model.signature()
+        self.sequences.as_ref().map_or(self.model.signature(), Sequences::signature)
+    }
+
+    /// The handle with state that is kept between the requests of a sequence: outputs, each with the input
+    /// that takes it.
+    ///
+    /// # Errors
+    /// [`ModelError::Load`]: the model has no such outputs and inputs.
+    pub fn with_state(
+        mut self,
+        state: &[(String, String)],
+        limits: SequenceLimits,
+    ) -> Result<ModelHandle, ModelError> {
+        let sequences = Sequences::new(self.model.signature(), state, limits);
+        let path = &self.model.location().path;
+        self.sequences = sequences.map_err(|reason| ModelError::Load { path: path.clone(), reason })?;
+        Ok(self)
+    }
+
+    /// The sequences, if it keeps state.
+    pub fn sequences(&self) -> Option<&Sequences> {
+        self.sequences.as_ref()
     }
 
     /// How requests share runs; at most as configured, see [`Model::handle`].
@@ -48,7 +71,27 @@ impl ModelHandle {
     /// # Errors
     /// [`ModelError::Input`] and [`ModelError::Run`].
     pub async fn infer(&self, inputs: Vec<Tensor>) -> Result<Prediction, ModelError> {
-        infer(&self.model, self.client, self.batching, inputs).await
+        match &self.sequences {
+            None => infer(&self.model, self.client, self.batching, inputs).await,
+            Some(_) => Box::pin(self.infer_in(None, inputs, None)).await,
+        }
+    }
+
+    /// The same of a request that may belong to a sequence: after those of it that came before. On the
+    /// workers of `runtime`, if there is one.
+    ///
+    /// # Errors
+    /// As [`ModelHandle::infer`]; [`ModelError::Input`] and [`ModelError::Sequences`] for the sequence.
+    pub async fn infer_in(
+        &self,
+        sequence: Option<&SequenceCall>,
+        inputs: Vec<Tensor>,
+        runtime: Option<&runtime::Handle>,
+    ) -> Result<Prediction, ModelError> {
+        let Some(sequences) = &self.sequences else { return self.run(inputs, runtime).await };
+        let turn = sequences.turn(sequence).await?;
+        let prediction = self.run(turn.inputs(inputs)?, runtime).await?;
+        Ok(Prediction { outputs: turn.outputs(prediction.outputs)?, ..prediction })
     }
 
     /// The same, on the workers of `runtime`: for a caller whose own thread must not hold a session, because
@@ -61,6 +104,18 @@ impl ModelHandle {
         runtime: &runtime::Handle,
         inputs: Vec<Tensor>,
     ) -> Result<Prediction, ModelError> {
+        self.infer_in(None, inputs, Some(runtime)).await
+    }
+
+    /// The model alone.
+    async fn run(
+        &self,
+        inputs: Vec<Tensor>,
+        runtime: Option<&runtime::Handle>,
+    ) -> Result<Prediction, ModelError> {
+        let Some(runtime) = runtime else {
+            return infer(&self.model, self.client, self.batching, inputs).await;
+        };
         let (model, client, batching) = (self.model.clone(), self.client, self.batching);
         let run = runtime.spawn(async move { infer(&model, client, batching, inputs).await });
         run.await.unwrap_or_else(|error| Err(ModelError::Run(error.to_string())))

@@ -119,7 +119,7 @@ async fn checkout<'a>(
     };
     lease.allow_outbound(plan.calls_out, log);
     if plugin.calls_models() {
-        lease.give(RequestModels::new(&pipeline.models, request, plan.model_runtime.clone(), log));
+        lease.give(RequestModels::new(&pipeline.models, request, plan, log));
     }
     report.checked_out();
     Ok(lease)

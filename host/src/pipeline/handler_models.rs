@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime;
 
+use super::infer::sequence;
 use super::models::{Handle, Models, Named};
+use super::plan::RunPlan;
 use super::verify;
-use crate::model::ModelError;
+use crate::model::{ModelError, SequenceCall};
 use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
 use crate::plugin::host_call_log::{AnswerSource, Answers, HostCallLog};
 use crate::request::{Request, until};
@@ -26,6 +28,8 @@ pub(super) struct RequestModels {
     deadline: Deadline,
     /// The workers that run them, if not those of the handler.
     runtime: Option<runtime::Handle>,
+    /// The sequence that the request belongs to.
+    sequence: Option<SequenceCall>,
     /// Of a run whose calls are logged, known or recorded.
     log: Option<Arc<HostCallLog>>,
 }
@@ -40,14 +44,17 @@ impl RequestModels {
     pub(super) fn new(
         models: &Models,
         request: &Request,
-        runtime: Option<runtime::Handle>,
+        plan: &RunPlan,
         log: Option<&Arc<HostCallLog>>,
     ) -> Arc<RequestModels> {
         let deadline = match request.is_exchange() || request.socket().is_some() {
             true => Deadline::After(request.deadline.duration_since(request.arrived)),
             false => Deadline::At(request.deadline),
         };
-        Arc::new(RequestModels { models: models.clone(), deadline, runtime, log: log.cloned() })
+        // What is wrong with it is told where a model needs one.
+        let sequence = sequence(request, plan).unwrap_or_default();
+        let (models, runtime, log) = (models.clone(), plan.model_runtime.clone(), log.cloned());
+        Arc::new(RequestModels { models, deadline, runtime, sequence, log })
     }
 
     fn find(&self, model: &str) -> Result<&Named, ModelCallError> {
@@ -67,10 +74,10 @@ impl RequestModels {
             Deadline::At(deadline) => deadline,
             Deadline::After(time) => Instant::now() + time,
         };
-        let runtime = self.runtime.clone();
+        let (runtime, sequence) = (self.runtime.clone(), self.sequence.clone());
         Box::pin(async move {
             let handle = handle?;
-            let run = std::pin::pin!(run(&handle, inputs, runtime.as_ref()));
+            let run = std::pin::pin!(run(&handle, inputs, sequence.as_ref(), runtime.as_ref()));
             until(deadline, run).await.unwrap_or(Err(ModelCallError::TimedOut))
         })
     }
@@ -113,11 +120,12 @@ impl HandlerModels for RequestModels {
 async fn run(
     handle: &Handle,
     inputs: Vec<Tensor>,
+    sequence: Option<&SequenceCall>,
     runtime: Option<&runtime::Handle>,
 ) -> Result<Vec<Tensor>, ModelCallError> {
     let signature = handle.signature();
     let inputs = verify::inputs(inputs, signature).map_err(ModelCallError::InvalidInput)?;
-    let outputs = handle.infer(inputs, runtime).await.map_err(failed)?.outputs;
+    let outputs = handle.infer(inputs, sequence, runtime).await.map_err(failed)?.outputs;
     verify::outputs(&outputs, signature).map_err(ModelCallError::Failed)?;
     Ok(outputs)
 }

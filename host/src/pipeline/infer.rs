@@ -12,7 +12,7 @@ use super::plan::RunPlan;
 use super::report::RunReport;
 use super::verify;
 use crate::error::{Code, RequestError, Stage};
-use crate::model::{DEFAULT_SIGNATURE_KEY, ModelError, Prediction};
+use crate::model::{DEFAULT_SIGNATURE_KEY, ModelError, Prediction, SequenceCall};
 use crate::model_access::{ModelAccess, ModelSpec};
 use crate::plugin::host_call_log::HostCallLog;
 use crate::request::Request;
@@ -25,6 +25,8 @@ pub(super) struct RunModel<'a> {
     plan: &'a RunPlan,
     log: Option<Arc<HostCallLog>>,
     ran: Option<(Duration, Option<usize>)>,
+    /// Whether there is no handler to which parameters may mean something.
+    is_bare: bool,
 }
 
 impl<'a> RunModel<'a> {
@@ -33,8 +35,9 @@ impl<'a> RunModel<'a> {
         request: &'a Request,
         plan: &'a RunPlan,
         report: &RunReport,
+        is_bare: bool,
     ) -> RunModel<'a> {
-        RunModel { loaded, request, plan, log: report.log().cloned(), ran: None }
+        RunModel { loaded, request, plan, log: report.log().cloned(), ran: None, is_bare }
     }
 
     /// How long the call was queued, and how many requests shared it; `None` if the model did not run.
@@ -43,10 +46,26 @@ impl<'a> RunModel<'a> {
     }
 
     async fn predict(&self, model: &Handle, inputs: Vec<Tensor>) -> Result<Prediction, RequestError> {
+        let sequence = match (model.sequences(), self.is_bare) {
+            (None, false) => None,
+            (None, true) => match sequence(self.request, self.plan)? {
+                Some(call) if call.id.is_some() => {
+                    let text =
+                        "`sequence_id`: this model keeps no state between requests, each is on its own";
+                    return Err(RequestError::invalid(Stage::Infer, text));
+                }
+                _ => None,
+            },
+            (Some(_), _) => sequence(self.request, self.plan)?,
+        };
         let prediction = match &self.plan.model_runtime {
-            None => self.request.in_time(Stage::Infer, pin!(model.infer(inputs, None))).await?,
+            None => {
+                let run = pin!(model.infer(inputs, sequence.as_ref(), None));
+                self.request.in_time(Stage::Infer, run).await?
+            }
             Some(runtime) => {
-                self.request.in_time(Stage::Infer, Box::pin(model.infer(inputs, Some(runtime)))).await?
+                let run = Box::pin(model.infer(inputs, sequence.as_ref(), Some(runtime)));
+                self.request.in_time(Stage::Infer, run).await?
             }
         };
         let prediction = prediction.map_err(model_error)?;
@@ -86,8 +105,21 @@ impl ModelAccess for RunModel<'_> {
     }
 }
 
+/// The sequence that a request belongs to. What is no client's request (a smoke test, the gate, a shadow, a
+/// replay) is none's: it begins with the initial state, and keeps none.
+///
+/// # Errors
+/// `invalid_input`.
+pub(super) fn sequence(request: &Request, plan: &RunPlan) -> Result<Option<SequenceCall>, RequestError> {
+    if !plan.calls_out {
+        return Ok(Some(SequenceCall::ALONE));
+    }
+    SequenceCall::of(request.parameters()).map_err(|text| RequestError::invalid(Stage::Infer, text))
+}
+
 fn model_error(error: ModelError) -> RequestError {
     match error {
+        ModelError::Sequences(text) => RequestError::new(Code::Overloaded, Stage::Infer, text),
         ModelError::Input(text) => RequestError::invalid(Stage::Infer, text),
         error => RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(error),
     }

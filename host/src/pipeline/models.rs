@@ -12,6 +12,7 @@ use tokio::runtime;
 
 use super::ensemble::Ensemble;
 use crate::error::{Code, RequestError, Stage};
+use crate::model::sequences::{SequenceCall, Sequences};
 use crate::model::{DEFAULT_SIGNATURE_KEY, Model, ModelError, ModelHandle, PREDICT_METHOD, Prediction};
 use crate::request::Request;
 use crate::tensor::{Signature, Tensor};
@@ -95,13 +96,25 @@ impl Handle {
         }
     }
 
-    /// Runs it; on the workers of `runtime`, if there is one.
+    /// The sequences whose state is kept for it, if any is.
+    pub fn sequences(&self) -> Option<&Sequences> {
+        match self {
+            Handle::Model(handle) => handle.sequences(),
+            Handle::Ensemble(_) => None,
+        }
+    }
+
+    /// Runs it, in a sequence if it keeps state; on the workers of `runtime`, if there is one.
     pub(super) async fn infer(
         &self,
         inputs: Vec<Tensor>,
+        sequence: Option<&SequenceCall>,
         runtime: Option<&runtime::Handle>,
     ) -> Result<Prediction, ModelError> {
         match (self, runtime) {
+            (Handle::Model(handle), runtime) if handle.sequences().is_some() => {
+                Box::pin(handle.infer_in(sequence, inputs, runtime)).await
+            }
             (Handle::Model(handle), None) => handle.infer(inputs).await,
             (Handle::Model(handle), Some(runtime)) => handle.infer_on(runtime, inputs).await,
             (Handle::Ensemble(ensemble), runtime) => Box::pin(ensemble.infer(inputs, runtime)).await,

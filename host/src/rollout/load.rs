@@ -12,7 +12,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::jobs::Mode;
 use crate::jobs::handler::HandlerJobs;
 use crate::kv::EndpointKv;
-use crate::model::{Batching, Catalog, Model, ModelError, ModelHandle};
+use crate::model::{Catalog, Model, ModelConfig, ModelError, ModelHandle};
 use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
 use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
@@ -124,7 +124,7 @@ fn job_access(config: &EndpointConfig, sandbox: &Sandbox, metrics: &EndpointMetr
 pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Result<Models, DeployError> {
     let mut models = Models::default();
     for (name, model) in &config.models {
-        let handle = async { open(catalog.load(model).await?, config.batching).await };
+        let handle = async { open(catalog.load(model).await?, model, config).await };
         let handle = handle
             .await
             .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
@@ -138,11 +138,15 @@ pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Resu
 }
 
 /// A way to a loaded model. With batching, this runs the model on batches.
-pub(super) async fn open(model: Arc<Model>, batching: Batching) -> Result<Arc<ModelHandle>, ModelError> {
-    let path = model.location().path.clone();
+pub(super) async fn open(
+    model: Arc<Model>,
+    config: &ModelConfig,
+    endpoint: &EndpointConfig,
+) -> Result<Arc<ModelHandle>, ModelError> {
+    let (path, batching) = (model.location().path.clone(), endpoint.batching);
     let opened = tokio::task::spawn_blocking(move || model.handle(batching)).await;
     let handle = opened.map_err(|error| ModelError::Load { path, reason: error.to_string() })??;
-    Ok(Arc::new(handle))
+    handle.with_state(&config.state, endpoint.limits.sequences).map(Arc::new)
 }
 
 impl Models {

@@ -79,7 +79,7 @@ impl Deployment {
             if loaded.is_some_and(|loaded| Arc::ptr_eq(loaded, &model)) {
                 continue;
             }
-            let handle = open(model, self.config.batching).await.map_err(failed)?;
+            let handle = open(model, &config, &self.config).await.map_err(failed)?;
             named.signature = handle.signature().clone();
             named.handle = Some(Handle::Model(handle));
             is_new = true;

@@ -14,6 +14,7 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::model::location::Format;
+use crate::model::sequences::Sequences;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, PREDICT_METHOD};
 use crate::pipeline::models::{Handle, Named, ONLY_VERSION};
 use crate::request::Protocol;
@@ -30,12 +31,13 @@ use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
 use crate::text::on_one_line;
 
 /// The extensions of the Open Inference Protocol, by the names of its clients.
-const EXTENSIONS: [&str; 6] = [
+const EXTENSIONS: [&str; 7] = [
     "binary_tensor_data",
     "classification",
     "model_configuration",
     "model_repository",
     "parameters",
+    "sequence",
     "statistics",
 ];
 /// The one that the operator switches on.
@@ -68,6 +70,9 @@ pub struct Metadata {
     pub outputs: Vec<TensorMetadata>,
     /// Most rows of a batch; 0 if requests are not batched.
     pub max_batch: usize,
+    /// How long a sequence may be idle, in microseconds, and each state, output and input; `None` if it keeps
+    /// none.
+    pub sequences: Option<(u64, Vec<(TensorMetadata, TensorMetadata)>)>,
     /// How many runs of it there may be at the same time.
     pub instances: usize,
     /// The CUDA device it runs on; `None` on the CPU.
@@ -339,6 +344,7 @@ impl Entry<'_> {
             inputs: specs(&self.inputs_in(&current)),
             outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
             max_batch: if batching > 1 { batching } else { 0 },
+            sequences: handle.and_then(Handle::sequences).map(sequences),
             instances: model.map_or(1, |model| model.sessions()),
             gpu: model.and_then(|model| match model.device() {
                 Device::Cuda(index) => Some(index),
@@ -372,6 +378,12 @@ impl Entry<'_> {
         let order = async move { endpoint.unload_model(&model, &DeployRequest::by(Origin::Client)).await };
         carry_out(served, order).await
     }
+}
+
+fn sequences(sequences: &Sequences) -> (u64, Vec<(TensorMetadata, TensorMetadata)>) {
+    let idle = u64::try_from(sequences.limits().idle.as_micros()).unwrap_or(u64::MAX);
+    let states = sequences.states().map(|(from, to)| (TensorMetadata::of(from), TensorMetadata::of(to)));
+    (idle, states.collect())
 }
 
 /// Most rows of a batch: a declared shape is one request's, also if the model behind it takes batches.

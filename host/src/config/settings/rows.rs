@@ -10,8 +10,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::Kind::{List, Switch, Value};
-use super::{Group, Row, Setting, settings};
+use super::{DAY, GIB, Group, KIB, MIB, MILLISECOND, Row, Setting, settings};
 use crate::config::read::*;
+use crate::config::sequences::states;
 use crate::config::store::{kv_buckets, store, store_prefix};
 use crate::endpoint::config::{OnFault, PredictionKind};
 use crate::jobs::Mode;
@@ -25,12 +26,6 @@ use crate::stores::Place;
 use crate::telemetry::logs::Format;
 use crate::values::*;
 
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
-const MILLISECOND: Duration = Duration::from_millis(1);
-/// Far longer than any request, far shorter than what the clock's arithmetic could overflow on.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const BREAKER_SHARE: &str = "a number above 0 and up to 1, such as 0.5, or `off`";
 const RECORDED_SHARE: &str = "a number from 0 to 1, such as `0.01` for one in a hundred";
 
@@ -40,8 +35,7 @@ settings! {
         "config", "", Value("FILE"),
         "Config file, for more than one endpoint. Flags and environment win over it.";
     NAME: Option<String> = ("stem of the handler's or the model's file", None, "iris"), some(name),
-        "name", "endpoint.name", Value("NAME"),
-        "Name of the endpoint, as in metrics, logs and admin paths.";
+        "name", "endpoint.name", Value("NAME"), "Name of the endpoint, as in metrics, logs and admin paths.";
     PATH: Option<String> = ("/NAME", None, "/iris"), some(url_path),
         "path", "endpoint.path", Value("PATH"),
         "Where the endpoint is called. The only endpoint also answers `/` and `/predict`.";
@@ -54,8 +48,7 @@ settings! {
         "Path of an application that says whether it is ready: its `GET` ends in a 2xx. Readiness of the server and \
          of its models waits for it; requests do not.";
     WATCH: bool = "true", switch,
-        "watch", "endpoint.watch", Switch("no-watch"),
-        "Swap in the handler's file when it changes.";
+        "watch", "endpoint.watch", Switch("no-watch"), "Swap in the handler's file when it changes.";
     SMOKE: bool = "true", switch,
         "smoke", "endpoint.smoke", Switch("no-smoke"),
         "Try the input schema's examples at the start, and before a new handler or model is published.";
@@ -78,11 +71,9 @@ settings! {
         "breaker-faults", "endpoint.breaker.faults", Value("SHARE|off"),
         "Share of requests, such as 0.5, that end in a fault of the handler before it is called no more for a while.";
     BREAKER_WINDOW: Duration = "10s", duration(MILLISECOND..=DAY),
-        "breaker-window", "endpoint.breaker.window", Value("DURATION"),
-        "Over how long the share is counted.";
+        "breaker-window", "endpoint.breaker.window", Value("DURATION"), "Over how long the share is counted.";
     BREAKER_MIN: u64 = "20", count(1..=1_000_000),
-        "breaker-min", "endpoint.breaker.min", Value("N"),
-        "Fewest requests in that time that say anything.";
+        "breaker-min", "endpoint.breaker.min", Value("N"), "Fewest requests in that time that say anything.";
     BREAKER_PAUSE: Duration = "30s", duration(MILLISECOND..=DAY),
         "breaker-pause", "endpoint.breaker.pause", Value("DURATION"),
         "For how long; then one request at a time tries whether the handler works again.";
@@ -117,8 +108,7 @@ settings! {
         "gate-samples", "endpoint.gate.samples", Value("N"),
         "How many of the last requests are kept, to be run through a new handler and the old one before a swap. 0: none.";
     GATE_SAMPLES_SIZE: usize = "16MiB", size(KIB..=16 * GIB),
-        "gate-samples-size", "endpoint.gate.samples_size", Value("SIZE"),
-        "Most bytes of them together.";
+        "gate-samples-size", "endpoint.gate.samples_size", Value("SIZE"), "Most bytes of them together.";
     GATE_REDACT: Vec<Pattern> = (none, "/user/email,x-user"), patterns,
         "gate-redact", "endpoint.gate.redact", List("PATH|NAME"),
         "What is taken out of a request before it is kept: a path in its JSON, `/user/email`, or the name \
@@ -210,11 +200,13 @@ settings! {
         "Which version of a folder of versions (`1/model.onnx`, `2/saved_model.pb`).";
     SIGNATURE_KEY: Option<String> =
         ("the only one, `serving_default` or `predict`", None, "predict"), some(text),
-        "signature-key", "endpoint.model.signature_key", Value("KEY"),
-        "Which signature of a SavedModel.";
+        "signature-key", "endpoint.model.signature_key", Value("KEY"), "Which signature of a SavedModel.";
     LABELS: Option<PathBuf> = (none, "labels.txt"), some(path),
         "labels", "endpoint.model.labels", Value("FILE"),
         "Names of the classes of the model's outputs, one on each line, for clients that ask for classes.";
+    STATE: Vec<(String, String)> = (none, "state_out=state_in"), states,
+        "state", "endpoint.model.state", List("OUTPUT=INPUT"),
+        "Output that is kept, and given to that input at the next request of the same sequence; the first one gets zeros.";
     DEVICE: Device = "auto", device,
         "device", "endpoint.model.device", Value("auto|cpu|cuda[:N]"),
         "Where the model runs. `auto` takes a GPU if there is one and says why in the log; `cuda` is had \
@@ -330,6 +322,13 @@ settings! {
     SOCKET_IDLE: Duration = "5m", duration(MILLISECOND..=DAY),
         "socket-idle", "endpoint.limits.socket_idle", Value("DURATION"),
         "How long a WebSocket may be open without a message in either direction; then it is closed with 1001.";
+    SEQUENCES: usize = "1000", count(1..=1_000_000),
+        "sequences", "endpoint.limits.sequences", Value("N"), "Sequences whose state is kept; beyond it a new one is 503.";
+    SEQUENCE_MEMORY: usize = "256MiB", size(0..=1024 * GIB),
+        "sequence-memory", "endpoint.limits.sequence_memory", Value("SIZE"),
+        "Bytes of their state together; beyond it a sequence ends with 503.";
+    SEQUENCE_IDLE: Duration = "1m", duration(MILLISECOND..=DAY),
+        "sequence-idle", "endpoint.limits.sequence_idle", Value("DURATION"), "How long one may be without a request.";
 
     JOB_CONCURRENCY: usize = "4", count(1..=10_000),
         "job-concurrency", "endpoint.limits.job_concurrency", Value("N"),

@@ -27,12 +27,6 @@ use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
 
 type Parameters = BTreeMap<String, InferParameter>;
 
-/// Parameters of a request, an input or an output that ask for what is not here, and what that is.
-const REFUSED: [(&str, &str); 3] = [
-    ("sequence_id", "sequences of requests"),
-    ("sequence_start", "sequences of requests"),
-    ("sequence_end", "sequences of requests"),
-];
 /// Of an input or an output: the region of shared memory that it is in.
 const REGION: &str = "shared_memory_region";
 /// Of an output: how many classes in place of the values.
@@ -48,28 +42,11 @@ const ONLY: &str = "output";
 /// `invalid_input` that names the input, `body_too_large`.
 pub(super) fn input(
     message: ModelInferRequest,
-    wanted: &[InferRequestedOutputTensor],
     memory: &SharedMemory,
     limit: usize,
 ) -> Result<Input, RequestError> {
     let invalid = |text: String| RequestError::invalid(Stage::Admit, text);
     let ModelInferRequest { parameters, inputs, raw_input_contents, .. } = message;
-    let unset = |parameter: &InferParameter| match &parameter.parameter_choice {
-        None => true,
-        Some(ParameterChoice::BoolParam(set)) => !set,
-        Some(ParameterChoice::Int64Param(number)) => *number == 0,
-        Some(ParameterChoice::Uint64Param(number)) => *number == 0,
-        Some(ParameterChoice::StringParam(text)) => text.is_empty(),
-        Some(ParameterChoice::DoubleParam(_)) => false,
-    };
-    let all =
-        inputs.iter().map(|input| &input.parameters).chain(wanted.iter().map(|output| &output.parameters));
-    for (name, what) in REFUSED {
-        let mut all = all.clone().chain([&parameters]);
-        if all.any(|parameters| parameters.get(name).is_some_and(|value| !unset(value))) {
-            return Err(invalid(format!("parameter `{name}`: this server has no {what}")));
-        }
-    }
     let parameters = json_object(parameters);
     let about = |name: &str, text: String| invalid(format!("input `{name}`: {text}"));
     let places: Vec<Option<Place>> = inputs

@@ -6,6 +6,7 @@
 use super::pb;
 use super::pb::log_settings_response::SettingValue;
 use super::pb::log_settings_response::setting_value::ParameterChoice;
+use super::pb::model_config::SchedulingChoice;
 use super::pb::model_instance_group::Kind;
 use crate::server::models::{Entry, IndexEntry, Metadata, TensorMetadata, Timing};
 use crate::server::served::Served;
@@ -72,7 +73,20 @@ pub(super) fn config(metadata: Metadata) -> pb::ModelConfig {
         data_type: data_type(tensor.datatype).into(),
         dims: dims(tensor.shape),
     };
-    let batching = pb::model_config::SchedulingChoice::DynamicBatching(pb::ModelDynamicBatching {});
+    let state = |(from, to): (TensorMetadata, TensorMetadata)| pb::model_sequence_batching::State {
+        input_name: to.name,
+        output_name: from.name,
+        data_type: data_type(to.datatype).into(),
+        dims: dims(to.shape),
+    };
+    let scheduling = match metadata.sequences {
+        Some((max_sequence_idle_microseconds, states)) => {
+            let state = states.into_iter().map(state).collect();
+            let batching = pb::ModelSequenceBatching { max_sequence_idle_microseconds, state };
+            Some(SchedulingChoice::SequenceBatching(batching))
+        }
+        None => batched.then_some(SchedulingChoice::DynamicBatching(pb::ModelDynamicBatching {})),
+    };
     let backend = metadata.platform.split_once('_').map_or(metadata.platform, |(engine, _)| engine);
     let gpus: Vec<i32> = metadata.gpu.and_then(|gpu| i32::try_from(gpu).ok()).into_iter().collect();
     let kind = if gpus.is_empty() { Kind::Cpu } else { Kind::Gpu };
@@ -85,7 +99,7 @@ pub(super) fn config(metadata: Metadata) -> pb::ModelConfig {
         input: metadata.inputs.into_iter().map(input).collect(),
         output: metadata.outputs.into_iter().map(output).collect(),
         instance_group: vec![group],
-        scheduling_choice: batched.then_some(batching),
+        scheduling_choice: scheduling,
         backend: backend.to_owned(),
     }
 }

@@ -55,7 +55,7 @@ impl Protocol for GrpcInference<'_> {
             })
         };
         self.places = self.outputs.iter().map(place).collect::<Result<_, _>>()?;
-        let mut input = contents::input(message, &self.outputs, self.memory, limit)?;
+        let mut input = contents::input(message, self.memory, limit)?;
         if let Input::Tensors(input) = &mut input {
             self.entry.strip_batch_axis(&mut input.tensors);
         }

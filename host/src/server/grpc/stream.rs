@@ -3,13 +3,15 @@
 //! Place in the flow: around [`infer`].
 //! Invariants: at most [`MOST`] requests of a stream are being served; beyond that nothing more is read of
 //! it, so its client feels it. A request that fails is answered by its failure and the stream goes on. What
-//! was read is answered, however the stream ends; only a client that goes away cancels.
+//! was read is answered, however the stream ends; only a client that goes away cancels. Requests of one
+//! sequence are served one after the other, in the order in which they came.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tonic::codegen::tokio_stream::Stream;
 use tonic::metadata::MetadataMap;
@@ -26,6 +28,8 @@ const MOST: usize = 16;
 /// On every answer: it is the only one to its request.
 const FINAL: &str = "triton_final_response";
 const REQUEST_ID: &str = "x-request-id";
+/// Of a request: the sequence that it belongs to.
+const SEQUENCE: &str = "sequence_id";
 
 /// The answers to a stream of requests.
 pub(super) struct Answers {
@@ -41,11 +45,16 @@ pub(super) struct Answers {
 
 /// A request on a task of its own, so that requests of a stream share the cores as those of different clients
 /// do; ends with the stream.
-struct Serving(JoinHandle<ModelStreamInferResponse>);
+struct Serving {
+    task: JoinHandle<ModelStreamInferResponse>,
+    sequence: Option<ParameterChoice>,
+    /// Closed when it has been served.
+    served: watch::Receiver<()>,
+}
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.abort();
+        self.task.abort();
     }
 }
 
@@ -65,7 +74,22 @@ impl Answers {
                 Poll::Ready(Some(Ok(message))) => {
                     self.count += 1;
                     let (served, call) = (self.served.clone(), self.call.part(self.count));
-                    self.in_flight.push_back(Serving(tokio::spawn(serve(served, call, message))));
+                    let sequence =
+                        message.parameters.get(SEQUENCE).and_then(|it| it.parameter_choice.clone());
+                    let mut others = self.in_flight.iter().rev();
+                    let before = others.find(|other| sequence.is_some() && other.sequence == sequence);
+                    let before = before.map(|other| other.served.clone());
+                    let (end, ended) = watch::channel(());
+                    let task = tokio::spawn(async move {
+                        if let Some(mut before) = before {
+                            // Nothing is sent: this is its end.
+                            let _ = before.changed().await;
+                        }
+                        let answer = serve(served, call, message).await;
+                        drop(end);
+                        answer
+                    });
+                    self.in_flight.push_back(Serving { task, sequence, served: ended });
                 }
                 Poll::Ready(end) => {
                     self.end = end.and_then(Result::err);
@@ -87,7 +111,7 @@ impl Stream for Answers {
             }
             return Poll::Ready(self.end.take().map(Err));
         };
-        let answer = ready!(Pin::new(&mut oldest.0).poll(context));
+        let answer = ready!(Pin::new(&mut oldest.task).poll(context));
         self.in_flight.pop_front();
         // There is room for one more, and its arrival is to wake this.
         self.begin(context);

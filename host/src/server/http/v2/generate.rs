@@ -8,7 +8,6 @@
 //! A handler gets the body as it is, as on its endpoint's own path, and its response is the answer.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -183,6 +182,8 @@ async fn run(model: ModelRequest, request: Request, is_stream: bool) -> Response
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::tensor::{Datatype, Extent, Role};
 

@@ -115,8 +115,25 @@ fn configuration(model: &Metadata) -> Value {
         "instance_group": [group],
         "model_transaction_policy": { "decoupled": false },
     });
-    if let (true, Some(config)) = (batched, config.as_object_mut()) {
-        config.insert("dynamic_batching".to_owned(), json!({}));
+    let scheduling = match &model.sequences {
+        Some((idle, states)) => {
+            let state = |(from, to): &(TensorMetadata, TensorMetadata)| {
+                json!({
+                    "input_name": to.name,
+                    "output_name": from.name,
+                    "data_type": data_type(to.datatype),
+                    "dims": to.shape.get(usize::from(batched)..).unwrap_or_default(),
+                })
+            };
+            let state: Vec<Value> = states.iter().map(state).collect();
+            let batching = json!({ "max_sequence_idle_microseconds": idle, "state": state });
+            Some(("sequence_batching", batching))
+        }
+        None if batched => Some(("dynamic_batching", json!({}))),
+        None => None,
+    };
+    if let (Some((name, scheduling)), Some(config)) = (scheduling, config.as_object_mut()) {
+        config.insert(name.to_owned(), scheduling);
     }
     config
 }

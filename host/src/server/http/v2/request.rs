@@ -70,10 +70,8 @@ struct Request<'a> {
 /// Those that mean something here; the handler sees all of them.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Parameters<'a> {
+struct Parameters {
     binary_data_output: bool,
-    #[serde(borrow)]
-    sequence_id: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -201,9 +199,6 @@ fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutp
         }
         Some(_) => return Err("`parameters`: expected an object".to_owned()),
     };
-    if parameters.sequence_id.is_some_and(|id| !matches!(id.get(), "0" | "\"\"")) {
-        return Err("`sequence_id`: sequences are not served, each request is on its own".to_owned());
-    }
 
     let mut names = HashSet::with_capacity(request.inputs.len());
     let mut tensors = Vec::with_capacity(request.inputs.len());

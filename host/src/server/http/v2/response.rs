@@ -50,17 +50,14 @@ struct AnswerOutput<'a> {
     datatype: &'static str,
     shape: &'a [u64],
     #[serde(skip_serializing_if = "Option::is_none")]
-    parameters: Option<Elsewhere<'a>>,
+    parameters: Option<Binary>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Flat<'a>>,
 }
 
-/// Where the data of an output is that is not in the JSON.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Elsewhere<'a> {
-    Behind { binary_data_size: usize },
-    Shared { shared_memory_region: &'a str, shared_memory_offset: u64, shared_memory_byte_size: usize },
+struct Binary {
+    binary_data_size: usize,
 }
 
 /// The response to what the pipeline made. A handler that works alone answers in JSON, of which tensors are
@@ -149,17 +146,11 @@ fn write(
             data: None,
         };
         if let Some(place) = place {
+            // It has no parameters: Triton's C++ client takes any for those of binary data.
             place.write(&tensor.name, &tensor.data).map_err(|text| RequestError::invalid(STAGE, text))?;
-            let (shared_memory_region, shared_memory_offset) = place.named();
-            let shared_memory_byte_size = tensor.data.len();
-            output.parameters = Some(Elsewhere::Shared {
-                shared_memory_region,
-                shared_memory_offset,
-                shared_memory_byte_size,
-            });
         } else if *is_binary {
             binary.get_or_insert_with(Vec::new).push(tensor.data.clone());
-            output.parameters = Some(Elsewhere::Behind { binary_data_size: tensor.data.len() });
+            output.parameters = Some(Binary { binary_data_size: tensor.data.len() });
         } else if is_text(tensor) {
             bytes += tensor.data.len();
             output.data = Some(Flat(tensor));

@@ -221,17 +221,9 @@ fn what_is_wanted_back() {
     assert_eq!(wanted.unwrap(), RequestedOutputs { id: None, outputs, binary: true });
     let wanted = read(r#","outputs":[{"name":"b"},{"name":"a","parameters":{"binary_data":true}}]"#);
     assert_eq!(wanted.unwrap().outputs, [output("b", false), output("a", true)]);
-    assert!(read(r#","parameters":{"sequence_id":0,"priority":1,"timeout":5,"own":[1]}"#).is_ok());
+    assert!(read(r#","parameters":{"sequence_id":7,"priority":1,"timeout":5,"own":[1]}"#).is_ok());
     for (more, expected) in [
         (r#","parameters":7"#, "`parameters`: expected an object"),
-        (
-            r#","parameters":{"sequence_id":7}"#,
-            "`sequence_id`: sequences are not served, each request is on its own",
-        ),
-        (
-            r#","parameters":{"sequence_id":"a"}"#,
-            "`sequence_id`: sequences are not served, each request is on its own",
-        ),
         (
             r#","outputs":[{"name":"y","parameters":{"shared_memory_region":"r"}}]"#,
             "output `y`: shared memory is not served",

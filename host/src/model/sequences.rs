@@ -1,0 +1,408 @@
+//! State that the host keeps for a model between the requests of a sequence (Triton's sequence extension).
+//!
+//! ```text
+//! request ─ inputs ─┐                    ┌─ outputs ─→ answer
+//!                   ├─→ [run of a model] ┤
+//! sequence ─ state ─┘                    └─ new state ─→ sequence
+//! ```
+//! Place in the flow: inside [`ModelHandle`](super::ModelHandle), of a model whose configuration says which
+//! output is the state that which input takes at the next request.
+//! In: a request's inputs and the sequence that it belongs to. Out: the model's inputs; of its outputs those
+//! that are no state.
+//! Invariants: clients neither see nor give state. Requests of one sequence run one after the other, in the
+//! order in which they come here. There are so many sequences at most, and so many bytes of their state; one
+//! that is in its time is never ended for another. A run that fails leaves the state as it was. Sequences
+//! are a handle's: they end with it, when another model takes its place.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use tokio::sync;
+
+use super::ModelError;
+use crate::tensor::{Extent, Role, Signature, Tensor, TensorSpec, element_count};
+
+/// Longest name of a sequence, in bytes.
+const LONGEST_ID: usize = 128;
+
+/// The name of a sequence: a number and the text of it are two.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
+#[serde(untagged)]
+pub enum SequenceId {
+    /// A number.
+    Unsigned(u64),
+    /// A number below zero, which some clients make of large ones.
+    Signed(i64),
+    /// A text.
+    Text(String),
+}
+
+/// The part of a request in a sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SequenceCall {
+    /// Which sequence; `None` for a run by itself, from the initial state, that keeps none.
+    pub id: Option<SequenceId>,
+    /// Whether it is the first request.
+    pub start: bool,
+    /// Whether it is the last one.
+    pub end: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Parameters {
+    sequence_id: Option<SequenceId>,
+    sequence_start: bool,
+    sequence_end: bool,
+}
+
+impl SequenceCall {
+    /// A run that belongs to no sequence.
+    pub const ALONE: SequenceCall = SequenceCall { id: None, start: true, end: true };
+
+    /// The part that a request's parameters, a JSON object, say; `None`: it belongs to no sequence.
+    ///
+    /// # Errors
+    /// Text for the caller.
+    pub fn of(parameters: &str) -> Result<Option<SequenceCall>, String> {
+        if !parameters.contains("\"sequence_") {
+            return Ok(None);
+        }
+        let Parameters { sequence_id, sequence_start: start, sequence_end: end } = serde_json::from_str(
+            parameters,
+        )
+        .map_err(
+            |_| "`sequence_id` is a number or a text, `sequence_start` and `sequence_end` are true or false",
+        )?;
+        match &sequence_id {
+            None | Some(SequenceId::Unsigned(0)) => return Ok(None),
+            Some(SequenceId::Text(text)) if text.is_empty() => return Ok(None),
+            Some(SequenceId::Text(text)) if text.len() > LONGEST_ID => {
+                return Err(format!("`sequence_id` has {} bytes, more than {LONGEST_ID}", text.len()));
+            }
+            Some(_) => {}
+        }
+        Ok(Some(SequenceCall { id: sequence_id, start, end }))
+    }
+}
+
+/// How many sequences there may be, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceLimits {
+    /// Sequences that have begun and not ended.
+    pub most: usize,
+    /// Bytes of their state together.
+    pub bytes: usize,
+    /// How long one may be without a request.
+    pub idle: Duration,
+}
+
+/// One state: the places of the output and of the input in the model's signature.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    output: usize,
+    input: usize,
+}
+
+/// The sequences of a handle.
+#[derive(Debug)]
+pub struct Sequences {
+    model: Arc<Signature>,
+    /// Without state.
+    signature: Arc<Signature>,
+    pairs: Vec<Pair>,
+    limits: SequenceLimits,
+    running: Mutex<HashMap<SequenceId, Entry>>,
+    bytes: Arc<AtomicUsize>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    sequence: Arc<Sequence>,
+    used: Instant,
+}
+
+/// One sequence, which its requests lock one after the other, in the order in which they came.
+type Sequence = sync::Mutex<Slot>;
+
+/// The state of a sequence: none before its first request has been answered, and none after its end.
+#[derive(Debug, Default)]
+struct Slot {
+    state: Option<State>,
+    ended: bool,
+}
+
+/// The tensors of a state, in the order of the pairs, and the room that they take.
+#[derive(Debug)]
+struct State {
+    tensors: Vec<Tensor>,
+    _room: Room,
+}
+
+#[derive(Debug)]
+struct Room {
+    bytes: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A request whose turn in its sequence it is.
+pub(super) struct Turn<'a> {
+    sequences: &'a Sequences,
+    call: &'a SequenceCall,
+    sequence: Arc<Sequence>,
+    slot: sync::OwnedMutexGuard<Slot>,
+}
+
+impl Sequences {
+    /// `state`: outputs and the inputs that take them. `None` if there are none.
+    ///
+    /// # Errors
+    /// Text for the operator.
+    pub(super) fn new(
+        model: &Arc<Signature>,
+        state: &[(String, String)],
+        limits: SequenceLimits,
+    ) -> Result<Option<Sequences>, String> {
+        let find = |kind: &str, specs: &[TensorSpec], name: &str| {
+            let found = specs.iter().position(|spec| *spec.name == *name && spec.role == Role::Plain);
+            found.ok_or_else(|| format!("state: the model has no {kind} `{name}` that could be state"))
+        };
+        let mut pairs: Vec<Pair> = Vec::new();
+        for (output, input) in state {
+            let pair = Pair {
+                output: find("output", &model.outputs, output)?,
+                input: find("input", &model.inputs, input)?,
+            };
+            if pairs.iter().any(|other| other.output == pair.output || other.input == pair.input) {
+                return Err(format!("state: `{output}` or `{input}` is named twice"));
+            }
+            let (from, to) = (model.outputs.get(pair.output), model.inputs.get(pair.input));
+            if let (Some(from), Some(to)) = (from, to)
+                && from.datatype != to.datatype
+            {
+                return Err(format!("state: output {from} does not fit input {to}"));
+            }
+            pairs.push(pair);
+        }
+        if pairs.is_empty() {
+            return Ok(None);
+        }
+        let without = |specs: &[TensorSpec], place: fn(&Pair) -> usize| {
+            let is_state = |at: usize| pairs.iter().any(|pair| place(pair) == at);
+            let kept = specs.iter().enumerate().filter(|(at, _)| !is_state(*at));
+            kept.map(|(_, spec)| spec.clone()).collect()
+        };
+        let signature = Signature {
+            inputs: without(&model.inputs, |pair| pair.input),
+            outputs: without(&model.outputs, |pair| pair.output),
+        };
+        let (signature, model) = (Arc::new(signature), model.clone());
+        let (running, bytes) = (Mutex::default(), Arc::default());
+        Ok(Some(Sequences { model, signature, pairs, limits, running, bytes }))
+    }
+
+    /// The inputs and outputs that clients see.
+    pub fn signature(&self) -> &Arc<Signature> {
+        &self.signature
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> SequenceLimits {
+        self.limits
+    }
+
+    /// Each state: the output, and the input that takes it.
+    pub fn states(&self) -> impl Iterator<Item = (&TensorSpec, &TensorSpec)> {
+        let pair =
+            |pair: &Pair| Some((self.model.outputs.get(pair.output)?, self.model.inputs.get(pair.input)?));
+        self.pairs.iter().filter_map(pair)
+    }
+
+    /// Waits for the turn of a request.
+    ///
+    /// # Errors
+    /// [`ModelError::Input`] for a request without a sequence, or of one that has not begun;
+    /// [`ModelError::Sequences`] if there are too many.
+    pub(super) async fn turn<'a>(&'a self, call: Option<&'a SequenceCall>) -> Result<Turn<'a>, ModelError> {
+        let call = call.ok_or_else(|| {
+            let text = "inference request must specify a non-zero or non-empty correlation ID, `sequence_id`: the model keeps \
+                        state between the requests of a sequence";
+            ModelError::Input(text.to_owned())
+        })?;
+        let sequence = match &call.id {
+            None => Arc::new(Sequence::default()),
+            Some(id) => self.enter(id, call)?,
+        };
+        let slot = sequence.clone().lock_owned().await;
+        if slot.ended {
+            return Err(not_begun());
+        }
+        Ok(Turn { sequences: self, call, sequence, slot })
+    }
+
+    fn enter(&self, id: &SequenceId, call: &SequenceCall) -> Result<Arc<Sequence>, ModelError> {
+        let now = Instant::now();
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        if !call.start {
+            if let Some(entry) = running.get_mut(id).filter(|entry| !self.is_over(entry, now)) {
+                entry.used = now;
+                return Ok(entry.sequence.clone());
+            }
+            running.remove(id);
+            return Err(not_begun());
+        }
+        // Begun anew: requests of the one before end on that.
+        running.remove(id);
+        let sequence = Arc::new(Sequence::default());
+        if call.end {
+            return Ok(sequence);
+        }
+        if running.len() >= self.limits.most || self.bytes.load(Ordering::Relaxed) >= self.limits.bytes {
+            running.retain(|_, entry| !self.is_over(entry, now));
+        }
+        if running.len() >= self.limits.most {
+            let most = self.limits.most;
+            return Err(ModelError::Sequences(format!(
+                "{most} sequences are running, and there may be no more"
+            )));
+        }
+        running.insert(id.clone(), Entry { sequence: sequence.clone(), used: now });
+        Ok(sequence)
+    }
+
+    /// Whether it has been idle for too long; not while a request of it runs or waits.
+    fn is_over(&self, entry: &Entry, now: Instant) -> bool {
+        Arc::strong_count(&entry.sequence) == 1
+            && now.saturating_duration_since(entry.used) > self.limits.idle
+    }
+
+    /// Forgets a sequence, unless another of its name has begun since; or says that it was used now.
+    fn leave(&self, id: &SequenceId, sequence: &Arc<Sequence>, ends: bool) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(entry) = running.get_mut(id).filter(|entry| Arc::ptr_eq(&entry.sequence, sequence)) else {
+            return;
+        };
+        if ends {
+            running.remove(id);
+        } else {
+            entry.used = Instant::now();
+        }
+    }
+
+    /// Room for so many bytes; `None` if there is none.
+    fn room(&self, bytes: usize) -> Option<Room> {
+        let more = |all: usize| all.checked_add(bytes).filter(|all| *all <= self.limits.bytes);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
+        Some(Room { bytes, all: self.bytes.clone() })
+    }
+
+    /// Zeros, in the shape of the input: a free extent is that of the same name in `inputs`, else one if it
+    /// is the first, of rows, and none where the state grows.
+    fn initial(&self, inputs: &[Tensor], to: &TensorSpec) -> Result<Tensor, ModelError> {
+        let named = |name: &Arc<str>| {
+            inputs.iter().find_map(|tensor| {
+                let spec = self.model.inputs.iter().find(|spec| spec.name == tensor.name)?;
+                let mut extents = spec.shape.iter().zip(&tensor.shape);
+                let is_it =
+                    |(extent, _): &(&Extent, &u64)| matches!(extent, Extent::Free(Some(own)) if own == name);
+                extents.find(is_it).map(|(_, extent)| *extent)
+            })
+        };
+        let extent = |(place, extent): (usize, &Extent)| match extent {
+            Extent::Fixed(fixed) => *fixed,
+            Extent::Free(name) => name.as_ref().and_then(&named).unwrap_or_else(|| u64::from(place == 0)),
+        };
+        let shape: Vec<u64> = to.shape.iter().enumerate().map(extent).collect();
+        // Of BYTES each element is its length.
+        let bytes =
+            element_count(&shape).and_then(|count| count.checked_mul(to.datatype.size().unwrap_or(4)));
+        let bytes = bytes.filter(|bytes| *bytes <= self.limits.bytes).ok_or_else(|| self.full())?;
+        Tensor::new(to.name.clone(), to.datatype, shape, vec![0; bytes].into())
+            .map_err(|error| ModelError::Run(error.to_string()))
+    }
+
+    fn full(&self) -> ModelError {
+        let bytes = self.limits.bytes;
+        ModelError::Sequences(format!(
+            "the state of all sequences may take {bytes} bytes; this one has ended"
+        ))
+    }
+}
+
+/// The error of a request whose sequence there is not.
+fn not_begun() -> ModelError {
+    let text = "inference request must specify the START flag, `sequence_start`, on the first request of the sequence: there \
+                is no such sequence, or it has ended, was idle for too long, or had another model";
+    ModelError::Input(text.to_owned())
+}
+
+impl Turn<'_> {
+    /// The model's inputs: those of the request, and the state.
+    ///
+    /// # Errors
+    /// [`ModelError::Sequences`]: the initial state is larger than all state may be.
+    pub(super) fn inputs(&self, mut given: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
+        for (place, (_, to)) in self.sequences.states().enumerate() {
+            let kept = self.slot.state.as_ref().and_then(|state| state.tensors.get(place));
+            let tensor = match kept {
+                Some(kept) => Tensor { name: to.name.clone(), ..kept.clone() },
+                None => self.sequences.initial(&given, to)?,
+            };
+            given.push(tensor);
+        }
+        let place =
+            |tensor: &Tensor| self.sequences.model.inputs.iter().position(|spec| spec.name == tensor.name);
+        given.sort_by_key(place);
+        Ok(given)
+    }
+
+    /// The outputs that are no state, of a run's; the state is kept, or the sequence has ended.
+    ///
+    /// # Errors
+    /// [`ModelError::Sequences`]: there is no room for the state; [`ModelError::Run`]: it does not fit the
+    /// input that is to take it. Either ends the sequence.
+    pub(super) fn outputs(mut self, outputs: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
+        let Sequences { pairs, .. } = self.sequences;
+        let kept = if self.call.end { Ok(None) } else { self.state_of(&outputs).map(Some) };
+        let is_over = !matches!(kept, Ok(Some(_)));
+        self.slot.ended = is_over;
+        let kept = kept.map(|state| self.slot.state = state);
+        if let Some(id) = &self.call.id {
+            self.sequences.leave(id, &self.sequence, is_over);
+        }
+        kept?;
+        let is_state = |at: usize| pairs.iter().any(|pair| pair.output == at);
+        let answer = outputs.into_iter().enumerate().filter(|(at, _)| !is_state(*at));
+        Ok(answer.map(|(_, tensor)| tensor).collect())
+    }
+
+    fn state_of(&mut self, outputs: &[Tensor]) -> Result<State, ModelError> {
+        let mut tensors = Vec::with_capacity(self.sequences.pairs.len());
+        for (pair, (_, to)) in self.sequences.pairs.iter().zip(self.sequences.states()) {
+            let tensor = outputs.get(pair.output).filter(|tensor| tensor.datatype == to.datatype);
+            let tensor = tensor.filter(|tensor| to.accepts(&tensor.shape));
+            let tensor = tensor.ok_or_else(|| {
+                ModelError::Run(format!("the state for input `{}` does not have its shape, {to}", to.name))
+            })?;
+            // Bytes of its own: what it is a part of, such as a batch, is not kept with it.
+            tensors.push(Tensor { data: tensor.data.to_vec().into(), ..tensor.clone() });
+        }
+        // The room of the state before it is free for this one.
+        self.slot.state = None;
+        let bytes = tensors.iter().map(|tensor| tensor.data.len()).sum();
+        let room = self.sequences.room(bytes).ok_or_else(|| self.sequences.full())?;
+        Ok(State { tensors, _room: room })
+    }
+}
+
+#[cfg(test)]
+mod tests;
