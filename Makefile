@@ -60,6 +60,7 @@ test: build ## set up, build, run every test
 	@scripts/openapi.sh
 	@scripts/browser.sh
 	@scripts/redis.sh
+	@scripts/s3.sh
 	@scripts/zig.sh
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests.

@@ -26,6 +26,7 @@ rm -rf "$WORK/wit"
 mkdir -p "$WORK/wit/deps/modelhost"
 cp "$SOURCE/iris/world.wit" "$WORK/wit"
 cp wit/*.wit "$WORK/wit/deps/modelhost"
+cp -r wit/deps/blobstore "$WORK/wit/deps"
 for package in io clocks filesystem; do
     mkdir "$WORK/wit/deps/$package"
     cp "$wasi/$package.wit" "$WORK/wit/deps/$package"

@@ -23,6 +23,7 @@ wasi=$(wasmtime_wit wasmtime-wasi-http)/wit/deps
 mkdir -p "$scratch/wit/deps/modelhost"
 cp "$SOURCE/apps/world.wit" "$scratch/wit"
 cp wit/*.wit "$scratch/wit/deps/modelhost"
+cp -r wit/deps/blobstore "$scratch/wit/deps"
 for package in cli clocks filesystem http io random sockets; do cp "$wasi/$package.wit" "$scratch/wit/deps"; done
 "$VENV/bin/componentize-py" --quiet --wit-path "$scratch/wit" --world python-application \
     componentize --python-path "$SOURCE/apps" --output "$scratch/apps.wasm" app </dev/null >&2 \

@@ -14,5 +14,6 @@ scripts/clients.sh
 scripts/openapi.sh
 scripts/browser.sh
 scripts/redis.sh
+scripts/s3.sh
 scripts/zig.sh
 step "set up"

@@ -100,6 +100,15 @@ pub mod jobs {
     });
 }
 
+/// `wasi:blobstore`, which a handler imports.
+pub mod blobs {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "blob-imports",
+        generate_all,
+    });
+}
+
 /// The library `image`, which a handler imports.
 pub mod image {
     wit_bindgen::generate!({

@@ -5,8 +5,8 @@
 //! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
-//! `models.rs` has the models that it calls by itself, `kv.rs` the values that it keeps, `jobs.rs` the jobs
-//! that it submits, `image.rs` the
+//! `models.rs` has the models that it calls by itself, `kv.rs` the values and `blobs.rs` the objects that it
+//! keeps, `jobs.rs` the jobs that it submits, `image.rs` the
 //! library for pictures, `tokenizer.rs` the one for texts, `outbound.rs` its
 //! requests to others, `app.rs` the requests and responses of an application and its routes (`app/`),
 //! `socket.rs` WebSockets, `error.rs` what `?` does.
@@ -39,6 +39,7 @@ pub mod jobs;
 mod libc;
 mod media_type;
 mod message;
+pub mod blobs;
 pub mod kv;
 pub mod models;
 mod multipart;

@@ -235,6 +235,8 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         kv: None,
         kv_calls: None,
         jobs: None,
+        blobs: None,
+        blob_calls: None,
         schema: None,
         instances: Metrics::new()?.endpoint(name).instances,
     })

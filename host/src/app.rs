@@ -40,7 +40,7 @@ use crate::server::{self, Endpoints, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::on_one_line;
-use crate::{capture, kv, model, plugin, telemetry};
+use crate::{blobs, capture, kv, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Config {
     pub record: Option<capture::record::Config>,
     /// Where handlers keep values, if they may.
     pub kv: Option<Place>,
+    /// Where handlers keep objects, if they may.
+    pub blobs: Option<blobs::Place>,
     /// Where jobs are kept, if there are any.
     pub jobs: Option<Place>,
 }
@@ -85,9 +87,10 @@ impl Config {
     /// Whether all is the same but for what is served.
     fn is_same_process(&self, other: &Config) -> bool {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
-        let Config { server: _, endpoints: _, plugin, model, logs, record, kv, jobs } = self;
-        (&self.server, plugin, model, logs, record, kv, jobs)
-            == (&server, &other.plugin, &other.model, &other.logs, &other.record, &other.kv, &other.jobs)
+        let Config { server: _, endpoints: _, plugin, model, logs, record, kv, blobs, jobs } = self;
+        let own = (&self.server, plugin, model, logs, record, kv, blobs, jobs);
+        let Config { plugin, model, logs, record, kv, blobs, jobs, .. } = other;
+        own == (&server, plugin, model, logs, record, kv, blobs, jobs)
     }
 }
 
@@ -145,6 +148,7 @@ impl App {
             metrics: metrics.clone(),
             jobs: jobs.clone(),
             store: None,
+            objects: None,
             config: config.server.clone(),
             shared_memory: SharedMemory::new(config.server.shared_memory),
             drain: Drain::default(),
@@ -152,9 +156,10 @@ impl App {
             development,
         });
         let listeners = Listeners::open(&served).await?;
-        let sandbox = store(config.kv.as_ref(), sandbox(&config.plugin, &config.endpoints)?).await?;
+        let sandbox = store(&config, sandbox(&config.plugin, &config.endpoints)?).await?;
         let sandbox = sandbox.with_jobs(jobs);
-        let served = Arc::new(Served { store: Some(sandbox.store().clone()), ..Served::clone(&served) });
+        let (store, objects) = (Some(sandbox.store().clone()), Some(sandbox.objects().clone()));
+        let served = Arc::new(Served { store, objects, ..Served::clone(&served) });
         let registry = Registry::new(Resources {
             metrics,
             sandbox,
@@ -428,10 +433,14 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow:
     Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)
 }
 
-/// The sandbox with the store of the configuration, if there is one.
-async fn store(place: Option<&Place>, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
-    Ok(match place {
+/// The sandbox with the stores of the configuration, if there are any.
+async fn store(config: &Config, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
+    let sandbox = match &config.kv {
         Some(place) => sandbox.with_store(kv::Store::open(place).await?),
+        None => sandbox,
+    };
+    Ok(match &config.blobs {
+        Some(place) => sandbox.with_objects(blobs::Store::open(place).await?),
         None => sandbox,
     })
 }

@@ -11,6 +11,7 @@
 //! `gate`, `split`, `build`, `connection` and [`serve`] put the values together; `defaults` is what comes
 //! out of nothing; `problem` is the report.
 
+mod blobs;
 mod build;
 mod connection;
 mod defaults;
@@ -97,7 +98,9 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     let mut sources = Sources { base, problems, is_built, ..Sources::new(typed, env) };
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
+    let blobs = blobs::place(&mut sources, &file.process);
     let endpoints = endpoints(&mut sources, &file);
+    blobs::check(&mut sources, &file, blobs.as_ref(), &endpoints, scope);
     let kv = store::values(&mut sources, &file, &endpoints, scope);
     let jobs = store::jobs(&mut sources, &file, &endpoints, scope);
     let config = app::Config {
@@ -111,6 +114,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         },
         logs: logs_config(&mut sources, &file.process),
         kv,
+        blobs,
         jobs,
     };
     if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }

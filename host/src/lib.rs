@@ -21,6 +21,7 @@ pub mod plugin;
 pub mod model;
 pub mod telemetry;
 pub mod model_access;
+pub mod blobs;
 pub mod outbound;
 pub mod kv;
 pub mod jobs;

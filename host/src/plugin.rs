@@ -19,6 +19,7 @@ mod exports;
 mod fault;
 mod grants;
 pub mod headers;
+mod wasi_blobstore;
 mod wasi_config;
 mod wasi_http;
 mod wasi_keyvalue;
@@ -64,12 +65,13 @@ use self::pool::Holding;
 use self::project::ProjectView;
 use self::source::{Source, blocking};
 use self::state::State;
+use crate::blobs::EndpointBlobs;
 use crate::error::RequestError;
 use crate::kv::{EndpointKv, Quota};
 use crate::outbound::Outbound;
 use crate::request::{Request, Response};
 use crate::schema::Schema;
-use crate::telemetry::metrics::{Instances, KvCalls};
+use crate::telemetry::metrics::{BlobCalls, Instances, KvCalls};
 use crate::tensor::Signature;
 
 pub use self::binary::Binary;
@@ -228,6 +230,10 @@ pub struct HandlerConfig {
     pub kv_calls: Option<KvCalls>,
     /// Its endpoint's jobs, if that has any.
     pub jobs: Option<JobAccess>,
+    /// Its containers of objects, if it is granted any.
+    pub blobs: Option<EndpointBlobs>,
+    /// Counts what it asks of them.
+    pub blob_calls: Option<BlobCalls>,
     /// The inputs that the endpoint takes, as configured; without them the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use e2e::redis::Redis;
+use e2e::s3::{KEY, S3};
 use e2e::setup::{Endpoint, Setup};
 use e2e::socket::WebSocket;
 use e2e::{Host, Reply, component, model, request, version, wait_until};
@@ -45,7 +46,8 @@ fn the_metrics_are_those_of_the_reference() {
         let tracker = format!("tracker = {{ model_type = {kind:?} }}");
         Endpoint::new(name).model("identity_int64").set(tracker)
     };
-    let redis = Redis::start(&[]);
+    let (redis, s3) = (Redis::start(&[]), S3::start());
+    let objects = Endpoint::new("objects").guest("blobs").set("blobs = ['a']");
     let keeper = Endpoint::new("keeper").guest("kv").set("kv = ['a']");
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
     let submits = Endpoint::new("submits").guest("jobs").set("jobs = 'on'");
@@ -55,15 +57,16 @@ fn the_metrics_are_those_of_the_reference() {
         .set("jobs = 'on'\nallow_outbound = ['http://127.0.0.1:1']")
         .limits("webhook_attempts = 1");
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
-        .endpoints([keeper, cached, talk, jobs, submits])
+        .endpoints([keeper, objects, cached, talk, jobs, submits])
         .tables(format!("[jobs]\nstore = {:?}", redis.url()));
-    let host = setup.tables(redis.store()).serve();
+    let host = setup.tables(redis.store()).tables(s3.store("", KEY)).serve();
     for (path, body) in [
         ("/class", "{\"x\":[1,2]}"),
         ("/class", "{\"x\":[1]}"),
         ("/value", "{\"x\":[1]}"),
         ("/keeper", r#"[["open", "a"], ["get", "k"]]"#),
         ("/submits", r#"[["get", "none"]]"#),
+        ("/objects", r#"[["open", "a"], ["get", "k"]]"#),
     ] {
         assert_eq!(host.post(path, body).status, 200);
     }

@@ -21,6 +21,7 @@ pub mod load;
 pub mod oip;
 pub mod recorded;
 pub mod redis;
+pub mod s3;
 pub mod setup;
 pub mod socket;
 pub mod tls;

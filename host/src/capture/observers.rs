@@ -36,6 +36,7 @@ fn has_to_be_logged(pipeline: &Pipeline) -> bool {
             || config.outbound.is_some()
             || config.kv.is_some()
             || config.jobs.is_some()
+            || config.blobs.is_some()
     })
 }
 

@@ -14,6 +14,8 @@
 //! - a response that sets one: a cookie;
 //! - a request that the handler sends with one, or its answer.
 //!
+//! Nor is a request recorded whose handler has read or written objects: they may be of any size.
+//!
 //! Invariants: no request waits for a disk, or fails because of its recording; recordings that wait to be
 //! written take `WAITING` bytes at most, or are one; an endpoint that is not recorded pays one comparison a
 //! request.
@@ -138,6 +140,8 @@ struct Warned {
     secret: AtomicBool,
     /// That requests are too long to be recorded.
     length: AtomicBool,
+    /// That what they have got is not in their logs.
+    spoilt: AtomicBool,
 }
 
 impl Archive {
@@ -230,6 +234,14 @@ impl Recorder {
         outcome: &Outcome,
     ) {
         if !log.is_used() {
+            return;
+        }
+        if let Some(what) = log.spoilt() {
+            self.counts.refused.inc();
+            if !self.warned.spoilt.swap(true, Ordering::Relaxed) {
+                tracing::warn!(endpoint = %self.endpoint, request.id = %request.id,
+                    "not recorded, nor will others be like it: no recording holds {what}");
+            }
             return;
         }
         if log.budget().is_spent() {

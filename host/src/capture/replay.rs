@@ -19,6 +19,7 @@ use super::compare::{self, Difference, compare};
 use super::exchanges;
 use super::record::format::calls::{ModelCall, NamedModel, Outbound as RecordedOutbound};
 use super::record::format::{FormatError, Recording, Sent, SentInput, read_tensors};
+use crate::blobs::{self, EndpointBlobs, Store};
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::handler::HandlerJobs;
@@ -271,6 +272,9 @@ impl Replayer {
                 counts: None,
                 webhook_places: Rules::default(),
             }),
+            // A recorded run has asked for none; a handler that could have is linked.
+            blobs: Some(EndpointBlobs::new(Arc::new(Store::empty()), "replay", &[], NO_OBJECT)),
+            blob_calls: None,
             schema: None,
             instances: self.instances.clone(),
         })
@@ -437,6 +441,8 @@ fn milliseconds(of: u64) -> Duration {
     Duration::from_millis(of).clamp(Duration::from_millis(1), PATIENCE)
 }
 
+/// The same of objects, of which it has none.
+const NO_OBJECT: blobs::Quota = blobs::Quota { bytes: 0, objects: 0, size: 0 };
 /// The quota of a handler whose calls of a store are answered by the recording.
 const NO_QUOTA: Quota = Quota { bytes: u64::MAX, entries: u64::MAX, value: MEMORY.1 };
 

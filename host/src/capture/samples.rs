@@ -279,7 +279,7 @@ impl Offered {
 impl Way {
     /// Hands over a request whose run has the log, if it is a measure and all of it is here.
     pub fn offer(&self, request: &Arc<Request>, log: &Arc<HostCallLog>, outcome: &Outcome) {
-        if is_measure(outcome) && !log.budget().is_spent() {
+        if is_measure(outcome) && !log.budget().is_spent() && log.spoilt().is_none() {
             self.take(Offered { request: request.clone(), log: Some(log.clone()) });
         }
     }

@@ -60,6 +60,9 @@ fn readable(path: &str, it: &Inspection) -> String {
     if it.jobs {
         row("jobs", "it submits jobs to its endpoint, where `jobs` is on");
     }
+    if it.blobs {
+        row("blobs", "it keeps objects, in the containers that the endpoint's `blobs` grants");
+    }
     for (name, has) in [
         ("models", it.models),
         ("pre-tensors", it.pre_inference_tensors),

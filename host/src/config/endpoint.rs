@@ -13,6 +13,7 @@ use super::read::{self, Granted, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::BodyRate;
+use crate::blobs;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::{CacheConfig, EndpointConfig, TrackerConfig};
 use crate::kv::Quota;
@@ -81,6 +82,12 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         kv: sources.get(&set::KV, table),
+        blobs: sources.get(&set::BLOBS, table),
+        blob_quota: blobs::Quota {
+            bytes: sources.get(&set::BLOB_BYTES, table),
+            objects: sources.get(&set::BLOB_COUNT, table),
+            size: sources.get(&set::BLOB_SIZE, table),
+        },
         jobs: jobs(sources, table),
         isolation: sources.get(&set::ISOLATION, table),
         reuse_instances: sources.get(&set::REUSE_INSTANCES, table),

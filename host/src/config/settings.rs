@@ -1,17 +1,23 @@
 //! Settings: what each is called, how it is read, what it is by default, what it does.
 //!
-//! Place in the flow: [`rows`] is the one list that `cli.rs` makes flags from, `config/file.rs` knows keys
-//! by, the configuration is read with, and docs/reference.md gets its tables from (`make reference`).
+//! Place in the flow: [`rows`], of which [`objects`] is a part, is the one list that `cli.rs` makes flags
+//! from, `config/file.rs` knows keys by, the configuration is read with, and docs/reference.md gets its tables
+//! from (`make reference`).
 //! Invariants: flags are unique and lower case with `-`; the environment twin follows from the flag, so
 //! that it need not be looked up; a key that starts with `endpoint.` belongs to one endpoint, any other to
 //! the process.
 
+mod objects;
 mod rows;
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+pub use self::objects::{
+    BLOB_BYTES, BLOB_COUNT, BLOB_SIZE, BLOBS, BLOBS_ACCESS_KEY, BLOBS_ADDRESSING, BLOBS_REGION,
+    BLOBS_SECRET_KEY, BLOBS_SERVER, BLOBS_SESSION_TOKEN, BLOBS_STORE, BLOBS_TIMEOUT,
+};
 pub use self::rows::*;
 use crate::values::{ParseResult, RawValue};
 
@@ -206,11 +212,11 @@ macro_rules! settings {
                 default: OnceLock::new(),
             };
         )+)+
-        /// Every setting, group by group, in the order of `--help` and of the reference.
-        pub static ALL: &[&Setting] = &[$($(&$name.setting),+),+];
-        /// Reads the default of every setting.
+        /// These settings, group by group.
+        pub(super) static LIST: &[&Setting] = &[$($(&$name.setting),+),+];
+        /// Reads the default of each.
         #[cfg(test)]
-        pub fn read_defaults() {
+        pub(super) fn read_each() {
             $($($name.default();)+)+
         }
     };
@@ -225,6 +231,19 @@ macro_rules! settings {
     (@unset $text:literal) => { None };
 }
 use settings;
+
+/// Every setting, of each group in the order of `--help` and of the reference.
+#[allow(clippy::indexing_slicing, reason = "done by the compiler, which says if there is none")]
+pub static ALL: &[&Setting] = &{
+    let mut all = [rows::LIST[0]; rows::LIST.len() + objects::LIST.len()];
+    let mut at = 0;
+    while at < all.len() {
+        let rows = rows::LIST.len();
+        all[at] = if at < rows { rows::LIST[at] } else { objects::LIST[at - rows] };
+        at += 1;
+    }
+    all
+};
 
 #[cfg(test)]
 mod tests {
@@ -259,7 +278,8 @@ mod tests {
 
     #[test]
     fn every_default_can_be_read() {
-        read_defaults();
+        rows::read_each();
+        objects::read_each();
     }
 
     /// `# SIZE, 1KiB to 1GiB`

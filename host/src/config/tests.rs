@@ -1,5 +1,6 @@
 //! Config files, flags and variables in; the configuration, or the exact report, out.
 
+mod blobs;
 mod connection;
 mod record;
 mod reports;
@@ -145,6 +146,8 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");
     // See `tests/store.rs`.
     missing.retain(|flag| !["kv-password", "kv-prefix", "kv-timeout"].contains(flag));
+    // See `tests/blobs.rs`.
+    missing.retain(|flag| !flag.starts_with("blobs"));
     // Jobs need one too.
     missing.retain(|flag| !["jobs", "jobs-password", "jobs-prefix", "jobs-timeout"].contains(flag));
     let problem = folder.serve(&["model DIR/m.onnx", "jobs on"]).unwrap_err();
@@ -426,6 +429,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             model: model::Config::default(),
             logs: logs::Config::default(),
             kv: None,
+            blobs: None,
             jobs: None,
             record: None,
         }

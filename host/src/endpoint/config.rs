@@ -57,6 +57,10 @@ pub struct EndpointConfig {
     pub allow_outbound: Rules,
     /// The buckets that its handler may open.
     pub kv: Vec<String>,
+    /// The containers of objects that the handler may open.
+    pub blobs: Vec<String>,
+    /// The most that they hold.
+    pub blob_quota: crate::blobs::Quota,
     /// Its jobs.
     pub jobs: jobs::Config,
     /// How long a handler's instance lives.

@@ -21,6 +21,7 @@ use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::pool::Pool;
 use super::{Binary, Config, cache, deadline, project};
+use crate::blobs;
 use crate::jobs::JobStore;
 use crate::kv::Store;
 
@@ -62,6 +63,7 @@ pub struct Sandbox {
     pub(super) handles: usize,
     kv: Arc<Store>,
     jobs: Option<Arc<JobStore>>,
+    blobs: Arc<blobs::Store>,
 }
 
 /// Why the sandbox could not be set up.
@@ -109,6 +111,7 @@ impl Sandbox {
             handles: handles(instances),
             kv: Arc::new(Store::empty()),
             jobs: None,
+            blobs: Arc::new(blobs::Store::empty()),
         })
     }
 
@@ -127,6 +130,17 @@ impl Sandbox {
     /// The store of the jobs that its handlers submit.
     pub fn jobs(&self) -> Option<&Arc<JobStore>> {
         self.jobs.as_ref()
+    }
+
+    /// The same of their objects.
+    #[must_use]
+    pub fn with_objects(self, objects: blobs::Store) -> Sandbox {
+        Sandbox { blobs: Arc::new(objects), ..self }
+    }
+
+    /// The store of their objects.
+    pub fn objects(&self) -> &Arc<blobs::Store> {
+        &self.blobs
     }
 
     /// The store of its handlers.

@@ -171,6 +171,11 @@ impl Outline {
         self.imports.iter().any(|name| is_same(name, JOBS))
     }
 
+    /// Whether it imports what keeps objects.
+    pub(super) fn keeps_objects(&self) -> bool {
+        self.imports.iter().any(|name| name.starts_with("wasi:blobstore/"))
+    }
+
     /// Its stages of the contract.
     pub(super) fn stages(&self) -> Stages {
         Stages::among(&self.exports)

@@ -3,14 +3,15 @@
 //! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
 //! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
-//! nothing else. Buckets of values, where the endpoint grants some; jobs, where it has some. Under
+//! nothing else. Buckets of values and containers of objects, where the endpoint grants some; jobs, where it
+//! has some. Under
 //! [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which export
 //! `respond`, `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets,
 //! sockets of the system, which are denied too, and `wasi:http`, by which requests go out only to where the
 //! operator says. Not granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
-//! for buckets, none of which opens then, and jobs, none of which is stored); no guest ever reaches a
-//! network.
+//! for buckets and containers, none of which opens then, and jobs, none of which is stored); no guest ever
+//! reaches a network.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasData, HasSelf, InstancePre, Linker, ResourceTable};
@@ -26,7 +27,7 @@ use super::exports::Outline;
 use super::state::State;
 use super::versions::{self, is_same};
 use super::{HandlerConfig, LoadError, Network};
-use super::{wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
+use super::{wasi_blobstore, wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
@@ -76,6 +77,8 @@ const JOBS_HINT: &str = "handlers submit jobs only where their endpoint has some
 
 /// The interface that submits jobs.
 const JOBS: &str = "modelhost:handler/jobs";
+const BLOBS_HINT: &str = "handlers keep objects only in the containers that their endpoint grants: \
+    `blobs = [\"default\"]`, and once for the host `[blobs]` with `store = \"objects\"`";
 
 /// The interfaces that keep values.
 const KEY_VALUE: [&str; 4] = [
@@ -96,14 +99,16 @@ pub(super) struct Granted {
     pub(super) kv: bool,
     /// Whether it may submit jobs.
     pub(super) jobs: bool,
+    /// Whether it may open a container of objects.
+    pub(super) blobs: bool,
 }
 
 impl Granted {
     /// By its configuration.
     pub(super) fn to(config: &HandlerConfig) -> Granted {
-        let HandlerConfig { network, outbound, kv, jobs, .. } = config;
+        let HandlerConfig { network, outbound, kv, jobs, blobs, .. } = config;
         let (outbound, kv, jobs) = (outbound.is_some(), kv.is_some(), jobs.is_some());
-        Granted { network: *network, outbound, kv, jobs }
+        Granted { network: *network, outbound, kv, jobs, blobs: blobs.is_some() }
     }
 }
 
@@ -154,8 +159,8 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Links what [`GRANTED`], [`KEY_VALUE`] and [`JOBS`] list; without a grant no bucket can be opened, and no
-/// job submitted.
+/// Links what [`GRANTED`], [`KEY_VALUE`] and [`JOBS`] list, and objects; without a grant no bucket and no
+/// container can be opened, and no job submitted.
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     let l = &mut linker;
@@ -189,6 +194,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     bindings::modelhost::handler::kv::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
     bindings::modelhost::handler::jobs::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
     wasi_keyvalue::link(l)?;
+    wasi_blobstore::link(l)?;
     wasi_nn::link(l)?;
     Ok(linker)
 }
@@ -239,7 +245,7 @@ fn is_unknown(interface: &Interface<'_>) -> bool {
 /// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
 /// contract.
 pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError> {
-    let Granted { network, outbound, kv, jobs } = granted;
+    let Granted { network, outbound, kv, jobs, blobs } = granted;
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.
         return Ok(());
@@ -268,7 +274,8 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
             || OF_APPLICATIONS.contains(&name) && is_application
             || HTTP.contains(&name) && (is_application || outbound)
             || KEY_VALUE.contains(&name) && kv
-            || name == JOBS && jobs;
+            || name == JOBS && jobs
+            || wasi_blobstore::INTERFACES.contains(&name) && blobs;
         !is_granted
     };
     let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
@@ -285,6 +292,10 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         }
         if refused.iter().all(|name| Interface::parse(name).unversioned == JOBS) {
             return Err(LoadError::Import { refused, hint: JOBS_HINT });
+        }
+        if refused.iter().all(|name| wasi_blobstore::INTERFACES.contains(&Interface::parse(name).unversioned))
+        {
+            return Err(LoadError::Import { refused, hint: BLOBS_HINT });
         }
         let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
         return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });

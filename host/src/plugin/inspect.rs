@@ -52,6 +52,8 @@ pub struct Inspection {
     pub kv: bool,
     /// Whether it submits jobs, where the endpoint has some: `jobs`.
     pub jobs: bool,
+    /// Whether it keeps objects, where the endpoint grants a container: `wasi:blobstore`.
+    pub blobs: bool,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -106,6 +108,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         outbound: outline.calls_out(),
         kv: outline.keeps_values(),
         jobs: outline.submits_jobs(),
+        blobs: outline.keeps_objects(),
         exports: outline.exports,
         imports: outline.imports,
         refused,

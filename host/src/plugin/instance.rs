@@ -111,6 +111,7 @@ impl Instance {
         state.scratch = None;
         state.job_scratch = None;
         state.jobs_submitted = 0;
+        state.blobs_written = None;
         // Of what start functions ask for, the first answer may depend too.
         state.dependencies = Dependencies::default();
         if state.loaded.calls_models {

@@ -60,6 +60,7 @@ impl<'a> Lease<'a> {
             state.scratch = None;
             state.job_scratch = None;
             state.jobs_submitted = 0;
+            state.blobs_written = None;
         }
     }
 

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use wasmtime::component::ResourceTable;
 use wasmtime::{CallHook, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::filesystem::Descriptor;
@@ -23,6 +24,7 @@ use super::output::{Output, Stream};
 use super::streaming::Streaming;
 use super::wasi_http::Http;
 use super::websocket::Conversation;
+use crate::blobs::{EndpointBlobs, MOST_OPEN};
 use crate::error::Stage;
 use crate::jobs::handler::JobScratch;
 use crate::kv::Bucket;
@@ -68,6 +70,10 @@ pub(super) struct State {
     pub(super) job_scratch: Option<Box<JobScratch>>,
     /// How many jobs the request has submitted.
     pub(super) jobs_submitted: u32,
+    /// The same of objects.
+    pub(super) blobs_written: Option<EndpointBlobs>,
+    /// Places for the objects that are open.
+    pub(super) blob_places: Arc<Semaphore>,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -259,6 +265,8 @@ pub(super) fn store(
         scratch: None,
         job_scratch: None,
         jobs_submitted: 0,
+        blobs_written: None,
+        blob_places: Arc::new(Semaphore::new(MOST_OPEN)),
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),

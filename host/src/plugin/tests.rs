@@ -22,6 +22,8 @@ pub(super) fn config() -> HandlerConfig {
         kv: None,
         kv_calls: None,
         jobs: None,
+        blobs: None,
+        blob_calls: None,
         schema: None,
         instances: Metrics::new().unwrap().endpoint("it").instances.clone(),
     }

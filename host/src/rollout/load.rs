@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::error::DeployError;
 use super::history::Origin;
+use crate::blobs::EndpointBlobs;
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::Mode;
 use crate::jobs::handler::HandlerJobs;
@@ -104,6 +105,10 @@ pub(super) async fn load(
         }),
         kv_calls: Some(metrics.kv.clone()),
         jobs: (config.jobs.mode != Mode::Off).then(|| job_access(config, sandbox, metrics)),
+        blobs: (!config.blobs.is_empty()).then(|| {
+            EndpointBlobs::new(sandbox.objects().clone(), &config.name, &config.blobs, config.blob_quota)
+        }),
+        blob_calls: Some(metrics.blobs.clone()),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };

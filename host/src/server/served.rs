@@ -13,6 +13,7 @@ use super::drain::Drain;
 use super::endpoints::Endpoints;
 use super::shared_memory::SharedMemory;
 use super::{limits, split, tls};
+use crate::blobs;
 use crate::jobs::{JobStore, Mode};
 use crate::keys::Keys;
 use crate::kv::Store;
@@ -69,6 +70,8 @@ pub struct Served {
     pub jobs: Option<Arc<JobStore>>,
     /// The values that handlers keep; `None` until all is loaded.
     pub store: Option<Arc<Store>>,
+    /// The objects that they keep, likewise.
+    pub objects: Option<Arc<blobs::Store>>,
     /// How to serve them.
     pub config: Config,
     /// The regions of shared memory that clients have registered.
@@ -103,6 +106,10 @@ impl Served {
             endpoint.refresh_metrics();
             if let Some(is_up) = self.reaches_values(endpoint) {
                 endpoint.metrics.kv.set_up(is_up);
+            }
+            let objects = self.objects.as_ref().filter(|_| !endpoint.config.blobs.is_empty());
+            if let Some(is_up) = objects.and_then(|objects| objects.is_reachable()) {
+                endpoint.metrics.blobs.set_up(is_up);
             }
             if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
                 let queue = jobs.queue(&endpoint.config.name);

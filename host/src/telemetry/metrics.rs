@@ -9,6 +9,7 @@
 
 mod jobs;
 mod predictions;
+mod blobs;
 mod kv;
 mod requests;
 mod response_cache;
@@ -24,6 +25,7 @@ use prometheus::{
     TextEncoder,
 };
 
+pub use self::blobs::BlobCalls;
 use self::jobs::JobFamilies;
 pub use self::jobs::{AttemptOutcome, DeliveryOutcome, JobCounts, Submitted};
 pub use self::kv::KvCalls;
@@ -39,7 +41,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 40] = [
+pub const METRICS: [(&str, &str); 42] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -103,6 +105,11 @@ pub const METRICS: [(&str, &str); 40] = [
         "Operations of handlers on their buckets, by endpoint, operation and outcome: `ok`, `error`.",
     ),
     ("modelhost_kv_store_up", "1 if the Redis in which the endpoint keeps values can be reached, else 0."),
+    (
+        "modelhost_blob_operations_total",
+        "Operations of handlers on their objects, by endpoint, operation and outcome: `ok`, `error`.",
+    ),
+    ("modelhost_blob_store_up", "1 if the S3 in which the endpoint keeps objects has answered last, else 0."),
     (
         "modelhost_response_cache_requests_total",
         "Requests at endpoints with a response cache, by endpoint and outcome: `hit`, `collapsed` into an equal one at the same time, `miss`, `bypass`.",
@@ -175,6 +182,8 @@ pub struct Metrics {
     predictions: Families,
     kv: IntCounterVec,
     kv_up: IntGaugeVec,
+    blobs: IntCounterVec,
+    blobs_up: IntGaugeVec,
     responses: CacheFamilies,
     sockets: SocketFamilies,
     jobs: JobFamilies,
@@ -211,6 +220,8 @@ pub struct EndpointMetrics {
     pub predictions: Predictions,
     /// The operations on its buckets.
     pub kv: KvCalls,
+    /// The operations on its objects.
+    pub blobs: BlobCalls,
     /// Its response cache, if it has one; set when rendered.
     pub responses: ResponseCacheMetrics,
     /// Its WebSockets.
@@ -278,6 +289,8 @@ impl Metrics {
             untracked,
             kv,
             kv_up,
+            blobs,
+            blobs_up,
             cached,
             lookups,
             evictions,
@@ -327,6 +340,11 @@ impl Metrics {
             },
             kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
             kv_up: register(&registry, IntGaugeVec::new(opts(kv_up), &["endpoint"])?)?,
+            blobs: register(
+                &registry,
+                IntCounterVec::new(opts(blobs), &["endpoint", "operation", "outcome"])?,
+            )?,
+            blobs_up: register(&registry, IntGaugeVec::new(opts(blobs_up), &["endpoint"])?)?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
             jobs: JobFamilies::new(
@@ -362,6 +380,7 @@ impl Metrics {
             trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
             predictions: Predictions::new(&self.predictions, name),
             kv: KvCalls::new(&self.kv, &self.kv_up, name),
+            blobs: BlobCalls::new(&self.blobs, &self.blobs_up, name),
             responses: ResponseCacheMetrics::new(&self.responses, name),
             sockets: SocketCounts::new(&self.sockets, name),
             jobs: JobCounts::new(&self.jobs, name),

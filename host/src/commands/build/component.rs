@@ -17,7 +17,8 @@ use wit_parser::{Resolve, SourceMap};
 
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 const INTERFACES: &str = "modelhost:handler/";
-const POLL: &str = "deps/io/poll.wit";
+/// The packages of others that the contract names, each after those that it names itself.
+const OTHERS: [&str; 2] = ["deps/io", "deps/blobstore"];
 /// The interfaces of libraries, each a package.
 const LIBRARIES: &str = "library";
 
@@ -80,13 +81,15 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     let text = |path: &Path| {
         CONTRACT.get_file(path).and_then(|file| file.contents_utf8()).context("the contract is incomplete")
     };
-    resolve.push_source(POLL, text(Path::new(POLL))?)?;
-    let mut contract = SourceMap::new();
-    for file in CONTRACT.files().filter(|file| is_wit(file.path())) {
-        contract.push(file.path(), file.contents_utf8().unwrap_or_default());
+    let others = OTHERS.map(|path| CONTRACT.get_dir(path).context("the contract is incomplete"));
+    for folder in others.into_iter().chain([Ok(&CONTRACT)]) {
+        let mut package = SourceMap::new();
+        for file in folder?.files().filter(|file| is_wit(file.path())) {
+            package.push(file.path(), file.contents_utf8().unwrap_or_default());
+        }
+        let package = package.parse().map_err(|(_, error)| anyhow!("{error}"))?;
+        resolve.push_group(package)?;
     }
-    let contract = contract.parse().map_err(|(_, error)| anyhow!("{error}"))?;
-    resolve.push_group(contract)?;
     let mut world = "package modelhost:build;\nworld made {\n".to_owned();
     for import in ["types", "models", "request"] {
         world += &format!("  import {INTERFACES}{import}@0.1.0;\n");

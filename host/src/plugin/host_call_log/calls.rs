@@ -111,6 +111,8 @@ pub(super) struct Lists {
     pub(super) jobs: Vec<JobCall>,
     /// The known calls for jobs whose answers have been given.
     pub(super) given_jobs: BTreeSet<usize>,
+    /// A thing that the handler has got and that no log holds.
+    spoilt: Option<&'static str>,
     /// Bodies of requests that go nowhere, on their way there.
     drains: Vec<JoinHandle<()>>,
 }
@@ -149,6 +151,16 @@ impl OwnCalls {
 }
 
 impl HostCallLog {
+    /// The handler gets this, which no log holds.
+    pub(in crate::plugin) fn spoil(&self, what: &'static str) {
+        self.own.lock().spoilt = Some(what);
+    }
+
+    /// The thing that the handler has got and that is not in the log, so that nothing can be told from it.
+    pub fn spoilt(&self) -> Option<&'static str> {
+        self.own.lock().spoilt
+    }
+
     /// The handler calls a model.
     pub fn model_called(&self, model: &str, inputs: &[Tensor]) -> AnswerSource {
         let mut lists = self.own.lock();

@@ -1,0 +1,166 @@
+//! The store in a folder without a guest: what is found again, what is not, and how much waits in memory.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+
+const QUOTA: Quota = Quota { bytes: 10 << 20, objects: 10, size: 8 << 20 };
+
+async fn opened(folder: &Path) -> EndpointBlobs {
+    let store = Store::open(&Place::Folder(folder.to_owned())).await.unwrap();
+    EndpointBlobs::new(Arc::new(store), "it", &["a".to_owned(), "shared/b".to_owned()], QUOTA)
+}
+
+async fn write(
+    blobs: &EndpointBlobs,
+    container: &Container,
+    name: &str,
+    content: &str,
+) -> Result<(), BlobError> {
+    let mut writer = blobs.write(container, name).await?;
+    writer.write(Bytes::copy_from_slice(content.as_bytes())).await?;
+    writer.finish().await
+}
+
+async fn content(blobs: &EndpointBlobs, container: &Container, name: &str) -> Option<String> {
+    let (size, mut reader) = blobs.read(container, name, 0, u64::MAX).await.ok()?;
+    let mut all = Vec::new();
+    while let Some(piece) = reader.next().await.unwrap() {
+        all.extend_from_slice(&piece);
+    }
+    assert_eq!(size, all.len() as u64);
+    Some(String::from_utf8(all).unwrap())
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
+}
+
+#[tokio::test]
+async fn what_is_whole_is_found_again_and_what_is_not_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let blobs = opened(folder.path()).await;
+        for (container, name) in [("a", "k"), ("a", "../l"), ("shared/b", "k")] {
+            let container = blobs.open(container).unwrap();
+            write(&blobs, &container, name, &format!("{name} of {}", container.name())).await.unwrap();
+        }
+        let mut half = blobs.write(&blobs.open("a").unwrap(), "half").await.unwrap();
+        half.write(Bytes::from_static(b"some")).await.unwrap();
+        // The end of the process: nothing tidies up.
+        std::mem::forget(half);
+    }
+    let own = files(&folder.path().join("own"));
+    assert_eq!(own.len(), 2);
+    // What is cut short, no object, or in the place of another one.
+    fs::write(own[0].with_file_name("stray"), "x").unwrap();
+    fs::write(own[0].with_file_name("other"), "mhobject\x01\0k").unwrap();
+    fs::write(own[0].with_file_name("short"), "mhobject\x09\0k").unwrap();
+    // The lock is of the store that was forgotten in part.
+    fs::remove_file(folder.path().join("lock")).unwrap();
+    let blobs = opened(folder.path()).await;
+    assert!(files(&folder.path().join("unfinished")).is_empty());
+    let (a, b) = (blobs.open("a").unwrap(), blobs.open("shared/b").unwrap());
+    assert_eq!(blobs.list(&a, None).await.unwrap(), (vec!["../l".to_owned(), "k".to_owned()], None));
+    assert_eq!(content(&blobs, &a, "../l").await.as_deref(), Some("../l of a"));
+    assert_eq!(content(&blobs, &b, "k").await.as_deref(), Some("k of shared/b"));
+    assert_eq!(content(&blobs, &a, "half").await, None);
+    blobs.delete(&a, &["k".to_owned(), "none".to_owned()]).await.unwrap();
+    assert_eq!(content(&blobs, &a, "k").await, None);
+}
+
+#[tokio::test]
+async fn what_is_read_stays_as_it_was_and_a_quota_counts_what_is_being_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = opened(folder.path()).await;
+    let a = blobs.open("a").unwrap();
+    write(&blobs, &a, "k", "before").await.unwrap();
+    let (_, mut reader) = blobs.read(&a, "k", 0, u64::MAX).await.unwrap();
+    write(&blobs, &a, "k", "after").await.unwrap();
+    assert_eq!(reader.next().await.unwrap().as_deref(), Some(&b"before"[..]));
+    assert_eq!(content(&blobs, &a, "k").await.as_deref(), Some("after"));
+
+    let piece = Bytes::from(vec![0; 6 << 20]);
+    let mut first = blobs.write(&a, "first").await.unwrap();
+    first.write(piece.clone()).await.unwrap();
+    let mut second = blobs.write(&a, "second").await.unwrap();
+    assert!(matches!(second.write(piece.clone()).await, Err(BlobError::Limit(_))));
+    drop(first);
+    second.write(piece.clone()).await.unwrap();
+    assert!(matches!(second.write(piece).await, Err(BlobError::Limit(_))), "longer than one may be");
+    let mut open = Vec::new();
+    for number in 0..8 {
+        open.push(blobs.write(&a, &number.to_string()).await.unwrap());
+    }
+    assert!(matches!(blobs.write(&a, "more").await, Err(BlobError::Limit(_))));
+    assert!(blobs.write(&a, "k").await.is_ok(), "it is there already");
+}
+
+#[tokio::test]
+async fn a_bounded_number_of_bytes_waits_for_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = opened(folder.path()).await;
+    let a = blobs.open("a").unwrap();
+    let upload = Upload::default();
+    let room = upload.room().unwrap();
+    upload.push(Bytes::from(vec![1; room])).unwrap();
+    assert!(upload.room().is_err(), "it is not taken before it has a name");
+    upload.begin(blobs.clone(), a.clone(), "k".to_owned()).unwrap();
+    assert!(upload.begin(blobs.clone(), a.clone(), "l".to_owned()).is_err());
+    upload.ready().await;
+    let more = upload.room().unwrap();
+    assert!(more > 0 && more <= room);
+    upload.push(Bytes::from(vec![2; more])).unwrap();
+    upload.finish().await.unwrap();
+    let size = blobs.info(&a, "k").await.unwrap().map(|info| info.size);
+    assert_eq!(size, Some((room + more) as u64));
+
+    // What is refused says why at the next piece, and at the end.
+    let upload = Upload::default();
+    let full = EndpointBlobs { quota: Quota { size: 10, ..QUOTA }, ..blobs.clone() };
+    upload.begin(full, a.clone(), "long".to_owned()).unwrap();
+    upload.push(Bytes::from(vec![0; 11])).unwrap();
+    while upload.room().is_ok() {
+        tokio::task::yield_now().await;
+    }
+    upload.ready().await;
+    assert!(matches!(upload.push(Bytes::from_static(b"x")), Err(BlobError::Limit(_))));
+    assert!(matches!(upload.finish().await, Err(BlobError::Limit(_))));
+
+    let upload = Upload::default();
+    upload.begin(blobs.clone(), a.clone(), "given up".to_owned()).unwrap();
+    upload.push(Bytes::from_static(b"x")).unwrap();
+    upload.abandon();
+    assert_eq!(content(&blobs, &a, "given up").await, None);
+}
+
+#[tokio::test]
+async fn a_run_that_must_not_write_sees_what_it_would_have_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = opened(folder.path()).await;
+    let a = blobs.open("a").unwrap();
+    write(&blobs, &a, "k", "v").await.unwrap();
+    write(&blobs, &a, "l", "v").await.unwrap();
+    let isolated = blobs.isolated();
+    write(&isolated, &a, "m", "own").await.unwrap();
+    write(&isolated, &a, "k", "own").await.unwrap();
+    isolated.delete(&a, &["l".to_owned()]).await.unwrap();
+    for (name, seen, stored) in
+        [("k", Some("own"), Some("v")), ("l", None, Some("v")), ("m", Some("own"), None)]
+    {
+        assert_eq!(content(&isolated, &a, name).await.as_deref(), seen, "{name}");
+        assert_eq!(content(&blobs, &a, name).await.as_deref(), stored, "{name}");
+    }
+    let (mut names, _) = isolated.list(&a, None).await.unwrap();
+    names.sort();
+    assert_eq!(names, ["k", "m"]);
+    isolated.clear(&a).await.unwrap();
+    assert_eq!(isolated.list(&a, None).await.unwrap().0, Vec::<String>::new());
+    let mut long = isolated.write(&a, "long").await.unwrap();
+    for _ in 0..2 {
+        long.write(Bytes::from(vec![0; 4 << 20])).await.unwrap();
+    }
+    assert!(matches!(long.write(Bytes::from_static(b"x")).await, Err(BlobError::Limit(_))));
+}

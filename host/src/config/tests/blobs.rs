@@ -1,0 +1,75 @@
+//! Where objects are: a folder, or a bucket of S3 with its server, its key and its time.
+
+use super::*;
+use crate::blobs::{Addressing, Place};
+
+#[test]
+fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
+    let folder = Folder::new();
+    for (name, content) in [("name", "AKID\n"), ("key", " hush\n"), ("token", "hush too"), ("empty", "\n")] {
+        folder.write(name, content);
+    }
+    let (model, plain) = ("model DIR/m.onnx", "blobs-store s3://objects/fleet-a");
+    let keys = ["blobs-access-key @DIR/name", "blobs-secret-key @DIR/key"];
+    let more = [
+        "blobs-server https://s3.example.com:9000/",
+        "blobs-region eu-north-1",
+        "blobs-addressing host",
+        "blobs-session-token @DIR/token",
+        "blobs-timeout 300ms",
+    ];
+    folder.write(
+        "c.toml",
+        "[blobs]\nstore = 's3://objects/fleet-a'\nserver = 'https://s3.example.com:9000'\nregion = 'eu-north-1'\n\
+         addressing = 'host'\naccess_key = '@name'\nsecret_key = '@key'\nsession_token = '@token'\ntimeout = '300ms'\n\
+         [[endpoint]]\nmodel = 'm.onnx'\nproject = 'project'\nblobs = ['a', 'shared/b']",
+    );
+    let grant = "blobs a,shared/b";
+    let flags = [&[model, grant, plain][..], &keys, &more].concat();
+    let expected =
+        ("https://s3.example.com:9000", "eu-north-1", Some(Addressing::Host), Duration::from_millis(300));
+    for given in [&flags[..], &["config DIR/c.toml"]] {
+        let given: Vec<&str> = given
+            .iter()
+            .flat_map(|given| match *given {
+                "blobs a,shared/b" => vec!["blobs a", "blobs shared/b"],
+                other => vec![other],
+            })
+            .collect();
+        let config = folder.serve(&given).unwrap();
+        let Some(Place::S3(s3)) = &config.blobs else { panic!("{given:?}") };
+        assert!(!format!("{s3:?} {s3}").contains("hush"), "{s3:?}");
+        let found = (s3.server.as_deref().unwrap(), &*s3.region, s3.addressing, s3.timeout);
+        assert_eq!(found, expected, "{given:?}");
+        assert_eq!(s3.to_string(), "s3://objects/fleet-a");
+        let credentials = s3.credentials.clone().unwrap();
+        let (token, name) = (credentials.session_token.as_deref(), credentials.access_key);
+        assert_eq!((&*name, &*credentials.secret_key, token), ("AKID", "hush", Some("hush too")));
+        // No project shows the files of the key.
+        let hidden = &config.endpoints[0].hidden;
+        assert!(["name", "key", "token"].iter().all(|name| hidden.iter().any(|path| path.ends_with(name))));
+        assert_eq!(config.endpoints[0].blobs, ["a", "shared/b"]);
+    }
+    let config = folder.serve(&[&[model, plain][..], &keys].concat()).unwrap();
+    let Some(Place::S3(s3)) = config.blobs else { panic!() };
+    assert_eq!((s3.server, &*s3.region, s3.addressing), (None, "us-east-1", None));
+
+    for (given, expected) in [
+        (&["blobs a"][..], "has containers, and there is no store for them; hint: give `--blobs-store DIR`"),
+        (&["blobs-store DIR/objects", "blobs ../a"], "`../a` is not a container's name"),
+        (&[plain], "there is no key for it; hint: give `blobs.access_key` too"),
+        (&[plain, keys[0]], "there is no key for it; hint: give `blobs.secret_key` too"),
+        (&[plain, keys[0], "blobs-secret-key hush"], "says where no key is to be found"),
+        (&[plain, keys[0], "blobs-secret-key @DIR/empty"], "is empty"),
+        (&[plain, keys[0], keys[1], "blobs-server s3.example.com"], "is not scheme, host and port"),
+        (&[plain, keys[0], keys[1], "blobs-region eu/north"], "`eu/north` is no region"),
+        (&["blobs-store DIR/objects", keys[0]], "is of S3, and there is none"),
+        (&["blobs-timeout 1s"], "is of S3, and there is none"),
+        (&["blobs-store s3://Objects"], "has no bucket's name"),
+        (&["blobs-store https://objects"], "is no folder and no bucket of S3"),
+    ] {
+        let given = [&[model], given].concat();
+        let problem = folder.serve(&given).unwrap_err();
+        assert!(problem.contains(expected) && !problem.contains("hush"), "{given:?}: {problem}");
+    }
+}

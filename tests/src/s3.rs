@@ -1,0 +1,88 @@
+//! A server of a test's own that speaks S3's protocol and checks signatures. It can be stopped and killed, and forgets its
+//! objects then.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use tempfile::TempDir;
+
+use crate::{existing, root};
+
+/// The server's one key, which is its name as well.
+pub const KEY: &str = "one-key";
+/// The server's one bucket.
+pub const BUCKET: &str = "objects";
+
+/// A running server.
+pub struct S3 {
+    process: Child,
+    folder: TempDir,
+    /// Where it listens, on 127.0.0.1.
+    pub port: u16,
+}
+
+impl S3 {
+    /// One with an empty bucket.
+    pub fn start() -> S3 {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        S3 { process: start(port), folder: tempfile::tempdir().unwrap(), port }
+    }
+
+    /// The configuration of a store in it, below this prefix, with this key.
+    pub fn store(&self, prefix: &str, secret_key: &str) -> String {
+        let key = self.folder.path().join("access-key");
+        std::fs::write(&key, KEY).unwrap();
+        let secret = self.folder.path().join(format!("secret-{secret_key}"));
+        std::fs::write(&secret, format!("{secret_key}\n")).unwrap();
+        format!(
+            "[blobs]\nstore = \"s3://{BUCKET}/{prefix}\"\nserver = \"http://127.0.0.1:{}\"\ntimeout = \"20s\"\n\
+             access_key = \"@{}\"\nsecret_key = \"@{}\"",
+            self.port,
+            key.display(),
+            secret.display()
+        )
+    }
+
+    /// Sends a signal by its name: `STOP`, `CONT`.
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
+        assert!(sent.unwrap().success());
+    }
+
+    /// Ends it at once.
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again, with an empty bucket.
+    pub fn restart(&mut self) {
+        self.process = start(self.port);
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Starts it, and waits until it is there.
+fn start(port: u16) -> Child {
+    let python = existing(root().join("target/venv/bin/python"), "scripts/s3.sh");
+    let mut process = Command::new(python)
+        .arg(root().join("tests/s3/server.py"))
+        .args([&port.to_string(), BUCKET, KEY, KEY])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the S3 server starts");
+    let mut lines = BufReader::new(process.stdout.take().expect("it was asked for")).lines();
+    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
+    assert!(is_ready, "the S3 server has ended; hint: run `scripts/s3.sh` first");
+    process
+}
