@@ -15,6 +15,7 @@ mod applications;
 mod arrivals;
 mod batching;
 mod bench;
+mod blob_sdks;
 mod blobs;
 mod cache;
 mod call_time;

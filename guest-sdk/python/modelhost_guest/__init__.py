@@ -3,11 +3,11 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import image, jobs, kv, models, tensor, tokenizer
+from . import blobs, image, jobs, kv, models, tensor, tokenizer
 from ._tensor import Tensor, Tensors
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
-from .errors import InvalidInput, JobError, KvError
+from .errors import BlobError, InvalidInput, JobError, KvError
 from .handler import (
     Input,
     init,
@@ -27,6 +27,7 @@ from .truss import truss
 __all__ = [
     "Answer",
     "App",
+    "BlobError",
     "Context",
     "Event",
     "ImageError",
@@ -44,6 +45,7 @@ __all__ = [
     "TensorSpec",
     "Tensors",
     "TokenizerError",
+    "blobs",
     "image",
     "init",
     "input_schema",

@@ -35,6 +35,11 @@ except ImportError:
     jobs = None
 
 try:
+    from wit_world.imports import blobstore, wasi_blobstore_types as blob_types
+except ImportError:
+    blobstore = blob_types = None
+
+try:
     from wit_world.imports import images
 except ImportError:
     images = None

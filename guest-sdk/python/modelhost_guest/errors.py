@@ -1,4 +1,4 @@
-"""Errors: the caller's to mend, of buckets, and of jobs."""
+"""Errors: the caller's to mend, of buckets, of containers, and of jobs."""
 
 
 class InvalidInput(ValueError):
@@ -19,3 +19,7 @@ class JobError(Exception):
     def __init__(self, kind, text):
         super().__init__(text)
         self.kind = kind
+
+
+class BlobError(Exception):
+    """Why a container has not done what it should, in the host's words."""

@@ -7,9 +7,9 @@ import json as _json
 
 from .app import App
 from .messages import BYTES, JSON, Body, Response as Answered
-from .store import RedisConfig, Store
+from .store import RedisConfig, S3Config, Store
 
-__all__ = ["Potassium", "RedisConfig", "Request", "Response", "RouteAlreadyInUseException", "Store", "send_webhook"]
+__all__ = ["Potassium", "RedisConfig", "Request", "Response", "RouteAlreadyInUseException", "S3Config", "Store", "send_webhook"]
 
 RouteAlreadyInUseException = ValueError
 

@@ -1,15 +1,16 @@
-"""Potassium's store: `from modelhost_guest.store import RedisConfig, Store`.
+"""Potassium's store: `from modelhost_guest.store import RedisConfig, S3Config, Store`.
 
-The values are in the endpoint's buckets, so no other server is asked: a program that has Redis' address stays as it is, and
-the address is not used.
+The values are in the endpoint's buckets; of the backend `s3`, which is for large ones, they are objects in the endpoint's
+containers. No other server is asked by the handler: a program that has an address or keys stays as it is, and they are not
+used.
 """
 
 import dataclasses
 import json
 import pickle
 
-from . import kv
-from .errors import KvError
+from . import blobs, kv
+from .errors import BlobError, KvError
 from .messages import to_json
 
 ENCODINGS = {"json": (to_json, json.loads), "pickle": (pickle.dumps, pickle.loads)}
@@ -27,26 +28,47 @@ class RedisConfig:
     encoding: str = "json"
 
 
+@dataclasses.dataclass
+class S3Config:
+    """`encoding` is `json` or `pickle`. The rest is not used: where objects are is the host's to say."""
+
+    keys: object = None
+    bucket: str = ""
+    encoding: str = "json"
+
+
 class Store:
-    """Values by key. `bucket` names another bucket than that of the configuration, such as `shared/sessions`."""
+    """Values by key. `bucket` names another bucket than that of the configuration, such as `shared/sessions`; of the
+    backend `s3` it names a container."""
 
     def __init__(self, backend="redis", config=None, *, bucket=None):
-        if backend != "redis":
-            raise ValueError(f"there is no store `{backend}`; `redis` keeps values in the endpoint's buckets")
-        config = config or RedisConfig()
+        if backend not in ("redis", "s3"):
+            raise ValueError(
+                f"there is no store `{backend}`; `redis` keeps values in the endpoint's buckets, `s3` in its containers"
+            )
+        self._is_large = backend == "s3"
+        config = config or (S3Config() if self._is_large else RedisConfig())
         if config.encoding not in ENCODINGS:
             raise ValueError(f"there is no encoding `{config.encoding}`; expected json or pickle")
         self._encode, self._decode = ENCODINGS[config.encoding]
-        self._bucket = kv.open(bucket or ("default" if config.db == 0 else f"db{config.db}"))
+        if self._is_large:
+            self._place = blobs.open(bucket or "default")
+        else:
+            self._place = kv.open(bucket or ("default" if config.db == 0 else f"db{config.db}"))
 
     def get(self, key):
         """The value, or None."""
-        value = self._bucket.get(key)
+        value = self._place.get(key)
         try:
             return None if value is None else self._decode(value)
         except (ValueError, EOFError, pickle.UnpicklingError) as error:
+            if self._is_large:
+                raise BlobError(f"the object `{key}`: {error}") from None
             raise KvError("invalid", f"the value of `{key}`: {error}") from None
 
     def set(self, key, value, ttl=600):
-        """Sets a value that lives for so many seconds; with None it stays."""
-        self._bucket.set(key, self._encode(value), ttl)
+        """Sets a value that lives for so many seconds; with None it stays. In `s3` every value stays."""
+        if self._is_large:
+            self._place.set(key, self._encode(value))
+        else:
+            self._place.set(key, self._encode(value), ttl)

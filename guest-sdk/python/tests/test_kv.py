@@ -101,7 +101,7 @@ class KvTest(unittest.TestCase):
         self.bucket.set("text", "no json")
         self.fails("invalid", "the value of `text`", Store().get, "text")
         self.fails("invalid", "the value of `text`", Store(config=RedisConfig(encoding="pickle")).get, "text")
-        for made in (lambda: Store("s3"), lambda: Store(config=RedisConfig(encoding="yaml"))):
+        for made in (lambda: Store("local"), lambda: Store(config=RedisConfig(encoding="yaml"))):
             with self.assertRaises(ValueError):
                 made()
 

@@ -67,21 +67,19 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
             report.decide(&place(statement.first), "`send_webhook`", "a handler in Python sends no requests; a job sends its result to a webhook by itself (docs/jobs.md)");
         }
         if let Some((_, statement)) = source.with("Store(").next() {
-            plan.includes.push("kv-imports");
-            plan.set("kv", "[\"default\"]".to_owned());
-            plan.tables = "\n[kv]\nstore = \"values.redb\"\n".to_owned();
-            report.done(
-                &place(statement.first),
-                "`Store`",
-                "`kv` and `[kv] store`: values are kept by the host",
-            );
-            if tree.text(path)?.contains("\"s3\"") {
-                report.decide(
-                    &place(statement.first),
-                    "a store in S3",
-                    "`backend=\"redis\"` keeps values with the host",
-                );
+            let text = tree.text(path)?;
+            let is_large = ["\"s3\"", "'s3'"].iter().any(|name| text.contains(name));
+            let (include, key, store, kept) = match is_large {
+                true => ("blob-imports", "blobs", "[blobs]\nstore = \"objects\"", "objects"),
+                false => ("kv-imports", "kv", "[kv]\nstore = \"values.redb\"", "values"),
+            };
+            if !plan.tables.contains(store) {
+                plan.includes.push(include);
+                plan.set(key, "[\"default\"]".to_owned());
+                plan.tables += &format!("\n{store}\n");
             }
+            let done = format!("`{key}` and `[{key}] store`: {kept} are kept by the host");
+            report.done(&place(statement.first), "`Store`", done);
         }
     }
     plan.sample = Some(example(tree)?.unwrap_or_else(|| json!({})));

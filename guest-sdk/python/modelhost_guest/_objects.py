@@ -1,0 +1,86 @@
+"""Containers in memory, for tests, which have no host."""
+
+import time
+
+from .errors import BlobError
+
+LONGEST_NAME = 512
+
+_containers = {}
+
+
+def container(name):
+    """A container, which is there as soon as it is named."""
+    return _containers.setdefault(name, Objects())
+
+
+def forget():
+    """Removes all containers."""
+    _containers.clear()
+
+
+class Objects:
+    """What the host's container does, but for limits."""
+
+    def __init__(self):
+        self._stored = {}
+
+    def read(self, name, first, last):
+        _check(name)
+        if name not in self._stored:
+            raise BlobError(f"there is no object `{name}`")
+        content = self._stored[name][0][first : last + 1]
+        return _Input(content), len(content)
+
+    def write(self, name):
+        _check(name)
+        return _Output(self._stored, name)
+
+    def info(self, name):
+        _check(name)
+        content, created = self._stored.get(name, (None, 0))
+        return None if content is None else (len(content), created)
+
+    def delete(self, name):
+        _check(name)
+        self._stored.pop(name, None)
+
+    def clear(self):
+        self._stored.clear()
+
+    def names(self, most):
+        return sorted(self._stored, key=str.encode)[:most]
+
+
+class _Input:
+    def __init__(self, content):
+        self._content = content
+
+    def read(self, size):
+        piece, self._content = self._content[:size], self._content[size:]
+        return piece
+
+    def close(self):
+        self._content = b""
+
+
+class _Output:
+    def __init__(self, stored, name):
+        self._stored = stored
+        self._name = name
+        self._pieces = []
+
+    def write(self, content):
+        self._pieces.append(content)
+
+    def finish(self):
+        self._stored[self._name] = (b"".join(self._pieces), int(time.time()))
+
+    def give_up(self):
+        self._pieces.clear()
+
+
+def _check(name):
+    length = len(name.encode())
+    if not 1 <= length <= LONGEST_NAME:
+        raise BlobError(f"a name of {length} bytes, expected 1 to {LONGEST_NAME}")
