@@ -130,6 +130,15 @@ fn open(place: &Place, path: &Path) -> (File, Vec<Problem>) {
     (File::default(), vec![diagnostic.at(place.clone())])
 }
 
+/// A path without links; of what is not there yet, where it will be.
+fn canonical(path: &Path) -> Option<PathBuf> {
+    let found = std::fs::canonicalize(path).ok();
+    found.or_else(|| {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
+    })
+}
+
 fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
     let message = format!("cannot read `{}`: {error}", path.display());
     Diagnostic::new(message, "give a text file that the host may read")
@@ -191,7 +200,7 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<EndpointConfig> {
     let hidden: Arc<[PathBuf]> = std::iter::once(file.path.clone())
         .chain(models)
         .chain(std::mem::take(&mut sources.secret))
-        .filter_map(|path| std::fs::canonicalize(path).ok())
+        .filter_map(|path| canonical(&path))
         .collect();
     for endpoint in &mut endpoints {
         endpoint.hidden = hidden.clone();

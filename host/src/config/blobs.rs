@@ -77,6 +77,10 @@ pub(super) fn place(sources: &mut Sources<'_>, table: &Table) -> Option<Place> {
                 sources.report(Some(given), Diagnostic::new("is of S3, and there is none", hint));
             }
         }
+        if let Some(Place::Folder(folder)) = &place {
+            // Who sees the folder sees the objects of all.
+            sources.secret.push(folder.clone());
+        }
         return place;
     };
     s3.server = sources.get(&set::BLOBS_SERVER, table);

@@ -54,6 +54,10 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
     let Some(Place::S3(s3)) = config.blobs else { panic!() };
     assert_eq!((s3.server, &*s3.region, s3.addressing), (None, "us-east-1", None));
 
+    // Nor does one show the objects of all, although the folder is not there yet.
+    let config = folder.serve(&[model, "blobs-store DIR/project/objects"]).unwrap();
+    assert!(config.endpoints[0].hidden.iter().any(|path| path.ends_with("project/objects")));
+
     for (given, expected) in [
         (&["blobs a"][..], "has containers, and there is no store for them; hint: give `--blobs-store DIR`"),
         (&["blobs-store DIR/objects", "blobs ../a"], "`../a` is not a container's name"),
