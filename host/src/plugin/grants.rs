@@ -4,9 +4,8 @@
 //! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
 //! nothing else. Buckets of values and containers of objects, where the endpoint grants some; jobs, where it
-//! has some. Under
-//! [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which export
-//! `respond`, `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets,
+//! has some. Under [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which
+//! export `respond`, `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets,
 //! sockets of the system, which are denied too, and `wasi:http`, by which requests go out only to where the
 //! operator says. Not granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
