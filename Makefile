@@ -136,8 +136,9 @@ host:
 examples:
 	@scripts/build-guests.sh examples
 
-libraries: ## target/components/library: components that `modelhost build` puts into handlers
+libraries: ## target/components/library: components that `modelhost build` puts into handlers; and QuickJS for those in JavaScript
 	@scripts/build-guests.sh libraries
+	@scripts/build-quickjs.sh
 
 guests:
 	@scripts/build-guests.sh tests

@@ -2,7 +2,7 @@
 """Measures the template `iris` of every language: size, build, and the time of a request in the sandbox.
 
 In: a host that makes and builds the projects, and optionally another that serves them (`make dist` builds the one to measure);
-the languages, else all of them. Out: a table in Markdown. A build is the second one, in seconds
+the languages, else all of them, `js:quickjs` on QuickJS. Out: a table in Markdown. A build is the second one, in seconds
 of processors. `warm` is the time of the stages pre_inference and post_inference
 in an instance that has served before, `fresh` the same with an instance for every request, by the host's own metrics: the lowest
 of the means of rounds of 50 requests, since what else the machine does only adds to it.
@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-LANGUAGES = ["rust", "c", "cpp", "zig", "go", "python", "js", "ts"]
+LANGUAGES = ["rust", "c", "cpp", "zig", "go", "python", "js", "ts", "js:quickjs", "ts:quickjs"]
 FLOWER = json.dumps({"sepal_length": 5.2, "sepal_width": 3.6, "petal_length": 1.4, "petal_width": 0.3})
 ROUND = 50
 STAGE = re.compile(r'modelhost_stage_duration_seconds_(sum|count)\{.*stage="(pre|post)_inference".*\} (\S+)')
@@ -90,8 +90,12 @@ def main():
     print("| `--lang` | component | build, CPU | warm, µs | fresh, µs |\n|---|---|---|---|---|", flush=True)
     for language in arguments.languages:
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([arguments.host, "new", "iris", "--lang", language], cwd=folder, check=True, capture_output=True)
+            name, _, engine = language.partition(":")
+            subprocess.run([arguments.host, "new", "iris", "--lang", name], cwd=folder, check=True, capture_output=True)
             project = pathlib.Path(folder) / "iris"
+            if engine:
+                with (project / "modelhost.toml").open("a") as config:
+                    config.write(f'\n[build]\nengine = "{engine}"\n')
             subprocess.run([arguments.host, "build"], cwd=project, check=True, capture_output=True)
             before = processor_seconds()
             subprocess.run([arguments.host, "build"], cwd=project, check=True, capture_output=True)

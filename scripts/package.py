@@ -123,13 +123,16 @@ def installed(binary: pathlib.Path, scratch: pathlib.Path) -> dict[str, bytes]:
 
 
 def libraries(folder: pathlib.Path) -> dict[str, bytes]:
-    """The project's own libraries for handlers, by path below the prefix."""
+    """The project's own libraries for handlers and the engine of those in JavaScript, by path below the prefix."""
     names = sorted(path.name for path in (ROOT / "guest-sdk/library").iterdir() if (path / "Cargo.toml").is_file())
     files = [folder / f"{name}.wasm" for name in names]
     for file in files:
         if not file.is_file():
             sys.exit(f"error: {file} is missing\nhint: make libraries")
-    return {f"share/{NAME}/library/{file.name}": file.read_bytes() for file in files}
+    engine = [folder.parent / "engine" / name for name in ("quickjs.wasm", "quickjs.LICENSE")]
+    if not all(file.is_file() for file in engine):
+        sys.exit(f"error: {engine[0]} is missing\nhint: make libraries")
+    return {f"share/{NAME}/{file.parent.name}/{file.name}": file.read_bytes() for file in files + engine}
 
 
 def library_wheel(files: dict[str, bytes], metadata: dict, folder: pathlib.Path) -> pathlib.Path:

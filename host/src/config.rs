@@ -36,7 +36,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::build::libraries;
+pub use self::build::{JsEngine, js_engine, libraries};
 pub use self::problem::Problems;
 
 use self::file::{File, Table};

@@ -26,8 +26,11 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A project of a language with the sources of this folder, and what it answers.
-fn check(language: &str, sources: &str, world: &Path, cases: &str) -> (Host, TempDir) {
+/// Added to a project's file, it has QuickJS in place of SpiderMonkey.
+const QUICKJS: &str = "\n[build]\nengine = \"quickjs\"\n";
+
+/// A project of a language with the sources of this folder, and what it answers. `more` is added to its file.
+fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -> (Host, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let (ours, project) = (root().join("tests/languages"), folder.path().join("it"));
     let run = |arguments: &[&str]| {
@@ -46,6 +49,9 @@ fn check(language: &str, sources: &str, world: &Path, cases: &str) -> (Host, Tem
     }
     // Those of the template are of its handler.
     let _ = fs::remove_file(project.join("handler.test.ts"));
+    let config = project.join("modelhost.toml");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(&config, text + more).unwrap();
     run(&["build", "it"]);
 
     let files = tempfile::tempdir().unwrap();
@@ -72,11 +78,11 @@ fn takes_many(language: &str, host: &Host) {
 
 /// A test for each language.
 macro_rules! in_each {
-    ($($name:ident: $language:literal;)+) => {
+    ($($name:ident: $language:literal $(, $more:ident)?;)+) => {
         $(#[test]
         fn $name() {
             let world = root().join("tests/languages/world.wit");
-            let (host, _folder) = check($language, $language, &world, "cases.json");
+            let (host, _folder) = check($language, $language, &world, "cases.json", [$($more,)? ""][0]);
             takes_many($language, &host);
         })+
     };
@@ -86,6 +92,7 @@ in_each! {
     in_rust: "rust";
     in_python: "python";
     in_javascript: "js";
+    in_javascript_on_quickjs: "js", QUICKJS;
     in_typescript: "ts";
     in_go: "go";
     in_c: "c";
@@ -95,5 +102,10 @@ in_each! {
 
 #[test]
 fn a_stream_in_typescript() {
-    check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json");
+    check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", "");
+}
+
+#[test]
+fn a_stream_in_typescript_on_quickjs() {
+    check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", QUICKJS);
 }

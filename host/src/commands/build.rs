@@ -12,6 +12,7 @@ mod go;
 mod js;
 mod libraries;
 mod python;
+mod quickjs;
 mod runner;
 mod rust;
 mod tool;

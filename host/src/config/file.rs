@@ -47,7 +47,7 @@ pub(super) const ENSEMBLE_KEYS: [&str; 3] = ["inputs", "outputs", "steps"];
 pub(super) const SPLIT_KEYS: [&str; 3] = ["path", "endpoints", "sticky"];
 
 /// The keys of a build; not settings either.
-pub(super) const BUILD_KEYS: [&str; 1] = ["with"];
+pub(super) const BUILD_KEYS: [&str; 2] = ["engine", "with"];
 
 /// Values by their key in `config/settings.rs`.
 #[derive(Debug, Default)]

@@ -13,7 +13,7 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wasmparser::{KnownCustom, Name, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::{Resolve, SourceMap};
+use wit_parser::{Resolve, SourceMap, WorldId};
 
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 const INTERFACES: &str = "modelhost:handler/";
@@ -106,8 +106,15 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     }
     let package = resolve.push_source("world.wit", &(world + "}\n"))?;
     let world = resolve.select_world(&[package], None)?;
-    let mut core = without_debug_information(&core)?;
-    embed_component_metadata(&mut core, &resolve, world, StringEncoding::UTF8)?;
+    with_adapter(without_debug_information(&core)?, &resolve, world)
+}
+
+/// Wraps a module for WASI's first version that imports and exports what a world says.
+///
+/// # Errors
+/// The module does not do what the world says.
+pub(super) fn with_adapter(mut core: Vec<u8>, resolve: &Resolve, world: WorldId) -> anyhow::Result<Vec<u8>> {
+    embed_component_metadata(&mut core, resolve, world, StringEncoding::UTF8)?;
     // Where the module names no function that the adapter takes its memory from, it adds a page.
     let takes = Parser::new(0).parse_all(&core).any(|payload| match payload {
         Ok(Payload::ExportSection(exports)) => {

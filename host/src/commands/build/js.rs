@@ -1,13 +1,15 @@
-//! JavaScript and TypeScript, by rolldown, which makes one file of the handler and what it imports, and jco;
-//! both in the project's `node_modules`.
+//! JavaScript and TypeScript, by rolldown, which makes one file of the handler and what it imports, and jco,
+//! both in the project's `node_modules`; or, on QuickJS, by rolldown and `quickjs.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 
 use super::runner::{self, Runner};
-use super::{Project, announce, cause_first};
+use super::{Project, announce, cause_first, quickjs};
+use crate::commands::CONFIG;
+use crate::config::{self, JsEngine};
 
 const MANIFEST: &str = "package.json";
 const SOURCE: &str = "handler.js";
@@ -54,8 +56,12 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
         major.unwrap_or(0) >= LEAST_NODE,
         "Node is {version}, older than {LEAST_NODE}\n  hint: {NO_NODE}"
     );
+    let engine = engine(project)?;
     let modules = installed(project)?;
-    announce("building with jco");
+    announce(match engine {
+        JsEngine::SpiderMonkey => "building with jco",
+        JsEngine::QuickJs => "building for QuickJS",
+    });
     if is_typed(project) {
         check_types(project, &modules)?;
     } else {
@@ -65,12 +71,23 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     let mut rolldown = project.command(modules.join(".bin/rolldown"));
     project.finish(rolldown.arg("--config").arg(bundler_config(project)?), NO_BUNDLER, cause)?;
     let bundle = project.private().join(BUNDLED);
-    componentize(project, &modules, &bundle, Path::new("wit"), WORLD, &project.output())?;
+    match engine {
+        JsEngine::SpiderMonkey => {
+            componentize(project, &modules, &bundle, Path::new("wit"), WORLD, &project.output())?;
+        }
+        JsEngine::QuickJs => {
+            quickjs::write(&bundle, &project.folder.join("wit"), WORLD, &project.output())?;
+        }
+    }
     Ok(project.output())
 }
 
 /// See [`super::QuickBuilder`].
 pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>> {
+    // On QuickJS a build of the whole takes no longer.
+    if engine(project)? == JsEngine::QuickJs {
+        return Ok(None);
+    }
     let modules = installed(project)?;
     if !modules.join("rolldown").is_dir() {
         return Ok(None);
@@ -88,6 +105,11 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
         let module = runner.folder.join("made.js");
         componentize(project, &modules, &module, &runner.wit, runner::WORLD, made)
     })
+}
+
+/// The engine that the project's file says.
+fn engine(project: &Project) -> anyhow::Result<JsEngine> {
+    config::js_engine(&project.folder.join(CONFIG)).map_err(|problems| anyhow!("{problems}"))
 }
 
 /// The folder with what the manifest names.
