@@ -33,7 +33,7 @@ for package in json.load(sys.stdin)["packages"]:
 [ -f "$engine/quickjs.c" ] || die "the crate $CRATE $VERSION has no quickjs/quickjs.c"
 
 step "building the runtime of QuickJS (a minute)"
-flags=(--target=wasm32-wasi -O2 -DNDEBUG -D_GNU_SOURCE -mcpu=generic+simd128+bulk_memory -fno-sanitize=undefined)
+flags=(--target=wasm32-wasi -O3 -DNDEBUG -D_GNU_SOURCE -mcpu=generic+simd128+bulk_memory+nontrapping_fptoint+sign_ext -fno-sanitize=undefined)
 compile() { # compile FILE [FLAG…]
     "$ROOT/target/tools/zig" cc "${flags[@]}" "${@:2}" -I"$engine" -c "$1" -o "$WORK/$(basename "$1" .c).o"
 }
