@@ -34,6 +34,7 @@ struct resource { uint32_t interface, name, drop; };
 /// `rest`: of a list its element; of a record or tuple a count and members; of what has cases a count, the width of the tag, where
 /// the value is, and members; of flags a count and names; of a handle the resource.
 struct type { uint32_t kind, size, align, flat, rest[]; };
+/// The name of a record's member is an atom of the engine.
 struct member { uint32_t name, type, offset; };
 
 enum { MOST_FLAT = 16 };

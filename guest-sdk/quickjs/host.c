@@ -9,17 +9,15 @@ static JSValue thrown(JSValue payload) {
     return JS_IsException(error) ? error : JS_Throw(context, error);
 }
 
-/// The result of a call to JavaScript: the value, or an exception.
-static JSValue returned(uint32_t number, JSValue value) {
-    const struct type *type = number == NONE ? NULL : type_at(number);
-    if (!type || type->kind != RESULT) return value;
-    JSValue tag = JS_GetPropertyStr(context, value, "tag"), inner = JS_GetPropertyStr(context, value, "val");
-    const char *name = JS_ToCString(context, tag);
-    bool is_error = name && !strcmp(name, "err");
-    JS_FreeCString(context, name);
-    JS_FreeValue(context, tag);
-    JS_FreeValue(context, value);
-    return is_error ? thrown(inner) : inner;
+/// The result of a call, which is in memory or flat: the value, or an exception.
+static JSValue returned(uint32_t number, const uint8_t *memory, const uint64_t *flat) {
+    if (number == NONE) return JS_UNDEFINED;
+    const struct type *type = type_at(number);
+    if (type->kind != RESULT) return memory ? load(number, memory) : lift(number, &flat);
+    bool is_error = memory ? *memory : *flat++;
+    uint32_t inner = cases_of(type)[is_error].type;
+    JSValue value = inner == NONE ? JS_UNDEFINED : memory ? load(inner, memory + type->rest[2]) : lift(inner, &flat);
+    return is_error ? thrown(value) : value;
 }
 
 static JSValue call_host(JSContext *ctx, JSValueConst this, int count, JSValueConst *values, int number, JSValueConst *data) {
@@ -43,9 +41,7 @@ static JSValue call_host(JSContext *ctx, JSValueConst this, int count, JSValueCo
         uint8_t *result = function->result_mode == IN_MEMORY ? allocated(type_at(function->result)->size) : NULL;
         if (result) *next++ = (uint32_t)result;
         linked_call(number, slots);
-        const uint64_t *flat = slots;
-        value = result ? load(function->result, result) : function->result_mode == FLAT ? lift(function->result, &flat) : JS_UNDEFINED;
-        value = returned(function->result, value);
+        value = returned(function->result, result, slots);
     }
     let_go(mark);
     return value;

@@ -114,7 +114,7 @@ JSValue load(uint32_t number, const uint8_t *from) {
             for (uint32_t at = 0; at < type->rest[0]; at++) {
                 JSValue value = load(members[at].type, from + members[at].offset);
                 if (type->kind == TUPLE) JS_DefinePropertyValueUint32(context, object, at, value, JS_PROP_C_W_E);
-                else JS_DefinePropertyValueStr(context, object, text_at(members[at].name), value, JS_PROP_C_W_E);
+                else JS_DefinePropertyValue(context, object, members[at].name, value, JS_PROP_C_W_E);
             }
             return object;
         }
@@ -143,7 +143,7 @@ JSValue lift(uint32_t number, const uint64_t **from) {
             for (uint32_t at = 0; at < type->rest[0]; at++) {
                 JSValue value = lift(members[at].type, from);
                 if (type->kind == TUPLE) JS_DefinePropertyValueUint32(context, object, at, value, JS_PROP_C_W_E);
-                else JS_DefinePropertyValueStr(context, object, text_at(members[at].name), value, JS_PROP_C_W_E);
+                else JS_DefinePropertyValue(context, object, members[at].name, value, JS_PROP_C_W_E);
             }
             return object;
         }

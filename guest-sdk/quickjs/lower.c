@@ -106,7 +106,7 @@ static int lowered_char(JSValueConst value, uint32_t *into) {
 static JSValue member_of(const struct type *type, JSValueConst value, const struct member *members, uint32_t at) {
     if (!JS_IsObject(value)) return JS_ThrowTypeError(context, type->kind == TUPLE ? "not an array" : "not an object");
     return type->kind == TUPLE ? JS_GetPropertyUint32(context, value, at)
-                               : JS_GetPropertyStr(context, value, text_at(members[at].name));
+                               : JS_GetProperty(context, value, members[at].name);
 }
 
 int store(uint32_t number, JSValueConst value, uint8_t *into) {

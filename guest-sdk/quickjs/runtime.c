@@ -134,6 +134,13 @@ static const char *start(void) {
     // The host's stack for machine code ends before that of the module, so it is this that makes an error of deep recursion.
     JS_SetMaxStackSize(runtime, 160 << 10);
     context = JS_NewContext(runtime);
+    for (uint32_t number = 0; number < words[TYPES]; number++) {
+        struct type *type = (void *)type_at(number);
+        struct member *members = (void *)&type->rest[1];
+        for (uint32_t at = 0; type->kind == RECORD && at < type->rest[0]; at++) {
+            members[at].name = JS_NewAtom(context, text_at(members[at].name));
+        }
+    }
     make_handles();
     JS_SetModuleLoaderFunc(runtime, NULL, host_module, NULL);
     make_platform();
@@ -149,43 +156,43 @@ static _Noreturn void end(const char *text) {
     abort();
 }
 
-static uint32_t error_of(const struct type *result) { return cases_of(result)[1].type; }
-
 static bool is_text_or_none(uint32_t type) { return type == NONE || type_at(type)->kind == STRING; }
 
 /// What a function of the world returned or threw, lowered; -1 if it cannot be.
 static int lower_result(const struct function *function, JSValue value) {
     const struct type *type = function->result == NONE ? NULL : type_at(function->result);
-    JSValue given = value;
-    if (type && type->kind == RESULT) {
-        bool is_error = JS_IsException(value);
-        if (is_error) {
-            value = JS_GetException(context);
-            JSValue payload = JS_IsObject(value) ? JS_GetPropertyStr(context, value, "payload") : JS_UNDEFINED;
-            if (!JS_IsUndefined(payload)) {
-                JS_FreeValue(context, value);
-                value = payload;
-            } else if (JS_IsError(value) && !is_text_or_none(error_of(type))) {
-                // Nothing that the world has for it: the host reads it in what the instance printed.
-                JS_Throw(context, value);
-                return -1;
-            }
+    bool is_error = JS_IsException(value);
+    uint32_t inner = function->result;
+    if (is_error) {
+        if (!type || type->kind != RESULT) return -1;
+        value = JS_GetException(context);
+        JSValue payload = JS_IsObject(value) ? JS_GetPropertyStr(context, value, "payload") : JS_UNDEFINED;
+        if (!JS_IsUndefined(payload)) {
+            JS_FreeValue(context, value);
+            value = payload;
+        } else if (JS_IsError(value) && !is_text_or_none(cases_of(type)[1].type)) {
+            // Nothing that the world has for it: the host reads it in what the instance printed.
+            JS_Throw(context, value);
+            return -1;
         }
-        given = tagged(is_error ? "err" : "ok", value, true);
-    } else if (JS_IsException(value)) {
-        return -1;
     }
-    int failed = 0;
-    if (function->result_mode == IN_MEMORY) {
-        uint8_t *result = allocated(type->size);
-        memset(result, 0, type->size);
-        failed = store(function->result, given, result);
-        frame[0] = (uint32_t)result;
-    } else if (function->result_mode == FLAT) {
-        uint64_t *into = frame;
-        failed = lower(function->result, given, &into);
+    uint8_t *result = function->result_mode == IN_MEMORY ? allocated(type->size) : NULL;
+    if (result) memset(result, 0, type->size);
+    uint8_t *into = result;
+    uint64_t *flat = frame;
+    if (type && type->kind == RESULT) {
+        // Its tag is a byte, and what is flat has nothing else.
+        inner = cases_of(type)[is_error].type;
+        if (result) {
+            *result = is_error;
+            into = result + type->rest[2];
+        } else {
+            *flat++ = is_error;
+        }
     }
-    JS_FreeValue(context, given);
+    int failed = inner != NONE && (result ? store(inner, value, into) : lower(inner, value, &flat));
+    if (result) frame[0] = (uint32_t)result;
+    JS_FreeValue(context, value);
     return failed;
 }
 
