@@ -19,7 +19,7 @@ const ENGINE: &str = "engine";
 const ENGINES: [(&str, JsEngine); 2] =
     [("spidermonkey", JsEngine::SpiderMonkey), ("quickjs", JsEngine::QuickJs)];
 
-/// What runs a handler in JavaScript or TypeScript.
+/// The engine of a handler in JavaScript or TypeScript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JsEngine {
     /// The engine of Firefox, with most of the web's platform.

@@ -6,6 +6,7 @@
 //! Invariant: nothing is run here, so a build takes as long as the bundler.
 
 mod link;
+mod names;
 mod tables;
 
 use std::env;
@@ -16,7 +17,8 @@ use anyhow::{Context as _, anyhow, ensure};
 use wit_parser::{Resolve, WorldId, WorldItem, WorldKey};
 
 use self::link::linked;
-use self::tables::{camel, tables};
+use self::names::camel;
+use self::tables::tables;
 use super::LARGEST;
 use super::component::with_adapter;
 use crate::commands::beside;
@@ -138,7 +140,7 @@ mod tests {
         (func (export "post_return"))
         (data (i32.const 128) "data"))"#;
 
-    const WIT: &str = "package test:own;
+    const WIT: &str = "package test:project;
         interface things {
             enum colour { red, dark-green }
             record part { the-name: string, sizes: list<u64>, colour: option<colour> }
@@ -152,7 +154,10 @@ mod tests {
             many: func(a: u8, b: f32, c: list<part>, d: tuple<s16, f64>) -> result<list<part>, why>;
         }
         interface init { init: func(metadata: string) -> result<_, string>; }
-        interface work { use things.{thing, part}; work: func(it: borrow<thing>, parts: list<part>) -> result<part, string>; }
+        interface work {
+            use things.{thing, part};
+            work: func(it: borrow<thing>, parts: list<part>) -> result<part, string>;
+        }
         world app { import things; export work; export init; }
         world resources { export things; }
         world by-itself { import f: func(); export init; }";

@@ -20,12 +20,12 @@ use wasmparser::{
 };
 use wit_parser::abi::WasmType;
 
-use super::tables::{Edge, Tables};
+use super::tables::{CoreFunction, Tables};
 
 /// The module that the runtime imports the handler's own from, and the names there.
 const HANDLER: &str = "handler";
 const OWN: [&str; 3] = ["call", "length", "copy"];
-/// What the runtime exports for the functions that are made here.
+/// The runtime's exports for the functions that are made here.
 const DISPATCH: &str = "dispatch";
 const POST_RETURN: &str = "post_return";
 const FRAME: &str = "frame";
@@ -139,7 +139,7 @@ impl<'a> Linking<'a> {
         }
     }
 
-    fn edges(&self) -> impl Iterator<Item = &'a Edge> + use<'a> {
+    fn edges(&self) -> impl Iterator<Item = &'a CoreFunction> + use<'a> {
         self.tables.imports.iter().chain(&self.tables.exports)
     }
 

@@ -14,6 +14,8 @@ use wit_parser::{
     WorldItem, WorldKey,
 };
 
+use super::names::camel;
+
 const MAGIC: u32 = 0x3151_484d;
 const NONE: u32 = u32::MAX;
 /// The words before the tables.
@@ -21,7 +23,7 @@ const HEADER: usize = 12;
 const OWN_INIT: u32 = 1;
 const NAMES: ManglingAndAbi = ManglingAndAbi::Legacy(LiftLowerAbi::Sync);
 
-/// What a type is to the runtime, by its number there.
+/// The kind of a type, by its number in the runtime.
 #[derive(Clone, Copy)]
 enum Kind {
     Bool,
@@ -50,7 +52,7 @@ enum Kind {
 }
 
 /// A function of the module at its border.
-pub(super) struct Edge {
+pub(super) struct CoreFunction {
     /// Of an import.
     pub(super) module: String,
     pub(super) name: String,
@@ -62,8 +64,8 @@ pub(super) struct Edge {
 /// A world to the runtime.
 pub(super) struct Tables {
     pub(super) bytes: Vec<u8>,
-    pub(super) imports: Vec<Edge>,
-    pub(super) exports: Vec<Edge>,
+    pub(super) imports: Vec<CoreFunction>,
+    pub(super) exports: Vec<CoreFunction>,
 }
 
 /// The tables of a world, with the handler's source; `own_init` if its `init` is not the handler's.
@@ -113,11 +115,10 @@ pub(super) fn tables(
             exported.push(making.function(id.map(|(_, id)| id), function, AbiVariant::GuestExport)?);
         }
     }
-    let drops: Vec<Edge> =
+    let drops: Vec<CoreFunction> =
         making.resources.iter().map(|it| making.drop(*it)).collect::<anyhow::Result<_>>()?;
     let first_drop = imports.len();
     imports.extend(drops);
-    // The interfaces of exports are found by the names that JavaScript has for them.
     let bytes = making.finish(&imported, &exported, first_drop, source, own_init)?;
     Ok(Tables { bytes, imports, exports })
 }
@@ -162,23 +163,23 @@ impl<'a> Making<'a> {
         Ok(interface.functions.values().collect())
     }
 
-    fn import(&self, import: WasmImport<'_>, function: &Function) -> Edge {
+    fn import(&self, import: WasmImport<'_>, function: &Function) -> CoreFunction {
         let signature = self.resolve.wasm_signature(AbiVariant::GuestImport, function);
         let (module, name) = self.resolve.wasm_import_name(NAMES, import);
-        Edge { module, name, post_return: None, signature }
+        CoreFunction { module, name, post_return: None, signature }
     }
 
-    fn export(&self, interface: Option<&WorldKey>, function: &Function) -> Edge {
+    fn export(&self, interface: Option<&WorldKey>, function: &Function) -> CoreFunction {
         let signature = self.resolve.wasm_signature(AbiVariant::GuestExport, function);
         let name = |kind| {
             let export = WasmExport::Func { interface, func: function, kind };
             self.resolve.wasm_export_name(NAMES, export)
         };
         let post_return = signature.retptr.then(|| name(WasmExportKind::PostReturn));
-        Edge { module: String::new(), name: name(WasmExportKind::Normal), post_return, signature }
+        CoreFunction { module: String::new(), name: name(WasmExportKind::Normal), post_return, signature }
     }
 
-    fn drop(&self, resource: TypeId) -> anyhow::Result<Edge> {
+    fn drop(&self, resource: TypeId) -> anyhow::Result<CoreFunction> {
         let owner = self.resolve.types.get(resource).context("there is no resource")?.owner;
         let TypeOwner::Interface(interface) = owner else { bail!("the world has a resource of its own") };
         let key = WorldKey::Interface(interface);
@@ -194,7 +195,7 @@ impl<'a> Making<'a> {
             indirect_params: false,
             retptr: false,
         };
-        Ok(Edge { module, name, post_return: None, signature })
+        Ok(CoreFunction { module, name, post_return: None, signature })
     }
 
     fn function(
@@ -496,21 +497,4 @@ impl<'a> Making<'a> {
         }
         at
     }
-}
-
-/// A name of WIT as JavaScript has it.
-pub(super) fn camel(name: &str, is_upper: bool) -> String {
-    let mut made = String::new();
-    let mut raise = is_upper;
-    for c in name.chars() {
-        match c {
-            '-' => raise = true,
-            c if raise => {
-                made.push(c.to_ascii_uppercase());
-                raise = false;
-            }
-            c => made.push(c),
-        }
-    }
-    made
 }
