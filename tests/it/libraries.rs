@@ -1,8 +1,9 @@
-//! Libraries, put into handlers by `host build`: the library for pictures in Python, JavaScript and Rust, against the
+//! Libraries, put into handlers by `host build`: the library for pictures in each language that has it, against the
 //! pixels that Pillow has made of the same files; those for texts and tensors (`libraries/`); and a library that is not the
 //! project's own.
 //!
-//! In: projects of the template `iris`, with another handler. The cases are those of `guest-sdk/library/image/pictures`.
+//! In: projects of the template `iris`, with another handler: one of the texts here, or of the files beside the modules. The
+//! cases are those of `guest-sdk/library/image/pictures`.
 
 mod tensors;
 mod tokenizers;
@@ -12,14 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use e2e::clients::finished;
-use e2e::{Host, Reply, component, host_binary, root};
+use e2e::{Host, Reply, component, host_binary, path_with_tools, root};
 use serde_json::{Value, json};
 
 fn host(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(host_binary());
     // What the projects in Rust depend on is compiled once for all of them.
     command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"));
-    command.args(arguments).current_dir(folder);
+    command.args(arguments).current_dir(folder).env("PATH", path_with_tools());
     command
 }
 
@@ -237,6 +238,8 @@ impl Handler for Pictures {
 }
 "#;
 
+const GO: &str = include_str!("libraries/go/pictures.go");
+
 const IMAGES: &str = "modelhost:image/imports@0.1.0";
 
 #[test]
@@ -264,6 +267,15 @@ fn pictures_in_javascript() {
 fn pictures_in_rust() {
     let folder = tempfile::tempdir().unwrap();
     served_with_image(&project(folder.path(), "rust", "src/lib.rs", RUST, &[]));
+}
+
+#[test]
+fn pictures_in_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let project = project(folder.path(), "go", "handler.go", GO, &[]);
+    with(&project, &[]);
+    assert!(fails(&project).contains("`with = [\"image\"]` in modelhost.toml puts the component in"));
+    served_with_image(&project);
 }
 
 fn served_with_image(project: &Path) {

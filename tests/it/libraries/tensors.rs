@@ -1,4 +1,4 @@
-//! The library for tensors in Python and JavaScript, against what NumPy has made of the same ones.
+//! The library for tensors in each language that has it, against what NumPy has made of the same ones.
 //!
 //! In: `guest-sdk/library/tensor/cases.json`.
 
@@ -73,6 +73,11 @@ fn tensors_in_python() {
 #[test]
 fn tensors_in_javascript() {
     computes_as_numpy_does("js", "handler.js", JAVASCRIPT);
+}
+
+#[test]
+fn tensors_in_go() {
+    computes_as_numpy_does("go", "handler.go", include_str!("go/tensors.go"));
 }
 
 fn computes_as_numpy_does(language: &str, source: &str, program: &str) {

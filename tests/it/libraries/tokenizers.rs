@@ -1,4 +1,4 @@
-//! The library for texts in Python and JavaScript, against the tokens that the package `tokenizers` has found in the same
+//! The library for texts in each language that has it, against the tokens that the package `tokenizers` has found in the same
 //! texts, with four kinds of `tokenizer.json`; and files and texts that are hostile.
 //!
 //! In: `guest-sdk/library/tokenizer/cases`.
@@ -99,9 +99,22 @@ fn tokens_in_python() {
     let world = project.join("wit/world.wit");
     let text = fs::read_to_string(&world).unwrap();
     fs::write(&world, text.replacen("{\n", "{\n    export modelhost:handler/init@0.1.0;\n", 1)).unwrap();
-    let host = built(&project);
+    encodes_as_the_package_does(&project);
+}
+
+#[test]
+fn tokens_in_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = include_str!("go/tokens.go");
+    encodes_as_the_package_does(&project(folder.path(), "go", "handler.go", program, &[]));
+}
+
+/// Every case, by a handler that counts places in characters; and what it refuses.
+fn encodes_as_the_package_does(project: &Path) {
+    let host = built(project);
     for case in cases() {
         let reply = host.post("/", case.to_string());
+        assert_eq!(reply.status, 200, "{case}: {}", reply.text());
         let made: Value = serde_json::from_str(&reply.text()).unwrap();
         assert_eq!(made, case["expected"], "{}: {}", case["tokenizer"], case["asked"]);
     }
