@@ -174,7 +174,8 @@ pub fn mean_pool(tensor: &Tensor, mask: &Tensor) -> Result<Tensor, String> {
     }
     let (values, counts) = (floats(tensor, "values")?, of_any(mask, NotZero));
     let mut data = room(texts.checked_mul(width), Datatype::Fp32)?;
-    for text in 0..texts {
+    let rows = if width == 0 { 0 } else { texts };
+    for text in 0..rows {
         let mut sums = vec![0f64; width];
         let mut count = 0f64;
         for at in text * length..(text + 1) * length {

@@ -10,7 +10,7 @@ use crate::values::integers;
 pub fn concat(tensors: &[Tensor], along: i32) -> Result<Tensor, String> {
     let first = tensors.first().ok_or("no tensors to put one after the other")?;
     let at = axis(&extents(first)?, along)?.at;
-    let mut total = 0u64;
+    let (mut total, mut before) = (0u64, 0);
     let mut parts = Vec::with_capacity(tensors.len());
     for tensor in tensors {
         let found = axis(&extents(tensor)?, along)?;
@@ -25,12 +25,12 @@ pub fn concat(tensors: &[Tensor], along: i32) -> Result<Tensor, String> {
             ));
         }
         total = total.saturating_add(found.extent as u64);
-        // Where the axis has no entries nothing is taken.
+        // The same in all that have elements. Where the axis has no entries nothing is taken.
+        before = before.max(found.before);
         parts.push(tensor.data.chunks(tensor.data.len().checked_div(found.before).unwrap_or(0).max(1)));
     }
     let all: usize = tensors.iter().map(|tensor| tensor.data.len()).sum();
     let mut data = room(Some(all / size(first.datatype)), first.datatype)?;
-    let before = axis(&extents(first)?, along)?.before;
     for _ in 0..before {
         for part in &mut parts {
             data.extend(part.next().unwrap_or_default());

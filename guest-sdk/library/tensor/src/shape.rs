@@ -5,7 +5,8 @@
 
 use crate::{Datatype, Tensor};
 
-/// A tensor's elements as `[before, extent, after]`, the middle one its axis.
+/// A tensor's elements as `[before, extent, after]`, the middle one its axis. Of a tensor without elements, whose other extents
+/// may be any, `before` is 0 and `after` is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
     pub at: usize,
@@ -52,9 +53,13 @@ pub fn extents(tensor: &Tensor) -> Result<Vec<usize>, String> {
         tensor.shape.iter().map(|extent| usize::try_from(*extent).ok()).collect();
     extents
         .filter(|extents| {
-            let elements =
-                extents.iter().try_fold(size(tensor.datatype), |all, extent| all.checked_mul(*extent));
-            elements == Some(tensor.data.len())
+            let bytes = match extents.contains(&0) {
+                true => Some(0),
+                false => {
+                    extents.iter().try_fold(size(tensor.datatype), |all, extent| all.checked_mul(*extent))
+                }
+            };
+            bytes == Some(tensor.data.len())
         })
         .ok_or_else(|| {
             format!("{} bytes are no {}{:?}", tensor.data.len(), name(tensor.datatype), tensor.shape)
@@ -74,7 +79,12 @@ pub fn axis(extents: &[usize], axis: i32) -> Result<Axis, String> {
     let found = at.and_then(|at| Some((at, *extents.get(at)?, extents.get(..at)?, extents.get(at + 1..)?)));
     let (at, extent, before, after) =
         found.ok_or_else(|| format!("axis {axis} of a tensor that has {rank}"))?;
-    Ok(Axis { at, before: before.iter().product(), extent, after: after.iter().product() })
+    // Where there are elements, the product of all extents is in memory.
+    let (before, after) = match extents.contains(&0) {
+        true => (0, 1),
+        false => (before.iter().product(), after.iter().product()),
+    };
+    Ok(Axis { at, before, extent, after })
 }
 
 /// Room for a result of this many elements.

@@ -103,6 +103,7 @@ fn what_does_not_fit_is_refused() {
     for (case, said) in [
         (r#"["argmax", [["FP32", [2, 2], [1, 2, 3]]], [0]]"#, "12 bytes are no FP32[2, 2]"),
         (r#"["argmax", [["FP32", [4294967296, 4294967296], []]], [0]]"#, "0 bytes are no FP32"),
+        (r#"["softmax", [["FP32", [4294967295, 4294967295], []]], [0]]"#, "0 bytes are no FP32"),
         (r#"["argmax", [["FP32", [2], [1, 2]]], [1]]"#, "axis 1 of a tensor that has 1"),
         (r#"["argmax", [["FP32", [2], [1, 2]]], [-2]]"#, "axis -2 of a tensor that has 1"),
         (r#"["argmax", [["FP32", [0], []]], [0]]"#, "the largest of no values"),
@@ -130,6 +131,45 @@ fn what_does_not_fit_is_refused() {
         let error = done(&case).unwrap_err();
         assert!(error.contains(said), "{case}: {error}");
     }
+}
+
+/// Extents beside one of 0 are not multiplied, and nothing takes the time of as many places.
+#[test]
+fn an_empty_tensor_may_have_any_extents() {
+    for most in [u64::from(u32::MAX), 1 << 32, 1 << 62] {
+        for shape in [[0, most, most], [most, 0, most], [most, most, 0]] {
+            let empty = Tensor { datatype: Datatype::Fp32, shape: shape.to_vec(), data: Vec::new() };
+            for axis in 0..3 {
+                let is_along = shape[axis] == 0;
+                let (along, places) = (axis as i32, Tensor { datatype: Datatype::Int64, ..vector(1) });
+                for made in [
+                    Library::softmax(empty.clone(), along),
+                    Library::normalise(empty.clone(), along),
+                    Library::top_k(empty.clone(), 0, along).map(|(values, _)| values),
+                    Library::concat(vec![empty.clone(), empty.clone()], along),
+                ] {
+                    let made = made.unwrap();
+                    assert!(made.data.is_empty() && made.shape.len() == 3, "{shape:?}, {axis}: {made:?}");
+                }
+                let (largest, gathered) =
+                    (Library::argmax(empty.clone(), along), Library::gather(empty.clone(), places, along));
+                assert_eq!((largest.is_err(), gathered.is_err()), (is_along, is_along), "{shape:?}, {axis}");
+            }
+            let mask = Tensor { datatype: Datatype::Fp32, shape: shape[..2].to_vec(), data: Vec::new() };
+            // A mask of as many values is not empty.
+            let pooled = Library::mean_pool(empty, mask);
+            assert_eq!(pooled.is_ok(), shape[0] == 0, "{shape:?}: {pooled:?}");
+        }
+    }
+    let none = Tensor { shape: vec![0, 1], ..vector(0) };
+    let one = Tensor { shape: vec![1, 1], ..vector(1) };
+    let both = Library::concat(vec![none, one.clone()], 0).unwrap();
+    assert_eq!((both.shape, both.data), (vec![1, 1], one.data));
+}
+
+/// Zeros of 64 bits.
+fn vector(count: u64) -> Tensor {
+    Tensor { datatype: Datatype::Int64, shape: vec![count], data: vec![0; 8 * count as usize] }
 }
 
 /// Axes without entries, and tensors without axes.
