@@ -13,7 +13,7 @@ use wasi_preview1_component_adapter_provider::{
 };
 use wasmparser::{KnownCustom, Name, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
-use wit_parser::{Resolve, SourceMap, WorldId};
+use wit_parser::{Resolve, SourceMap, WorldId, WorldKey};
 
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 const INTERFACES: &str = "modelhost:handler/";
@@ -155,12 +155,28 @@ fn without_debug_information(core: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(kept)
 }
 
+/// Whether a world of a project exports an interface of the contract, `init@0.1.0`, by itself or by a world that it includes. Not,
+/// if its WIT cannot be read: what is wrong with it, the tool says that needs it.
+pub(super) fn exports(folder: &Path, world: &str, interface: &str) -> bool {
+    let mut resolve = Resolve::default();
+    let world =
+        resolve.push_dir(folder).and_then(|(package, _)| resolve.select_world(&[package], Some(world)));
+    let Some(world) = world.ok().and_then(|world| resolve.worlds.get(world)) else { return false };
+    let id = format!("{INTERFACES}{interface}");
+    world.exports.keys().any(|key| match key {
+        WorldKey::Interface(exported) => resolve.id_of(*exported).as_ref() == Some(&id),
+        WorldKey::Name(_) => false,
+    })
+}
+
 fn is_wit(path: &Path) -> bool {
     path.extension().is_some_and(|kind| kind == "wit")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const MODULE: &str = r#"(module
@@ -184,6 +200,39 @@ mod tests {
         }
         assert!(exported.contains(&"modelhost:handler/init@0.1.0".to_owned()), "{exported:?}");
         assert!(!exported.contains(&"modelhost:handler/pre-inference@0.1.0".to_owned()), "{exported:?}");
+    }
+
+    #[test]
+    fn a_world_exports_what_it_names_outside_of_comments() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &[u8]| {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write(POLL, CONTRACT.get_file(POLL).unwrap().contents());
+        for file in CONTRACT.files().filter(|file| is_wit(file.path())) {
+            write(&format!("deps/modelhost/{}", file.path().display()), file.contents());
+        }
+        for (world, expected) in [
+            ("export modelhost:handler/init@0.1.0;", true),
+            ("include modelhost:handler/init-handler@0.1.0;", true),
+            ("include modelhost:handler/every-handler@0.1.0;", true),
+            ("include own;", true),
+            ("// export modelhost:handler/init@0.1.0;", false),
+            ("/* export modelhost:handler/init@0.1.0; */", false),
+            ("/* line\n  export modelhost:handler/init@0.1.0;\n*/", false),
+            ("export initial-values: func();", false),
+            ("export init: func();", false),
+            ("import modelhost:handler/init@0.1.0;", false),
+            ("export modelhost:handler/pre-inference@0.1.0;", false),
+            ("export modelhost:handler/init@0.1.0", false),
+        ] {
+            let own = "world own { export modelhost:handler/init@0.1.0; }";
+            write("world.wit", format!("package my:handler;\n{own}\nworld app {{ {world} }}").as_bytes());
+            assert_eq!(exports(folder.path(), "app", "init@0.1.0"), expected, "{world}");
+        }
+        assert!(!exports(&folder.path().join("none"), "app", "init@0.1.0"));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::process::Output;
 use anyhow::Context as _;
 use memchr::memmem;
 
+use super::component::exports;
 use super::{COMPONENT, Interrupted, LARGEST, Project};
 use crate::file;
 
@@ -28,8 +29,9 @@ const MISSED: &str = "missed";
 /// The runner's, in the project's private folder.
 const FOLDER: &str = "dev";
 const WIT: &str = "wit";
-/// Where the contract is in a project, with more worlds than the project's.
-const CONTRACT: &str = "wit/deps/modelhost";
+/// The world of a project, and the interface that [`WORLD`] has besides.
+const PROJECT_WORLD: &str = "app";
+const INIT: &str = "init@0.1.0";
 const MARK: &[u8] = b"modelhost-slot-\x01";
 const LENGTH: usize = size_of::<u64>();
 
@@ -84,7 +86,7 @@ impl Runner {
         let manifest = file::text(&project.folder.join(manifest))?;
         let texts = scripts.iter().map(|(_, text)| *text).chain([manifest.as_str()]);
         let made_of: String = texts.chain(contract.iter().map(|(_, text)| text.as_str())).collect();
-        let has_init = contract.iter().any(|(path, text)| !path.starts_with(CONTRACT) && names_init(text));
+        let has_init = exports(&project.folder.join(WIT), PROJECT_WORLD, INIT);
 
         let folder = project.private().join(FOLDER);
         let (stamp, wit) = (folder.join("made-of"), folder.join(WIT));
@@ -163,13 +165,6 @@ fn read_wit(project: &Path, folder: &Path, into: &mut Vec<(PathBuf, String)>) ->
     Ok(())
 }
 
-/// Whether a text of WIT has the contract's `init` in a world.
-fn names_init(text: &str) -> bool {
-    text.lines().filter_map(|line| line.split("//").next()).any(|line| {
-        ["/init@", "export init", "init-handler", "every-handler"].iter().any(|name| line.contains(name))
-    })
-}
-
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(path);
     fs::create_dir_all(folder)
@@ -193,18 +188,6 @@ fn filled(mut component: Vec<u8>, sources: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_world_has_init_if_it_names_it() {
-        for (text, expected) in [
-            ("world app { export modelhost:handler/init@0.1.0; }", true),
-            ("world app { include modelhost:handler/init-handler@0.1.0; }", true),
-            ("world app {\n  // export modelhost:handler/init@0.1.0;\n}", false),
-            ("world app { export modelhost:handler/pre-inference@0.1.0; }", false),
-        ] {
-            assert_eq!(names_init(text), expected, "{text}");
-        }
-    }
 
     #[test]
     fn a_module_that_is_missing_is_added_once() {
