@@ -238,8 +238,6 @@ impl Handler for Pictures {
 }
 "#;
 
-const GO: &str = include_str!("libraries/go/pictures.go");
-
 const IMAGES: &str = "modelhost:image/imports@0.1.0";
 
 #[test]
@@ -272,10 +270,32 @@ fn pictures_in_rust() {
 #[test]
 fn pictures_in_go() {
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path(), "go", "handler.go", GO, &[]);
+    let program = include_str!("libraries/go/pictures.go");
+    let project = project(folder.path(), "go", "handler.go", program, &[]);
     with(&project, &[]);
     assert!(fails(&project).contains("`with = [\"image\"]` in modelhost.toml puts the component in"));
     served_with_image(&project);
+}
+
+#[test]
+fn pictures_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = include_str!("libraries/c/pictures.c");
+    served_with_image(&project(folder.path(), "c", "src/handler.c", program, &[]));
+}
+
+#[test]
+fn pictures_in_cpp() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = include_str!("libraries/cpp/pictures.cpp");
+    served_with_image(&project(folder.path(), "cpp", "src/handler.cpp", program, &[]));
+}
+
+#[test]
+fn pictures_in_zig() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = include_str!("libraries/zig/pictures.zig");
+    served_with_image(&project(folder.path(), "zig", "src/handler.zig", program, &[]));
 }
 
 fn served_with_image(project: &Path) {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "modelhost.h"
+#include "modelhost_libraries.h"
 
 static void check(bool holds, const char *what) {
     if (holds) return;
@@ -117,11 +118,66 @@ static void memory_lasts_until_the_call_is_over(void) {
     check(mh_equal(kept, mh_text("stays")), "what is kept stays");
 }
 
+static const mh_error *pictured(mh_bytes file, const mh_preparation *said, mh_picture *picture) {
+    static const uint64_t shape[] = {1, 1};
+    if (file.len == 0) return mh_invalid("no picture");
+    check(said->datatype == MH_FP32 && said->scale == 1.0f / 255, "what is not said of a preparation");
+    picture->tensor = mh_tensor_of(MH_UINT8, file.data, shape, 2);
+    return NULL;
+}
+
+static const mh_error *encoded(mh_text_list texts, mh_text_list seconds, mh_encode_options options, mh_encoding *encoding) {
+    uint64_t shape[] = {texts.len, (uint64_t)options.truncation};
+    int64_t *ids = mh_alloc(texts.len * (size_t)options.truncation * sizeof *ids);
+    memset(ids, 0, texts.len * (size_t)options.truncation * sizeof *ids);
+    encoding->ids = mh_tensor_of(MH_INT64, ids, shape, seconds.len == 0 ? 2 : 1);
+    return NULL;
+}
+
+static const mh_error *computed(const char *operation, const mh_tensor *given, size_t count, mh_tensor *made) {
+    if (strcmp(operation, "mh_softmax") == 0) return mh_internal("as said");
+    made[0] = given[count - 1];
+    if (strcmp(operation, "mh_top_k") == 0) made[1] = given[0];
+    return NULL;
+}
+
+static void what_comes_of_a_library_is_what_the_test_says(void) {
+    static const uint8_t file[] = {7};
+    mh_picture picture;
+    check(mh_prepare((mh_bytes){file, 1}, &(mh_preparation){0}, &picture) != NULL, "nothing was said of pictures");
+    mh_image_answer_with(pictured);
+    check(mh_prepare((mh_bytes){file, 1}, &(mh_preparation){0}, &picture) == NULL, "a picture");
+    check(picture.tensor.data.data[0] == 7, "the picture that was said");
+    const mh_error *error = mh_prepare((mh_bytes){file, 0}, &(mh_preparation){0}, &picture);
+    check(error != NULL && mh_equal(mh_error_text(error), mh_text("no picture")), "the error that was said");
+    const mh_preparation wrong[] = {{.fit = 3}, {.filter = 5}, {.datatype = MH_FP64}, {.width = 4}};
+    for (size_t at = 0; at < sizeof wrong / sizeof *wrong; at++) {
+        check(mh_prepare((mh_bytes){file, 1}, &wrong[at], &picture) != NULL, "a preparation of other values");
+    }
+
+    mh_tokenizer words;
+    mh_encoding encoding;
+    mh_str texts[] = {mh_text("a"), mh_text("b")};
+    check(mh_tokenizer_load((mh_bytes){file, 1}, &words) == NULL, "a tokenizer");
+    mh_tokenizer_answer_with(encoded);
+    error = mh_encode(words, (mh_text_list){texts, 2}, (mh_text_list){0}, (mh_encode_options){.truncation = 3}, &encoding);
+    check(error == NULL && mh_count(&encoding.ids) == 6, "the tokens that were said");
+
+    mh_tensor made, places, given = picture.tensor, text = mh_tensor_of_texts(texts, 2);
+    check(mh_argmax_along(given, 0, &made) != NULL, "nothing was said of tensors");
+    mh_tensor_answer_with(computed);
+    check(mh_top_k(given, 1, 0, &made, &places) == NULL && places.data.data[0] == 7, "both tensors");
+    check(mh_suppress(given, given, (mh_suppression){.classes = &encoding.ids}, &made) == NULL, "boxes");
+    check(made.datatype == MH_INT64, "the classes are given");
+    check(mh_softmax(given, 0, &made) != NULL && mh_normalise(text, 0, &made) != NULL, "errors");
+}
+
 int main(void) {
     numbers_are_read_and_what_is_wrong_is_named();
     texts_are_read_as_they_are_meant();
     documents_are_written_as_they_are_read();
     tensors_have_types();
     memory_lasts_until_the_call_is_over();
+    what_comes_of_a_library_is_what_the_test_says();
     return 0;
 }

@@ -5,7 +5,7 @@ const std = @import("std");
 const builtin = @import("builtin");
 const guest = @import("guest.zig");
 
-const is_component = builtin.target.cpu.arch.isWasm();
+pub const is_component = builtin.target.cpu.arch.isWasm();
 const backing = if (is_component) std.heap.wasm_allocator else std.heap.page_allocator;
 
 pub var arena = std.heap.ArenaAllocator.init(backing);
@@ -87,16 +87,16 @@ pub const BFloat16 = enum(u16) {
 };
 
 /// A list or a string.
-fn List(comptime T: type) type {
+pub fn List(comptime T: type) type {
     return extern struct {
         start: ?[*]const T,
         length: usize,
 
-        fn slice(self: @This()) []const T {
+        pub fn slice(self: @This()) []const T {
             return if (self.length == 0) &.{} else self.start.?[0..self.length];
         }
 
-        fn of(values: []const T) @This() {
+        pub fn of(values: []const T) @This() {
             // The pointer of an empty slice may lead out of the memory, which the host refuses.
             const start: [*]const T = if (values.len == 0) @ptrFromInt(@alignOf(T)) else values.ptr;
             return .{ .start = start, .length = values.len };
@@ -104,7 +104,7 @@ fn List(comptime T: type) type {
     };
 }
 
-const Text = List(u8);
+pub const Text = List(u8);
 const RawTensor = extern struct { name: Text, datatype: Datatype, shape: List(u64), data: Text };
 const RawHeader = extern struct { name: Text, value: Text };
 const RawResponse = extern struct { status: u16, content_type: Text, headers: List(RawHeader), body: Text };
@@ -369,11 +369,15 @@ fn drop(handle: i32) void {
     host.drop(handle);
 }
 
-const module = "modelhost:handler/types@0.1.0";
 const Ask = *const fn (handle: i32, found: *Text) callconv(.c) void;
 
 fn imported(comptime T: type, comptime name: []const u8) T {
-    return @extern(T, .{ .name = name, .library_name = module });
+    return importedFrom(T, "modelhost:handler/types@0.1.0", name);
+}
+
+/// A function that the component imports of an interface, if it is called.
+pub fn importedFrom(comptime T: type, comptime interface: []const u8, comptime name: []const u8) T {
+    return @extern(T, .{ .name = name, .library_name = interface });
 }
 
 const host = struct {

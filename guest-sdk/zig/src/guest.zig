@@ -9,6 +9,11 @@ const std = @import("std");
 const builtin = @import("builtin");
 const abi = @import("abi.zig");
 
+/// Libraries, which `modelhost build` puts into the handler's component.
+pub const image = @import("image.zig");
+pub const tensor = @import("tensor.zig");
+pub const tokenizer = @import("tokenizer.zig");
+
 pub const Datatype = abi.Datatype;
 pub const BFloat16 = abi.BFloat16;
 
@@ -103,8 +108,8 @@ pub const Tensor = struct {
 
 /// The tensor of this name.
 pub fn named(tensors: []const Tensor, name: []const u8) error{Internal}!Tensor {
-    for (tensors) |tensor| {
-        if (std.mem.eql(u8, tensor.name, name)) return tensor;
+    for (tensors) |each| {
+        if (std.mem.eql(u8, each.name, name)) return each;
     }
     return internal("no tensor is named `{s}`", .{name});
 }
@@ -219,6 +224,12 @@ pub fn handler(comptime functions: anytype) void {
     }
 }
 
+test {
+    _ = image;
+    _ = tensor;
+    _ = tokenizer;
+}
+
 test "numbers are read, and what is wrong is named" {
     const Flower = struct { a: f32, b: f32 };
     const good = try (Sample{ .body = "{\"b\": 2, \"a\": -1.5e1, \"c\": []}" }).numbers(Flower);
@@ -238,9 +249,9 @@ test "numbers are read, and what is wrong is named" {
 }
 
 test "tensors have types" {
-    const tensor = try Tensor.of(f32, &.{ 1, 2, 3, 4 }, &.{ 2, 2 });
-    try std.testing.expectEqual(4, (try tensor.values(f32)).len);
-    try std.testing.expectError(error.Internal, tensor.values(i64));
+    const given = try Tensor.of(f32, &.{ 1, 2, 3, 4 }, &.{ 2, 2 });
+    try std.testing.expectEqual(4, (try given.values(f32)).len);
+    try std.testing.expectError(error.Internal, given.values(i64));
     try std.testing.expectError(error.Internal, Tensor.of(f32, &.{1}, &.{2}));
     const words = try (try Tensor.ofTexts(&.{ "a", "", "bcd" })).texts();
     try std.testing.expectEqualStrings("bcd", words[2]);

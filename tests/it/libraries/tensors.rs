@@ -6,7 +6,7 @@ use std::fs;
 
 use e2e::clients::finished;
 use e2e::{Host, component, root};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{host, project, with_files};
 
@@ -80,6 +80,16 @@ fn tensors_in_go() {
     computes_as_numpy_does("go", "handler.go", include_str!("go/tensors.go"));
 }
 
+#[test]
+fn tensors_in_c() {
+    computes_as_numpy_does("c", "src/handler.c", include_str!("c/tensors.c"));
+}
+
+#[test]
+fn tensors_in_zig() {
+    computes_as_numpy_does("zig", "src/handler.zig", include_str!("zig/tensors.zig"));
+}
+
 fn computes_as_numpy_does(language: &str, source: &str, program: &str) {
     component("library/tensor");
     let folder = tempfile::tempdir().unwrap();
@@ -106,6 +116,16 @@ fn computes_as_numpy_does(language: &str, source: &str, program: &str) {
                 made.iter().zip(expected).map(|(one, other)| (number(one) - number(other)).abs());
             assert!(differences.fold(0.0, f64::max) < 1e-6, "{case}: {made:?}");
         }
+    }
+    // Beside an extent of 0 others may be any; nothing is as many elements as these.
+    let of = |shape: &[u64]| {
+        json!({ "operation": "softmax", "tensors": [["FP32", shape, []]], "values": [0] }).to_string()
+    };
+    let (empty, most) = ([0, 4_294_967_295, 4_294_967_295], [4_294_967_295, 4_294_967_295]);
+    for _ in 0..2 {
+        let reply = host.post("/", of(&empty));
+        assert_eq!((reply.status, reply.json()), (200, json!([["FP32", empty, []]])), "{}", reply.text());
+        host.post("/", of(&most)).error(500, "plugin_error", "pre_inference");
     }
     let broken = r#"{"operation": "argmax", "tensors": [["FP32", [2], [1, 2]]], "values": [3]}"#;
     host.post("/", broken).error(500, "plugin_error", "pre_inference");

@@ -109,6 +109,20 @@ fn tokens_in_go() {
     encodes_as_the_package_does(&project(folder.path(), "go", "handler.go", program, &[]));
 }
 
+#[test]
+fn tokens_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = include_str!("c/tokens.c");
+    encodes_as_the_package_does(&project(folder.path(), "c", "src/handler.c", program, &[]));
+}
+
+#[test]
+fn tokens_in_zig() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = include_str!("zig/tokens.zig");
+    encodes_as_the_package_does(&project(folder.path(), "zig", "src/handler.zig", program, &[]));
+}
+
 /// Every case, by a handler that counts places in characters; and what it refuses.
 fn encodes_as_the_package_does(project: &Path) {
     let host = built(project);

@@ -5,8 +5,8 @@
 
 use crate::{Datatype, Tensor};
 
-/// A tensor's elements as `[before, extent, after]`, the middle one its axis. Of a tensor without elements, whose other extents
-/// may be any, `before` is 0 and `after` is 1.
+/// A tensor's elements as `[before, extent, after]`, the middle one its axis. Of a tensor without elements,
+/// whose other extents may be any, `before` is 0 and `after` is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
     pub at: usize,

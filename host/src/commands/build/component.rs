@@ -155,8 +155,8 @@ fn without_debug_information(core: &[u8]) -> anyhow::Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// Whether a world of a project exports an interface of the contract, `init@0.1.0`, by itself or by a world that it includes. Not,
-/// if its WIT cannot be read: what is wrong with it, the tool says that needs it.
+/// Whether a world of a project exports an interface of the contract, such as `init@0.1.0`, by itself or by
+/// a world that it includes. Not, if its WIT cannot be read: the tool that needs it says what is wrong.
 pub(super) fn exports(folder: &Path, world: &str, interface: &str) -> bool {
     let mut resolve = Resolve::default();
     let world =
