@@ -210,7 +210,9 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         };
-        write(POLL, CONTRACT.get_file(POLL).unwrap().contents());
+        for file in OTHERS.iter().flat_map(|path| CONTRACT.get_dir(path).unwrap().files()) {
+            write(file.path().to_str().unwrap(), file.contents());
+        }
         for file in CONTRACT.files().filter(|file| is_wit(file.path())) {
             write(&format!("deps/modelhost/{}", file.path().display()), file.contents());
         }
