@@ -136,7 +136,7 @@ def errors(client):
     flowers = tensor("input", "FP32", FLOWERS)
     refused(lambda: client.infer("nobody", [flowers]), "404", "there is no model `nobody`")
     refused(lambda: client.infer("iris_dyn", [tensor("input", "FP32", FLOWERS[:, :3])]), "400", "expected FP32 [N, 4]")
-    refused(lambda: client.infer("iris_dyn", [flowers], sequence_id=7, sequence_start=True), "400", "sequences")
+    refused(lambda: client.infer("iris_dyn", [flowers], sequence_id=7, sequence_start=True), "400", "keeps no state")
     refused(lambda: client.infer("iris_dyn", [flowers], outputs=[http.InferRequestedOutput("x")]), "400", "no output `x`")
     print("errors")
 

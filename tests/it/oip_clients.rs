@@ -44,7 +44,7 @@ fn tritonclient() {
 #[test]
 fn every_method_of_tritonclient_has_an_answer() {
     let host = Setup::of([Endpoint::new("iris").model("iris_dyn"), Endpoint::new("other").model("rows")])
-        .tables("[server]\nmodel_control = true\ngrpc_listen = '127.0.0.1:0'")
+        .arguments(&["--model-control", "--grpc-listen", "127.0.0.1:0"])
         .serve();
     let said = clients::run("triton_methods", &[address(&host), host.grpc.as_ref().unwrap()]);
     // What is refused on purpose.
