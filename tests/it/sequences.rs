@@ -80,17 +80,24 @@ fn idle_sequences_and_too_many_bytes_end_and_others_go_on() {
     let host = Setup::of([
         accumulator("short").limits("sequence_idle = '300ms'"),
         accumulator("small").limits("sequence_memory = 40"),
+        accumulator("both").limits("sequence_memory = 40, sequence_idle = '300ms'"),
         accumulator("neighbour"),
     ])
     .serve();
     let [one, two, three] = [json!("one"), json!("two"), json!("three")];
-    for name in ["short", "neighbour"] {
+    for name in ["short", "neighbour", "both"] {
         assert_eq!(count(&host, name, &one, true), 1);
     }
+    assert_eq!(count(&host, "both", &two, true), 1);
     thread::sleep(Duration::from_millis(400));
     let reply = host.post("/v2/models/short/infer", body(&one, false));
     assert!(reply.error(400, "invalid_input", "infer").contains("START flag"));
     assert_eq!(count(&host, "neighbour", &one, false), 2);
+
+    // The room of those that were idle is had back.
+    for id in [&three, &two] {
+        assert_eq!(count(&host, "both", id, true), 1);
+    }
 
     for id in [&one, &two] {
         assert_eq!(count(&host, "small", id, true), 1);

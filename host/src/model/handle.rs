@@ -89,7 +89,7 @@ impl ModelHandle {
         runtime: Option<&runtime::Handle>,
     ) -> Result<Prediction, ModelError> {
         let Some(sequences) = &self.sequences else { return self.run(inputs, runtime).await };
-        let turn = sequences.turn(sequence).await?;
+        let mut turn = sequences.turn(sequence).await?;
         let prediction = self.run(turn.inputs(inputs)?, runtime).await?;
         Ok(Prediction { outputs: turn.outputs(prediction.outputs)?, ..prediction })
     }

@@ -10,23 +10,29 @@
 //! In: a request's inputs and the sequence that it belongs to. Out: the model's inputs; of its outputs those
 //! that are no state.
 //! Invariants: clients neither see nor give state. Requests of one sequence run one after the other, in the
-//! order in which they come here. There are so many sequences at most, and so many bytes of their state; one
-//! that is in its time is never ended for another. A run that fails leaves the state as it was. Sequences
-//! are a handle's: they end with it, when another model takes its place.
+//! order in which they come here. There are so many sequences at most, and so many bytes of their state, that
+//! of first requests that run included: room is taken before memory is. One that is in its time is never
+//! ended for another. A run that fails leaves the state as it was. No state is copied or given back while all
+//! sequences are locked. Sequences are a handle's: they end with it, when another model takes its place.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use tokio::sync;
 
 use super::ModelError;
+use crate::blocking;
 use crate::tensor::{Extent, Role, Signature, Tensor, TensorSpec, element_count};
 
 /// Longest name of a sequence, in bytes.
 const LONGEST_ID: usize = 128;
+/// Idle sequences are looked for once in this time at most, or in the time after which one is idle if that is
+/// shorter.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The name of a sequence: a number and the text of it are two.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
@@ -115,8 +121,16 @@ pub struct Sequences {
     signature: Arc<Signature>,
     pairs: Vec<Pair>,
     limits: SequenceLimits,
-    running: Mutex<HashMap<SequenceId, Entry>>,
+    running: Mutex<Running>,
     bytes: Arc<AtomicUsize>,
+}
+
+/// The sequences that have begun and not ended.
+#[derive(Debug, Default)]
+struct Running {
+    entries: HashMap<SequenceId, Entry>,
+    /// When idle ones were looked for last.
+    swept: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -139,13 +153,21 @@ struct Slot {
 #[derive(Debug)]
 struct State {
     tensors: Vec<Tensor>,
-    _room: Room,
+    room: Room,
 }
 
 #[derive(Debug)]
 struct Room {
     bytes: usize,
     all: Arc<AtomicUsize>,
+}
+
+impl Room {
+    /// This and another one of the same sequences.
+    fn and(mut self, mut other: Room) -> Room {
+        self.bytes += mem::take(&mut other.bytes);
+        self
+    }
 }
 
 impl Drop for Room {
@@ -160,6 +182,8 @@ pub(super) struct Turn<'a> {
     call: &'a SequenceCall,
     sequence: Arc<Sequence>,
     slot: sync::OwnedMutexGuard<Slot>,
+    /// That of the initial state, if the model was given it.
+    room: Option<Room>,
 }
 
 impl Sequences {
@@ -246,37 +270,53 @@ impl Sequences {
         if slot.ended {
             return Err(not_begun());
         }
-        Ok(Turn { sequences: self, call, sequence, slot })
+        Ok(Turn { sequences: self, call, sequence, slot, room: None })
     }
 
     fn enter(&self, id: &SequenceId, call: &SequenceCall) -> Result<Arc<Sequence>, ModelError> {
         let now = Instant::now();
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // Dropped after the lock is.
+        let mut over = Vec::new();
+        let mut running = self.running();
         if !call.start {
-            if let Some(entry) = running.get_mut(id).filter(|entry| !self.is_over(entry, now)) {
+            if let Some(entry) = running.entries.get_mut(id).filter(|entry| !self.is_over(entry, now)) {
                 entry.used = now;
                 return Ok(entry.sequence.clone());
             }
-            running.remove(id);
+            over.extend(running.entries.remove(id));
             return Err(not_begun());
         }
         // Begun anew: requests of the one before end on that.
-        running.remove(id);
+        over.extend(running.entries.remove(id));
         let sequence = Arc::new(Sequence::default());
         if call.end {
             return Ok(sequence);
         }
-        if running.len() >= self.limits.most || self.bytes.load(Ordering::Relaxed) >= self.limits.bytes {
-            running.retain(|_, entry| !self.is_over(entry, now));
+        if running.entries.len() >= self.limits.most {
+            over.extend(self.take_idle(&mut running, now));
         }
-        if running.len() >= self.limits.most {
+        if running.entries.len() >= self.limits.most {
             let most = self.limits.most;
             return Err(ModelError::Sequences(format!(
                 "{most} sequences are running, and there may be no more"
             )));
         }
-        running.insert(id.clone(), Entry { sequence: sequence.clone(), used: now });
+        running.entries.insert(id.clone(), Entry { sequence: sequence.clone(), used: now });
         Ok(sequence)
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes out those that have been idle for too long, unless they were looked for a moment ago.
+    fn take_idle(&self, running: &mut Running, now: Instant) -> Vec<Entry> {
+        let interval = SWEEP_INTERVAL.min(self.limits.idle);
+        if running.swept.is_some_and(|swept| now.saturating_duration_since(swept) < interval) {
+            return Vec::new();
+        }
+        running.swept = Some(now);
+        running.entries.extract_if(|_, entry| self.is_over(entry, now)).map(|(_, entry)| entry).collect()
     }
 
     /// Whether it has been idle for too long; not while a request of it runs or waits.
@@ -287,27 +327,55 @@ impl Sequences {
 
     /// Forgets a sequence, unless another of its name has begun since; or says that it was used now.
     fn leave(&self, id: &SequenceId, sequence: &Arc<Sequence>, ends: bool) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(entry) = running.get_mut(id).filter(|entry| Arc::ptr_eq(&entry.sequence, sequence)) else {
-            return;
-        };
+        let mut running = self.running();
+        let own = running.entries.get_mut(id).filter(|entry| Arc::ptr_eq(&entry.sequence, sequence));
+        let Some(entry) = own else { return };
         if ends {
-            running.remove(id);
+            // Its caller has the sequence still: no state is dropped here.
+            running.entries.remove(id);
         } else {
             entry.used = Instant::now();
         }
     }
 
-    /// Room for so many bytes; `None` if there is none.
-    fn room(&self, bytes: usize) -> Option<Room> {
+    /// Room for so many bytes; that of idle sequences is had back if there is none.
+    ///
+    /// # Errors
+    /// [`ModelError::Sequences`]: there is none.
+    fn room(&self, bytes: usize) -> Result<Room, ModelError> {
+        let room = self.reserve(bytes).or_else(|| {
+            let idle = self.take_idle(&mut self.running(), Instant::now());
+            if !idle.is_empty() {
+                let most = self.bytes.load(Ordering::Relaxed);
+                blocking::if_much_copied(most, || drop(idle));
+            }
+            self.reserve(bytes)
+        });
+        room.ok_or_else(|| self.full())
+    }
+
+    fn reserve(&self, bytes: usize) -> Option<Room> {
         let more = |all: usize| all.checked_add(bytes).filter(|all| *all <= self.limits.bytes);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         Some(Room { bytes, all: self.bytes.clone() })
     }
 
+    /// Makes a room one for so many bytes.
+    ///
+    /// # Errors
+    /// As [`Sequences::room`].
+    fn resize(&self, mut room: Room, bytes: usize) -> Result<Room, ModelError> {
+        if let Some(more) = bytes.checked_sub(room.bytes) {
+            return Ok(room.and(self.room(more)?));
+        }
+        room.all.fetch_sub(room.bytes - bytes, Ordering::Relaxed);
+        room.bytes = bytes;
+        Ok(room)
+    }
+
     /// Zeros, in the shape of the input: a free extent is that of the same name in `inputs`, else one if it
     /// is the first, of rows, and none where the state grows.
-    fn initial(&self, inputs: &[Tensor], to: &TensorSpec) -> Result<Tensor, ModelError> {
+    fn initial(&self, inputs: &[Tensor], to: &TensorSpec) -> Result<(Tensor, Room), ModelError> {
         let named = |name: &Arc<str>| {
             inputs.iter().find_map(|tensor| {
                 let spec = self.model.inputs.iter().find(|spec| spec.name == tensor.name)?;
@@ -325,9 +393,11 @@ impl Sequences {
         // Of BYTES each element is its length.
         let bytes =
             element_count(&shape).and_then(|count| count.checked_mul(to.datatype.size().unwrap_or(4)));
-        let bytes = bytes.filter(|bytes| *bytes <= self.limits.bytes).ok_or_else(|| self.full())?;
-        Tensor::new(to.name.clone(), to.datatype, shape, vec![0; bytes].into())
-            .map_err(|error| ModelError::Run(error.to_string()))
+        let bytes = bytes.ok_or_else(|| self.full())?;
+        let room = self.room(bytes)?;
+        let zeros = || Tensor::new(to.name.clone(), to.datatype, shape, vec![0; bytes].into());
+        let tensor = blocking::if_much_copied(bytes, zeros);
+        Ok((tensor.map_err(|error| ModelError::Run(error.to_string()))?, room))
     }
 
     fn full(&self) -> ModelError {
@@ -349,20 +419,42 @@ impl Turn<'_> {
     /// The model's inputs: those of the request, and the state.
     ///
     /// # Errors
-    /// [`ModelError::Sequences`]: the initial state is larger than all state may be.
-    pub(super) fn inputs(&self, mut given: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
-        for (place, (_, to)) in self.sequences.states().enumerate() {
-            let kept = self.slot.state.as_ref().and_then(|state| state.tensors.get(place));
-            let tensor = match kept {
-                Some(kept) => Tensor { name: to.name.clone(), ..kept.clone() },
-                None => self.sequences.initial(&given, to)?,
-            };
-            given.push(tensor);
-        }
+    /// [`ModelError::Sequences`]: there is no room for the initial state, and the sequence has ended.
+    pub(super) fn inputs(&mut self, mut given: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
+        let state = match &self.slot.state {
+            Some(state) => self.kept(state),
+            None => self.initial(&given).inspect_err(|_| self.go_on(None))?,
+        };
+        given.extend(state);
         let place =
             |tensor: &Tensor| self.sequences.model.inputs.iter().position(|spec| spec.name == tensor.name);
         given.sort_by_key(place);
         Ok(given)
+    }
+
+    fn kept(&self, state: &State) -> Vec<Tensor> {
+        let states = self.sequences.states().zip(&state.tensors);
+        states.map(|((_, to), kept)| Tensor { name: to.name.clone(), ..kept.clone() }).collect()
+    }
+
+    fn initial(&mut self, given: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
+        let mut tensors = Vec::with_capacity(self.sequences.pairs.len());
+        for (_, to) in self.sequences.states() {
+            let (tensor, room) = self.sequences.initial(given, to)?;
+            let before = self.room.take();
+            self.room = Some(if let Some(before) = before { before.and(room) } else { room });
+            tensors.push(tensor);
+        }
+        Ok(tensors)
+    }
+
+    /// The sequence has this state from now on; without one it has ended.
+    fn go_on(&mut self, state: Option<State>) {
+        self.slot.ended = state.is_none();
+        self.slot.state = state;
+        if let Some(id) = &self.call.id {
+            self.sequences.leave(id, &self.sequence, self.slot.ended);
+        }
     }
 
     /// The outputs that are no state, of a run's; the state is kept, or the sequence has ended.
@@ -371,36 +463,35 @@ impl Turn<'_> {
     /// [`ModelError::Sequences`]: there is no room for the state; [`ModelError::Run`]: it does not fit the
     /// input that is to take it. Either ends the sequence.
     pub(super) fn outputs(mut self, outputs: Vec<Tensor>) -> Result<Vec<Tensor>, ModelError> {
-        let Sequences { pairs, .. } = self.sequences;
         let kept = if self.call.end { Ok(None) } else { self.state_of(&outputs).map(Some) };
-        let is_over = !matches!(kept, Ok(Some(_)));
-        self.slot.ended = is_over;
-        let kept = kept.map(|state| self.slot.state = state);
-        if let Some(id) = &self.call.id {
-            self.sequences.leave(id, &self.sequence, is_over);
-        }
-        kept?;
+        let state = kept.inspect_err(|_| self.go_on(None))?;
+        self.go_on(state);
+        let pairs = &self.sequences.pairs;
         let is_state = |at: usize| pairs.iter().any(|pair| pair.output == at);
         let answer = outputs.into_iter().enumerate().filter(|(at, _)| !is_state(*at));
         Ok(answer.map(|(_, tensor)| tensor).collect())
     }
 
     fn state_of(&mut self, outputs: &[Tensor]) -> Result<State, ModelError> {
-        let mut tensors = Vec::with_capacity(self.sequences.pairs.len());
+        let mut found = Vec::with_capacity(self.sequences.pairs.len());
         for (pair, (_, to)) in self.sequences.pairs.iter().zip(self.sequences.states()) {
             let tensor = outputs.get(pair.output).filter(|tensor| tensor.datatype == to.datatype);
             let tensor = tensor.filter(|tensor| to.accepts(&tensor.shape));
-            let tensor = tensor.ok_or_else(|| {
+            found.push(tensor.ok_or_else(|| {
                 ModelError::Run(format!("the state for input `{}` does not have its shape, {to}", to.name))
-            })?;
-            // Bytes of its own: what it is a part of, such as a batch, is not kept with it.
-            tensors.push(Tensor { data: tensor.data.to_vec().into(), ..tensor.clone() });
+            })?);
         }
+        let bytes = found.iter().map(|tensor| tensor.data.len()).sum();
         // The room of the state before it is free for this one.
-        self.slot.state = None;
-        let bytes = tensors.iter().map(|tensor| tensor.data.len()).sum();
-        let room = self.sequences.room(bytes).ok_or_else(|| self.sequences.full())?;
-        Ok(State { tensors, _room: room })
+        let before = self.slot.state.take().map(|state| state.room).or_else(|| self.room.take());
+        let room = match before {
+            Some(room) => self.sequences.resize(room, bytes)?,
+            None => self.sequences.room(bytes)?,
+        };
+        // Bytes of its own: what it is a part of, such as a batch, is not kept with it.
+        let own = |tensor: &Tensor| Tensor { data: tensor.data.to_vec().into(), ..tensor.clone() };
+        let copy = || found.into_iter().map(own).collect();
+        Ok(State { tensors: blocking::if_much_copied(bytes, copy), room })
     }
 }
 

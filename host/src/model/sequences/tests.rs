@@ -39,7 +39,7 @@ fn call(id: u64, start: bool, end: bool) -> SequenceCall {
 /// A request whose model adds `x` to the state of one pair: the state that it was given, and the answer.
 async fn ask(all: &Sequences, call: &SequenceCall, x: f32) -> Result<(Vec<u64>, f32), String> {
     let text = |error: ModelError| error.to_string();
-    let turn = all.turn(Some(call)).await.map_err(text)?;
+    let mut turn = all.turn(Some(call)).await.map_err(text)?;
     let inputs = turn.inputs(vec![tensor("x", &[1, 2], &[x, x])]).map_err(text)?;
     assert_eq!(inputs.iter().map(|tensor| &*tensor.name).collect::<Vec<_>>(), ["state_in", "x"]);
     let kept = inputs[0].data.first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
@@ -98,8 +98,77 @@ async fn bytes_are_bounded() {
     assert!(ask(&all, &call(2, false, false), 1.0).await.unwrap_err().contains(NO_START));
     assert_eq!(ask(&all, &call(1, false, true), 1.0).await.unwrap().1, 2.0);
     ask(&all, &call(2, true, false), 1.0).await.unwrap();
-    let larger = sequences(&["1000000", "1000000"], LIMITS);
-    assert!(ask(&larger, &call(1, true, false), 1.0).await.unwrap_err().contains("may take 16 bytes"));
+    // What is refused keeps no place.
+    let larger = sequences(&["1000000", "1000000"], SequenceLimits { most: 1, ..LIMITS });
+    for id in [1, 2] {
+        assert!(ask(&larger, &call(id, true, false), 1.0).await.unwrap_err().contains("may take 16 bytes"));
+        assert!(ask(&larger, &call(id, false, false), 1.0).await.unwrap_err().contains(NO_START));
+    }
+}
+
+#[tokio::test]
+async fn the_initial_state_takes_room_while_the_model_runs() {
+    // The extent is the caller's, who sends no data.
+    let input = |rows| vec![tensor("x", &[rows, 0], &[])];
+    let all = sequences(&["N", "2"], LIMITS);
+    let [one, two, three] = [1, 2, 3].map(|id| call(id, true, true));
+    let mut first = all.turn(Some(&one)).await.unwrap();
+    assert_eq!(first.inputs(input(2)).unwrap()[0].data.len(), 16);
+    for rows in [1, 1 << 40, u64::MAX] {
+        let mut second = all.turn(Some(&two)).await.unwrap();
+        let refused = second.inputs(input(rows)).unwrap_err().to_string();
+        assert!(refused.starts_with("the state of all sequences may take 16 bytes"), "{rows}: {refused}");
+    }
+    assert_eq!(all.bytes.load(Ordering::Relaxed), 16);
+    drop(first);
+    assert_eq!(all.bytes.load(Ordering::Relaxed), 0);
+    // It becomes the room of the state, which may be smaller or larger.
+    for (rows, expected) in [(2, 8), (1, 8), (0, 8)] {
+        let mut turn = all.turn(Some(&three)).await.unwrap();
+        turn.inputs(input(rows)).unwrap();
+        let state =
+            turn.state_of(&[tensor("y", &[1, 2], &[0.0; 2]), tensor("state_out", &[1, 2], &[0.0; 2])]);
+        assert_eq!(state.unwrap().room.bytes, expected, "{rows}");
+        drop(turn);
+        assert_eq!(all.bytes.load(Ordering::Relaxed), 0, "{rows}");
+    }
+}
+
+#[tokio::test]
+async fn room_of_idle_sequences_is_had_back_and_that_of_others_is_not() {
+    let idle = Duration::from_millis(200);
+    let all = sequences(&["N", "2"], SequenceLimits { most: 10, idle, ..LIMITS });
+    for id in [1, 2] {
+        ask(&all, &call(id, true, false), 1.0).await.unwrap();
+    }
+    let full = ask(&all, &call(3, true, false), 1.0).await.unwrap_err();
+    assert!(full.contains("may take 16 bytes"), "{full}");
+    // One runs all the while, and is not idle.
+    let held = call(1, false, false);
+    let mut turn = all.turn(Some(&held)).await.unwrap();
+    let inputs = turn.inputs(vec![tensor("x", &[1, 2], &[0.0; 2])]).unwrap();
+    std::thread::sleep(idle * 2);
+    ask(&all, &call(3, true, false), 1.0).await.unwrap();
+    assert!(ask(&all, &call(2, false, false), 1.0).await.unwrap_err().contains(NO_START));
+    let outputs =
+        vec![tensor("y", &[1, 2], &[0.0; 2]), Tensor { name: "state_out".into(), ..inputs[0].clone() }];
+    turn.outputs(outputs).unwrap();
+    assert_eq!(ask(&all, &call(1, false, true), 1.0).await.unwrap().1, 2.0);
+}
+
+#[tokio::test]
+async fn idle_ones_are_looked_for_once_in_a_while() {
+    let all = sequences(&["N", "2"], SequenceLimits { most: 1, ..LIMITS });
+    ask(&all, &call(1, true, false), 1.0).await.unwrap();
+    let swept = || all.running().swept;
+    assert_eq!(swept(), None);
+    ask(&all, &call(2, true, false), 1.0).await.unwrap_err();
+    let first = swept();
+    assert!(first.is_some());
+    for _ in 0..100 {
+        ask(&all, &call(2, true, false), 1.0).await.unwrap_err();
+    }
+    assert!(swept() == first || first.unwrap().elapsed() >= SWEEP_INTERVAL);
 }
 
 #[tokio::test]
