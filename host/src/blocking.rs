@@ -4,6 +4,7 @@
 //! Handing work to another thread costs more than most of it takes, so it is done only when there is much.
 //! This file decides how much that is, and everything that takes longer for larger values asks it:
 //! - work of known size, [`if_large`] and [`if_much_copied`];
+//! - work for whose end no caller waits, [`in_background`];
 //! - work that other code does between two calls of ours, [`leave_worker`] before it;
 //! - work whose size shows only when it is done, [`Lately`]: what was large once begins off the workers for a
 //!   while;
@@ -40,6 +41,14 @@ pub fn if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
 /// The same of work that only copies them.
 pub fn if_much_copied<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LARGE_COPY { work() } else { off_worker(work) }
+}
+
+/// Runs `work`, for whose end no caller waits, on a thread that may take its time.
+pub fn in_background(work: impl FnOnce() + Send + 'static) {
+    match Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_) => work(),
+    }
 }
 
 /// Runs `work` after giving this thread's place among the workers to another thread, if it has one.

@@ -1,6 +1,8 @@
 //! Triton's system shared memory extension, by its own clients, over HTTP and gRPC.
 
-use std::process;
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{self, Command};
 
 use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, clients};
@@ -49,6 +51,22 @@ fn perf_analyzer_measures_with_shared_memory() {
 }
 
 #[test]
+fn callers_that_are_not_on_a_loopback_address_register_nothing() {
+    // Sends nothing: the system says from which address it would. A machine without any is one of its own.
+    let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+    let own = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
+    let Some(own) = own.ok().filter(|own| !own.ip().is_loopback()) else { return };
+    let listen = format!("{}:0", own.ip());
+    let config = tempfile::NamedTempFile::new().unwrap();
+    fs::write(config.path(), endpoints().text()).unwrap();
+    let mut command = Command::new(e2e::host_binary());
+    command.args(["serve", "--admin-listen", "127.0.0.1:0", "--shared-memory", "4", "--config"]);
+    command.arg(config.path()).args(["--listen", &listen, "--grpc-listen", &listen]);
+    let host = Host::try_start(command).unwrap();
+    clients::run("triton_own_address", &[address(&host), host.grpc.as_ref().unwrap()]);
+}
+
+#[test]
 fn without_the_setting_no_region_is_taken() {
     let host = endpoints().serve();
     assert!(!host.get("/v2").text().contains("system_shared_memory"));
@@ -69,7 +87,7 @@ fn without_the_setting_no_region_is_taken() {
 fn regions_need_a_key_where_all_endpoints_do_and_no_page_registers_one() {
     let folder = tempfile::tempdir().unwrap();
     let keys = folder.path().join("keys");
-    std::fs::write(&keys, "a-key-that-opens-it\n").unwrap();
+    fs::write(&keys, "a-key-that-opens-it\n").unwrap();
     let host = Setup::of([Endpoint::new("fp32")
         .model("identity_fp32")
         .set(format!("keys = ['@{}']", keys.display()))])

@@ -6,19 +6,22 @@
 //! In: names, keys, offsets and sizes, hostile. Out: bytes, or text for the caller.
 //! Invariants: a key is one name in `/dev/shm`, opened without following a link, and a regular file. No
 //! region is mapped, since its owner may shorten it at any moment, which would end the process: bytes are
-//! copied by reads and writes, and the file's length is asked for at each. A region holds no memory of the
-//! host, only an open file; so regions are bounded by their number.
+//! copied by reads and writes, and the file's length is asked for at each. A region is an open file: while it
+//! is one, the system keeps the file's memory, also if its owner has removed it. Regions are bounded by their
+//! number, and registered by callers of this machine only; files are closed by no worker and under no lock.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::mem;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
 
+use crate::arrivals::Origin;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{Credentials, Keys};
@@ -45,7 +48,23 @@ pub(super) struct Region {
     pub offset: u64,
     pub byte_size: u64,
     name: String,
-    file: File,
+    /// `None` when it has been closed.
+    file: Option<File>,
+}
+
+impl Region {
+    fn file(&self) -> io::Result<&File> {
+        self.file.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+}
+
+/// The last one that has a removed file open waits for the system to free its memory.
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            blocking::in_background(move || drop(file));
+        }
+    }
 }
 
 /// A part of a region: the place of one tensor.
@@ -106,7 +125,8 @@ impl SharedMemory {
             let most = self.most;
             return Err(invalid(format!("there are {most} shared memory regions already; unregister some")));
         }
-        let region = Region { key: key.to_owned(), offset, byte_size, name: name.to_owned(), file };
+        let region =
+            Region { key: key.to_owned(), offset, byte_size, name: name.to_owned(), file: Some(file) };
         regions.insert(name.to_owned(), Arc::new(region));
         Ok(())
     }
@@ -114,10 +134,18 @@ impl SharedMemory {
     /// Forgets the region of this name, or all of them. One that is not there is no error. Requests that use
     /// it end on it.
     pub(super) fn unregister(&self, name: Option<&str>) {
-        let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
-        match name {
-            Some(name) => drop(regions.remove(name)),
-            None => regions.clear(),
+        let taken: Vec<Arc<Region>> = {
+            let mut regions = self.regions.write().unwrap_or_else(PoisonError::into_inner);
+            match name {
+                Some(name) => regions.remove(name).into_iter().collect(),
+                None => mem::take(&mut *regions).into_values().collect(),
+            }
+        };
+        // One after the other, where no request uses them.
+        let unused: Vec<File> =
+            taken.into_iter().filter_map(|region| Arc::into_inner(region)?.file.take()).collect();
+        if !unused.is_empty() {
+            blocking::in_background(move || drop(unused));
         }
     }
 
@@ -170,6 +198,25 @@ pub(super) fn authorize(keys: &Keys, credentials: Credentials<'_>) -> Result<(),
     Err(RequestError::new(Code::Unauthorized, Stage::Admit, text))
 }
 
+/// The same of registering one, which only callers of this machine may: what a file's name says is the
+/// machine's own.
+///
+/// # Errors
+/// `unauthorized`, `invalid_input`.
+pub(super) fn authorize_registration(
+    keys: &Keys,
+    credentials: Credentials<'_>,
+    origin: Origin,
+) -> Result<(), RequestError> {
+    authorize(keys, credentials)?;
+    if origin.address.to_canonical().is_loopback() {
+        return Ok(());
+    }
+    let text = "shared memory is registered only by clients of the server's own machine, over a loopback address such as \
+                127.0.0.1";
+    Err(invalid(text.to_owned()))
+}
+
 /// The refusal of a region in a GPU's memory.
 pub(super) fn no_cuda() -> RequestError {
     invalid(NO_CUDA.to_owned())
@@ -188,7 +235,7 @@ impl Place {
 
     /// Where it begins in the file, which was this long a moment ago at least.
     fn begin(&self) -> Result<u64, String> {
-        let length = self.region.file.metadata().map_or(0, |metadata| metadata.len());
+        let length = self.region.file().and_then(File::metadata).map_or(0, |metadata| metadata.len());
         let begin = self.region.offset.saturating_add(self.offset);
         if begin.saturating_add(self.byte_size) > length {
             return Err(self.shortened());
@@ -211,7 +258,7 @@ impl Place {
         })?;
         let begin = self.begin()?;
         let mut bytes = vec![0; size];
-        let read = || self.region.file.read_exact_at(&mut bytes, begin);
+        let read = || self.region.file()?.read_exact_at(&mut bytes, begin);
         blocking::if_much_copied(size, read).map_err(|_| self.shortened())?;
         Ok(bytes.into())
     }
@@ -230,7 +277,7 @@ impl Place {
             ));
         }
         let begin = self.begin()?;
-        let write = || self.region.file.write_all_at(bytes, begin);
+        let write = || self.region.file()?.write_all_at(bytes, begin);
         blocking::if_much_copied(bytes.len(), write).map_err(|_| self.shortened())
     }
 }

@@ -376,8 +376,8 @@ settings! {
         "Load and unload models at the order of clients of the endpoints too, by the Open Inference Protocol.";
     SHARED_MEMORY: Option<usize> = "off", or("off", count(1..=10_000)),
         "shared-memory", "server.shared_memory", Value("N|off"),
-        "Let clients on this machine register so many regions of POSIX shared memory, by their names in `/dev/shm`, and send and \
-         take tensors there.";
+        "Let clients on this machine, those that call over a loopback address, register so many regions of POSIX shared memory, by \
+         their names in `/dev/shm`, and send and take tensors there.";
     METRICS_ON_MAIN: bool = "true", switch,
         "metrics-on-main", "server.metrics_on_main", Switch("no-metrics-on-main"),
         "Answer `GET /metrics` on the address of the endpoints too.";

@@ -39,6 +39,8 @@ pub(super) struct Call {
     pub arrived: Instant,
     /// When the client gives up, if it says so.
     pub client_deadline: Option<Instant>,
+    /// Whose connection it came by.
+    pub origin: Origin,
     headers: Arc<HeaderMap>,
 }
 
@@ -50,11 +52,12 @@ impl Call {
         // No client calls itself a job.
         headers.remove(X_JOB);
         let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
+        let origin = extensions.get().copied().unwrap_or_default();
         // `HttpService` has seen to it that there is one that is fit to be returned.
         let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
         let timeout = headers.get("grpc-timeout").and_then(|timeout| parse_timeout(timeout.to_str().ok()?));
         let client_deadline = timeout.and_then(|timeout| arrived.checked_add(timeout));
-        (Call { id, arrived, client_deadline, headers: Arc::new(headers) }, message)
+        (Call { id, arrived, client_deadline, origin, headers: Arc::new(headers) }, message)
     }
 
     /// A request in a stream, the `number`th, that arrived just now.

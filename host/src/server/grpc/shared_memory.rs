@@ -7,7 +7,7 @@ use super::pb;
 use super::pb::system_shared_memory_status_response::RegionStatus;
 use crate::error::RequestError;
 use crate::server::served::Served;
-use crate::server::shared_memory::authorize;
+use crate::server::shared_memory::{authorize, authorize_registration};
 
 /// The region of this name, or all of them if it is empty.
 ///
@@ -35,7 +35,7 @@ pub(super) fn register(
     call: &Call,
     message: &pb::SystemSharedMemoryRegisterRequest,
 ) -> Result<(), RequestError> {
-    authorize(&served.every_key(), call.credentials())?;
+    authorize_registration(&served.every_key(), call.credentials(), call.origin)?;
     let pb::SystemSharedMemoryRegisterRequest { name, key, offset, byte_size } = message;
     served.shared_memory.register(name, key, *offset, *byte_size)
 }

@@ -123,6 +123,52 @@ fn a_file_that_becomes_shorter_ends_no_process() {
 }
 
 #[test]
+fn a_removed_file_is_kept_as_long_as_its_region_and_closed_after_it() {
+    let key = TestFile::new("removed", b"0123");
+    let (name, path) = (key.key(), key.0.clone());
+    let memory = SharedMemory::new(Some(2));
+    for region in ["r", "s"] {
+        memory.register(region, &name, 0, 4).unwrap();
+    }
+    let place = memory.place("s", 0, Some(4)).unwrap();
+    drop(key);
+    // Other tests open and close files of other names.
+    let open = || {
+        let files = fs::read_dir("/proc/self/fd").unwrap();
+        let targets = files.filter_map(|file| fs::read_link(file.unwrap().path()).ok());
+        targets.filter(|target| target.to_str().unwrap().starts_with(path.to_str().unwrap())).count()
+    };
+    assert_eq!((open(), place.read(4).unwrap()), (2, "0123".into()));
+    memory.unregister(None);
+    // A request uses it still.
+    assert_eq!((open(), place.read(4).unwrap()), (1, "0123".into()));
+    drop(place);
+    assert_eq!(open(), 0);
+}
+
+#[test]
+fn only_callers_of_this_machine_register() {
+    for (address, expected) in [
+        ("127.0.0.1", true),
+        ("127.1.2.3", true),
+        ("::1", true),
+        ("::ffff:127.0.0.1", true),
+        ("0.0.0.0", false),
+        ("::", false),
+        ("10.0.0.1", false),
+        ("192.0.2.1", false),
+        ("fe80::1", false),
+        ("::ffff:192.0.2.1", false),
+    ] {
+        let origin = Origin { address: address.parse().unwrap(), ..Origin::default() };
+        let outcome = authorize_registration(&Keys::default(), Credentials::default(), origin);
+        assert_eq!(outcome.is_ok(), expected, "{address}");
+        let refused = refusal(outcome);
+        assert!(expected || refused.contains("only by clients of the server's own machine"), "{refused}");
+    }
+}
+
+#[test]
 fn off_is_off() {
     let file = TestFile::new("off", b"0");
     let memory = SharedMemory::default();

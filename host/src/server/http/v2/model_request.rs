@@ -16,6 +16,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::super::error;
+use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Credentials};
 use crate::request::Protocol;
@@ -35,6 +36,8 @@ pub(super) struct ModelRequest {
     /// The credentials that it shows: [`keys::HEADERS`], in their order.
     credentials: [Option<HeaderValue>; 2],
     is_operator: bool,
+    /// Whose connection it came by.
+    pub(super) origin: Origin,
 }
 
 /// The parts of its path; empty where the path has none.
@@ -59,6 +62,7 @@ impl FromRequestParts<Arc<Served>> for ModelRequest {
             named: Named::default(),
             credentials: keys::HEADERS.map(|name| parts.headers.get(name).cloned()),
             is_operator: parts.extensions.get::<Operator>().is_some(),
+            origin: parts.extensions.get().copied().unwrap_or_default(),
         };
         match path {
             Ok(Path(named)) => request.named = named,

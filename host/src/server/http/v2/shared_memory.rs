@@ -1,7 +1,7 @@
 //! Regions of shared memory over HTTP (Triton's system and CUDA shared memory extensions).
 //!
 //! Place in the flow: beside it; [`crate::server::shared_memory`] keeps the regions, `infer` uses them.
-//! Invariant: no region is registered at the order of a web page.
+//! Invariant: no region is registered at the order of a web page, nor of another machine.
 
 use axum::Json;
 use axum::body::Body;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::model_request::ModelRequest;
 use super::repository::{done, read};
 use crate::server::browser::not_from_a_page;
-use crate::server::shared_memory::{authorize, no_cuda};
+use crate::server::shared_memory::{authorize, authorize_registration, no_cuda};
 
 /// The body of a registration.
 #[derive(Default, Deserialize)]
@@ -44,7 +44,7 @@ pub(super) async fn register(request: ModelRequest, headers: HeaderMap, body: Bo
         return refusal;
     }
     let outcome = async {
-        authorize(&request.served.every_key(), request.credentials())?;
+        authorize_registration(&request.served.every_key(), request.credentials(), request.origin)?;
         let Registration { key, offset, byte_size } = read(&request, body).await?;
         let name = request.region().unwrap_or_default();
         request.served.shared_memory.register(name, &key, offset, byte_size)
