@@ -39,12 +39,12 @@ def calls(module, client):
             client.async_infer("iris", given(), **options).get_result()
         else:
             answers = queue.Queue()
-            client.async_infer("iris", given(), callback=lambda *answer: answers.put(answer), **options)
+            client.async_infer("iris", given(), callback=lambda result, error: answers.put((result, error)), **options)
             assert answers.get(timeout=60)[1] is None
 
     def stream():
         answers = queue.Queue()
-        client.start_stream(callback=lambda *answer: answers.put(answer))
+        client.start_stream(callback=lambda result, error: answers.put((result, error)))
         client.async_stream_infer("iris", given(), enable_empty_final_response=True, **options)
         assert answers.get(timeout=60)[1] is None
         client.stop_stream()
