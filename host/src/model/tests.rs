@@ -42,7 +42,7 @@ fn x(value: f32) -> Vec<Tensor> {
 fn what_cannot_be_loaded_is_named() {
     let error = |name: &str, sessions| try_load(name, sessions).unwrap_err().to_string();
     assert!(error("missing.onnx", 1).ends_with("missing.onnx`: No such file or directory (os error 2)"));
-    assert!(error("", 1).contains("it has several models, `add.onnx`, `batch_size.onnx`, "));
+    assert!(error("", 1).contains("it has several models, `accumulator.onnx`, `add.onnx`, "));
     assert!(error("make.py", 1).contains("make.py`: "));
     assert!(error("add.onnx", 0).ends_with("add.onnx`: instances must be at least 1"));
 }

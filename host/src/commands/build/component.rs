@@ -220,7 +220,7 @@ mod tests {
             ("export modelhost:handler/init@0.1.0;", true),
             ("include modelhost:handler/init-handler@0.1.0;", true),
             ("include modelhost:handler/every-handler@0.1.0;", true),
-            ("include own;", true),
+            ("include mine;", true),
             ("// export modelhost:handler/init@0.1.0;", false),
             ("/* export modelhost:handler/init@0.1.0; */", false),
             ("/* line\n  export modelhost:handler/init@0.1.0;\n*/", false),
@@ -230,8 +230,8 @@ mod tests {
             ("export modelhost:handler/pre-inference@0.1.0;", false),
             ("export modelhost:handler/init@0.1.0", false),
         ] {
-            let own = "world own { export modelhost:handler/init@0.1.0; }";
-            write("world.wit", format!("package my:handler;\n{own}\nworld app {{ {world} }}").as_bytes());
+            let mine = "world mine { export modelhost:handler/init@0.1.0; }";
+            write("world.wit", format!("package my:handler;\n{mine}\nworld app {{ {world} }}").as_bytes());
             assert_eq!(exports(folder.path(), "app", "init@0.1.0"), expected, "{world}");
         }
         assert!(!exports(&folder.path().join("none"), "app", "init@0.1.0"));
