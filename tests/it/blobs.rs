@@ -239,7 +239,7 @@ fn quotas_end_the_writes_of_one_endpoint_and_a_neighbour_is_unharmed() {
             (json!([["open", "b"], ["count"]]), json!(4)),
             (
                 json!([["open", "a"], ["read-many", "l", 17]]),
-                json!({"error": "more than 16 objects are open"}),
+                json!({"error": "more than 16 objects and listings are open"}),
             ),
             // Those of an earlier request are closed.
             (json!([["open", "a"], ["read-many", "l", 16]]), json!(16)),
@@ -250,6 +250,20 @@ fn quotas_end_the_writes_of_one_endpoint_and_a_neighbour_is_unharmed() {
         let orders = json!([["open", "a"], ["fill", "k", 2000], ["many", "m", 20], ["count"]]);
         assert_eq!(ask(&host, "/room", &orders), json!(["opened", null, 20, 21]));
         assert_echoed(&load.stop(), Duration::from_secs(5));
+    }
+}
+
+/// An instance whose guest has left objects open serves no other request: they hold connections and files.
+#[test]
+fn objects_that_are_left_open_go_with_their_instance() {
+    for kept in Kept::each() {
+        let host = kept.setup([keeper("it", "['a']"), keeper("neighbour", "['a']")]).serve();
+        let orders = json!([["open", "a"], ["set", "k", "v"], ["leave-open", "k", 10]]);
+        for _ in 0..15 {
+            assert_eq!(ask(&host, "/it", &orders), json!(["opened", null, "open"]));
+        }
+        let orders = json!([["open", "a"], ["set", "k", "v"], ["get", "k"]]);
+        assert_eq!(ask(&host, "/neighbour", &orders), json!(["opened", null, "v"]));
     }
 }
 

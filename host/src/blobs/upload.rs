@@ -2,19 +2,22 @@
 //!
 //! Place in the flow: `plugin/wasi_blobstore.rs` has one for each outgoing value; a task of its own takes the
 //! pieces to a [`Writer`](super::Writer). In: pieces. Out: whether there is room; at the end, how it went.
-//! Invariants: at most [`BUFFER`] bytes wait; what is dropped before its end leaves nothing.
+//! Invariants: at most [`BUFFER`] bytes wait, however small the pieces are; what is dropped before its end
+//! leaves nothing; what has been ended or given up takes no more and holds nothing, even if its stream stays.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 
 use super::{BlobError, Container, EndpointBlobs};
 
 /// Most bytes that wait for the store.
 const BUFFER: usize = 1 << 20;
+/// Pieces below this size are put together, up to a piece of the second size.
+const MERGED: (usize, usize) = (4 << 10, 64 << 10);
 
 /// An object on its way.
 #[derive(Clone)]
@@ -30,9 +33,54 @@ struct Channel {
 #[derive(Default)]
 struct Queue {
     pieces: VecDeque<Bytes>,
+    /// Small pieces behind those, put together.
+    tail: Vec<u8>,
     has_ended: bool,
+    /// Ended or given up: it takes no more.
+    is_closed: bool,
+    /// Among the objects that are open, until it is closed.
+    place: Option<OwnedSemaphorePermit>,
     error: Option<BlobError>,
     task: Option<JoinHandle<Result<(), BlobError>>>,
+}
+
+impl Queue {
+    fn push(&mut self, piece: Bytes) {
+        if self.tail.len() + piece.len() > MERGED.1 || piece.len() >= MERGED.0 {
+            self.close_tail();
+        }
+        match piece.len() < MERGED.0 {
+            true => self.tail.extend_from_slice(&piece),
+            false => self.pieces.push_back(piece),
+        }
+    }
+
+    fn close_tail(&mut self) {
+        if !self.tail.is_empty() {
+            self.pieces.push_back(std::mem::take(&mut self.tail).into());
+        }
+    }
+
+    /// Whether it takes more.
+    fn check(&self) -> Result<(), BlobError> {
+        match &self.error {
+            Some(error) => Err(error.clone()),
+            None if self.is_closed => {
+                Err(BlobError::Invalid("the object has been ended or given up".to_owned()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self) -> VecDeque<Bytes> {
+        self.close_tail();
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// Forgets what waits.
+    fn clear(&mut self) {
+        (self.pieces, self.tail) = (VecDeque::new(), Vec::new());
+    }
 }
 
 impl Default for Upload {
@@ -43,6 +91,16 @@ impl Default for Upload {
 }
 
 impl Upload {
+    /// Whether it has a place among the objects that are open.
+    pub fn has_place(&self) -> bool {
+        self.lock().place.is_some()
+    }
+
+    /// Gives it one, which it has until it is ended or given up.
+    pub fn hold(&self, place: OwnedSemaphorePermit) {
+        self.lock().place = Some(place);
+    }
+
     /// Says where it goes. What has been written already is taken there.
     ///
     /// # Errors
@@ -58,7 +116,7 @@ impl Upload {
             if let Err(error) = &outcome {
                 let mut queue = channel.queue.lock().unwrap_or_else(PoisonError::into_inner);
                 queue.error = Some(error.clone());
-                queue.pieces.clear();
+                queue.clear();
                 channel.room.close();
             }
             outcome
@@ -72,9 +130,7 @@ impl Upload {
     /// The store takes no more.
     pub fn room(&self) -> Result<usize, BlobError> {
         let queue = self.lock();
-        if let Some(error) = &queue.error {
-            return Err(error.clone());
-        }
+        queue.check()?;
         let room = self.0.room.available_permits();
         if room == 0 && queue.task.is_none() {
             let text = format!("`write-data` has to name the object before more than {BUFFER} bytes of it");
@@ -92,13 +148,15 @@ impl Upload {
             return Ok(());
         }
         let permits = u32::try_from(piece.len()).unwrap_or(u32::MAX);
+        let mut queue = self.lock();
+        queue.check()?;
         let Ok(taken) = self.0.room.try_acquire_many(permits) else {
-            return Err(self.lock().error.clone().unwrap_or_else(|| {
-                BlobError::Invalid("a piece that is longer than there is room for".to_owned())
-            }));
+            let text = "a piece that is longer than there is room for";
+            return Err(BlobError::Invalid(text.to_owned()));
         };
         taken.forget();
-        self.lock().pieces.push_back(piece);
+        queue.push(piece);
+        drop(queue);
         self.0.arrived.notify_one();
         Ok(())
     }
@@ -116,26 +174,32 @@ impl Upload {
     /// # Errors
     /// The reason why it is not.
     pub async fn finish(self) -> Result<(), BlobError> {
-        let task = {
+        let (task, _place) = {
             let mut queue = self.lock();
-            queue.has_ended = true;
-            queue.task.take()
+            (queue.has_ended, queue.is_closed) = (true, true);
+            if queue.task.is_none() {
+                queue.clear();
+            }
+            (queue.task.take(), queue.place.take())
         };
+        self.0.room.close();
         self.0.arrived.notify_one();
         let Some(task) = task else {
             return Err(BlobError::Invalid("`write-data` has named no object".to_owned()));
         };
-        let task = Ending(task);
-        task.await
+        Ending(task).await
     }
 
     /// Nothing comes of it.
     pub fn abandon(&self) {
         let mut queue = self.lock();
-        queue.pieces.clear();
+        queue.is_closed = true;
+        queue.clear();
+        self.0.room.close();
         if let Some(task) = queue.task.take() {
             task.abort();
         }
+        queue.place = None;
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -176,7 +240,7 @@ async fn carry(
     loop {
         let (pieces, has_ended) = {
             let mut queue = channel.queue.lock().unwrap_or_else(PoisonError::into_inner);
-            (std::mem::take(&mut queue.pieces), queue.has_ended)
+            (queue.take(), queue.has_ended)
         };
         let is_empty = pieces.is_empty();
         for piece in pieces {
@@ -189,5 +253,45 @@ async fn carry(
             (true, false) => channel.arrived.notified().await,
             (false, _) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_ended_or_given_up_holds_nothing_although_its_stream_stays() {
+        for is_ended in [false, true] {
+            let (upload, places) = (Upload::default(), Arc::new(Semaphore::new(1)));
+            let stream = upload.clone();
+            upload.hold(places.clone().try_acquire_owned().unwrap());
+            upload.push(Bytes::from(vec![1; 10_000])).unwrap();
+            upload.push(Bytes::from_static(b"x")).unwrap();
+            match is_ended {
+                true => assert!(upload.finish().await.is_err(), "it has no name"),
+                false => upload.abandon(),
+            }
+            assert_eq!(places.available_permits(), 1);
+            assert!(stream.room().is_err() && stream.push(Bytes::from_static(b"x")).is_err());
+            stream.ready().await;
+            let queue = stream.lock();
+            assert!(queue.pieces.is_empty() && queue.tail.is_empty());
+        }
+    }
+
+    #[test]
+    fn small_pieces_are_put_together_in_their_order() {
+        let upload = Upload::default();
+        let lengths = [vec![1; 100_000], vec![MERGED.0, 1, 1, MERGED.0 * 8, MERGED.0 - 1]].concat();
+        let mut all = Vec::new();
+        for (number, length) in lengths.into_iter().enumerate() {
+            let piece = vec![number.to_le_bytes()[0]; length];
+            all.extend_from_slice(&piece);
+            upload.push(piece.into()).unwrap();
+        }
+        let pieces = Vec::from(upload.lock().take());
+        assert!(pieces.len() < 8, "{}", pieces.len());
+        assert_eq!(pieces.concat(), all);
     }
 }

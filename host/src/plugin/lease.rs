@@ -181,7 +181,8 @@ impl<'a> Lease<'a> {
             instance.end();
             let state = instance.store.data();
             // A response or a socket that the guest has kept stays with the instance.
-            let is_held = state.streaming.is_held() || state.conversation.is_held();
+            // So does an object that it has left open, with its place among those of the store.
+            let is_held = state.streaming.is_held() || state.conversation.is_held() || state.has_open_blobs();
             if self.kept && !is_held && !state.limiter.is_nearly_full() {
                 self.plugin.checkin(instance);
             }

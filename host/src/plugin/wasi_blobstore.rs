@@ -81,7 +81,8 @@ pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
 pub struct Outgoing {
     upload: Upload,
     has_body: bool,
-    place: Option<OwnedSemaphorePermit>,
+    /// It goes nowhere: it was named in a run that must not write.
+    is_isolated: bool,
 }
 
 /// One that it reads.
@@ -97,6 +98,7 @@ pub struct Names {
     read: std::vec::IntoIter<String>,
     /// Where the next page begins; `None` behind the last one.
     next: Option<Option<String>>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Drop for Outgoing {
@@ -142,10 +144,15 @@ impl State {
         }
     }
 
-    /// A place among the objects that are open.
+    /// A place among the objects and listings that are open.
     fn place(&self) -> Result<OwnedSemaphorePermit, BlobError> {
         let place = self.blob_places.clone().try_acquire_owned();
-        place.map_err(|_| BlobError::Limit(format!("more than {MOST_OPEN} objects are open")))
+        place.map_err(|_| BlobError::Limit(format!("more than {MOST_OPEN} objects and listings are open")))
+    }
+
+    /// Whether the guest has left objects or listings open.
+    pub(super) fn has_open_blobs(&self) -> bool {
+        self.blob_places.available_permits() < MOST_OPEN
     }
 
     /// Does this with a container.
@@ -238,9 +245,9 @@ impl HostOutgoingValue for State {
         if std::mem::replace(&mut outgoing.has_body, true) {
             return Ok(Err(()));
         }
-        if outgoing.place.is_none() {
+        if !outgoing.upload.has_place() {
             let Ok(place) = place else { return Ok(Err(())) };
-            outgoing.place = Some(place);
+            outgoing.upload.hold(place);
         }
         let stream: DynOutputStream = Box::new(ObjectSink::new(outgoing.upload.clone()));
         Ok(Ok(self.table().push(stream)?))
@@ -249,7 +256,11 @@ impl HostOutgoingValue for State {
     async fn finish(&mut self, value: Resource<Outgoing>) -> Answer<()> {
         self.count_host_call();
         let outgoing = self.table().delete(value)?;
-        let outcome = outgoing.upload.clone().finish().await;
+        let outcome = match outgoing.is_isolated && self.calls_out {
+            // It would be answered, and be nowhere.
+            true => Err(BlobError::Invalid("the object was begun in a run that stores nothing".to_owned())),
+            false => outgoing.upload.clone().finish().await,
+        };
         Ok(self.counted(WRITE, outcome))
     }
 
@@ -334,12 +345,13 @@ impl HostContainer for State {
         value: Resource<Outgoing>,
     ) -> Answer<()> {
         let container = self.table().get(&container)?.clone();
-        let (blobs, place) = (self.blobs()?, self.place());
+        let (blobs, place, is_isolated) = (self.blobs()?, self.place(), !self.calls_out);
         let outgoing = self.table().get_mut(&value)?;
         let begin = || {
-            if outgoing.place.is_none() {
-                outgoing.place = Some(place?);
+            if !outgoing.upload.has_place() {
+                outgoing.upload.hold(place?);
             }
+            outgoing.is_isolated = is_isolated;
             outgoing.upload.begin(blobs?, container, name)
         };
         Ok(begin().map_err(|error| error.to_string()))
@@ -347,7 +359,11 @@ impl HostContainer for State {
 
     fn list_objects(&mut self, container: Resource<Container>) -> Answer<Resource<Names>> {
         let container = self.table().get(&container)?.clone();
-        let names = Names { container, read: Vec::new().into_iter(), next: Some(None) };
+        let place = match self.place() {
+            Ok(place) => place,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let names = Names { container, read: Vec::new().into_iter(), next: Some(None), _place: place };
         Ok(Ok(self.table().push(names)?))
     }
 
