@@ -364,8 +364,7 @@ impl EndpointBlobs {
         }
         names.iter().try_for_each(|name| check(name))?;
         if let Some(scratch) = &self.scratch {
-            names.iter().for_each(|name| scratch.delete(container, name));
-            return Ok(());
+            return names.iter().try_for_each(|name| scratch.delete(container, name));
         }
         match &self.store.0 {
             Backend::Empty => Ok(()),

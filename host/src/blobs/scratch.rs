@@ -13,6 +13,8 @@ use super::{BlobError, Container, Quota};
 
 /// Most bytes that one run writes.
 const MOST: usize = 16 << 20;
+/// What an object costs beside its name and its content, as far as this limit goes; also one that is removed.
+const OBJECT: usize = 64;
 
 /// Objects by container and name; `None` for those that the run has removed.
 type Written = BTreeMap<(Arc<str>, String), Option<Bytes>>;
@@ -25,6 +27,24 @@ pub(super) struct Scratch(Arc<Mutex<Inner>>);
 struct Inner {
     written: Written,
     bytes: usize,
+}
+
+impl Inner {
+    fn charge(&mut self, bytes: usize) -> Result<(), BlobError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > MOST {
+            false => Ok(()),
+            true => Err(BlobError::Limit(format!("a run that is not a request writes at most {MOST} bytes"))),
+        }
+    }
+
+    fn put(&mut self, place: (Arc<str>, String), content: Option<Bytes>) -> Result<(), BlobError> {
+        if !self.written.contains_key(&place) {
+            self.charge(place.1.len() + OBJECT)?;
+        }
+        self.written.insert(place, content);
+        Ok(())
+    }
 }
 
 impl Scratch {
@@ -45,8 +65,8 @@ impl Scratch {
         written.map(|((_, name), _)| name.clone()).collect()
     }
 
-    pub(super) fn delete(&self, container: &Container, name: &str) {
-        self.lock().written.insert(place(container, name), None);
+    pub(super) fn delete(&self, container: &Container, name: &str) -> Result<(), BlobError> {
+        self.lock().put(place(container, name), None)
     }
 
     pub(super) fn writer(&self, container: &Container, name: &str, quota: Quota) -> Writer {
@@ -71,18 +91,12 @@ impl Writer {
         if (self.content.len() + piece.len()) as u64 > self.quota.size {
             return Err(too_long(self.quota.size));
         }
-        let mut inner = self.scratch.lock();
-        inner.bytes = inner.bytes.saturating_add(piece.len());
-        if inner.bytes > MOST {
-            return Err(BlobError::Limit(format!("a run that is not a request writes at most {MOST} bytes")));
-        }
-        drop(inner);
+        self.scratch.lock().charge(piece.len())?;
         self.content.extend_from_slice(piece);
         Ok(())
     }
 
     pub(super) fn finish(self) -> Result<(), BlobError> {
-        self.scratch.lock().written.insert(self.place, Some(self.content.into()));
-        Ok(())
+        self.scratch.lock().put(self.place, Some(self.content.into()))
     }
 }

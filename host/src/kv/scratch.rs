@@ -12,6 +12,8 @@ use super::{
 
 /// Most bytes that one run keeps.
 const MOST: usize = 16 << 20;
+/// What a value costs beside its key and itself, as far as this limit goes; also one that is removed.
+const VALUE: usize = 64;
 
 /// The values of one run, by their places; `None` for what it has removed.
 #[derive(Default)]
@@ -57,7 +59,7 @@ impl Scratch {
                 }
                 Ok(KvAnswer::Was(is_same))
             }
-            KvOp::Delete { key } => Ok(self.remove(bucket, &key)),
+            KvOp::Delete { key } => self.remove(bucket, &key),
             KvOp::SetMany { pairs } => {
                 for (key, value) in pairs {
                     self.put(bucket, &key, value, None)?;
@@ -66,7 +68,7 @@ impl Scratch {
             }
             KvOp::DeleteMany { keys } => {
                 for key in keys {
-                    self.remove(bucket, &key);
+                    self.remove(bucket, &key)?;
                 }
                 Ok(KvAnswer::Done)
             }
@@ -93,17 +95,26 @@ impl Scratch {
     }
 
     fn put(&mut self, bucket: &Bucket, key: &str, value: KvValue, end: Option<u64>) -> KvOutcome {
-        self.bytes = self.bytes.saturating_add(key.len() + value.0.len());
-        if self.bytes > MOST {
-            return Err(KvError::Limit(format!("a run that is not a request writes at most {MOST} bytes")));
-        }
+        self.charge(key.len() + value.0.len() + VALUE)?;
         self.written.insert(bucket.place(key), Some((value, end)));
         Ok(KvAnswer::Done)
     }
 
-    fn remove(&mut self, bucket: &Bucket, key: &str) -> KvAnswer {
-        self.written.insert(bucket.place(key), None);
-        KvAnswer::Done
+    fn remove(&mut self, bucket: &Bucket, key: &str) -> KvOutcome {
+        let place = bucket.place(key);
+        if !self.written.contains_key(&place) {
+            self.charge(key.len() + VALUE)?;
+        }
+        self.written.insert(place, None);
+        Ok(KvAnswer::Done)
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), KvError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        match self.bytes > MOST {
+            false => Ok(()),
+            true => Err(KvError::Limit(format!("a run that is not a request writes at most {MOST} bytes"))),
+        }
     }
 
     async fn keys(

@@ -131,6 +131,24 @@ fn every_operation_is_answered_alike_by_the_store_and_by_a_run_that_writes_nothi
 }
 
 #[test]
+fn keys_count_in_a_run_that_writes_nothing() {
+    let (_folder, store) = store();
+    let kv = endpoint(&store, "iris", QUOTA);
+    block_on(async {
+        let (bucket, mut scratch) = (kv.open("b").unwrap(), Scratch::default());
+        let delete = |number: usize| KvOp::Delete { key: format!("{number:0>1024}") };
+        // 16 MiB, of 1024 bytes and 64 each.
+        let most = (16 << 20) / (1024 + 64);
+        for number in 0..most {
+            assert_eq!(scratch.call(&kv, &bucket, delete(number)).await, Ok(KvAnswer::Done), "{number}");
+        }
+        // What it has touched already costs nothing more.
+        assert_eq!(scratch.call(&kv, &bucket, delete(0)).await, Ok(KvAnswer::Done));
+        assert!(matches!(scratch.call(&kv, &bucket, delete(most)).await, Err(KvError::Limit(_))));
+    });
+}
+
+#[test]
 fn buckets_are_the_endpoints_own_unless_shared_and_open_only_where_granted() {
     let (_folder, store) = store();
     block_on(async {
