@@ -82,12 +82,13 @@ pub(super) fn escaped(text: &str, is_path: bool) -> String {
     escaped
 }
 
-/// A query in the order of its names, escaped.
+/// A query in the order of its names, and of the values of one name; escaped.
 pub(super) fn query(pairs: &[(&str, &str)]) -> String {
-    let pair = |(name, value): &(&str, &str)| format!("{}={}", escaped(name, false), escaped(value, false));
-    let mut pairs: Vec<String> = pairs.iter().map(pair).collect();
+    let mut pairs: Vec<(String, String)> =
+        pairs.iter().map(|(name, value)| (escaped(name, false), escaped(value, false))).collect();
+    // Not as texts with `=` between: that is behind `-` and digits.
     pairs.sort_unstable();
-    pairs.join("&")
+    pairs.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join("&")
 }
 
 #[cfg(test)]
@@ -192,6 +193,7 @@ mod tests {
     #[test]
     fn escapes_are_those_of_the_signature() {
         assert_eq!(escaped("a b/=ä~", true), "a%20b/%3D%C3%A4~");
-        assert_eq!(query(&[("b", "1/2"), ("a-b", ""), ("a", "x y")]), "a-b=&a=x%20y&b=1%2F2");
+        let pairs = [("b", "1/2"), ("a-b", ""), ("a1", "z"), ("a", "x y"), ("a", "b")];
+        assert_eq!(query(&pairs), "a=b&a=x%20y&a-b=&a1=z&b=1%2F2");
     }
 }
