@@ -46,13 +46,19 @@ type Loading = Arc<OnceCell<Arc<Owner>>>;
 /// The objects of one owner.
 struct Owner {
     usage: Arc<Usage>,
-    /// By the container's path, then by name.
+    /// Held from the change of a file to that of the map, on threads alone that may wait for the disk.
+    changes: Mutex<()>,
+    /// By the container's path, then by name. Not held while the disk is waited for.
     containers: Mutex<HashMap<String, BTreeMap<String, Info>>>,
 }
 
 impl Owner {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, BTreeMap<String, Info>>> {
         self.containers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changes(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn info(&self, container: &Container, name: &str) -> Option<Info> {
@@ -128,17 +134,18 @@ impl Folder {
         let (folder, path) = (self.root.join(&*container.path), container.path.to_string());
         let names = names.to_vec();
         off_thread(move || {
-            let mut containers = owner.lock();
-            let objects = containers.entry(path).or_default();
+            let changes = owner.changes();
             let mut is_any = false;
             for name in names {
-                let Some(info) = objects.get(&name).copied() else { continue };
+                if !owner.lock().get(&path).is_some_and(|objects| objects.contains_key(&name)) {
+                    continue;
+                }
                 fs::remove_file(folder.join(file_name(&name)))?;
-                objects.remove(&name);
-                owner.usage.remove(info.size);
+                let removed = owner.lock().get_mut(&path).and_then(|objects| objects.remove(&name));
+                owner.usage.remove(removed.map_or(0, |info| info.size));
                 is_any = true;
             }
-            drop(containers);
+            drop(changes);
             if is_any { sync_folder(&folder) } else { Ok(()) }
         })
         .await
@@ -247,13 +254,12 @@ impl Writer {
             let place = folder.file(&container, &name);
             let parent = folder.root.join(&*container.path);
             fs::create_dir_all(&parent)?;
-            let mut containers = owner.lock();
+            let changes = owner.changes();
             fs::rename(&unfinished.0, &place)?;
             let info = Info { size: reservation.bytes(), created: now() };
-            let objects = containers.entry(container.path.to_string()).or_default();
-            let replaced = objects.insert(name, info).map(|info| info.size);
-            reservation.commit(replaced);
-            drop(containers);
+            let replaced = owner.lock().entry(container.path.to_string()).or_default().insert(name, info);
+            reservation.commit(replaced.map(|info| info.size));
+            drop(changes);
             sync_folder(&parent)
         })
         .await
@@ -290,7 +296,7 @@ fn load(root: &Path, owner: &str) -> io::Result<Arc<Owner>> {
     }
     let usage = Arc::<Usage>::default();
     usage.set(held);
-    Ok(Arc::new(Owner { usage, containers: Mutex::new(containers) }))
+    Ok(Arc::new(Owner { usage, changes: Mutex::new(()), containers: Mutex::new(containers) }))
 }
 
 /// The name of the object in a file, and how many bytes are before its content.

@@ -164,3 +164,65 @@ async fn a_run_that_must_not_write_sees_what_it_would_have_written() {
     }
     assert!(matches!(long.write(Bytes::from_static(b"x")).await, Err(BlobError::Limit(_))));
 }
+
+#[tokio::test]
+async fn names_count_in_a_run_that_must_not_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = opened(folder.path()).await;
+    let a = blobs.open("a").unwrap();
+    let name = |number: usize| format!("{number:0>512}");
+    // 16 MiB, of 512 bytes and 64 each.
+    for number in 0..2 {
+        let isolated = blobs.isolated();
+        let mut done = 0;
+        let error = loop {
+            let outcome = match number {
+                0 => isolated.delete(&a, &[name(done)]).await,
+                _ => write(&isolated, &a, &name(done), "").await,
+            };
+            match outcome {
+                Ok(()) => done += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, BlobError::Limit(_)), "{error}");
+        assert_eq!(done, (16 << 20) / (512 + 64));
+        // What it has touched already costs nothing more.
+        isolated.delete(&a, &[name(0)]).await.unwrap();
+    }
+}
+
+/// Who asks what is there does not wait for who removes a thousand files; what both do together fits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writes_and_removals_at_the_same_time_leave_what_the_folder_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let quota = Quota { objects: 1000, ..QUOTA };
+    let blobs = EndpointBlobs { quota, ..opened(folder.path()).await };
+    let a = blobs.open("a").unwrap();
+    let names: Arc<Vec<String>> = Arc::new((0..20).map(|number| number.to_string()).collect());
+    let tasks = (0..6).map(|number| {
+        let (blobs, a, names) = (blobs.clone(), a.clone(), names.clone());
+        tokio::spawn(async move {
+            match number % 2 {
+                0 => blobs.delete(&a, &names).await.unwrap(),
+                _ => {
+                    for name in names.iter() {
+                        write(&blobs, &a, name, "v").await.unwrap();
+                    }
+                }
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let (listed, _) = blobs.list(&a, None).await.unwrap();
+    assert_eq!(listed.len(), files(&folder.path().join("own")).len());
+    blobs.delete(&a, &names).await.unwrap();
+    // The use is known to be none.
+    let whole = "v".repeat(8 << 20);
+    write(&blobs, &a, "k", &whole).await.unwrap();
+    let rest = "v".repeat(2 << 20);
+    write(&blobs, &a, "l", &rest).await.unwrap();
+    assert!(matches!(write(&blobs, &a, "m", "v").await, Err(BlobError::Limit(_))));
+}
