@@ -36,7 +36,9 @@ use crate::stores::OpenError;
 pub const LONGEST_NAME: usize = 512;
 /// Most names of one page of a listing, and of one call that deletes several.
 pub const MOST_NAMES: usize = 1000;
-/// Objects that a request may have open at the same time, read or written.
+/// Most pages of a listing that the host goes through at once.
+const MOST_PAGES: usize = 10_000;
+/// Objects that a request may have open at the same time, read or written, and listings.
 pub const MOST_OPEN: usize = 16;
 /// How the name of a shared container begins.
 const SHARED: &str = "shared/";
@@ -222,6 +224,7 @@ pub struct EndpointBlobs {
     endpoint: Arc<str>,
     granted: Arc<[String]>,
     quota: Quota,
+    places: s3::Places,
     /// Of a run that must not write.
     scratch: Option<Scratch>,
 }
@@ -229,7 +232,8 @@ pub struct EndpointBlobs {
 impl EndpointBlobs {
     /// Of this endpoint, with these grants: see [`grant_error`].
     pub fn new(store: Arc<Store>, endpoint: &str, granted: &[String], quota: Quota) -> EndpointBlobs {
-        EndpointBlobs { store, endpoint: endpoint.into(), granted: granted.into(), quota, scratch: None }
+        let (endpoint, granted, places) = (endpoint.into(), granted.into(), s3::Places::default());
+        EndpointBlobs { store, endpoint, granted, quota, places, scratch: None }
     }
 
     /// As a run has it that must not write: it sees the store and what it writes itself, which goes with it.
@@ -276,7 +280,9 @@ impl EndpointBlobs {
             Backend::Folder(folder) => {
                 Sink::Folder(Box::new(folder.writer(container, name, self.quota).await?))
             }
-            Backend::S3(s3) => Sink::S3(Box::new(s3.writer(container, name, self.quota).await?)),
+            Backend::S3(s3) => {
+                Sink::S3(Box::new(s3.writer(container, name, self.quota, &self.places).await?))
+            }
         }))
     }
 
@@ -311,7 +317,7 @@ impl EndpointBlobs {
                 (found.0, Source::File(found.1))
             }
             Backend::S3(s3) => {
-                let found = s3.read(container, name, first, last).await?.ok_or_else(none)?;
+                let found = s3.read(container, name, first, last, &self.places).await?.ok_or_else(none)?;
                 (found.0, Source::Response(found.1))
             }
         };
@@ -380,7 +386,10 @@ impl EndpointBlobs {
     pub async fn clear(&self, container: &Container) -> Result<(), BlobError> {
         let mut from = None;
         let mut all = Vec::new();
-        loop {
+        for page in 0.. {
+            if page == MOST_PAGES {
+                return Err(BlobError::Unavailable(format!("a listing of more than {MOST_PAGES} pages")));
+            }
             let (names, next) = self.list(container, from).await?;
             all.extend(names);
             match next {

@@ -126,6 +126,12 @@ impl Outbound {
         Ok(Outbound { rules, client, places: Arc::new(Semaphore::new(CONCURRENCY)) })
     }
 
+    /// With this many requests at the same time, instead of as many as a handler has.
+    #[must_use]
+    pub fn with_places(self, places: usize) -> Outbound {
+        Outbound { places: Arc::new(Semaphore::new(places)), ..self }
+    }
+
     /// Sends a request. Its response ends with its body; what is dropped of it is not waited for.
     ///
     /// # Errors

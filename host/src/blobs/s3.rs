@@ -4,11 +4,14 @@
 //! of S3's, under its escaped name. In: names, and content in pieces. Out: likewise.
 //! Invariants: an object is there when S3 has said that all of it is; what is given up is taken back; of an
 //! object that is written at most one part is in memory, of one that is read a few pieces. How much an owner
-//! holds is what was listed last, with what this host has written since.
+//! holds is what was listed last, with all that this host has written since: what was replaced or removed is
+//! known by the next listing, which a write waits for that would be refused without.
 
 mod client;
 mod place;
 mod sign;
+#[cfg(test)]
+mod tests;
 mod xml;
 
 use std::collections::HashMap;
@@ -23,17 +26,23 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use self::client::{Answer, Client, Failure};
 pub use self::place::{Addressing, Credentials, S3Place};
 use super::usage::{Held, Reservation, Usage};
-use super::{BlobError, Container, Info, MOST_NAMES, OpenError, Page, Quota, name};
+use super::{BlobError, Container, Info, MOST_NAMES, MOST_PAGES, OpenError, Page, Quota, name};
 use crate::outbound::Body;
 
 /// Bytes of a part; of an object that is not longer, all of it. S3 takes none below 5 MiB but the last.
 const PART: usize = 8 << 20;
 /// Most parts that S3 takes.
 const MOST_PARTS: usize = 10_000;
-/// Objects that are written at the same time, each with a part in memory.
-const WRITERS: usize = 64;
+/// Objects that are written at the same time, each with a part in memory: by all endpoints, and by one.
+const WRITERS: (usize, usize) = (64, 32);
+/// Objects that are read at the same time, each with a connection: likewise.
+const READERS: (usize, usize) = (128, 32);
+/// Requests at the same time: more than there are readers, so that those who read slowly stop no others.
+const REQUESTS: usize = 256;
 /// After this time an owner's use is listed again, since other hosts may have changed it.
 const LISTED: Duration = Duration::from_secs(60);
+/// How long a listing that has failed counts for the writes that have waited for it.
+const FAILED: Duration = Duration::from_secs(1);
 /// Longest key that S3 takes.
 const LONGEST_KEY: usize = 1024;
 /// How long the server is tried at the start, and the pause between two tries.
@@ -44,14 +53,55 @@ pub(super) struct S3 {
     client: Client,
     prefix: String,
     owners: Mutex<HashMap<Arc<str>, Arc<Owner>>>,
+    readers: Arc<Semaphore>,
     writers: Arc<Semaphore>,
 }
 
-/// The use of one owner, and when it was listed.
+/// The use of one owner, and its last listing.
 #[derive(Default)]
 struct Owner {
     usage: Arc<Usage>,
-    listed: tokio::sync::Mutex<Option<Instant>>,
+    /// Held while it is listed, by a task that no request can end early.
+    listed: Arc<tokio::sync::Mutex<Option<Listed>>>,
+}
+
+/// When a listing has ended, and how.
+struct Listed {
+    ended: Instant,
+    outcome: Result<(), BlobError>,
+}
+
+impl Listed {
+    /// The outcome, as long as it counts.
+    fn outcome(&self) -> Option<Result<(), BlobError>> {
+        let lasts = if self.outcome.is_ok() { LISTED } else { FAILED };
+        (self.ended.elapsed() <= lasts).then(|| self.outcome.clone())
+    }
+}
+
+/// The places of one endpoint among those who read and write.
+#[derive(Clone)]
+pub(super) struct Places {
+    readers: Arc<Semaphore>,
+    writers: Arc<Semaphore>,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places { readers: Arc::new(Semaphore::new(READERS.1)), writers: Arc::new(Semaphore::new(WRITERS.1)) }
+    }
+}
+
+/// A place of the endpoint's own, and one among all.
+type Place = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
+/// Takes a place, for something that is `done`.
+fn place(own: &Arc<Semaphore>, all: &Arc<Semaphore>, done: &str) -> Result<Place, BlobError> {
+    let own = own.clone().try_acquire_owned();
+    let own = own.map_err(|_| BlobError::Limit(format!("too many objects of the endpoint are {done}")))?;
+    let all = all.clone().try_acquire_owned();
+    let all = all.map_err(|_| BlobError::Unavailable(format!("too many objects are {done}")))?;
+    Ok((own, all))
 }
 
 impl S3 {
@@ -82,8 +132,8 @@ impl S3 {
                 Err(_) => tokio::time::sleep(START.1).await,
             }
         }
-        let writers = Arc::new(Semaphore::new(WRITERS));
-        Ok(S3 { client, prefix, owners: Mutex::default(), writers })
+        let (readers, writers) = (Arc::new(Semaphore::new(READERS.0)), Arc::new(Semaphore::new(WRITERS.0)));
+        Ok(S3 { client, prefix, owners: Mutex::default(), readers, writers })
     }
 
     /// Whether the last request was answered.
@@ -101,48 +151,97 @@ impl S3 {
         }
     }
 
-    /// The owner, whose use is known.
-    async fn owner(&self, container: &Container) -> Result<Arc<Owner>, BlobError> {
-        let owner = {
-            let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-            owners.entry(container.owner.clone()).or_default().clone()
-        };
-        let mut listed = owner.listed.lock().await;
-        if listed.is_none_or(|listed| listed.elapsed() > LISTED) {
-            let (mut held, mut token) = (Held::default(), None);
-            let prefix = format!("{}{}/", self.prefix, container.owner);
-            loop {
-                let text = self.page(&prefix, token.as_deref()).await?;
-                for size in xml::all(&text, "Size").filter_map(|size| size.parse::<u64>().ok()) {
-                    (held.bytes, held.objects) = (held.bytes.saturating_add(size), held.objects + 1);
-                }
-                token = xml::first(&text, "NextContinuationToken");
-                if token.is_none() {
-                    break;
-                }
-            }
-            owner.usage.set(held);
-            *listed = Some(Instant::now());
-        }
-        drop(listed);
-        Ok(owner)
+    fn owner(&self, name: &Arc<str>) -> Arc<Owner> {
+        let mut owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
+        owners.entry(name.clone()).or_default().clone()
     }
 
-    /// A page of a listing.
-    async fn page(&self, prefix: &str, token: Option<&str>) -> Result<String, BlobError> {
+    /// Makes sure that the owner's use is known: that it was listed not long ago; `is_anew`: since something
+    /// was removed.
+    async fn known(self: &Arc<S3>, name: &Arc<str>, is_anew: bool) -> Result<(), BlobError> {
+        let owner = self.owner(name);
+        let is_needed = move |owner: &Owner| is_anew && owner.usage.is_stale();
+        if !is_needed(&owner)
+            && let Ok(listed) = owner.listed.try_lock()
+            && let Some(Ok(())) = listed.as_ref().and_then(Listed::outcome)
+        {
+            return Ok(());
+        }
+        let (s3, own, name) = (self.clone(), owner.clone(), name.clone());
+        let listing = tokio::spawn(async move {
+            let mut listed = own.listed.lock().await;
+            match listed.as_ref().and_then(Listed::outcome) {
+                // Of one that others have waited for too.
+                Some(outcome) if outcome.is_err() || !is_needed(&own) => outcome,
+                _ => {
+                    own.usage.begin();
+                    let outcome = s3.listed(&name).await.map(|held| own.usage.end(held));
+                    *listed = Some(Listed { ended: Instant::now(), outcome: outcome.clone() });
+                    outcome
+                }
+            }
+        });
+        // A long one goes on meanwhile, for the next who asks.
+        match tokio::time::timeout(self.client.timeout(), listing).await {
+            Ok(Ok(outcome)) => outcome,
+            _ => Err(BlobError::Unavailable("what it holds is still being listed".to_owned())),
+        }
+    }
+
+    /// What an owner has.
+    async fn listed(&self, owner: &str) -> Result<Held, BlobError> {
+        let (mut held, mut token) = (Held::default(), None);
+        let prefix = format!("{}{owner}/", self.prefix);
+        for _ in 0..MOST_PAGES {
+            let (text, next) = self.page(&prefix, token.as_deref()).await?;
+            for size in xml::all(&text, "Size").filter_map(|size| size.parse::<u64>().ok()) {
+                (held.bytes, held.objects) = (held.bytes.saturating_add(size), held.objects + 1);
+            }
+            if next.is_none() {
+                return Ok(held);
+            }
+            token = next;
+        }
+        Err(BlobError::Unavailable(format!("S3 lists more than {MOST_PAGES} pages")))
+    }
+
+    /// Reserves what a write adds; if there is no room, once more when it is known what was removed.
+    async fn reserved<T>(
+        self: &Arc<S3>,
+        owner: &Arc<str>,
+        mut reserve: impl FnMut(&Arc<Usage>) -> Result<T, BlobError>,
+    ) -> Result<T, BlobError> {
+        let usage = self.owner(owner).usage.clone();
+        match reserve(&usage) {
+            Err(BlobError::Limit(_)) if usage.is_stale() => {
+                self.known(owner, true).await?;
+                reserve(&usage)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// A page of a listing, and the token of the next one.
+    async fn page(&self, prefix: &str, token: Option<&str>) -> Result<(String, Option<String>), BlobError> {
         let most = MOST_NAMES.to_string();
         let mut query = vec![("list-type", "2"), ("max-keys", &*most), ("prefix", prefix)];
         query.extend(token.map(|token| ("continuation-token", token)));
-        Ok(self.client.send(Method::GET, "", &query, &[], Bytes::new()).await?.text().await?)
+        let text = self.client.send(Method::GET, "", &query, &[], Bytes::new()).await?.text().await?;
+        let next = xml::first(&text, "NextContinuationToken");
+        match next.is_some() && next.as_deref() == token {
+            // It would never end.
+            true => Err(BlobError::Unavailable("S3 lists the same page again".to_owned())),
+            false => Ok((text, next)),
+        }
     }
 
     pub(super) async fn list(&self, container: &Container, from: Option<String>) -> Result<Page, BlobError> {
         let prefix = format!("{}{}/", self.prefix, container.path);
-        let text = self.page(&prefix, from.as_deref()).await?;
+        let (text, next) = self.page(&prefix, from.as_deref()).await?;
         let keys = xml::all(&text, "Key");
         // What another program has put there has no name.
         let names = keys.filter_map(|key| name::unescaped(key.strip_prefix(&*prefix)?)).collect();
-        Ok((names, xml::first(&text, "NextContinuationToken")))
+        Ok((names, next))
     }
 
     pub(super) async fn info(&self, container: &Container, name: &str) -> Result<Option<Info>, BlobError> {
@@ -161,14 +260,12 @@ impl S3 {
     pub(super) async fn delete(&self, container: &Container, names: &[String]) -> Result<(), BlobError> {
         for name in names {
             let key = self.key(container, name)?;
-            let size = self.info(container, name).await?.map(|info| info.size);
-            match self.client.send(Method::DELETE, &key, &[], &[], Bytes::new()).await {
+            let outcome = self.client.send(Method::DELETE, &key, &[], &[], Bytes::new()).await;
+            // Also if no answer has come.
+            self.owner(&container.owner).usage.note_removed();
+            match outcome {
                 Ok(_) | Err(Failure::Refused { status: 404, .. }) => {}
                 Err(error) => return Err(error.into()),
-            }
-            let owners = self.owners.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((owner, size)) = owners.get(&container.owner).zip(size) {
-                owner.usage.remove(size);
             }
         }
         Ok(())
@@ -180,8 +277,10 @@ impl S3 {
         name: &str,
         first: u64,
         last: u64,
+        places: &Places,
     ) -> Result<Option<(u64, Reader)>, BlobError> {
         let key = self.key(container, name)?;
+        let place = place(&places.readers, &self.readers, "being read")?;
         let range = match (first, last) {
             (0, u64::MAX) => None,
             (_, u64::MAX) => Some(("range", format!("bytes={first}-"))),
@@ -199,7 +298,7 @@ impl S3 {
                 if !headers.is_empty() && !is_within {
                     return Err(BlobError::Unavailable("S3 has given more than the range".to_owned()));
                 }
-                Ok(Some((size, Reader { body: Some(answer.into_body()), left: size })))
+                Ok(Some((size, Reader { body: Some((answer.into_body(), place)), left: size })))
             }
             Err(Failure::Refused { status: 404, .. }) => Ok(None),
             // Behind the end, or of an object without content.
@@ -213,28 +312,32 @@ impl S3 {
         container: &Container,
         name: &str,
         quota: Quota,
+        places: &Places,
     ) -> Result<Writer, BlobError> {
         let key = self.key(container, name)?;
-        let place = self.writers.clone().try_acquire_owned();
-        let place =
-            place.map_err(|_| BlobError::Unavailable("too many objects are being written".to_owned()))?;
-        let owner = self.owner(container).await?;
-        let replaced = self.info(container, name).await?.map(|info| info.size);
-        let reservation = owner.usage.reserve(quota, replaced.is_none())?;
-        let (s3, part) = (self.clone(), BytesMut::new());
-        Ok(Writer { s3, key, replaced, reservation: Some(reservation), part, upload: None, _place: place })
+        let place = place(&places.writers, &self.writers, "being written")?;
+        let is_new = self.info(container, name).await?.is_none();
+        self.known(&container.owner, false).await?;
+        let reserve = |usage: &Arc<Usage>| usage.reserve(quota, is_new);
+        let reservation = Some(self.reserved(&container.owner, reserve).await?);
+        let (s3, owner, part) = (self.clone(), container.owner.clone(), BytesMut::new());
+        Ok(Writer { s3, owner, key, reservation, part, upload: None, _place: place })
     }
 }
 
 /// An object's content.
 pub(super) struct Reader {
-    body: Option<Body>,
+    /// Until its end.
+    body: Option<(Body, Place)>,
     left: u64,
 }
 
 impl Reader {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BlobError> {
-        let Some(body) = self.body.as_mut().filter(|_| self.left > 0) else { return Ok(None) };
+        if self.left == 0 {
+            self.body = None;
+        }
+        let Some((body, _)) = &mut self.body else { return Ok(None) };
         let broken = || BlobError::Unavailable("the connection to S3 has failed".to_owned());
         loop {
             let frame = body.frame().await.ok_or_else(broken)?.map_err(|_| broken())?;
@@ -251,13 +354,14 @@ impl Reader {
 /// An object that is being written: in one request if it is no longer than a part.
 pub(super) struct Writer {
     s3: Arc<S3>,
+    /// The name of the owner.
+    owner: Arc<str>,
     key: String,
-    replaced: Option<u64>,
     /// `None` once the object is there.
     reservation: Option<Reservation>,
     part: BytesMut,
     upload: Option<Parts>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// An upload in parts.
@@ -270,7 +374,7 @@ struct Parts {
 impl Writer {
     pub(super) async fn write(&mut self, mut piece: &[u8]) -> Result<(), BlobError> {
         if let Some(reservation) = &mut self.reservation {
-            reservation.grow(piece.len())?;
+            self.s3.reserved(&self.owner, |_| reservation.grow(piece.len())).await?;
         }
         while self.part.len() + piece.len() > PART {
             let (now, later) = piece.split_at(PART.saturating_sub(self.part.len()));
@@ -321,13 +425,16 @@ impl Writer {
             let answer = self.s3.client.send(Method::POST, &self.key, &query, &[], document.into()).await?;
             // It begins with 200 and may end otherwise.
             let text = answer.text().await?;
-            if let Some(code) = xml::first(&text, "Code").filter(|_| text.contains("<Error>")) {
-                return Err(BlobError::Unavailable(format!("S3 has answered {code}")));
+            if !text.contains("<CompleteMultipartUploadResult") {
+                let code = xml::first(&text, "Code").filter(|_| text.contains("<Error>"));
+                return Err(code.map_or_else(unexpected, |code| {
+                    BlobError::Unavailable(format!("S3 has answered {}", client::tame(code)))
+                }));
             }
             self.upload = None;
         }
         if let Some(reservation) = self.reservation.take() {
-            reservation.commit(self.replaced);
+            reservation.commit_added();
         }
         Ok(())
     }

@@ -22,12 +22,42 @@ pub(super) struct Held {
 struct Counts {
     held: Held,
     reserved: Held,
+    /// What has been added since [`Usage::begin`].
+    added: Held,
+    /// Whether less may be there than is held for that: something was written, replaced or removed since.
+    is_stale: bool,
 }
 
 impl Usage {
     /// That is what is there now.
     pub(super) fn set(&self, held: Held) {
         self.lock().held = held;
+    }
+
+    /// What is there begins to be listed.
+    pub(super) fn begin(&self) {
+        self.lock().added = Held::default();
+    }
+
+    /// That has been listed. What was added meanwhile may be part of it or not, and counts beside it.
+    pub(super) fn end(&self, listed: Held) {
+        let mut counts = self.lock();
+        let added = std::mem::take(&mut counts.added);
+        counts.held = Held {
+            bytes: listed.bytes.saturating_add(added.bytes),
+            objects: listed.objects.saturating_add(added.objects),
+        };
+        counts.is_stale = added != Held::default();
+    }
+
+    /// Objects may be gone, which the next listing says.
+    pub(super) fn note_removed(&self) {
+        self.lock().is_stale = true;
+    }
+
+    /// Whether a listing may find less than is held for there.
+    pub(super) fn is_stale(&self) -> bool {
+        self.lock().is_stale
     }
 
     /// An object of this size is gone.
@@ -93,6 +123,16 @@ impl Reservation {
     /// Its bytes so far.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// The object is there. What it has replaced, the next listing says.
+    pub(super) fn commit_added(self) {
+        let counts = &mut *self.usage.lock();
+        for held in [&mut counts.held, &mut counts.added] {
+            held.bytes = held.bytes.saturating_add(self.bytes);
+            held.objects += self.objects;
+        }
+        counts.is_stale = true;
     }
 
     /// The object is there, in place of one of this size.

@@ -57,7 +57,7 @@ impl Client {
         let rules = rules.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
         let none = || io::Error::other("there are no credentials");
         Ok(Client {
-            outbound: Outbound::new(Rules(rules))?,
+            outbound: Outbound::new(Rules(rules))?.with_places(super::REQUESTS),
             scheme,
             authority,
             path,
@@ -66,6 +66,10 @@ impl Client {
             timeout: place.timeout,
             is_up: AtomicBool::new(true),
         })
+    }
+
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
     /// Whether the last request was answered.
@@ -84,6 +88,8 @@ impl Client {
     ) -> Result<Answer, Failure> {
         let answer = self.send_once(method, key, query, headers, body).await;
         let is_up = match &answer {
+            // The server has not been asked.
+            Err(Failure::Silent(OutboundError::TooMany)) => return answer,
             Ok(_) => true,
             Err(Failure::Refused { status, .. }) => *status < 500,
             Err(Failure::Silent(_) | Failure::Broken) => false,
@@ -116,9 +122,7 @@ impl Client {
         let text = answer.into_bytes().await.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let code = xml::first(&text, "Code").unwrap_or_default();
-        let is_tame =
-            |code: &String| code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
-        Err(Failure::Refused { status, code: Some(code).filter(is_tame).unwrap_or_default() })
+        Err(Failure::Refused { status, code: tame(code) })
     }
 
     fn request(
@@ -164,6 +168,12 @@ impl Client {
         }
         request.body(Full::new(body).map_err(|never| match never {}).boxed_unsync())
     }
+}
+
+/// A code of S3's; what does not look like one is none.
+pub(super) fn tame(code: String) -> String {
+    let is_code = code.len() <= 64 && code.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if is_code { code } else { String::new() }
 }
 
 /// An answer with a status of 2xx.

@@ -1,0 +1,201 @@
+//! The store in S3 against a server that answers what a test says: what is no success, what never ends, and
+//! what a quota counts.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use super::*;
+use crate::blobs::{EndpointBlobs, Store};
+
+const QUOTA: Quota = Quota { bytes: 1000, objects: 10, size: 64 << 20 };
+const WAIT: Duration = Duration::from_millis(500);
+
+/// What the server says to a method and a target: `200 OK` and a body; `None`: nothing.
+type Say = dyn Fn(&str, &str) -> Option<(&'static str, String)> + Send + Sync;
+
+/// The server's port. Its thread ends with the process.
+fn serve(say: Arc<Say>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, say) = (stream.unwrap(), say.clone());
+            thread::spawn(move || {
+                let (mut head, mut byte) = (Vec::new(), [0]);
+                while !head.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+                    head.push(byte[0]);
+                }
+                let head = String::from_utf8(head).unwrap().to_lowercase();
+                let length = head.split_once("content-length: ").map_or("0", |(_, rest)| rest);
+                let length = length.lines().next().unwrap().parse().unwrap();
+                std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).unwrap();
+                let mut words = head.split(' ');
+                let (method, target) = (words.next().unwrap(), words.next().unwrap_or_default());
+                match say(method, target) {
+                    Some((status, body)) => {
+                        let length = body.len();
+                        let body = if method == "head" { "" } else { &body };
+                        let head = format!("HTTP/1.1 {status}\r\netag: e\r\nconnection: close\r\n");
+                        let _ = write!(stream, "{head}content-length: {length}\r\n\r\n{body}");
+                    }
+                    None => thread::sleep(WAIT * 8),
+                }
+            });
+        }
+    });
+    port
+}
+
+/// A container in a bucket behind such a server. The first listing, of the start, is answered by itself.
+async fn opened(
+    say: impl Fn(&str, &str) -> Option<(&'static str, String)> + Send + Sync + 'static,
+) -> Opened {
+    let say = move |method: &str, target: &str| match target.contains("max-keys=1&") {
+        true => Some(("200 OK", String::new())),
+        false => say(method, target),
+    };
+    let key = "k".to_owned();
+    let place = S3Place {
+        bucket: "b".to_owned(),
+        prefix: String::new(),
+        server: Some(format!("http://127.0.0.1:{}", serve(Arc::new(say)))),
+        region: "us-east-1".to_owned(),
+        addressing: None,
+        timeout: WAIT,
+        credentials: Some(Credentials { access_key: key.clone(), secret_key: key, session_token: None }),
+    };
+    let store = Arc::new(Store::open(&crate::blobs::Place::S3(place)).await.unwrap());
+    let blobs = EndpointBlobs::new(store.clone(), "it", &["a".to_owned()], QUOTA);
+    Opened { container: blobs.open("a").unwrap(), blobs, store }
+}
+
+struct Opened {
+    store: Arc<Store>,
+    blobs: EndpointBlobs,
+    container: Container,
+}
+
+impl Opened {
+    async fn write(&self, name: &str, length: usize) -> Result<(), BlobError> {
+        let mut writer = self.blobs.write(&self.container, name).await?;
+        writer.write(Bytes::from(vec![0; length])).await?;
+        writer.finish().await
+    }
+}
+
+fn ok(body: &str) -> Option<(&'static str, String)> {
+    Some(("200 OK", body.to_owned()))
+}
+
+fn missing() -> Option<(&'static str, String)> {
+    Some(("404 Not Found", String::new()))
+}
+
+#[tokio::test]
+async fn the_end_of_an_upload_is_a_success_only_if_s3_says_so() {
+    for (answer, expected) in [
+        ("<CompleteMultipartUploadResult xmlns=\"x\"><ETag>e</ETag></CompleteMultipartUploadResult>", None),
+        ("<Error><Code>InternalError</Code></Error>", Some("S3 has answered InternalError")),
+        ("", Some("S3 has answered something else")),
+        ("<html>a proxy's page</html>", Some("S3 has answered something else")),
+    ] {
+        let it = opened(move |method, target| match method {
+            "post" if target.contains("uploads=") => ok("<UploadId>u</UploadId>"),
+            "post" => ok(answer),
+            "head" => missing(),
+            _ => ok(""),
+        });
+        let mut it = it.await;
+        it.blobs.quota.bytes = u64::MAX;
+        let outcome = it.write("k", PART + 1).await;
+        let expected = expected.map_or(Ok(()), |text| Err(BlobError::Unavailable(text.to_owned())));
+        assert_eq!(outcome, expected, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_listing_that_repeats_itself_ends() {
+    let token = "<NextContinuationToken>t</NextContinuationToken>";
+    let it = opened(move |method, _| if method == "head" { missing() } else { ok(token) }).await;
+    let again = Err(BlobError::Unavailable("S3 lists the same page again".to_owned()));
+    assert_eq!(it.blobs.clear(&it.container).await, again);
+    assert_eq!(it.write("k", 1).await, again);
+}
+
+/// Those who write or remove the same object at the same time do not each get back its bytes.
+#[tokio::test]
+async fn what_is_replaced_or_removed_is_known_by_the_next_listing() {
+    let listings = Arc::new(AtomicUsize::new(0));
+    let counted = listings.clone();
+    let it = opened(move |method, _| match method {
+        "get" => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            ok("<Contents><Size>600</Size></Contents>")
+        }
+        _ => ok(&"x".repeat(600)),
+    });
+    let it = it.await;
+    let mut writers = Vec::new();
+    for _ in 0..4 {
+        let mut writer = it.blobs.write(&it.container, "k").await.unwrap();
+        writer.write(Bytes::from_static(&[0; 100])).await.unwrap();
+        writers.push(writer);
+    }
+    for writer in writers {
+        writer.finish().await.unwrap();
+    }
+    it.blobs.delete(&it.container, &["k".to_owned()]).await.unwrap();
+    assert_eq!(listings.load(Ordering::SeqCst), 1, "what has room is not listed for");
+    // 600 were there, 400 have been written: it is listed again, and 400 have room beside what it finds.
+    it.write("k", 400).await.unwrap();
+    assert_eq!(listings.load(Ordering::SeqCst), 2);
+    assert!(matches!(it.write("k", 401).await, Err(BlobError::Limit(_))));
+    assert_eq!(listings.load(Ordering::SeqCst), 3);
+    // Nothing has changed since.
+    assert!(matches!(it.write("k", 401).await, Err(BlobError::Limit(_))));
+    assert_eq!(listings.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn those_who_wait_for_a_listing_have_its_failure() {
+    let listings = Arc::new(AtomicUsize::new(0));
+    let counted = listings.clone();
+    let it = opened(move |method, _| match method {
+        "get" => {
+            counted.fetch_add(1, Ordering::SeqCst);
+            None
+        }
+        _ => missing(),
+    });
+    let it = Arc::new(it.await);
+    let begun = Instant::now();
+    let writes = (0..8).map(|number: i32| {
+        let it = it.clone();
+        tokio::spawn(async move { it.write(&number.to_string(), 1).await })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        assert!(matches!(write.await.unwrap(), Err(BlobError::Unavailable(_))));
+    }
+    assert!(begun.elapsed() < WAIT * 3, "{:?}", begun.elapsed());
+    assert_eq!(listings.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn one_endpoint_leaves_places_to_others() {
+    let it = opened(|_, _| ok("content")).await;
+    let other = EndpointBlobs::new(it.store.clone(), "other", &["a".to_owned()], QUOTA);
+    let mut readers = Vec::new();
+    for _ in 0..READERS.1 {
+        readers.push(it.blobs.read(&it.container, "k", 0, u64::MAX).await.unwrap());
+    }
+    let full = it.blobs.read(&it.container, "k", 0, u64::MAX).await;
+    assert!(matches!(full, Err(BlobError::Limit(_))));
+    assert!(other.read(&other.open("a").unwrap(), "k", 0, u64::MAX).await.is_ok());
+    assert_eq!(it.store.is_reachable(), Some(true));
+    // One that has come to its end holds no place.
+    let (_, reader) = readers.first_mut().unwrap();
+    while reader.next().await.unwrap().is_some() {}
+    assert!(it.blobs.read(&it.container, "k", 0, u64::MAX).await.is_ok());
+}
