@@ -255,6 +255,10 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             "cache-dir",
             "body-media-types",
             "tracker-key",
+            // Of a bucket alone, see the tests of `blobs`.
+            "blobs-region",
+            "blobs-addressing",
+            "blobs-timeout",
         ]
         .contains(&setting.flag)
             || setting.default.is_empty()

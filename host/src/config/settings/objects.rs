@@ -57,7 +57,7 @@ settings! {
     BLOBS_SESSION_TOKEN: Vec<KeySource> = (none, "env:AWS_SESSION_TOKEN"), key_sources,
         "blobs-session-token", "blobs.session_token", Value("@FILE|env:NAME"),
         "Where the token is that belongs to a key which does not last, likewise.";
-    BLOBS_TIMEOUT: Duration = "10s", duration(MILLISECOND..=DAY),
+    BLOBS_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
         "blobs-timeout", "blobs.timeout", Value("DURATION"),
         "How long a request to S3 may take, and from one piece of an answer to the next; beyond it the handler gets an \
          error.";
