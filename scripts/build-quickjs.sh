@@ -11,8 +11,11 @@ CRATE=rquickjs-sys
 VERSION=0.14.0
 
 newer_than "$OUT" "$SOURCE" scripts/build-quickjs.sh || exit 0
+require_rust
 scripts/zig.sh
 
+# All that is there is linked, so nothing of former sources may be.
+rm -f "$WORK"/*.o
 # Cargo checks what it gets against the registry's checksum.
 mkdir -p "$WORK/crate/src"
 touch "$WORK/crate/src/lib.rs"

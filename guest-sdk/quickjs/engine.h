@@ -20,7 +20,7 @@ IMPORT("length") uint32_t linked_length(void);
 IMPORT("copy") void linked_copy(void *into);
 
 // The tables, in words of 32 bits: what is at a number is at `words[number]`; a text is at a number of bytes.
-enum { MAGIC = 0x3151484d, NONE = 0xffffffff };
+enum { MAGIC = 0x3251484d, NONE = 0xffffffff };
 enum { AT_MAGIC, AT_TYPES, TYPES, AT_IMPORTS, IMPORTS, AT_RESOURCES, RESOURCES, AT_EXPORTS, EXPORTS, AT_SOURCE, SOURCE, FLAGS };
 enum { OWN_INIT = 1 };
 enum kind {
@@ -28,7 +28,8 @@ enum kind {
     OWN, BORROW,
 };
 struct function { uint32_t interface, name, kind, resource, parameters, result, is_indirect, result_mode; };
-enum { FREE, METHOD, STATIC, CONSTRUCTOR };
+/// The last is the contract's `init`, among the exports.
+enum { FREE, METHOD, STATIC, CONSTRUCTOR, INIT };
 enum { NOTHING, FLAT, IN_MEMORY };
 struct resource { uint32_t interface, name, drop; };
 /// `rest`: of a list its element; of a record or tuple a count and members; of what has cases a count, the width of the tag, where
@@ -62,6 +63,8 @@ void *allocated(size_t size);
 /// Lets go of all that was kept since there were `count`.
 void let_go(uint32_t count);
 void make_handles(void);
+/// Whose method makes the handles from here on; anything else than a handle: nobody's.
+void made_by(JSValueConst value);
 JSValue handle_of(uint32_t number, uint32_t resource, bool is_owned);
 int lowered_handle(JSValueConst value, const struct type *type, uint32_t *into);
 JSValue dispose(JSContext *ctx, JSValueConst self, int count, JSValueConst *values);

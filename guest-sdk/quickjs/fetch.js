@@ -4,12 +4,17 @@
   "use strict";
 
   const PORTS = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
+  // What no host of a special scheme has, and none of any other.
+  const NO_DOMAIN = /[\0-\x20#%/:<>?@[\\\]^|\x7f]/;
+  const NO_HOST = /[\0\t\n\r #/:<>?@[\\\]^|]/;
+  // A special scheme's path; in those `\` is `/`.
+  const slashed = (protocol, path) => (PORTS[protocol] || protocol === "file:" ? path.replaceAll("\\", "/") : path);
   const escaped = (text, kept) => text.replace(kept, (c) => encodeURIComponent(c).replace(/'/g, "%27"));
 
   class URL {
     #parts; #params;
     constructor(given, base) {
-      const text = String(given).trim();
+      const text = String(given).toWellFormed().replace(/^[\0-\x20]+|[\0-\x20]+$|[\t\n\r]/g, "");
       const found = /^([a-z][a-z0-9+.-]*:)(.*)$/is.exec(text);
       if (found) this.#parts = URL.#absolute(found[1].toLowerCase(), found[2]);
       else if (base !== undefined) this.#parts = URL.#relative(text, new URL(base));
@@ -28,11 +33,18 @@
     }
     static #absolute(protocol, rest) {
       const [, before, search = "", hash = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(rest);
-      const own = { protocol, username: "", password: "", hostname: "", port: "", pathname: before, search, hash };
-      const found = /^\/\/(?:([^@/:]*)(?::([^@/]*))?@)?(\[[^\]]*\]|[^:/]*)(?::(\d*))?([/\\].*)?$/s.exec(before);
-      if (found) {
-        const [, username = "", password = "", hostname, port = "", pathname = ""] = found;
-        Object.assign(own, { username, password, hostname: hostname.toLowerCase(), port: port === PORTS[protocol] ? "" : port });
+      const path = slashed(protocol, before);
+      const own = { protocol, username: "", password: "", hostname: "", port: "", pathname: path, search, hash };
+      if (path.startsWith("//")) {
+        const [, authority, pathname] = /^\/\/([^/]*)(.*)$/s.exec(path);
+        const end = authority.lastIndexOf("@");
+        const [username, ...password] = authority.slice(0, Math.max(end, 0)).split(":");
+        const found = /^(\[[0-9a-f:.]+\]|[^[\]:]*)(?::(\d*))?$/i.exec(authority.slice(end + 1));
+        const hostname = found?.[1].normalize("NFKC").toLowerCase();
+        if (!found || found[2] > 65535) return undefined;
+        if ((PORTS[protocol] ? NO_DOMAIN : NO_HOST).test(hostname.replace(/^\[.*\]$/, ""))) return undefined;
+        const port = found[2] ? String(Number(found[2])) : "";
+        Object.assign(own, { username, password: password.join(":"), hostname, port: port === PORTS[protocol] ? "" : port });
         own.pathname = PORTS[protocol] ? URL.#flat(pathname) : pathname;
         if (PORTS[protocol] && hostname === "") return undefined;
       } else if (PORTS[protocol]) {
@@ -42,8 +54,9 @@
     }
     static #relative(text, base) {
       const { protocol, username, password, hostname, port, pathname, search } = base;
-      if (text.startsWith("//")) return URL.#absolute(protocol, text);
-      const [, path, query, hash = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(text);
+      const [, given, query, hash = ""] = /^([^?#]*)(\?[^#]*)?(#.*)?$/s.exec(text);
+      const path = slashed(protocol, given);
+      if (path.startsWith("//")) return URL.#absolute(protocol, text);
       const below = path.startsWith("/") ? path : pathname.replace(/[^/]*$/, "") + path;
       return URL.#plain({ protocol, username, password, hostname, port, hash,
         pathname: path === "" ? pathname : URL.#flat(below), search: query ?? (path === "" ? search : "") });
@@ -60,6 +73,7 @@
       return `/${kept.join("/")}`;
     }
     static #plain(parts) {
+      for (const name of ["username", "password"]) parts[name] = escaped(parts[name], /[^!$-.0-9A-Z_a-z~]/gu);
       parts.pathname = escaped(parts.pathname, /[^\x21\x24-\x3b\x3d\x40-\x5f\x61-\x7a\x7c\x7e]/gu);
       parts.search = parts.search === "?" ? "" : escaped(parts.search, /[^\x21\x23-\x26\x28-\x3b\x3d\x3f-\x7e]/gu);
       parts.hash = parts.hash === "#" ? "" : escaped(parts.hash, /[^\x21\x23-\x3b\x3d\x3f-\x5f\x61-\x7e]/gu);
@@ -87,8 +101,9 @@
     set hash(text) { this.#parts.hash = text === "" ? "" : `#${String(text).replace(/^#/, "")}`; URL.#plain(this.#parts); }
     get href() {
       const { username, password, pathname, search, hash } = this.#parts;
-      const user = username && `${username}${password && `:${password}`}@`;
-      return `${this.protocol}${this.hostname || PORTS[this.protocol] ? `//${user}${this.host}` : ""}${pathname}${search}${hash}`;
+      const user = (username || password) && `${username}${password && `:${password}`}@`;
+      const hasHost = this.hostname || PORTS[this.protocol] || this.protocol === "file:";
+      return `${this.protocol}${hasHost ? `//${user}${this.host}` : ""}${pathname}${search}${hash}`;
     }
     toString() { return this.href; }
     toJSON() { return this.href; }

@@ -41,7 +41,9 @@ static JSValue call_host(JSContext *ctx, JSValueConst this, int count, JSValueCo
         uint8_t *result = function->result_mode == IN_MEMORY ? allocated(type_at(function->result)->size) : NULL;
         if (result) *next++ = (uint32_t)result;
         linked_call(number, slots);
+        if (before) made_by(this);
         value = returned(function->result, result, slots);
+        made_by(JS_UNDEFINED);
     }
     let_go(mark);
     return value;

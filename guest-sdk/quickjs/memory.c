@@ -1,6 +1,7 @@
 // What is kept until it is no longer needed, and handles of the host's resources.
 //
-// Invariant: nothing of JavaScript runs in `cabi_realloc`, where a component may not call out.
+// Invariants: nothing of JavaScript runs in `cabi_realloc`, where a component may not call out; a handle that a method made is
+// dropped before the one whose method it was, in whatever order their objects end, as the host asks for.
 
 #include "engine.h"
 
@@ -46,7 +47,8 @@ EXPORT("cabi_realloc") void *cabi_realloc(void *old, size_t old_size, size_t ali
 
 static JSClassID handle_class;
 
-struct handle { uint32_t handle, resource; bool is_owned; };
+/// `made`: how many handles there are that methods of this one made. `maker`: the one whose method made this one.
+struct handle { uint32_t handle, resource, made; bool is_owned, has_object; struct handle *maker; };
 
 static void drop(struct handle *it) {
     if (!it->handle) return;
@@ -55,12 +57,28 @@ static void drop(struct handle *it) {
     linked_call(resources[it->resource].drop, slots);
 }
 
+/// Drops what has no object and made nothing that is left; then its maker, if it was the last.
+static void end(struct handle *it) {
+    while (it && !it->has_object && !it->made) {
+        struct handle *maker = it->maker;
+        if (it->is_owned) drop(it);
+        if (maker) maker->made--;
+        free(it);
+        it = maker;
+    }
+}
+
 static void finalize(JSRuntime *rt, JSValueConst value) {
     (void)rt;
     struct handle *it = JS_GetOpaque(value, handle_class);
-    if (it && it->is_owned) drop(it);
-    free(it);
+    if (!it) return;
+    it->has_object = false;
+    end(it);
 }
+
+static struct handle *maker_now;
+
+void made_by(JSValueConst value) { maker_now = JS_GetOpaque(value, handle_class); }
 
 /// The handles that were lent for the call of an export.
 static JSValue *lent;
@@ -69,7 +87,12 @@ static uint32_t lent_count, lent_room;
 JSValue handle_of(uint32_t number, uint32_t resource, bool is_owned) {
     struct handle *it = malloc(sizeof *it);
     if (!it) abort();
-    *it = (struct handle){number, resource, is_owned};
+    *it = (struct handle){.handle = number, .resource = resource, .is_owned = is_owned, .has_object = true};
+    // What a method makes of its own kind, such as a part of a tensor, stands by itself.
+    if (is_owned && maker_now && maker_now->resource != resource) {
+        it->maker = maker_now;
+        maker_now->made++;
+    }
     JSValue value = JS_NewObjectProtoClass(context, prototypes[resource], handle_class);
     JS_SetOpaque(value, it);
     if (!is_owned) {
@@ -105,7 +128,12 @@ int lowered_handle(JSValueConst value, const struct type *type, uint32_t *into) 
 JSValue dispose(JSContext *ctx, JSValueConst this, int count, JSValueConst *values) {
     (void)ctx, (void)count, (void)values;
     struct handle *it = JS_GetOpaque(this, handle_class);
-    if (it && it->is_owned) drop(it);
+    if (!it || !it->is_owned) return JS_UNDEFINED;
+    drop(it);
+    struct handle *maker = it->maker;
+    it->maker = NULL;
+    if (maker) maker->made--;
+    end(maker);
     return JS_UNDEFINED;
 }
 

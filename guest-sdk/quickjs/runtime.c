@@ -101,7 +101,7 @@ static int evaluate(void) {
     JS_FreeValue(context, value);
     JSValue namespace = JS_GetModuleNamespace(context, definition);
     for (uint32_t at = 0; at < words[EXPORTS]; at++) {
-        bool is_own = !strcmp(text_at(exports[at].name), "init") && words[FLAGS] & OWN_INIT;
+        bool is_own = exports[at].kind == INIT && words[FLAGS] & OWN_INIT;
         functions[at] = receivers[at] = JS_UNDEFINED;
         if (!is_own) functions[at] = exported(namespace, &exports[at], &receivers[at]);
         if (JS_IsException(functions[at])) return -1;
@@ -203,7 +203,7 @@ EXPORT("dispatch") void dispatch(uint32_t number) {
     if (!context) end(error);
     JS_UpdateStackTop(runtime);
     const struct function *function = &exports[number];
-    bool is_init = !strcmp(text_at(function->name), "init");
+    bool is_init = function->kind == INIT;
     if (error && !is_init) end(error);
     const struct type *parameters = type_at(function->parameters);
     const struct member *members = members_of(parameters);

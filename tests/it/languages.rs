@@ -109,3 +109,9 @@ fn a_stream_in_typescript() {
 fn a_stream_in_typescript_on_quickjs() {
     check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", QUICKJS);
 }
+
+/// What the runtime does itself: handles of the host, and the web's platform.
+#[test]
+fn handles_and_urls_on_quickjs() {
+    check("js", "js-app", &root().join("tests/languages/js-app.wit"), "js-app.json", QUICKJS);
+}

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, ensure};
-use wit_parser::{Resolve, WorldId, WorldItem, WorldKey};
+use wit_parser::{InterfaceId, Resolve, WorldId, WorldItem, WorldKey};
 
 use self::link::linked;
 use self::names::camel;
@@ -61,11 +61,15 @@ fn places(executable: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     beside(executable, "share/modelhost/engine/quickjs.wasm", "target/components/engine/quickjs.wasm")
 }
 
+/// Whether an interface is the contract's `init`.
+fn is_init(resolve: &Resolve, interface: InterfaceId) -> bool {
+    resolve.id_of(interface).is_some_and(|name| name.starts_with(INIT))
+}
+
 /// Makes the world export `init`, which runs the bundle; whether it did not before.
 fn add_init(resolve: &mut Resolve, world: WorldId) -> anyhow::Result<bool> {
     let mut interfaces = resolve.interfaces.iter().map(|(id, _)| id);
-    let is_init = |id| resolve.id_of(id).is_some_and(|name| name.starts_with(INIT));
-    let id = interfaces.find(|id| is_init(*id)).context("wit/deps does not have the contract's `init`")?;
+    let id = interfaces.find(|id| is_init(resolve, *id)).context("wit/deps does not have the contract's `init`")?;
     let world = resolve.worlds.get_mut(world).context("there is no world")?;
     let key = WorldKey::Interface(id);
     if world.exports.contains_key(&key) {
@@ -202,6 +206,28 @@ mod tests {
             let (resolve, world) = world(name);
             let error = tables(&resolve, world, "", false).err().map(|error| format!("{error:#}"));
             assert!(error.as_ref().is_some_and(|error| error.contains(expected)), "{name}: {error:?}");
+        }
+    }
+
+    /// Other interfaces have functions of that name, and may be called so.
+    #[test]
+    fn only_the_contracts_init_is_init() {
+        let mut resolve = Resolve::default();
+        let own = "package test:project;
+            interface work { init: func(); work: func(); }
+            world app { export work; export init: func(); }
+            world whole { include app; export modelhost:handler/init@0.1.0; }
+            package modelhost:handler@0.1.0 { interface init { init: func(); } }";
+        let package = resolve.push_source("own.wit", own).unwrap();
+        for (name, is_added) in [("app", true), ("whole", false)] {
+            let world = resolve.select_world(&[package], Some(name)).unwrap();
+            assert_eq!(add_init(&mut resolve, world).unwrap(), is_added);
+            let tables = tables(&resolve, world, "", is_added).unwrap();
+            let word = |at: usize| u32::from_le_bytes(tables.bytes[4 * at..][..4].try_into().unwrap());
+            let (at, count) = (word(7) as usize, word(8) as usize);
+            let marked = (0..count).filter(|row| word(at + 8 * row + 2) == 4);
+            let marked: Vec<_> = marked.map(|row| tables.exports[row].name.as_str()).collect();
+            assert_eq!(marked, ["modelhost:handler/init@0.1.0#init"], "{name}");
         }
     }
 

@@ -14,13 +14,16 @@ use wit_parser::{
     WorldItem, WorldKey,
 };
 
+use super::is_init;
 use super::names::camel;
 
-const MAGIC: u32 = 0x3151_484d;
+const MAGIC: u32 = 0x3251_484d;
 const NONE: u32 = u32::MAX;
 /// The words before the tables.
 const HEADER: usize = 12;
 const OWN_INIT: u32 = 1;
+/// The contract's `init`, among the kinds of functions.
+const INIT_KIND: u32 = 4;
 const NAMES: ManglingAndAbi = ManglingAndAbi::Legacy(LiftLowerAbi::Sync);
 
 /// The kind of a type, by its number in the runtime.
@@ -112,7 +115,12 @@ pub(super) fn tables(
                 function.name
             );
             exports.push(making.export(id.map(|(key, _)| key), function));
-            exported.push(making.function(id.map(|(_, id)| id), function, AbiVariant::GuestExport)?);
+            let mut row = making.function(id.map(|(_, id)| id), function, AbiVariant::GuestExport)?;
+            if id.is_some_and(|(_, id)| is_init(resolve, id)) {
+                let [kind, ..] = &mut row.rest;
+                *kind = INIT_KIND;
+            }
+            exported.push(row);
         }
     }
     let drops: Vec<CoreFunction> =
