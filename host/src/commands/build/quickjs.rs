@@ -5,6 +5,7 @@
 //! host keeps the memory that it leaves.
 //! Invariant: nothing is run here, so a build takes as long as the bundler.
 
+mod kind;
 mod link;
 mod names;
 mod tables;
@@ -69,7 +70,9 @@ fn is_init(resolve: &Resolve, interface: InterfaceId) -> bool {
 /// Makes the world export `init`, which runs the bundle; whether it did not before.
 fn add_init(resolve: &mut Resolve, world: WorldId) -> anyhow::Result<bool> {
     let mut interfaces = resolve.interfaces.iter().map(|(id, _)| id);
-    let id = interfaces.find(|id| is_init(resolve, *id)).context("wit/deps does not have the contract's `init`")?;
+    let id = interfaces
+        .find(|id| is_init(resolve, *id))
+        .context("wit/deps does not have the contract's `init`")?;
     let world = resolve.worlds.get_mut(world).context("there is no world")?;
     let key = WorldKey::Interface(id);
     if world.exports.contains_key(&key) {

@@ -15,6 +15,7 @@ use wit_parser::{
 };
 
 use super::is_init;
+use super::kind::Kind;
 use super::names::camel;
 
 const MAGIC: u32 = 0x3251_484d;
@@ -25,34 +26,6 @@ const OWN_INIT: u32 = 1;
 /// The contract's `init`, among the kinds of functions.
 const INIT_KIND: u32 = 4;
 const NAMES: ManglingAndAbi = ManglingAndAbi::Legacy(LiftLowerAbi::Sync);
-
-/// The kind of a type, by its number in the runtime.
-#[derive(Clone, Copy)]
-enum Kind {
-    Bool,
-    S8,
-    U8,
-    S16,
-    U16,
-    S32,
-    U32,
-    S64,
-    U64,
-    F32,
-    F64,
-    Char,
-    String,
-    List,
-    Record,
-    Tuple,
-    Variant,
-    Option,
-    Result,
-    Enum,
-    Flags,
-    Own,
-    Borrow,
-}
 
 /// A function of the module at its border.
 pub(super) struct CoreFunction {
