@@ -41,8 +41,8 @@ impl Nested {
         self.components.iter().any(|member| !member.modules.is_empty())
     }
 
-    /// There are components that are no definitions, or are used for more than an instance: none is split; `None`
-    /// if one has been.
+    /// There are components that are no definitions, or are used for more than an instance: none is split;
+    /// `None` if one has been.
     pub(super) fn are_named_otherwise(&mut self) -> Option<()> {
         self.are_split = false;
         (!self.any_is_split()).then_some(())
@@ -141,7 +141,7 @@ impl Splitter {
     }
 }
 
-/// What a component inside another uses of those around it.
+/// The definitions around a component that it uses, by their kind.
 enum Named {
     Nothing,
     Components,
