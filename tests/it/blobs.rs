@@ -329,6 +329,8 @@ fn what_was_answered_survives_a_kill() {
                 wait_until("writes to be answered", || answered.load(Ordering::SeqCst) > before + 2);
                 host.signal("KILL");
             });
+            // Until it has ended, the folder is its own.
+            host.wait();
             host = setup.serve();
             let answered = answered.load(Ordering::SeqCst);
             for number in 0..answered {

@@ -188,7 +188,7 @@ impl S3 {
         }
     }
 
-    /// What an owner has.
+    /// Lists all that an owner has.
     async fn listed(&self, owner: &str) -> Result<Held, BlobError> {
         let (mut held, mut token) = (Held::default(), None);
         let prefix = format!("{}{owner}/", self.prefix);

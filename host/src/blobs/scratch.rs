@@ -13,7 +13,7 @@ use super::{BlobError, Container, Quota};
 
 /// Most bytes that one run writes.
 const MOST: usize = 16 << 20;
-/// What an object costs beside its name and its content, as far as this limit goes; also one that is removed.
+/// Bytes that an object counts beside its name and its content; also one that is removed.
 const OBJECT: usize = 64;
 
 /// Objects by container and name; `None` for those that the run has removed.

@@ -22,7 +22,7 @@ pub(super) struct Held {
 struct Counts {
     held: Held,
     reserved: Held,
-    /// What has been added since [`Usage::begin`].
+    /// The part of `held` that was added since [`Usage::begin`].
     added: Held,
     /// Whether less may be there than is held for that: something was written, replaced or removed since.
     is_stale: bool,
@@ -34,7 +34,7 @@ impl Usage {
         self.lock().held = held;
     }
 
-    /// What is there begins to be listed.
+    /// Says that a listing begins.
     pub(super) fn begin(&self) {
         self.lock().added = Held::default();
     }

@@ -12,7 +12,7 @@ use super::{
 
 /// Most bytes that one run keeps.
 const MOST: usize = 16 << 20;
-/// What a value costs beside its key and itself, as far as this limit goes; also one that is removed.
+/// Bytes that a value counts beside its key and itself; also one that is removed.
 const VALUE: usize = 64;
 
 /// The values of one run, by their places; `None` for what it has removed.

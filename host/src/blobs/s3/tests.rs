@@ -12,7 +12,7 @@ use crate::blobs::{EndpointBlobs, Store};
 const QUOTA: Quota = Quota { bytes: 1000, objects: 10, size: 64 << 20 };
 const WAIT: Duration = Duration::from_millis(500);
 
-/// What the server says to a method and a target: `200 OK` and a body; `None`: nothing.
+/// The answer to a method and a target: `200 OK` and a body; `None`: nothing.
 type Say = dyn Fn(&str, &str) -> Option<(&'static str, String)> + Send + Sync;
 
 /// The server's port. Its thread ends with the process.
