@@ -31,6 +31,7 @@ mod instance;
 mod jobs;
 mod kv;
 mod lease;
+mod load_error;
 mod loaded;
 mod models;
 mod output;
@@ -81,6 +82,7 @@ pub use self::exports::{Application, Stages};
 pub use self::inspect::{Inspection, inspect};
 pub use self::jobs::JobAccess;
 pub use self::lease::Lease;
+pub use self::load_error::LoadError;
 pub use self::operations::Operation;
 pub use self::project::ProjectError;
 
@@ -238,79 +240,6 @@ pub struct HandlerConfig {
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.
     pub instances: Instances,
-}
-
-/// Why a component cannot serve. The text is for the operator.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message names its fields")]
-pub enum LoadError {
-    #[error("is not a WebAssembly file\n  hint: give the `.wasm` component that the build wrote")]
-    NotWasm,
-    #[error(
-        "is a core module, not a component\n  hint: build for `wasm32-wasip2`, or wrap it with `wasm-tools component new`"
-    )]
-    CoreModule,
-    #[error("cannot be compiled: {0}\n  hint: the file may be cut short; build it again")]
-    Compile(String),
-    #[error(
-        "cannot be used: {0}\n  hint: split what is named, or build with optimisation; interpreters with their libraries need a third of it"
-    )]
-    TooCostly(String),
-    #[error("needs {said}\n  hint: {hint}")]
-    Version { said: String, hint: &'static str },
-    #[error("`{found}` is no interface of the handler contract\n  hint: {hint}")]
-    Unknown { found: String, hint: String },
-    #[error("imports what it is not granted: {}\n  hint: {hint}", quoted(refused))]
-    Import { refused: Vec<String>, hint: &'static str },
-    #[error("its imports do not fit: {0:#}")]
-    Link(wasmtime::Error),
-    #[error(
-        "exports neither `{}` nor `{}`, nor the forms of them for tensors\n  hint: export at least one of the contract's interfaces; `modelhost inspect` shows what it has",
-        bindings::PRE_INFERENCE,
-        bindings::POST_INFERENCE
-    )]
-    NoHandler,
-    #[error("`{export}` does not have the contract's type: {cause:#}")]
-    Export { export: &'static str, cause: wasmtime::Error },
-    #[error("fails to start: {0}")]
-    Start(String),
-    #[error("cannot be used: {why}\n  hint: {hint}")]
-    Init { why: String, hint: &'static str },
-    #[error(
-        "says what it takes in a way that cannot be used: {0}\n  hint: mend its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
-    )]
-    Schema(String),
-    #[error("says what it serves in a way that cannot be used: {0}\n  hint: mend its `operations`")]
-    Operations(String),
-    #[error(transparent)]
-    Project(#[from] ProjectError),
-}
-
-impl LoadError {
-    /// Whether nothing could help that the component is granted or given: limits, metadata, the network.
-    pub fn is_final(&self) -> bool {
-        match self {
-            LoadError::NotWasm
-            | LoadError::CoreModule
-            | LoadError::Compile(_)
-            | LoadError::TooCostly(_)
-            | LoadError::Version { .. }
-            | LoadError::Unknown { .. }
-            | LoadError::Link(_)
-            | LoadError::NoHandler
-            | LoadError::Export { .. }
-            | LoadError::Operations(_)
-            | LoadError::Project(_) => true,
-            LoadError::Import { .. }
-            | LoadError::Start(_)
-            | LoadError::Init { .. }
-            | LoadError::Schema(_) => false,
-        }
-    }
-}
-
-fn quoted(names: &[String]) -> String {
-    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Everything the instances of one loaded component have in common.

@@ -6,9 +6,10 @@
 //! Invariant: two versions are of one line exactly where wasmtime's linker takes one for the other, so that
 //! what is said here is what happens there.
 
+use super::LoadError;
 use super::bindings::{PACKAGE, VERSION};
 use super::exports::Outline;
-use super::{LoadError, quoted};
+use super::load_error::quoted;
 use crate::text;
 
 /// An interface's name without its version, and the version; empty if there is none.
