@@ -1,12 +1,15 @@
-//! Makes Rust of `proto/`, without protoc, and finds out which commit is built.
+//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, and finds out which commit is built.
 //!
 //! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
-//! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. And
+//! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
+//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. And
 //! the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git does, else
 //! `unknown`.
 
 use std::env::{self, VarError};
 use std::error::Error;
+use std::fs;
+use std::io::{self, Cursor};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,13 +18,15 @@ use protox::prost::Message as _;
 const PROTOS: &str = "proto";
 /// They import the others.
 const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"];
+/// The others are further builds of the same, 0.7 MB packed.
+const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 const COMMIT: &str = "MODELHOST_COMMIT";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTOS}");
     let descriptors = protox::compile(SERVICES, [PROTOS])?;
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    std::fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
+    fs::write(out.join("descriptors.bin"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         .build_client(false)
         .build_transport(false)
@@ -30,12 +35,28 @@ fn main() -> Result<(), Box<dyn Error>> {
         .codec_path("crate::server::grpc::codec::Bounded")
         .compile_fds(descriptors)?;
 
+    unpack_swagger_ui(&out.join("swagger-ui"))?;
+
     println!("cargo::rerun-if-env-changed={COMMIT}");
     let commit = match env::var(COMMIT) {
         Err(VarError::NotPresent) => git_commit().unwrap_or_else(|| "unknown".to_owned()),
         given => given?,
     };
     println!("cargo::rustc-env={COMMIT}={commit}");
+    Ok(())
+}
+
+/// Writes the files of Swagger UI that are served to this folder.
+fn unpack_swagger_ui(folder: &Path) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(folder)?;
+    let mut packed = zip::ZipArchive::new(Cursor::new(utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED))?;
+    let paths: Vec<String> =
+        packed.file_names().filter_map(Result::ok).map(|path| path.into_owned()).collect();
+    for name in SWAGGER_UI {
+        let path = paths.iter().find(|path| path.ends_with(&format!("/dist/{name}")));
+        let path = path.ok_or_else(|| format!("Swagger UI has no `{name}`"))?;
+        io::copy(&mut packed.by_name(path)?, &mut fs::File::create(folder.join(name))?)?;
+    }
     Ok(())
 }
 

@@ -42,7 +42,6 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["server/tls", "server/listen", "stores"]),
     ("subtle", &["keys"]),
     ("flate2", &["server/http/compression"]),
-    ("utoipa_swagger_ui", &["server/http/docs"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli/documents"]),
     ("clap_mangen", &["cli/documents"]),

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{
@@ -16,16 +15,28 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use utoipa_swagger_ui::Config;
 
 use super::error::not_found;
 use crate::request::Protocol;
 use crate::server::served::Served;
 
+macro_rules! of_swagger_ui {
+    ($name:literal) => {
+        include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui/", $name))
+    };
+}
+
 /// The page itself, in place of the one that comes with Swagger UI, which has Swagger UI's title.
 const INDEX: &str = include_str!("docs/index.html");
-/// Relative, as every address here: a proxy may have put the host below a path of its own.
-const DOCUMENT: &str = "../openapi.json";
+/// The files that it loads, with their content types: those of Swagger UI that it needs, which `build.rs` has
+/// unpacked, and what tells it how to show the document.
+const FILES: [(&str, &str, &[u8]); 5] = [
+    ("favicon-32x32.png", "image/png", of_swagger_ui!("favicon-32x32.png")),
+    ("index.css", "text/css", of_swagger_ui!("index.css")),
+    ("swagger-initializer.js", "text/javascript", include_bytes!("docs/swagger-initializer.js")),
+    ("swagger-ui-bundle.js", "text/javascript", of_swagger_ui!("swagger-ui-bundle.js")),
+    ("swagger-ui.css", "text/css", of_swagger_ui!("swagger-ui.css")),
+];
 
 /// Under `host dev`, besides: loads the page again when another handler serves.
 const FOLLOWER: &str = include_str!("docs/dev.js");
@@ -45,30 +56,12 @@ const HEADERS: [(HeaderName, HeaderValue); 3] = [
     (CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
-/// The state of the pages: the configuration of Swagger UI, and the process around it for errors.
-#[derive(Clone)]
-struct Page {
-    config: Arc<Config<'static>>,
-    served: Arc<Served>,
-}
-
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {
-    let config = Config::new([DOCUMENT])
-        .use_base_layout()
-        // Closed, but for what `open.js` opens.
-        .doc_expansion("none")
-        .deep_linking(true)
-        .try_it_out_enabled(true)
-        .display_request_duration(true)
-        .default_models_expand_depth(-1)
-        // Swagger's own service would be asked about the document otherwise.
-        .validator_url("none");
-    let page = Page { config: Arc::new(config), served: served.clone() };
     vec![
         ("/docs", get(redirect)),
-        ("/docs/", get(index).with_state(page.clone())),
-        ("/docs/{file}", get(file).with_state(page)),
+        ("/docs/", get(index).with_state(served.clone())),
+        ("/docs/{file}", get(file).with_state(served.clone())),
     ]
 }
 
@@ -76,8 +69,8 @@ async fn redirect() -> impl IntoResponse {
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "docs/")], HEADERS)
 }
 
-async fn index(State(page): State<Page>) -> impl IntoResponse {
-    let html = match page.served.development {
+async fn index(State(served): State<Arc<Served>>) -> impl IntoResponse {
+    let html = match served.development {
         Some(_) => INDEX.replace("  </body>", "    <script src=\"dev.js\"></script>\n  </body>"),
         None => INDEX.to_owned(),
     };
@@ -95,20 +88,19 @@ fn open(served: &Served) -> String {
     format!("if (!location.hash) history.replaceState(null, \"\", \"#/{name}{call}\");\n")
 }
 
-async fn file(State(page): State<Page>, Path(name): Path<String>, request: Request) -> Response {
-    match (&page.served.development, name.as_str()) {
+async fn file(State(served): State<Arc<Served>>, Path(name): Path<String>, request: Request) -> Response {
+    match (&served.development, name.as_str()) {
         (Some(_), "dev.js") => {
             return ([(CONTENT_TYPE, "text/javascript")], HEADERS, FOLLOWER).into_response();
         }
         (Some(development), "dev.json") => return (HEADERS, Json(development.page())).into_response(),
         (_, "open.js") => {
-            return ([(CONTENT_TYPE, "text/javascript")], HEADERS, open(&page.served)).into_response();
+            return ([(CONTENT_TYPE, "text/javascript")], HEADERS, open(&served)).into_response();
         }
         _ => {}
     }
-    // The error is that of writing the configuration as JSON, which has nothing in it that could fail.
-    match utoipa_swagger_ui::serve(&name, page.config).ok().flatten() {
-        Some(file) => ([(CONTENT_TYPE, file.content_type)], HEADERS, Body::from(file.bytes)).into_response(),
-        None => not_found(State(page.served), request).await,
+    match FILES.into_iter().find(|(known, ..)| *known == name) {
+        Some((_, content_type, bytes)) => ([(CONTENT_TYPE, content_type)], HEADERS, bytes).into_response(),
+        None => not_found(State(served), request).await,
     }
 }
