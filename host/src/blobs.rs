@@ -230,7 +230,7 @@ pub struct EndpointBlobs {
 }
 
 impl EndpointBlobs {
-    /// Of this endpoint, with these grants: see [`grant_error`].
+    /// Of this endpoint, with these grants: see [`kv::grant_error`].
     pub fn new(store: Arc<Store>, endpoint: &str, granted: &[String], quota: Quota) -> EndpointBlobs {
         let (endpoint, granted, places) = (endpoint.into(), granted.into(), s3::Places::default());
         EndpointBlobs { store, endpoint, granted, quota, places, scratch: None }

@@ -1,6 +1,6 @@
 //! Where objects are kept, and which containers handlers may open: readers, and what has to fit together.
 //!
-//! Place in the flow: rows of `config/settings/objects.rs` name its readers; `config.rs` calls [`objects`]
+//! Place in the flow: rows of `config/settings/objects.rs` name its readers; `config.rs` calls [`place`]
 //! once for the process. In: values of the configuration. Out: a [`Place`], or diagnostics.
 //! Invariant: no diagnostic repeats a secret; the files of secrets are noted before endpoints are read.
 

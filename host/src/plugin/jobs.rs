@@ -1,7 +1,7 @@
 //! Jobs that a handler submits: the contract's `jobs`.
 //!
 //! Place in the flow: host functions of every linker; the endpoint's jobs are those of the handler's
-//! configuration, [`HandlerJobs`](crate::jobs::handler::HandlerJobs). In: a submission, an id. Out: the
+//! configuration, [`HandlerJobs`]. In: a submission, an id. Out: the
 //! answer of the store, or that of an earlier or a recorded run.
 //! Invariants: only a client's request, or a job, stores one; what any other run submits is seen by itself
 //! alone. A submission is answered when it is stored. Waiting for the store holds no thread, and counts as

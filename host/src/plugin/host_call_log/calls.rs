@@ -38,7 +38,7 @@ pub struct KnownCalls {
     pub jobs: Vec<JobCall>,
 }
 
-/// The answers of a recording in place of the host, beside the [`RecordedCalls`].
+/// The answers of a recording in place of the host, beside the [`RecordedCalls`](super::RecordedCalls).
 #[derive(Debug, Default)]
 pub struct Answers {
     /// Of the model that the request went to.
