@@ -1,6 +1,7 @@
 //! Why a component cannot serve: one row of text for each reason.
 //!
-//! Place in the flow: what loading a handler ends with, see [`super::Plugin`]; `rollout` refuses the handler with it.
+//! Place in the flow: what loading a handler ends with, see [`super::Plugin`]; `rollout` refuses the handler
+//! with it.
 //! In: what was found, and names of it. Out: a message for the operator, most with a hint after it.
 //! Invariants: every reason says whether other grants or another configuration could help.
 
