@@ -91,14 +91,16 @@ impl Default for Upload {
 }
 
 impl Upload {
-    /// Whether it has a place among the objects that are open.
-    pub fn has_place(&self) -> bool {
-        self.lock().place.is_some()
-    }
-
-    /// Gives it one, which it has until it is ended or given up.
-    pub fn hold(&self, place: OwnedSemaphorePermit) {
-        self.lock().place = Some(place);
+    /// Gives it a place among the objects that are open, unless it has one, until it is ended or given up.
+    ///
+    /// # Errors
+    /// It has none, and there is none.
+    pub fn hold(&self, place: Result<OwnedSemaphorePermit, BlobError>) -> Result<(), BlobError> {
+        let mut queue = self.lock();
+        if queue.place.is_none() {
+            queue.place = Some(place?);
+        }
+        Ok(())
     }
 
     /// Says where it goes. What has been written already is taken there.
@@ -265,7 +267,7 @@ mod tests {
         for is_ended in [false, true] {
             let (upload, places) = (Upload::default(), Arc::new(Semaphore::new(1)));
             let stream = upload.clone();
-            upload.hold(places.clone().try_acquire_owned().unwrap());
+            upload.hold(Ok(places.clone().try_acquire_owned().unwrap())).unwrap();
             upload.push(Bytes::from(vec![1; 10_000])).unwrap();
             upload.push(Bytes::from_static(b"x")).unwrap();
             match is_ended {

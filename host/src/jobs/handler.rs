@@ -21,6 +21,7 @@ use super::{
     USUAL_PRIORITY, Webhook, is_id, is_kept_header, is_key,
 };
 use crate::json::base64;
+use crate::text::is_token;
 
 /// Longest path of a job with its query, in bytes.
 const LONGEST_PATH: usize = 8192;
@@ -281,10 +282,9 @@ impl HandlerJobs {
         let mut headers = Vec::with_capacity(wanted.headers.len());
         for (name, value) in wanted.headers {
             let name = name.to_ascii_lowercase();
-            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             let is_text = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
             let shown = name.escape_debug().take(64).collect::<String>();
-            if name.is_empty() || !name.bytes().all(is_token) || !is_text {
+            if !is_token(&name) || !is_text {
                 return invalid(format!("`{shown}` is no header of visible ASCII"));
             }
             if !is_kept_header(&name) {

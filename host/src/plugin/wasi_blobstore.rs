@@ -245,9 +245,8 @@ impl HostOutgoingValue for State {
         if std::mem::replace(&mut outgoing.has_body, true) {
             return Ok(Err(()));
         }
-        if !outgoing.upload.has_place() {
-            let Ok(place) = place else { return Ok(Err(())) };
-            outgoing.upload.hold(place);
+        if outgoing.upload.hold(place).is_err() {
+            return Ok(Err(()));
         }
         let stream: DynOutputStream = Box::new(ObjectSink::new(outgoing.upload.clone()));
         Ok(Ok(self.table().push(stream)?))
@@ -348,9 +347,7 @@ impl HostContainer for State {
         let (blobs, place, is_isolated) = (self.blobs()?, self.place(), !self.calls_out);
         let outgoing = self.table().get_mut(&value)?;
         let begin = || {
-            if !outgoing.upload.has_place() {
-                outgoing.upload.hold(place?);
-            }
+            outgoing.upload.hold(place)?;
             outgoing.is_isolated = is_isolated;
             outgoing.upload.begin(blobs?, container, name)
         };

@@ -6,15 +6,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::Kind::{List, Value};
-use super::{Group, Row, Setting, settings};
+use super::{DAY, GIB, Group, MILLISECOND, Row, Setting, settings};
 use crate::blobs::{Addressing, Place};
 use crate::config::blobs::{containers, region, server, store};
 use crate::config::read::*;
 use crate::values::*;
-
-const GIB: u64 = 1 << 30;
-const MILLISECOND: Duration = Duration::from_millis(1);
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 settings! {
     [Handler]
