@@ -29,8 +29,9 @@ use self::s3::S3;
 pub use self::s3::{Addressing, Credentials, S3Place};
 use self::scratch::Scratch;
 pub use self::upload::Upload;
-use crate::kv;
 use crate::stores::OpenError;
+use crate::stores::grants::{Grants, Owner};
+use crate::text::shown;
 
 /// Longest name of an object, in bytes.
 pub const LONGEST_NAME: usize = 512;
@@ -40,10 +41,6 @@ pub const MOST_NAMES: usize = 1000;
 const MOST_PAGES: usize = 10_000;
 /// Objects that a request may have open at the same time, read or written, and listings.
 pub const MOST_OPEN: usize = 16;
-/// How the name of a shared container begins.
-const SHARED: &str = "shared/";
-/// The grant of all containers of the endpoint's own.
-const ANY: &str = "*";
 
 /// Where objects are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,8 +218,7 @@ pub type Page = (Vec<String>, Option<String>);
 #[derive(Clone)]
 pub struct EndpointBlobs {
     store: Arc<Store>,
-    endpoint: Arc<str>,
-    granted: Arc<[String]>,
+    grants: Grants,
     quota: Quota,
     places: s3::Places,
     /// Of a run that must not write.
@@ -230,10 +226,10 @@ pub struct EndpointBlobs {
 }
 
 impl EndpointBlobs {
-    /// Of this endpoint, with these grants: see [`kv::grant_error`].
+    /// Of this endpoint, with these grants.
     pub fn new(store: Arc<Store>, endpoint: &str, granted: &[String], quota: Quota) -> EndpointBlobs {
-        let (endpoint, granted, places) = (endpoint.into(), granted.into(), s3::Places::default());
-        EndpointBlobs { store, endpoint, granted, quota, places, scratch: None }
+        let (grants, places) = (Grants::new(endpoint, granted), s3::Places::default());
+        EndpointBlobs { store, grants, quota, places, scratch: None }
     }
 
     /// As a run has it that must not write: it sees the store and what it writes itself, which goes with it.
@@ -247,18 +243,14 @@ impl EndpointBlobs {
     /// # Errors
     /// [`BlobError::NoSuchContainer`].
     pub fn open(&self, name: &str) -> Result<Container, BlobError> {
-        let shared = name.strip_prefix(SHARED);
-        let is_granted = |granted: &String| granted == name || granted == ANY && shared.is_none();
-        if kv::grant_error(name).is_some() || name == ANY || !self.granted.iter().any(is_granted) {
-            return Err(BlobError::NoSuchContainer(name.escape_debug().take(64).collect()));
-        }
-        let (owner, path) = match shared {
-            Some(shared) => {
+        let (owner, path) = match self.grants.owner(name) {
+            None => return Err(BlobError::NoSuchContainer(shown(name))),
+            Some(Owner::Shared(shared)) => {
                 let path = format!("shared/{}", name::escaped(shared));
                 (path.clone(), path)
             }
-            None => {
-                let owner = format!("own/{}", name::escaped(&self.endpoint));
+            Some(Owner::Endpoint(endpoint)) => {
+                let owner = format!("own/{}", name::escaped(endpoint));
                 let path = format!("{owner}/{}", name::escaped(name));
                 (owner, path)
             }
@@ -302,7 +294,7 @@ impl EndpointBlobs {
         if first > last {
             return Err(BlobError::Invalid("a range whose end is before its beginning".to_owned()));
         }
-        let none = || BlobError::NoSuchObject(name.escape_debug().take(64).collect());
+        let none = || BlobError::NoSuchObject(shown(name));
         if let Some(own) = self.scratch.as_ref().and_then(|scratch| scratch.get(container, name)) {
             let bytes = own.ok_or_else(none)?;
             let end = last.saturating_add(1).min(bytes.len() as u64);

@@ -23,7 +23,9 @@ use serde::{Deserialize, Serialize};
 use self::embedded::Embedded;
 use self::redis::Redis;
 use crate::json::base64;
+use crate::stores::grants::{Grants, Owner};
 use crate::stores::{OpenError, Place};
+use crate::text::shown;
 
 /// Longest key and longest name of a bucket, in bytes.
 pub const LONGEST_KEY: usize = 1024;
@@ -31,10 +33,6 @@ pub const LONGEST_KEY: usize = 1024;
 pub const MOST_KEYS: u32 = 1000;
 /// Longest time to live: a hundred years.
 const LONGEST_TTL: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
-/// How the name of a shared bucket begins.
-const SHARED: &str = "shared/";
-/// The grant of all buckets of the endpoint's own.
-const ANY: &str = "*";
 
 /// Bytes of a value; base64 in files.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -294,20 +292,19 @@ impl Store {
 #[derive(Clone)]
 pub struct EndpointKv {
     store: Arc<Store>,
-    endpoint: Arc<str>,
-    granted: Arc<[String]>,
+    grants: Grants,
     quota: Quota,
 }
 
 impl EndpointKv {
-    /// Of this endpoint, with these grants: see [`grant_error`].
+    /// Of this endpoint, with these grants.
     pub fn new(store: Arc<Store>, endpoint: &str, granted: &[String], quota: Quota) -> EndpointKv {
-        EndpointKv { store, endpoint: endpoint.into(), granted: granted.into(), quota }
+        EndpointKv { store, grants: Grants::new(endpoint, granted), quota }
     }
 
     /// Its grants.
     pub fn granted(&self) -> &[String] {
-        &self.granted
+        self.grants.names()
     }
 
     /// Opens a bucket.
@@ -315,16 +312,11 @@ impl EndpointKv {
     /// # Errors
     /// [`KvError::NoSuchBucket`].
     pub fn open(&self, name: &str) -> Result<Bucket, KvError> {
-        let shared = name.strip_prefix(SHARED);
-        let is_granted = |granted: &String| granted == name || granted == ANY && shared.is_none();
-        if bucket_error(name).is_some() || !self.granted.iter().any(is_granted) {
-            let shown = name.escape_debug().take(64).collect();
-            return Err(KvError::NoSuchBucket(shown));
-        }
-        let (owner, prefix) = match shared {
-            Some(_) => (name.to_owned(), format!("{name}\0\0")),
-            None => {
-                let owner = format!("own/{}", self.endpoint);
+        let (owner, prefix) = match self.grants.owner(name) {
+            None => return Err(KvError::NoSuchBucket(shown(name))),
+            Some(Owner::Shared(_)) => (name.to_owned(), format!("{name}\0\0")),
+            Some(Owner::Endpoint(endpoint)) => {
+                let owner = format!("own/{endpoint}");
                 let prefix = format!("{owner}\0{name}\0");
                 (owner, prefix)
             }
@@ -371,19 +363,6 @@ impl EndpointKv {
         }
         Ok(())
     }
-}
-
-/// Reason why a text is no name of a bucket.
-fn bucket_error(name: &str) -> Option<&'static str> {
-    let own = name.strip_prefix(SHARED).unwrap_or(name);
-    let is_tame = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte);
-    (own.is_empty() || own.len() > 128 || !own.bytes().all(is_tame))
-        .then_some("is not a bucket's name: letters, digits, `-`, `_`, `.` and `:`, 1 to 128 of them")
-}
-
-/// Reason why a text is no grant: a bucket of the endpoint's own, `shared/NAME`, or `*` for all of its own.
-pub fn grant_error(grant: &str) -> Option<&'static str> {
-    if grant == ANY { None } else { bucket_error(grant) }
 }
 
 /// Milliseconds since 1970.

@@ -4,6 +4,8 @@
 
 /// Longest text that is kept of a caller's or author's own words, in bytes.
 const LONGEST: usize = 4 << 10;
+/// Most characters of a name that an error shows.
+const SHOWN: usize = 64;
 
 /// Whether `name` is a token, as names of headers are (RFC 9110, section 5.6.2).
 pub fn is_token(name: &str) -> bool {
@@ -37,6 +39,11 @@ pub fn cut(mut text: String) -> String {
         text.shrink_to_fit();
     }
     text
+}
+
+/// A name of a caller's or a guest's as errors show it.
+pub fn shown(name: &str) -> String {
+    name.escape_debug().take(SHOWN).collect()
 }
 
 /// An error with its hint, on one line, its own lines kept apart by `; `.

@@ -10,7 +10,7 @@ use super::settings::{self as set, Scope, Setting};
 use super::{Sources, connection};
 use crate::blobs::{Credentials, Place, S3Place};
 use crate::endpoint::config::EndpointConfig;
-use crate::kv;
+use crate::stores::grants::is_grant;
 use crate::values::{Diagnostic, ParseResult, RawValue, text};
 
 /// How to say where the store is.
@@ -19,9 +19,9 @@ const STORE_HINT: &str = "write the path of a folder, or `s3://BUCKET/PREFIX`";
 /// A list of containers that a handler may open.
 pub(crate) fn containers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let hint = "write names such as `default` or `shared/images`, or `*` for all of the endpoint's own";
-    let container = |text: &str| match kv::grant_error(text) {
-        None => Ok(text.to_owned()),
-        Some(_) => Err(Diagnostic::new(format!("`{text}` is not a container's name"), hint)),
+    let container = |text: &str| match is_grant(text) {
+        true => Ok(text.to_owned()),
+        false => Err(Diagnostic::new(format!("`{text}` is not a container's name"), hint)),
     };
     strings(raw, hint, container)
 }

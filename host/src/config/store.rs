@@ -13,7 +13,7 @@ use super::settings::{self as set, Row, Scope, Setting};
 use super::{Sources, connection};
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::Mode;
-use crate::kv;
+use crate::stores::grants::is_grant;
 use crate::stores::{Place, RedisPlace};
 use crate::values::{Diagnostic, ParseResult, RawValue, text};
 
@@ -23,9 +23,10 @@ const STORE_HINT: &str = "write a path, or `redis://USER@HOST:PORT/0`, and `redi
 /// A list of buckets that a handler may open.
 pub(crate) fn kv_buckets(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let hint = "write names such as `default` or `shared/sessions`, or `*` for all of the endpoint's own";
-    let bucket = |text: &str| match kv::grant_error(text) {
-        None => Ok(text.to_owned()),
-        Some(why) => Err(Diagnostic::new(format!("`{text}` {why}"), hint)),
+    let why = "is not a bucket's name: letters, digits, `-`, `_`, `.` and `:`, 1 to 128 of them";
+    let bucket = |text: &str| match is_grant(text) {
+        true => Ok(text.to_owned()),
+        false => Err(Diagnostic::new(format!("`{text}` {why}"), hint)),
     };
     strings(raw, hint, bucket)
 }

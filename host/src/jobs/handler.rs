@@ -21,7 +21,7 @@ use super::{
     USUAL_PRIORITY, Webhook, is_id, is_kept_header, is_key,
 };
 use crate::json::base64;
-use crate::text::is_token;
+use crate::text::{is_token, shown};
 
 /// Longest path of a job with its query, in bytes.
 const LONGEST_PATH: usize = 8192;
@@ -283,7 +283,7 @@ impl HandlerJobs {
         for (name, value) in wanted.headers {
             let name = name.to_ascii_lowercase();
             let is_text = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
-            let shown = name.escape_debug().take(64).collect::<String>();
+            let shown = shown(&name);
             if !is_token(&name) || !is_text {
                 return invalid(format!("`{shown}` is no header of visible ASCII"));
             }

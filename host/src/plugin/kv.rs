@@ -15,6 +15,7 @@ use super::host_call_log::KvSource;
 use super::state::State;
 use crate::kv::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue};
 use crate::request::dependencies::Dependency;
+use crate::text::shown;
 
 impl From<KvError> for Error {
     fn from(error: KvError) -> Error {
@@ -30,7 +31,7 @@ impl From<KvError> for Error {
 impl State {
     /// Opens a bucket.
     pub(super) fn open_bucket(&mut self, name: &str) -> Result<Result<Resource<Bucket>, KvError>> {
-        let none = || KvError::NoSuchBucket(name.escape_debug().take(64).collect());
+        let none = || KvError::NoSuchBucket(shown(name));
         match self.loaded.config.kv.as_ref().ok_or_else(none).and_then(|kv| kv.open(name)) {
             Ok(bucket) => Ok(Ok(self.table().push(bucket)?)),
             Err(error) => Ok(Err(error)),

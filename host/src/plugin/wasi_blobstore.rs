@@ -21,6 +21,7 @@ use self::streams::{ObjectSink, ObjectSource};
 use super::state::State;
 use crate::blobs::{BlobError, Container, EndpointBlobs, MOST_NAMES, MOST_OPEN, Reader, Upload};
 use crate::request::dependencies::Dependency;
+use crate::text::shown;
 
 mod streams;
 
@@ -383,7 +384,7 @@ impl HostContainer for State {
 
     async fn object_info(&mut self, container: Resource<Container>, name: String) -> Answer<ObjectMetadata> {
         let info = async move |blobs: EndpointBlobs, container: Container| {
-            let none = || BlobError::NoSuchObject(name.escape_debug().take(64).collect());
+            let none = || BlobError::NoSuchObject(shown(&name));
             let info = blobs.info(&container, &name).await?.ok_or_else(none)?;
             let container = container.name().to_owned();
             Ok(ObjectMetadata { name, container, created_at: info.created, size: info.size })
