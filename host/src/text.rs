@@ -2,6 +2,8 @@
 //!
 //! Place in the flow: wherever such a text is checked or kept; depends on nothing.
 
+use std::fmt::Write as _;
+
 /// Longest text that is kept of a caller's or author's own words, in bytes.
 const LONGEST: usize = 4 << 10;
 /// Most characters of a name that an error shows.
@@ -39,6 +41,14 @@ pub fn cut(mut text: String) -> String {
         text.shrink_to_fit();
     }
     text
+}
+
+/// Bytes in hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// A name of a caller's or a guest's as errors show it.

@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 
 use super::usage::{Held, Reservation, Usage};
 use super::{BlobError, Container, Info, MOST_NAMES, OpenError, Page, Quota, now, seconds};
+use crate::text::hex;
 
 /// The beginning of each file; the last byte is its version.
 const MARK: &[u8; 8] = b"mhobject";
@@ -326,7 +327,7 @@ fn head(name: &str) -> Vec<u8> {
 }
 
 fn file_name(name: &str) -> String {
-    Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&Sha256::digest(name))
 }
 
 /// Makes sure that the list of a folder is on the disk.

@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use super::webhook::Webhook;
 use crate::keys::{is_credential, is_secret_name};
+use crate::text::hex;
 
 /// The beginning of headers that are for or from the jobs themselves.
 const OWN: &str = "x-modelhost-job";
@@ -131,7 +132,7 @@ impl Submission {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(&hash.finalize())
     }
 
     /// Bytes of its request.

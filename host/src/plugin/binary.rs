@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use crate::text::hex;
 use crate::{blocking, file};
 
 /// The bytes of a component, or of what passes for one, and their SHA-256. Cheap to clone.
@@ -44,7 +45,7 @@ impl Binary {
     pub fn new(bytes: impl Into<Bytes>) -> Binary {
         let bytes = bytes.into();
         let digest = blocking::if_large(bytes.len(), || Sha256::digest(&bytes));
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(&digest);
         Binary { bytes, digest: digest.into() }
     }
 

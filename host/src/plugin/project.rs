@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
+use crate::text::hex;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
 use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
@@ -139,7 +140,7 @@ fn digest(folder: &Path) -> io::Result<String> {
         all.update(slash);
         all.update(content.finalize());
     }
-    Ok(all.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(&all.finalize()))
 }
 
 /// Removes copies that killed processes left behind. A copy in use is locked and stays.

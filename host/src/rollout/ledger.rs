@@ -21,6 +21,7 @@ use crate::file;
 use crate::pipeline::Pipeline;
 use crate::plugin::{Binary, LoadError, Sandbox, Shelf};
 use crate::text;
+use crate::text::hex;
 
 /// Refusals that are remembered, the latest.
 const MOST: usize = 16;
@@ -240,7 +241,7 @@ fn name(endpoint: &str, handler: &Path) -> String {
     hasher.update(endpoint);
     hasher.update([0]);
     hasher.update(handler.as_os_str().as_encoded_bytes());
-    let digest: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = hex(&hasher.finalize());
     format!("{digest}{PAGE}")
 }
 

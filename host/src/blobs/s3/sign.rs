@@ -10,6 +10,7 @@ use ring::hmac;
 use sha2::{Digest as _, Sha256};
 
 use super::place::Credentials;
+use crate::text::hex;
 
 /// The parts of a request that are signed.
 pub(super) struct Signed<'a> {
@@ -46,7 +47,7 @@ pub(super) fn authorization(signed: &Signed<'_>, credentials: &Credentials) -> S
     let first = format!("AWS4{}", credentials.secret_key).into_bytes();
     let parts = [date, signed.region, signed.service, "aws4_request"];
     let key = parts.iter().fold(first, |key, part| keyed(&key, part.as_bytes()));
-    let signature = hexadecimal(&keyed(&key, text.as_bytes()));
+    let signature = hex(&keyed(&key, text.as_bytes()));
     let who = &credentials.access_key;
     format!("AWS4-HMAC-SHA256 Credential={who}/{scope}, SignedHeaders={names}, Signature={signature}")
 }
@@ -57,14 +58,7 @@ fn keyed(key: &[u8], text: &[u8]) -> Vec<u8> {
 
 /// SHA-256 in hexadecimal digits.
 pub(super) fn hash(bytes: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(bytes))
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex(&Sha256::digest(bytes))
 }
 
 /// A text with all escaped but what needs no escape; in a path, `/` stays.

@@ -3,7 +3,7 @@
 //! In: a document of S3's, none of whose elements that are asked for has another one within. Out: their
 //! texts.
 
-use std::time::SystemTime;
+use crate::blobs::seconds;
 
 /// The texts of all elements of this name, in order.
 pub(super) fn all<'a>(document: &'a str, name: &str) -> impl Iterator<Item = String> + use<'a> {
@@ -52,13 +52,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Seconds since 1970 of a date as HTTP has it: `Fri, 24 May 2013 00:00:00 GMT`.
 pub(super) fn http_date(text: &str) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let mut parts = text.split(' ').skip(1);
-    let (day, month, year, time) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let month = MONTHS.iter().position(|name| *name == month)? + 1;
-    let time = humantime::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()?;
-    time.duration_since(SystemTime::UNIX_EPOCH).ok().map(|since| since.as_secs())
+    httpdate::parse_http_date(text).ok().map(seconds)
 }
 
 #[cfg(test)]

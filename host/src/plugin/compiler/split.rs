@@ -30,6 +30,7 @@ use wasmparser::{
 
 use self::module::{COMPONENT, Code, STATE, Section, sections};
 use self::nested::Nested;
+use crate::text::hex;
 
 /// From which size on modules are taken out.
 #[derive(Debug, Clone, Copy)]
@@ -198,7 +199,7 @@ impl Splitter {
             self.copy(section);
             return Some(());
         };
-        let digest: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex(&Sha256::digest(&bytes));
         // Each name is imported once.
         if self.modules.iter().any(|module| module.digest == digest) {
             self.copy(section);

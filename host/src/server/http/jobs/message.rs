@@ -18,6 +18,7 @@ use super::answers::JobView;
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::{Job, WebhookForm, WebhookSecret, time_text};
 use crate::server::compat::truss_async;
+use crate::text::hex;
 
 /// Longest result that is part of a message, in bytes; a longer one is asked for.
 pub(super) const LONGEST_RESULT: usize = 2 << 20;
@@ -115,8 +116,8 @@ fn signed_at(
     let signatures: Vec<String> = secrets.iter().map(standard).collect();
     headers.push(("webhook-signature", signatures.join(" ")));
     if form == WebhookForm::Truss {
-        let hex = |tag: hmac::Tag| tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let own = |secret: &WebhookSecret| format!("v1={}", hex(tag(secret.text().as_bytes(), &[body])));
+        let own =
+            |secret: &WebhookSecret| format!("v1={}", hex(tag(secret.text().as_bytes(), &[body]).as_ref()));
         let signatures: Vec<String> = secrets.iter().map(own).collect();
         headers.push((truss_async::SIGNATURE, signatures.join(",")));
     }
