@@ -1,7 +1,7 @@
 //! What a run writes that must not write: objects that are seen by itself alone, and gone with it.
 //!
 //! Place in the flow: between a handler and its containers, in every run that is not a client's request. In:
-//! its objects. Out: the same. Invariants: nothing of it reaches the store; it holds at most [`MOST`] bytes.
+//! its objects. Out: the same. Invariants: nothing of it reaches the store; it holds no more than its [`Allowance`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,11 +10,7 @@ use bytes::Bytes;
 
 use super::usage::too_long;
 use super::{BlobError, Container, Quota};
-
-/// Most bytes that one run writes.
-const MOST: usize = 16 << 20;
-/// Bytes that an object counts beside its name and its content; also one that is removed.
-const OBJECT: usize = 64;
+use crate::stores::allowance::{Allowance, ENTRY};
 
 /// Objects by container and name; `None` for those that the run has removed.
 type Written = BTreeMap<(Arc<str>, String), Option<Bytes>>;
@@ -26,21 +22,17 @@ pub(super) struct Scratch(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     written: Written,
-    bytes: usize,
+    allowance: Allowance,
 }
 
 impl Inner {
     fn charge(&mut self, bytes: usize) -> Result<(), BlobError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        match self.bytes > MOST {
-            false => Ok(()),
-            true => Err(BlobError::Limit(format!("a run that is not a request writes at most {MOST} bytes"))),
-        }
+        self.allowance.charge(bytes).map_err(BlobError::Limit)
     }
 
     fn put(&mut self, place: (Arc<str>, String), content: Option<Bytes>) -> Result<(), BlobError> {
         if !self.written.contains_key(&place) {
-            self.charge(place.1.len() + OBJECT)?;
+            self.charge(place.1.len() + ENTRY)?;
         }
         self.written.insert(place, content);
         Ok(())

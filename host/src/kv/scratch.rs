@@ -2,24 +2,20 @@
 //!
 //! Place in the flow: between a handler and its buckets, in every run that is not a client's request: the
 //! smoke test, the gate, a shadow, `host run`. In: its operations. Out: answers as if they had been done.
-//! Invariants: nothing of it reaches the store; it holds at most [`MOST`] bytes.
+//! Invariants: nothing of it reaches the store; it holds no more than its [`Allowance`].
 
 use std::collections::BTreeMap;
 
 use super::{
     Bucket, EndpointKv, KvAnswer, KvError, KvOp, KvOutcome, KvValue, MOST_KEYS, end, now, number, sum,
 };
-
-/// Most bytes that one run keeps.
-const MOST: usize = 16 << 20;
-/// Bytes that a value counts beside its key and itself; also one that is removed.
-const VALUE: usize = 64;
+use crate::stores::allowance::{Allowance, ENTRY};
 
 /// The values of one run, by their places; `None` for what it has removed.
 #[derive(Default)]
 pub struct Scratch {
     written: BTreeMap<Vec<u8>, Option<(KvValue, Option<u64>)>>,
-    bytes: usize,
+    allowance: Allowance,
 }
 
 impl Scratch {
@@ -95,7 +91,7 @@ impl Scratch {
     }
 
     fn put(&mut self, bucket: &Bucket, key: &str, value: KvValue, end: Option<u64>) -> KvOutcome {
-        self.charge(key.len() + value.0.len() + VALUE)?;
+        self.charge(key.len() + value.0.len() + ENTRY)?;
         self.written.insert(bucket.place(key), Some((value, end)));
         Ok(KvAnswer::Done)
     }
@@ -103,18 +99,14 @@ impl Scratch {
     fn remove(&mut self, bucket: &Bucket, key: &str) -> KvOutcome {
         let place = bucket.place(key);
         if !self.written.contains_key(&place) {
-            self.charge(key.len() + VALUE)?;
+            self.charge(key.len() + ENTRY)?;
         }
         self.written.insert(place, None);
         Ok(KvAnswer::Done)
     }
 
     fn charge(&mut self, bytes: usize) -> Result<(), KvError> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        match self.bytes > MOST {
-            false => Ok(()),
-            true => Err(KvError::Limit(format!("a run that is not a request writes at most {MOST} bytes"))),
-        }
+        self.allowance.charge(bytes).map_err(KvError::Limit)
     }
 
     async fn keys(
