@@ -24,7 +24,7 @@ use super::fault;
 use super::host_call_log::{HostCallLog, START};
 use super::models::ModelUse;
 use super::pool::{Full, Place};
-use super::state::{self, State};
+use super::state::{self, State, Written};
 use super::{Isolation, LoadedComponent, Outcome, START_TIMEOUT, convert};
 use crate::blocking;
 use crate::error::{Code, PluginFault, RequestError, Stage};
@@ -108,10 +108,7 @@ impl Instance {
         let state = self.store.data_mut();
         state.request = None;
         state.calls_log = None;
-        state.scratch = None;
-        state.job_scratch = None;
-        state.jobs_submitted = 0;
-        state.blobs_written = None;
+        state.written = Written::default();
         // Of what start functions ask for, the first answer may depend too.
         state.dependencies = Dependencies::default();
         if state.loaded.calls_models {

@@ -86,7 +86,7 @@ impl State {
         let outcome = match op {
             JobOp::Submit(wanted) => self.submit_job(&access, *wanted).await,
             op if self.calls_out => access.jobs.look(&op).await,
-            op => self.job_scratch.get_or_insert_default().look(&access.jobs, &op).await,
+            op => self.written.jobs.get_or_insert_default().look(&access.jobs, &op).await,
         };
         if let Some(counts) = &access.counts {
             counts.asked(name, outcome.is_ok());
@@ -103,9 +103,9 @@ impl State {
         let outcome = match checked {
             Err(error) => Err(error),
             Ok(job) if is_live => access.jobs.submit(job).await,
-            Ok(job) => Ok((self.job_scratch.get_or_insert_default().submit(job), true)),
+            Ok(job) => Ok((self.written.jobs.get_or_insert_default().submit(job), true)),
         };
-        self.jobs_submitted += u32::from(outcome.is_ok());
+        self.written.job_count += u32::from(outcome.is_ok());
         if let Some(counts) = access.counts.as_ref().filter(|_| is_live) {
             counts.submitted(match &outcome {
                 Ok((_, true)) => Submitted::Stored,
@@ -122,7 +122,7 @@ impl State {
         let request = self.request.as_ref().ok_or_else(none)?;
         let by = Submitter {
             job_depth: request.head.job_depth(),
-            submitted: self.jobs_submitted,
+            submitted: self.written.job_count,
             has_paths: self.loaded.exports.stages().is_application(),
         };
         let url = wanted.webhook.take();

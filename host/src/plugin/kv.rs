@@ -59,7 +59,7 @@ impl State {
             Some(KvSource::Known(outcome)) => {
                 // What the run asks next may depend on it.
                 if op.is_write() {
-                    let _ = self.scratch.get_or_insert_default().call(&kv, bucket, op).await;
+                    let _ = self.written.values.get_or_insert_default().call(&kv, bucket, op).await;
                 }
                 return Ok(outcome);
             }
@@ -72,7 +72,7 @@ impl State {
         let operation = op.number();
         let outcome = match self.calls_out {
             true => kv.call(bucket, op).await,
-            false => self.scratch.get_or_insert_default().call(&kv, bucket, op).await,
+            false => self.written.values.get_or_insert_default().call(&kv, bucket, op).await,
         };
         if let Some(calls) = &self.loaded.config.kv_calls {
             calls.count(operation, outcome.is_ok());

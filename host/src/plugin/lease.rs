@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::exports::Application;
 use super::host_call_log::HostCallLog;
 use super::instance::Instance;
+use super::state::Written;
 use super::{Outcome, Plugin, Stages};
 use crate::error::RequestError;
 use crate::model_access::HandlerModels;
@@ -57,10 +58,7 @@ impl<'a> Lease<'a> {
             let state = instance.store.data_mut();
             state.calls_out = is_allowed;
             state.calls_log = log.cloned();
-            state.scratch = None;
-            state.job_scratch = None;
-            state.jobs_submitted = 0;
-            state.blobs_written = None;
+            state.written = Written::default();
         }
     }
 

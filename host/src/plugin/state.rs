@@ -24,7 +24,7 @@ use super::output::{Output, Stream};
 use super::streaming::Streaming;
 use super::wasi_http::Http;
 use super::websocket::Conversation;
-use crate::blobs::{EndpointBlobs, MOST_OPEN};
+use crate::blobs::EndpointBlobs;
 use crate::error::Stage;
 use crate::jobs::handler::JobScratch;
 use crate::kv::Bucket;
@@ -64,16 +64,10 @@ pub(super) struct State {
     pub(super) calls_out: bool,
     /// Of a request whose calls of others are logged, known or recorded.
     pub(super) calls_log: Option<Arc<HostCallLog>>,
-    /// The values that a run which must not write has written.
-    pub(super) scratch: Option<Box<Scratch>>,
-    /// The jobs that such a run has submitted.
-    pub(super) job_scratch: Option<Box<JobScratch>>,
-    /// How many jobs the request has submitted.
-    pub(super) jobs_submitted: u32,
-    /// The same of objects.
-    pub(super) blobs_written: Option<EndpointBlobs>,
-    /// Places for the objects that are open.
-    pub(super) blob_places: Arc<Semaphore>,
+    /// What the request has written.
+    pub(super) written: Written,
+    /// Places for the objects that are open, once one has been.
+    pub(super) blob_places: Option<Arc<Semaphore>>,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -97,6 +91,19 @@ pub(super) struct State {
     pub(super) log: Option<Arc<HostCallLog>>,
     /// The things that the guest has asked for beside its request, since that began.
     pub(super) dependencies: Dependencies,
+}
+
+/// What a request has written. What a run writes that must not is here alone, and gone with it.
+#[derive(Default)]
+pub(super) struct Written {
+    /// The values of a run that must not write.
+    pub(super) values: Option<Box<Scratch>>,
+    /// The jobs of such a run.
+    pub(super) jobs: Option<Box<JobScratch>>,
+    /// How many jobs the request has submitted, in any run.
+    pub(super) job_count: u32,
+    /// The objects of such a run.
+    pub(super) objects: Option<EndpointBlobs>,
 }
 
 impl State {
@@ -262,11 +269,8 @@ pub(super) fn store(
         http: None,
         calls_out: false,
         calls_log: None,
-        scratch: None,
-        job_scratch: None,
-        jobs_submitted: 0,
-        blobs_written: None,
-        blob_places: Arc::new(Semaphore::new(MOST_OPEN)),
+        written: Written::default(),
+        blob_places: None,
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),

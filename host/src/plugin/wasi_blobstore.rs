@@ -7,7 +7,9 @@
 //! neither recorded nor kept for the gate: its answers may be of any size.
 //! Source: <https://github.com/WebAssembly/wasi-blobstore>, as of `0.2.0-draft`.
 
-use tokio::sync::OwnedSemaphorePermit;
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{HasSelf, Linker, Resource};
 use wasmtime::{Error, Result};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream};
@@ -126,7 +128,7 @@ impl State {
         };
         Ok(Ok(match self.calls_out {
             true => granted.clone(),
-            false => self.blobs_written.get_or_insert_with(|| granted.isolated()).clone(),
+            false => self.written.objects.get_or_insert_with(|| granted.isolated()).clone(),
         }))
     }
 
@@ -146,14 +148,15 @@ impl State {
     }
 
     /// A place among the objects and listings that are open.
-    fn place(&self) -> Result<OwnedSemaphorePermit, BlobError> {
-        let place = self.blob_places.clone().try_acquire_owned();
+    fn place(&mut self) -> Result<OwnedSemaphorePermit, BlobError> {
+        let places = self.blob_places.get_or_insert_with(|| Arc::new(Semaphore::new(MOST_OPEN)));
+        let place = places.clone().try_acquire_owned();
         place.map_err(|_| BlobError::Limit(format!("more than {MOST_OPEN} objects and listings are open")))
     }
 
     /// Whether the guest has left objects or listings open.
     pub(super) fn has_open_blobs(&self) -> bool {
-        self.blob_places.available_permits() < MOST_OPEN
+        self.blob_places.as_ref().is_some_and(|places| places.available_permits() < MOST_OPEN)
     }
 
     /// Does this with a container.
