@@ -377,22 +377,18 @@ impl EndpointBlobs {
     /// [`BlobError`].
     pub async fn clear(&self, container: &Container) -> Result<(), BlobError> {
         let mut from = None;
-        let mut all = Vec::new();
-        for page in 0.. {
-            if page == MOST_PAGES {
-                return Err(BlobError::Unavailable(format!("a listing of more than {MOST_PAGES} pages")));
-            }
+        for _ in 0..MOST_PAGES {
             let (names, next) = self.list(container, from).await?;
-            all.extend(names);
-            match next {
-                Some(next) => from = Some(next),
-                None => break,
+            // What a run has written itself comes beside a page of the store.
+            for names in names.chunks(MOST_NAMES) {
+                self.delete(container, names).await?;
             }
+            if next.is_none() {
+                return Ok(());
+            }
+            from = next;
         }
-        for names in all.chunks(MOST_NAMES) {
-            self.delete(container, names).await?;
-        }
-        Ok(())
+        Err(BlobError::Unavailable(format!("a listing of more than {MOST_PAGES} pages")))
     }
 }
 
