@@ -82,13 +82,19 @@ static JSValue char_of(uint32_t c) {
 /// What a case of a variant is in JavaScript; its value is read by `read` from `from`.
 #define CASE(type, which, read)                                                                                            \
     ({                                                                                                                     \
-        const struct member *of = cases_of(type);                                                          \
+        const struct member *of = cases_of(type);                                                                          \
         uint32_t inner = of[which].type;                                                                                   \
         JSValue value = inner == NONE ? JS_UNDEFINED : (read);                                                             \
         (type)->kind == OPTION ? value                                                                                     \
         : (type)->kind == ENUM ? JS_NewString(context, text_at(of[which].name))                                            \
                                : tagged(text_at(of[which].name), value, inner != NONE);                                    \
     })
+
+/// Puts the value of member `at` into the object of a record, or the array of a tuple.
+static void put(JSValue object, const struct type *type, uint32_t at, JSValue value) {
+    if (type->kind == TUPLE) JS_DefinePropertyValueUint32(context, object, at, value, JS_PROP_C_W_E);
+    else JS_DefinePropertyValue(context, object, members_of(type)[at].name, value, JS_PROP_C_W_E);
+}
 
 JSValue load(uint32_t number, const uint8_t *from) {
     const struct type *type = type_at(number);
@@ -111,11 +117,8 @@ JSValue load(uint32_t number, const uint8_t *from) {
         case TUPLE: {
             JSValue object = type->kind == TUPLE ? JS_NewArray(context) : JS_NewObject(context);
             const struct member *members = members_of(type);
-            for (uint32_t at = 0; at < type->rest[0]; at++) {
-                JSValue value = load(members[at].type, from + members[at].offset);
-                if (type->kind == TUPLE) JS_DefinePropertyValueUint32(context, object, at, value, JS_PROP_C_W_E);
-                else JS_DefinePropertyValue(context, object, members[at].name, value, JS_PROP_C_W_E);
-            }
+            for (uint32_t at = 0; at < type->rest[0]; at++)
+                put(object, type, at, load(members[at].type, from + members[at].offset));
             return object;
         }
         case VARIANT:
@@ -140,11 +143,8 @@ JSValue lift(uint32_t number, const uint64_t **from) {
         case TUPLE: {
             JSValue object = type->kind == TUPLE ? JS_NewArray(context) : JS_NewObject(context);
             const struct member *members = members_of(type);
-            for (uint32_t at = 0; at < type->rest[0]; at++) {
-                JSValue value = lift(members[at].type, from);
-                if (type->kind == TUPLE) JS_DefinePropertyValueUint32(context, object, at, value, JS_PROP_C_W_E);
-                else JS_DefinePropertyValue(context, object, members[at].name, value, JS_PROP_C_W_E);
-            }
+            for (uint32_t at = 0; at < type->rest[0]; at++)
+                put(object, type, at, lift(members[at].type, from));
             return object;
         }
         case VARIANT:

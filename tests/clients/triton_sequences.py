@@ -12,7 +12,7 @@ import sys
 import numpy as np
 import tritonclient.grpc
 import tritonclient.http
-from tritonclient.utils import InferenceServerException
+from refusals import refused
 
 START = "must specify the START flag"
 
@@ -21,15 +21,6 @@ def given(module, x):
     tensor = module.InferInput("x", list(x.shape), "FP32")
     tensor.set_data_from_numpy(x)
     return [tensor]
-
-
-def refused(words, call):
-    try:
-        call()
-    except InferenceServerException as error:
-        assert words in error.message(), (words, error.message())
-    else:
-        raise AssertionError(f"{words} was not refused")
 
 
 class Expected:

@@ -12,7 +12,8 @@ import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 import tritonclient.utils.shared_memory as shm
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor
+from refusals import refused
+from tritonclient.utils import np_to_triton_dtype, serialize_byte_tensor
 
 FLOWERS = np.array([[5.2, 3.6, 1.4, 0.3], [6.7, 3.0, 5.2, 2.3]], np.float32)
 
@@ -31,15 +32,6 @@ class Region:
     def __exit__(self, *_):
         self.client.unregister_system_shared_memory(self.name)
         shm.destroy_shared_memory_region(self.handle)
-
-
-def refused(words, call):
-    try:
-        call()
-    except InferenceServerException as error:
-        assert words in error.message(), (words, error.message())
-    else:
-        raise AssertionError(f"{words} was not refused")
 
 
 def given(module, name, shape, datatype, region, size, offset=0):

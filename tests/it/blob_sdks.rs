@@ -144,7 +144,7 @@ fn python_keeps_objects_and_so_does_potassiums_store() {
         assert_eq!(ask(&host, orders.clone()), expected, "{orders}");
     }
     drop(host);
-    // What `init` has written is gone with it; what a request has written stays, whatever its ttl says.
+    // What `init` has written is gone with it; what a request has written stays, and its ttl does nothing.
     let host = Host::serve(&arguments);
     assert_eq!(ask(&host, json!([["kept", "k"], ["names"]])), json!([{"v": [1]}, []]));
 }

@@ -40,12 +40,6 @@ impl Kept {
     }
 }
 
-fn ask(host: &Host, path: &str, orders: &Value) -> Value {
-    let reply = host.post(path, orders.to_string());
-    assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
-    reply.json()
-}
-
 /// Names that lead elsewhere where they are taken for paths.
 const HOSTILE: [&str; 7] =
     ["../../../etc/passwd", "/etc/passwd", "..", "a/../../b", "a//b", "nul\0l\n", ".hidden/%2e%2e/ä?&=+ "];
@@ -150,20 +144,20 @@ fn objects_outlive_requests_instances_and_hosts() {
                 ]),
             ),
         ] {
-            assert_eq!(ask(&host, path, &orders), expected, "{path} {orders}");
+            assert_eq!(host.ask(path, &orders), expected, "{path} {orders}");
         }
         // Each of the hostile names is an object's like any other.
         for (number, name) in HOSTILE.iter().enumerate() {
             let orders = json!([["open", "hostile"], ["set", name, number.to_string()]]);
-            assert_eq!(ask(&host, "/two", &orders)[1], Value::Null, "{name:?}");
+            assert_eq!(host.ask("/two", &orders)[1], Value::Null, "{name:?}");
         }
         for (number, name) in HOSTILE.iter().enumerate() {
-            let seen = ask(&host, "/two", &json!([["open", "hostile"], ["get", name]]));
+            let seen = host.ask("/two", &json!([["open", "hostile"], ["get", name]]));
             assert_eq!(seen[1], number.to_string(), "{name:?}");
         }
         let mut names = HOSTILE.to_vec();
         names.sort_unstable();
-        assert_eq!(ask(&host, "/two", &json!([["open", "hostile"], ["names"]]))[1], json!(names));
+        assert_eq!(host.ask("/two", &json!([["open", "hostile"], ["names"]]))[1], json!(names));
         if let Kept::Folder(folder) = &kept {
             let found: Vec<_> =
                 std::fs::read_dir(folder.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
@@ -180,8 +174,8 @@ fn objects_outlive_requests_instances_and_hosts() {
         let host = setup.serve();
         let orders = json!([["open", "default"], ["get", "a"], ["names"], ["clear"], ["count"]]);
         let expected = json!(["opened", "in its place", ["a", "dir/b", "empty"], null, 0]);
-        assert_eq!(ask(&host, "/one", &orders), expected);
-        let seen = ask(&host, "/two", &json!([["open", "shared/all"], ["get", "s"], ["size", long]]));
+        assert_eq!(host.ask("/one", &orders), expected);
+        let seen = host.ask("/two", &json!([["open", "shared/all"], ["get", "s"], ["size", long]]));
         assert_eq!(seen, json!(["opened", "of one", 1]));
     }
 }
@@ -195,7 +189,7 @@ fn an_object_is_larger_than_the_memory_of_its_handler() {
         let host = kept.setup([keeper("it", "['a']").limits(limits)]).serve();
         let before = peak_memory(&host);
         let orders = json!([["open", "a"], ["fill", "big", size], ["size", "big"], ["verify", "big"]]);
-        assert_eq!(ask(&host, "/it", &orders), json!(["opened", null, size, [size, true]]));
+        assert_eq!(host.ask("/it", &orders), json!(["opened", null, size, [size, true]]));
         let grown = peak_memory(&host) - before;
         assert!(grown < 64 << 10, "{grown} KiB more for an object of {size} bytes");
     }
@@ -244,11 +238,11 @@ fn quotas_end_the_writes_of_one_endpoint_and_a_neighbour_is_unharmed() {
             // Those of an earlier request are closed.
             (json!([["open", "a"], ["read-many", "l", 16]]), json!(16)),
         ] {
-            let answers = ask(&host, "/full", &orders);
+            let answers = host.ask("/full", &orders);
             assert_eq!(answers.as_array().unwrap().last(), Some(&expected), "{orders}");
         }
         let orders = json!([["open", "a"], ["fill", "k", 2000], ["many", "m", 20], ["count"]]);
-        assert_eq!(ask(&host, "/room", &orders), json!(["opened", null, 20, 21]));
+        assert_eq!(host.ask("/room", &orders), json!(["opened", null, 20, 21]));
         assert_echoed(&load.stop(), Duration::from_secs(5));
     }
 }
@@ -260,10 +254,10 @@ fn objects_that_are_left_open_go_with_their_instance() {
         let host = kept.setup([keeper("it", "['a']"), keeper("neighbour", "['a']")]).serve();
         let orders = json!([["open", "a"], ["set", "k", "v"], ["leave-open", "k", 10]]);
         for _ in 0..15 {
-            assert_eq!(ask(&host, "/it", &orders), json!(["opened", null, "open"]));
+            assert_eq!(host.ask("/it", &orders), json!(["opened", null, "open"]));
         }
         let orders = json!([["open", "a"], ["set", "k", "v"], ["get", "k"]]);
-        assert_eq!(ask(&host, "/neighbour", &orders), json!(["opened", null, "v"]));
+        assert_eq!(host.ask("/neighbour", &orders), json!(["opened", null, "v"]));
     }
 }
 
@@ -296,7 +290,7 @@ fn components_of_other_hosts_keep_objects() {
             (json!(["delete-container", "b"]), json!(null)),
             (json!(["has", "b", "z"]), json!(false)),
         ] {
-            assert_eq!(ask(&host, "/it", &json!([order]))[0], expected, "{order}");
+            assert_eq!(host.ask("/it", &json!([order]))[0], expected, "{order}");
         }
     }
 }
@@ -334,11 +328,11 @@ fn what_was_answered_survives_a_kill() {
             host = setup.serve();
             let answered = answered.load(Ordering::SeqCst);
             for number in 0..answered {
-                let seen = ask(&host, "/it", &json!([["open", "a"], ["verify", number.to_string()]]));
+                let seen = host.ask("/it", &json!([["open", "a"], ["verify", number.to_string()]]));
                 assert_eq!(seen[1], json!([size, true]), "{number} of {answered}");
             }
             if let Kept::Folder(folder) = &kept {
-                let seen = ask(&host, "/it", &json!([["open", "a"], ["verify", answered.to_string()]]));
+                let seen = host.ask("/it", &json!([["open", "a"], ["verify", answered.to_string()]]));
                 assert!(seen[1].is_null() || seen[1] == json!([size, true]), "{seen}");
                 let unfinished = std::fs::read_dir(folder.path().join("objects/unfinished")).unwrap();
                 assert_eq!(unfinished.count(), 0);
@@ -449,12 +443,12 @@ fn a_run_that_is_no_request_sees_the_store_and_writes_nothing() {
             .table("gate", "samples = 5");
         let host = kept.setup([endpoint]).serve();
         let write = json!([["open", "a"], ["set", "k", "v"], ["delete", "k"], ["count"]]);
-        assert_eq!(ask(&host, "/it", &write), json!(["opened", null, null, 0]));
-        assert_eq!(ask(&host, "/it", &json!([["open", "a"], ["set", "kept", "v"]])), json!(["opened", null]));
+        assert_eq!(host.ask("/it", &write), json!(["opened", null, null, 0]));
+        assert_eq!(host.ask("/it", &json!([["open", "a"], ["set", "kept", "v"]])), json!(["opened", null]));
         let url = format!("{}/admin/v1/endpoints/it/plugin", host.admin);
         let reply = e2e::request("PUT", &url, &[], &std::fs::read(&plugin).unwrap());
         assert_eq!(reply.status, 200, "{}", reply.text());
-        assert_eq!(ask(&host, "/it", &json!([["open", "a"], ["names"]])), json!(["opened", ["kept"]]));
+        assert_eq!(host.ask("/it", &json!([["open", "a"], ["names"]])), json!(["opened", ["kept"]]));
     }
 }
 
@@ -464,7 +458,7 @@ fn a_request_that_asks_for_objects_is_not_recorded_and_others_are() {
     let records = folder.path().join("records");
     std::fs::create_dir(&records).unwrap();
     let host = kept.setup([keeper("it", "['a']")]).tables(format!("[record]\ndir = {records:?}")).serve();
-    ask(&host, "/it", &json!([["open", "a"], ["set", "k", "v"]]));
+    host.ask("/it", &json!([["open", "a"], ["set", "k", "v"]]));
     wait_until("the refusal", || {
         host.metric("modelhost_recordings_total{endpoint=\"it\",outcome=\"refused\"}") == 1.0
     });

@@ -67,7 +67,7 @@ fn mistakes_are_told() {
             assert!(text.starts_with(expected), "{text}");
         }
     }
-    host.post("/v2/models/nobody/generate", "{}").error(404, "not_found", "admit");
+    host.post("/v2/models/unknown/generate", "{}").error(404, "not_found", "admit");
     assert_eq!(host.get("/v2/models/add/generate").status, 405);
 }
 

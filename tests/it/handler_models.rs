@@ -14,9 +14,7 @@ fn serve(limits: &str) -> Host {
 }
 
 fn ask(host: &Host, order: &Value) -> Value {
-    let reply = host.post("/calls", order.to_string());
-    assert_eq!(reply.status, 200, "{order}: {}", reply.text());
-    reply.json()
+    host.ask("/calls", order)
 }
 
 #[test]

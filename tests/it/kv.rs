@@ -8,52 +8,31 @@ use std::thread;
 
 use e2e::load::{Pattern, assert_echoed};
 use e2e::recorded::{assert_same, by_id, files};
-use e2e::redis::Redis;
+use e2e::redis::Kept;
 use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, component, host, wait_until};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 
 /// An endpoint whose handler keeps values in these buckets.
 fn keeper(name: &str, buckets: &str) -> Endpoint {
     Endpoint::new(name).guest("kv").set(format!("kv = {buckets}"))
 }
 
-/// Where the values of a test are, as long as this is there.
-enum Kept {
-    File(TempDir),
-    Redis(Redis),
-}
-
-impl Kept {
-    /// One of each: what a handler sees is the same.
-    fn each() -> [Kept; 2] {
-        [Kept::File(tempfile::tempdir().unwrap()), Kept::Redis(Redis::start(&[]))]
-    }
-
-    /// These endpoints, with this store.
-    fn setup(&self, endpoints: impl IntoIterator<Item = Endpoint>) -> Setup {
-        let file = |folder: &TempDir| format!("[kv]\nstore = {:?}", folder.path().join("values.redb"));
-        Setup::of(endpoints).tables(match self {
-            Kept::File(folder) => file(folder),
-            Kept::Redis(redis) => redis.store(),
-        })
-    }
-}
-
-fn ask(host: &Host, path: &str, orders: &Value) -> Value {
-    let reply = host.post(path, orders.to_string());
-    assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
-    reply.json()
+/// These endpoints, with their values there.
+fn setup(kept: &Kept, endpoints: impl IntoIterator<Item = Endpoint>) -> Setup {
+    Setup::of(endpoints).tables(kept.store("kv"))
 }
 
 #[test]
 fn values_outlive_requests_instances_and_hosts() {
     for kept in Kept::each() {
-        let setup = kept.setup([
-            keeper("one", "['default', 'other', 'shared/all']").set("isolation = \"request\""),
-            keeper("two", "['*', 'shared/all']"),
-        ]);
+        let setup = setup(
+            &kept,
+            [
+                keeper("one", "['default', 'other', 'shared/all']").set("isolation = \"request\""),
+                keeper("two", "['*', 'shared/all']"),
+            ],
+        );
         let host = setup.serve();
         for (path, orders, expected) in [
             (
@@ -118,7 +97,7 @@ fn values_outlive_requests_instances_and_hosts() {
                 json!(["opened", null, "opened", null, "opened", "of one"]),
             ),
         ] {
-            assert_eq!(ask(&host, path, &orders), expected, "{path} {orders}");
+            assert_eq!(host.ask(path, &orders), expected, "{path} {orders}");
         }
         let count = |operation: &str, outcome: &str| {
             let labels = format!("endpoint=\"one\",operation=\"{operation}\",outcome=\"{outcome}\"");
@@ -132,24 +111,23 @@ fn values_outlive_requests_instances_and_hosts() {
         host.signal("TERM");
         assert!(host.wait().0.success());
         let host = setup.serve();
-        assert_eq!(ask(&host, "/one", &json!([["open", "default"], ["get", "a"]])), json!(["opened", "6"]));
+        assert_eq!(host.ask("/one", &json!([["open", "default"], ["get", "a"]])), json!(["opened", "6"]));
     }
 }
 
 #[test]
 fn a_value_is_gone_when_its_time_is_over_and_an_idle_host_does_nothing_for_it() {
     for kept in Kept::each() {
-        let host = kept.setup([keeper("it", "['a']")]).serve();
-        let seen = ask(
-            &host,
+        let host = setup(&kept, [keeper("it", "['a']")]).serve();
+        let seen = host.ask(
             "/it",
             &json!([["open", "a"], ["put", "k", "v", 300], ["get", "k"], ["put", "l", "v", 60_000]]),
         );
         assert_eq!(seen[2], "v");
         wait_until("the value to be gone", || {
-            ask(&host, "/it", &json!([["open", "a"], ["get", "k"]]))[1].is_null()
+            host.ask("/it", &json!([["open", "a"], ["get", "k"]]))[1].is_null()
         });
-        assert_eq!(ask(&host, "/it", &json!([["open", "a"], ["keys", ""]]))[1], json!(["l"]));
+        assert_eq!(host.ask("/it", &json!([["open", "a"], ["keys", ""]]))[1], json!(["l"]));
     }
 }
 
@@ -157,7 +135,7 @@ fn a_value_is_gone_when_its_time_is_over_and_an_idle_host_does_nothing_for_it() 
 #[test]
 fn what_was_answered_survives_a_kill_under_load() {
     for kept in Kept::each() {
-        let setup = kept.setup([keeper("it", "['a']")]);
+        let setup = setup(&kept, [keeper("it", "['a']")]);
         let mut answered: Vec<usize> = vec![0; 8];
         for round in 0..3 {
             let host = setup.serve();
@@ -210,7 +188,7 @@ fn what_was_answered_survives_a_kill_under_load() {
             for (writer, &count) in answered.iter().enumerate() {
                 let orders =
                     json!([["open", "a"], ["get", writer.to_string()], ["keys", format!("{writer}/")]]);
-                let seen = ask(&host, "/it", &orders);
+                let seen = host.ask("/it", &orders);
                 // One more may have been stored whose answer was lost.
                 let stored: usize = seen[1].as_str().unwrap_or("0").parse().unwrap();
                 assert!(
@@ -228,13 +206,15 @@ fn what_was_answered_survives_a_kill_under_load() {
 fn quotas_end_the_writes_of_one_endpoint_and_a_neighbour_is_unharmed() {
     for kept in Kept::each() {
         let limits = "kv_bytes = 1000, kv_entries = 5, kv_value = 600";
-        let host = kept
-            .setup([
+        let host = setup(
+            &kept,
+            [
                 keeper("full", "['*']").limits(limits),
                 keeper("room", "['a']"),
                 Endpoint::new("neighbour").guest("echo"),
-            ])
-            .serve();
+            ],
+        )
+        .serve();
         let load = Pattern::new(&host.url, "/neighbour").start();
         let error = |text: &str| json!({ "error": format!("Limit({text:?})") });
         for (orders, expected) in [
@@ -251,11 +231,11 @@ fn quotas_end_the_writes_of_one_endpoint_and_a_neighbour_is_unharmed() {
                 error("the buckets would hold more than 5 keys, `limits.kv_entries`"),
             ),
         ] {
-            let answers = ask(&host, "/full", &orders);
+            let answers = host.ask("/full", &orders);
             assert_eq!(answers.as_array().unwrap().last(), Some(&expected), "{orders}");
         }
         assert_eq!(
-            ask(&host, "/room", &json!([["open", "a"], ["fill", "k", 2000], ["many", "m", 20]])),
+            host.ask("/room", &json!([["open", "a"], ["fill", "k", 2000], ["many", "m", 20]])),
             json!(["opened", null, 20])
         );
         // Handlers that ask without end, or hold buckets without end, are ended.
@@ -337,9 +317,9 @@ fn a_run_that_is_no_request_sees_the_store_and_writes_nothing() {
             .set("kv = ['a']")
             .set("watch = false")
             .table("gate", "samples = 10");
-        let host = kept.setup([endpoint]).serve();
+        let host = setup(&kept, [endpoint]).serve();
         for expected in 1..=3 {
-            assert_eq!(ask(&host, "/it", &orders), json!(["opened", expected, expected.to_string()]));
+            assert_eq!(host.ask("/it", &orders), json!(["opened", expected, expected.to_string()]));
         }
         let reply = e2e::request(
             "PUT",
@@ -348,7 +328,7 @@ fn a_run_that_is_no_request_sees_the_store_and_writes_nothing() {
             &std::fs::read(&plugin).unwrap(),
         );
         assert_eq!(reply.status, 200, "{}", reply.text());
-        assert_eq!(ask(&host, "/it", &orders), json!(["opened", 4, "4"]));
+        assert_eq!(host.ask("/it", &orders), json!(["opened", 4, "4"]));
     }
 }
 
@@ -358,8 +338,7 @@ fn a_recorded_handler_is_replayed_without_the_store_and_no_secret_is_recorded() 
         let folder = tempfile::tempdir().unwrap();
         let records = folder.path().join("records");
         std::fs::create_dir(&records).unwrap();
-        let host = kept
-            .setup([keeper("it", "['a', 'shared/b']")])
+        let host = setup(&kept, [keeper("it", "['a', 'shared/b']")])
             .tables(format!("[record]\ndir = {records:?}"))
             .serve();
         let post = |id: &str, orders: &Value| {
@@ -403,7 +382,7 @@ fn a_recorded_handler_is_replayed_without_the_store_and_no_secret_is_recorded() 
 fn wasi_keyvalue_reaches_the_same_buckets_in_both_drafts() {
     for kept in Kept::each() {
         let endpoint = Endpoint::new("it").guest("keyvalue").set("kv = ['a', 'many']");
-        let host = kept.setup([endpoint]).serve();
+        let host = setup(&kept, [endpoint]).serve();
         for (order, expected) in [
             (json!(["draft", "a", "set", "k", "1"]), json!(null)),
             (json!(["draft2", "a", "get", "k"]), json!("1")),
@@ -426,7 +405,7 @@ fn wasi_keyvalue_reaches_the_same_buckets_in_both_drafts() {
                 json!({"error": "Error::Other(\"the value is not a whole number of 64 bits\")"}),
             ),
         ] {
-            assert_eq!(ask(&host, "/it", &order), expected, "{order}");
+            assert_eq!(host.ask("/it", &order), expected, "{order}");
         }
     }
 }

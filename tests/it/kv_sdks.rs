@@ -32,9 +32,7 @@ fn built(folder: &Path, language: &str, source: &str, program: &str) -> PathBuf 
 
 /// What each of these operations of a bucket gave.
 fn ask(host: &Host, bucket: &str, orders: &Value) -> Value {
-    let reply = host.post("/orders", json!({ "bucket": bucket, "orders": orders }).to_string());
-    assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
-    reply.json()
+    host.ask("/orders", &json!({ "bucket": bucket, "orders": orders }))
 }
 
 /// Everything that a bucket does, by one handler. Its orders are the name of an operation and its arguments.

@@ -132,7 +132,9 @@ fn a_slow_reader_holds_the_handler_in_its_write() {
         let before = host.memory("VmRSS");
         thread::sleep(Duration::from_millis(500));
         assert_eq!(host.metric(IN_FLIGHT), 1.0, "{guest} waits in its write");
-        assert!(host.memory("VmRSS") < before + (32 << 10), "{guest}: {} KiB", host.memory("VmRSS"));
+        // Half of what the handler writes would be 100 MB.
+        let grown = host.memory("VmRSS").saturating_sub(before);
+        assert!(grown < 80 << 10, "{guest}: {grown} KiB more");
         let rest = wire.until_closed();
         assert!(rest.len() > length && rest.ends_with(b"0\r\n\r\n"), "{guest}: {} bytes", rest.len());
         assert!(host.memory("VmHWM") < 400 << 10, "{guest}: {} KiB", host.memory("VmHWM"));

@@ -4,11 +4,12 @@
 //! The protocol is W3C WebDriver: JSON over HTTP, which needs no library; the logs are Chromium's own addition to it.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::process::Process;
 use crate::{agent, try_request, wait_until};
 
 /// The key under which an element's reference stands (WebDriver, section "Elements").
@@ -16,7 +17,7 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
 /// An open browser; closed when dropped.
 pub struct Browser {
-    driver: Child,
+    _driver: Process,
     session: String,
     agent: ureq::Agent,
     _profile: TempDir,
@@ -25,16 +26,9 @@ pub struct Browser {
 impl Browser {
     /// Opens a browser without a past: no profile, no window, nothing of its own to ask the network for.
     pub fn open() -> Browser {
-        let mut driver = Command::new("chromedriver")
-            .arg("--port=0")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap_or_else(|error| {
-                panic!("no `chromedriver` ({error}); hint: run `scripts/browser.sh` first")
-            });
-        let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut command = Command::new("chromedriver");
+        let mut driver = Process::start(command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut lines = BufReader::new(driver.stdout()).lines().map_while(Result::ok);
         let port = lines.find_map(|line| {
             let port = line.split_once("started successfully on port ")?.1.trim_end_matches('.').to_owned();
             Some(port)
@@ -173,7 +167,5 @@ impl Drop for Browser {
     fn drop(&mut self) {
         // Closes the browser; chromedriver alone would leave it behind.
         let _ = self.try_command("DELETE", "", &Value::Null);
-        let _ = self.driver.kill();
-        let _ = self.driver.wait();
     }
 }

@@ -19,6 +19,7 @@ pub mod clients;
 pub mod frames;
 pub mod load;
 pub mod oip;
+pub mod process;
 pub mod recorded;
 pub mod redis;
 pub mod s3;
@@ -208,6 +209,13 @@ impl Host {
         self.request("POST", path, &[("content-type", "application/json")], body.as_ref())
     }
 
+    /// The JSON that a JSON `POST` is answered with, which is no error.
+    pub fn ask(&self, path: &str, order: &Value) -> Value {
+        let reply = self.post(path, order.to_string());
+        assert_eq!(reply.status, 200, "{order}: {}", reply.text());
+        reply.json()
+    }
+
     /// `GET`.
     pub fn get(&self, path: &str) -> Reply {
         self.request("GET", path, &[], &[])
@@ -266,9 +274,7 @@ impl Host {
 
     /// Sends a signal by name: `TERM`, `INT`.
     pub fn signal(&self, name: &str) {
-        let status =
-            Command::new("kill").args([format!("-{name}"), self.pid().to_string()]).status().unwrap();
-        assert!(status.success());
+        process::signal(&self.child, name);
     }
 
     /// Waits for the process to end and gives its status and log.

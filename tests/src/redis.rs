@@ -4,16 +4,42 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::process::Process;
 use crate::{existing, root, wait_until};
+
+/// Where a store of a test is, as long as this is there: in a file of its host, or in a Redis. What a handler sees is the
+/// same.
+pub enum Kept {
+    /// In a file in this folder.
+    File(TempDir),
+    /// In this server.
+    Redis(Redis),
+}
+
+impl Kept {
+    /// One of each.
+    pub fn each() -> [Kept; 2] {
+        [Kept::File(tempfile::tempdir().unwrap()), Kept::Redis(Redis::start(&[]))]
+    }
+
+    /// The configuration of a store, `kv` or `jobs`, that is there.
+    pub fn store(&self, name: &str) -> String {
+        let place = match self {
+            Kept::File(folder) => folder.path().join("store.redb").display().to_string(),
+            Kept::Redis(redis) => redis.url(),
+        };
+        format!("[{name}]\nstore = {place:?}")
+    }
+}
 
 /// A running server.
 pub struct Redis {
-    process: Child,
+    process: Process,
     folder: TempDir,
     arguments: Vec<String>,
     /// Where it listens, on 127.0.0.1.
@@ -49,14 +75,12 @@ impl Redis {
 
     /// Sends a signal by its name: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
-        assert!(sent.unwrap().success());
+        self.process.signal(name);
     }
 
     /// Ends it at once.
     pub fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.kill();
     }
 
     /// Starts it again, with what it has on its disk.
@@ -77,28 +101,18 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-fn start(folder: &TempDir, port: u16, arguments: &[String]) -> Child {
+fn start(folder: &TempDir, port: u16, arguments: &[String]) -> Process {
     let program = existing(root().join("target/tools/redis-server"), "scripts/redis.sh");
     let port = port.to_string();
     let is_tls = arguments.iter().any(|argument| argument == "--tls-port");
     let arguments = arguments.iter().map(|argument| if argument == "PORT" { &port } else { argument });
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .current_dir(folder.path())
         .args(["--port", if is_tls { "0" } else { &port }, "--bind", "127.0.0.1", "--save", ""])
         .args(["--appendonly", "yes", "--appendfsync", "always", "--loglevel", "warning"])
-        .args(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("Redis starts")
+        .args(arguments);
+    Process::start(command.stdout(Stdio::null()))
 }
 
 fn ask(port: u16, command: &str) -> std::io::Result<String> {

@@ -3,10 +3,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
+use crate::process::Process;
 use crate::{existing, root};
 
 /// The server's one key, which is its name as well.
@@ -16,7 +17,7 @@ pub const BUCKET: &str = "objects";
 
 /// A running server.
 pub struct S3 {
-    process: Child,
+    process: Process,
     folder: TempDir,
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
@@ -46,14 +47,12 @@ impl S3 {
 
     /// Sends a signal by its name: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
-        assert!(sent.unwrap().success());
+        self.process.signal(name);
     }
 
     /// Ends it at once.
     pub fn kill(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.process.kill();
     }
 
     /// Starts it again, with an empty bucket.
@@ -62,26 +61,13 @@ impl S3 {
     }
 }
 
-impl Drop for S3 {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 /// Starts it, and waits until it is there.
-fn start(port: u16) -> Child {
+fn start(port: u16) -> Process {
     let python = existing(root().join("target/venv/bin/python"), "scripts/s3.sh");
-    let mut process = Command::new(python)
-        .arg(root().join("tests/s3/server.py"))
-        .args([&port.to_string(), BUCKET, KEY, KEY])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("the S3 server starts");
-    let mut lines = BufReader::new(process.stdout.take().expect("it was asked for")).lines();
+    let mut command = Command::new(python);
+    command.arg(root().join("tests/s3/server.py")).args([&port.to_string(), BUCKET, KEY, KEY]);
+    let mut process = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+    let mut lines = BufReader::new(process.stdout()).lines();
     let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
     assert!(is_ready, "the S3 server has ended; hint: run `scripts/s3.sh` first");
     process

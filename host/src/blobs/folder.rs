@@ -286,7 +286,8 @@ fn load(root: &Path, owner: &str) -> io::Result<Arc<Owner>> {
                 continue;
             }
             let Some((name, before)) = name_of(&entry.path())? else {
-                tracing::warn!(file = %entry.path().display(), "is no object of this store, and is passed over");
+                let file = entry.path();
+                tracing::warn!(file = %file.display(), "is no object of this store, and is passed over");
                 continue;
             };
             let size = metadata.len().saturating_sub(before);

@@ -121,7 +121,8 @@ impl S3 {
                     let hint = match status {
                         404 => "the bucket has to be there before the host starts",
                         _ => {
-                            "`blobs.access_key`, `blobs.secret_key` and `blobs.region` have to be those of the server"
+                            "`blobs.access_key`, `blobs.secret_key` and `blobs.region` have to be those of \
+                             the server"
                         }
                     };
                     return Err(failed(format!("the server has answered {status} {code}"), hint));

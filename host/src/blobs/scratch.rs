@@ -1,7 +1,8 @@
 //! What a run writes that must not write: objects that are seen by itself alone, and gone with it.
 //!
 //! Place in the flow: between a handler and its containers, in every run that is not a client's request. In:
-//! its objects. Out: the same. Invariants: nothing of it reaches the store; it holds no more than its [`Allowance`].
+//! its objects. Out: the same. Invariants: nothing of it reaches the store; it holds no more than its
+//! [`Allowance`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

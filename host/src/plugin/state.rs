@@ -64,7 +64,7 @@ pub(super) struct State {
     pub(super) calls_out: bool,
     /// Of a request whose calls of others are logged, known or recorded.
     pub(super) calls_log: Option<Arc<HostCallLog>>,
-    /// What the request has written.
+    /// The values and objects that the request has written.
     pub(super) written: Written,
     /// Places for the objects that are open, once one has been.
     pub(super) blob_places: Option<Arc<Semaphore>>,
@@ -93,7 +93,8 @@ pub(super) struct State {
     pub(super) dependencies: Dependencies,
 }
 
-/// What a request has written. What a run writes that must not is here alone, and gone with it.
+/// Values and objects that a request has written. Those of a run that must not write are here alone, and
+/// gone with it.
 #[derive(Default)]
 pub(super) struct Written {
     /// The values of a run that must not write.

@@ -20,8 +20,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::file;
 use crate::pipeline::Pipeline;
 use crate::plugin::{Binary, LoadError, Sandbox, Shelf};
-use crate::text;
-use crate::text::hex;
+use crate::text::{self, hex};
 
 /// Refusals that are remembered, the latest.
 const MOST: usize = 16;

@@ -1,8 +1,8 @@
 //! How much a run may write that must not write to a store: what it writes itself stays in memory, and goes
 //! with it.
 //!
-//! Place in the flow: beside the values and the objects of such runs, in `kv` and `blobs`. In: what each entry
-//! takes. Out: whether there is room.
+//! Place in the flow: beside the values and the objects of such runs, in `kv` and `blobs`. In: what each
+//! entry takes. Out: whether there is room.
 
 /// Most bytes that one run writes.
 const MOST: usize = 16 << 20;

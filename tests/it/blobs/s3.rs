@@ -15,13 +15,13 @@ fn a_server_that_is_gone_or_hangs_is_an_error_and_no_wait_without_end() {
     let host = Setup::of(endpoints).tables(s3.store("", KEY).replace("timeout = \"20s\"\n", "")).serve();
     let up = || host.metric("modelhost_blob_store_up{endpoint=\"it\"}");
     let orders = json!([["open", "a"], ["set", "k", "v"], ["get", "k"]]);
-    assert_eq!(ask(&host, "/it", &orders), json!(["opened", null, "v"]));
+    assert_eq!(host.ask("/it", &orders), json!(["opened", null, "v"]));
     assert_eq!(up(), 1.0);
     let load = Pattern::new(&host.url, "/neighbour").start();
     let fails = || {
         for order in [json!(["get", "k"]), json!(["set", "k", "v"])] {
             let begun = Instant::now();
-            let seen = ask(&host, "/it", &json!([["open", "a"], order]));
+            let seen = host.ask("/it", &json!([["open", "a"], order]));
             let error = seen[1]["error"].as_str().unwrap_or_default();
             assert!(error.starts_with("the store cannot be used: "), "{seen}");
             assert!(begun.elapsed() < PROMPT, "{:?}", begun.elapsed());
@@ -31,12 +31,12 @@ fn a_server_that_is_gone_or_hangs_is_an_error_and_no_wait_without_end() {
     s3.signal("STOP");
     fails();
     s3.signal("CONT");
-    wait_until("the store to be used again", || ask(&host, "/it", &orders)[2] == "v");
+    wait_until("the store to be used again", || host.ask("/it", &orders)[2] == "v");
     assert_eq!(up(), 1.0);
     s3.kill();
     fails();
     s3.restart();
-    wait_until("the store to be used again", || ask(&host, "/it", &orders)[2] == "v");
+    wait_until("the store to be used again", || host.ask("/it", &orders)[2] == "v");
     assert_echoed(&load.stop(), Duration::from_secs(5));
     assert!(host.log().contains("the store of objects cannot be used"), "{}", host.log());
 }
@@ -48,9 +48,9 @@ fn hosts_with_one_prefix_share_their_objects() {
     let hosts = [setup("fleet").serve(), setup("fleet").serve()];
     let other = setup("other").serve();
     for container in ["a", "shared/b"] {
-        ask(&hosts[0], "/it", &json!([["open", container], ["set", "dir/k", "v"]]));
+        hosts[0].ask("/it", &json!([["open", container], ["set", "dir/k", "v"]]));
         let orders = json!([["open", container], ["get", "dir/k"], ["names"]]);
-        assert_eq!(ask(&hosts[1], "/it", &orders), json!(["opened", "v", ["dir/k"]]));
-        assert_eq!(ask(&other, "/it", &orders), json!(["opened", null, []]));
+        assert_eq!(hosts[1].ask("/it", &orders), json!(["opened", "v", ["dir/k"]]));
+        assert_eq!(other.ask("/it", &orders), json!(["opened", null, []]));
     }
 }

@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use e2e::recorded::{assert_same, by_id, files};
-use e2e::redis::Redis;
+use e2e::redis::Kept;
 use e2e::{component, host};
-use tempfile::TempDir;
 
 use super::*;
 use crate::webhooks::{OK, Receiver};
@@ -16,31 +15,9 @@ fn submitter(name: &str) -> Endpoint {
     Endpoint::new(name).guest("jobs").set("jobs = 'on'")
 }
 
-/// Where the jobs of a test are, as long as this is there.
-enum Kept {
-    File(TempDir),
-    Redis(Redis),
-}
-
-impl Kept {
-    /// One of each: what a handler sees is the same.
-    fn each() -> [Kept; 2] {
-        [Kept::File(tempfile::tempdir().unwrap()), Kept::Redis(Redis::start(&[]))]
-    }
-
-    /// These endpoints, with this store.
-    fn setup(&self, endpoints: impl IntoIterator<Item = Endpoint>) -> Setup {
-        match self {
-            Kept::File(folder) => stored(folder.path(), endpoints),
-            Kept::Redis(redis) => Setup::of(endpoints).tables(format!("[jobs]\nstore = {:?}", redis.url())),
-        }
-    }
-}
-
-fn ask(host: &Host, path: &str, orders: &Value) -> Value {
-    let reply = host.post(path, orders.to_string());
-    assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
-    reply.json()
+/// These endpoints, with their jobs there.
+fn setup(kept: &Kept, endpoints: impl IntoIterator<Item = Endpoint>) -> Setup {
+    Setup::of(endpoints).tables(kept.store("jobs"))
 }
 
 /// The ids of an endpoint's jobs in a state, or in any.
@@ -54,10 +31,10 @@ fn a_handler_submits_jobs_looks_at_them_and_cancels_them() {
     for kept in Kept::each() {
         let receiver = Receiver::start(&[OK]);
         let it = submitter("it").set(format!("allow_outbound = [{:?}]", receiver.url));
-        let host = kept.setup([it, submitter("other")]).serve();
+        let host = setup(&kept, [it, submitter("other")]).serve();
         let options =
             json!({"header": ["X-Mine", "1"], "priority": 0, "attempts": 2, "webhook": receiver.url});
-        let submitted = ask(&host, "/it", &json!([["submit", "/?a=b%20c", "hello", options]]))[0].clone();
+        let submitted = host.ask("/it", &json!([["submit", "/?a=b%20c", "hello", options]]))[0].clone();
         let id = submitted["id"].as_str().unwrap();
         assert_eq!(
             (&submitted["state"], &submitted["attempts"]),
@@ -70,28 +47,28 @@ fn a_handler_submits_jobs_looks_at_them_and_cancels_them() {
         assert_eq!(result(&host, "it", id).json(), seen);
         wait_until("the webhook", || receiver.seen().iter().any(|it| it.header("webhook-id") == id));
 
-        let looked = ask(&host, "/it", &json!([["get", id], ["answer", id], ["cancel", id]]));
+        let looked = host.ask("/it", &json!([["get", id], ["answer", id], ["cancel", id]]));
         let completed = json!({"id": id, "state": "Completed", "attempts": 2, "status": 200});
         assert_eq!((&looked[0], &looked[2]), (&completed, &completed), "what is finished stays as it is");
         assert_eq!((&looked[1][0], &looked[1][2]), (&json!(200), &json!(seen.to_string())), "{looked}");
         // Another endpoint has none of them.
         let none = json!([["get", id], ["answer", id], ["cancel", id], ["get", "../x"], ["cancel", ""]]);
-        assert_eq!(ask(&host, "/other", &none), json!([null, null, null, null, null]));
+        assert_eq!(host.ask("/other", &none), json!([null, null, null, null, null]));
 
         let later = json!([["submit", "/", 1, {"delay": 100_000}], ["answer", "last"], ["cancel", "last"]]);
-        let answers = ask(&host, "/it", &later);
+        let answers = host.ask("/it", &later);
         assert_eq!((&answers[1], &answers[2]["state"]), (&Value::Null, &json!("Cancelled")));
         assert_eq!(look(&host, "it", answers[0]["id"].as_str().unwrap())["state"], "cancelled");
         // A run is stopped by the request of another.
-        let long = ask(&host, "/it", &json!([["submit", "/", {"sleep": 60_000}]]))[0]["id"].clone();
+        let long = host.ask("/it", &json!([["submit", "/", {"sleep": 60_000}]]))[0]["id"].clone();
         until(&host, "it", long.as_str().unwrap(), "running");
-        assert_eq!(ask(&host, "/it", &json!([["cancel", long]]))[0]["state"], "Cancelled");
+        assert_eq!(host.ask("/it", &json!([["cancel", long]]))[0]["state"], "Cancelled");
 
         // One key is one job, a client's too.
         let keyed = json!([["submit", "/", 1, {"key": "k"}]]);
-        let first = ask(&host, "/it", &keyed)[0]["id"].clone();
-        assert_eq!(ask(&host, "/it", &keyed)[0]["id"], first);
-        let refused = ask(&host, "/it", &json!([["submit", "/", 2, {"key": "k"}]]));
+        let first = host.ask("/it", &keyed)[0]["id"].clone();
+        assert_eq!(host.ask("/it", &keyed)[0]["id"], first);
+        let refused = host.ask("/it", &json!([["submit", "/", 2, {"key": "k"}]]));
         assert_eq!(refused, json!([{"error": "Conflict"}]));
         host.request("POST", "/it/jobs", &[("idempotency-key", "k")], b"2").error(
             409,
@@ -111,7 +88,7 @@ fn a_handler_submits_jobs_looks_at_them_and_cancels_them() {
             (json!(["submit", "/", 1, {"webhook": "https://example.com"}]), "Invalid(\"the webhook "),
             (json!(["submit", "/", 1, {"webhook": "no URL"}]), "Invalid(\"the webhook "),
         ] {
-            let answer = ask(&host, "/it", &json!([order]))[0]["error"].clone();
+            let answer = host.ask("/it", &json!([order]))[0]["error"].clone();
             assert!(answer.as_str().unwrap_or_default().starts_with(expected), "{order}: {answer}");
         }
         let series = |outcome: &str| format!("jobs_submitted_total{{endpoint=\"it\",outcome=\"{outcome}\"}}");
@@ -133,17 +110,19 @@ fn a_handler_submits_jobs_looks_at_them_and_cancels_them() {
 fn limits_end_the_submissions_of_one_endpoint_and_a_neighbour_is_unharmed() {
     for kept in Kept::each() {
         let limits = "job_queue = 4, job_submissions = 3, job_depth = 5, body = '1KiB', job_concurrency = 1";
-        let host = kept
-            .setup([
+        let host = setup(
+            &kept,
+            [
                 submitter("it").limits(limits),
                 submitter("room").limits("job_bytes = '64KiB', job_concurrency = 1"),
                 Endpoint::new("neighbour").guest("echo"),
-            ])
-            .serve();
+            ],
+        )
+        .serve();
         let load = Pattern::new(&host.url, "/neighbour").start();
         let limit = |text: &str| json!({"error": format!("Limit({text:?})")});
-        // A chain ends, whatever its handler wants.
-        let mut id = ask(&host, "/it", &json!({"chain": 1})).as_str().unwrap().to_owned();
+        // The limit of depth ends a chain that its handler would go on with.
+        let mut id = host.ask("/it", &json!({"chain": 1})).as_str().unwrap().to_owned();
         let mut jobs = 1;
         loop {
             until(&host, "it", &id, "completed");
@@ -157,23 +136,23 @@ fn limits_end_the_submissions_of_one_endpoint_and_a_neighbour_is_unharmed() {
         assert_eq!(jobs, 6, "the first, and five more behind it");
 
         let most = limit("a request submits at most 3 jobs, `limits.job_submissions`");
-        assert_eq!(ask(&host, "/it", &json!([["many", 9, 1]])), json!([[3, most]]));
+        assert_eq!(host.ask("/it", &json!([["many", 9, 1]])), json!([[3, most]]));
         // The next request has its own count; what waits counts for all.
         wait_until("those to be finished", || {
             host.metric("modelhost_jobs{endpoint=\"it\",state=\"queued\"}") == 0.0
                 && host.metric("modelhost_jobs{endpoint=\"it\",state=\"running\"}") == 0.0
         });
-        ask(&host, "/it", &json!([["submit", "/", {"sleep": 60_000}]]));
-        ask(&host, "/it", &json!([["many", 3, 1]]));
+        host.ask("/it", &json!([["submit", "/", {"sleep": 60_000}]]));
+        host.ask("/it", &json!([["many", 3, 1]]));
         // One of those before may end only now.
         let full = json!([limit("4 jobs are not finished, and as many are `limits.job_queue`")]);
-        wait_until("the queue to be full", || ask(&host, "/it", &json!([["submit", "/", 1]])) == full);
+        wait_until("the queue to be full", || host.ask("/it", &json!([["submit", "/", 1]])) == full);
         host.post("/it/jobs", "1").error(503, "jobs_full", "admit");
         let large = limit("the body has more than 1024 bytes, `limits.body`");
-        assert_eq!(ask(&host, "/room", &json!([["submit", "/", 1, {"fill": 20_000}]]))[0]["state"], "Queued");
-        assert_eq!(ask(&host, "/it", &json!([["submit", "/", 1, {"fill": 2000}]])), json!([large]));
+        assert_eq!(host.ask("/room", &json!([["submit", "/", 1, {"fill": 20_000}]]))[0]["state"], "Queued");
+        assert_eq!(host.ask("/it", &json!([["submit", "/", 1, {"fill": 2000}]])), json!([large]));
         let bytes = limit("jobs and results would take more than 65536 bytes, `limits.job_bytes`");
-        assert_eq!(ask(&host, "/room", &json!([["submit", "/", 1, {"fill": 66_000}]])), json!([bytes]));
+        assert_eq!(host.ask("/room", &json!([["submit", "/", 1, {"fill": 66_000}]])), json!([bytes]));
         // A handler that asks without end is ended.
         let reply = host.post("/room", json!([["forever"]]).to_string());
         assert_eq!(reply.status / 100, 5, "{}", reply.text());
@@ -185,7 +164,7 @@ fn limits_end_the_submissions_of_one_endpoint_and_a_neighbour_is_unharmed() {
 #[test]
 fn what_a_handler_was_told_is_stored_survives_kills() {
     for kept in Kept::each() {
-        let setup = kept.setup([submitter("it").limits("job_attempts = 20")]);
+        let setup = setup(&kept, [submitter("it").limits("job_attempts = 20")]);
         let told = Mutex::new(BTreeSet::new());
         for _ in 0..3 {
             let host = setup.serve();
@@ -252,10 +231,10 @@ fn a_run_that_is_no_request_submits_nothing() {
         std::fs::copy(&plugin, &served).unwrap();
         let own = Endpoint::new("it").plugin(&served).set("jobs = 'on'");
         let endpoint = own.set("watch = false").table("gate", "samples = 10");
-        let host = kept.setup([endpoint]).serve();
+        let host = setup(&kept, [endpoint]).serve();
         let orders = json!([["submit", "/", 1, {"delay": 1000}], ["get", "last"]]);
         for _ in 0..3 {
-            ask(&host, "/it", &orders);
+            host.ask("/it", &orders);
         }
         // The same with a section that says nothing, which is another handler.
         let code = std::fs::read(&plugin).unwrap();
@@ -268,7 +247,7 @@ fn a_run_that_is_no_request_submits_nothing() {
         put("", &code);
         assert_eq!(all(&host, "it", "").len(), 3, "the gate has submitted none");
         put("/candidate?mode=shadow&share=1", &another);
-        ask(&host, "/it", &orders);
+        host.ask("/it", &orders);
         wait_until("the shadow to have run", || {
             host.metrics().lines().any(|line| {
                 line.starts_with("modelhost_trial_requests_total")
@@ -286,7 +265,7 @@ fn a_recorded_handler_is_replayed_without_the_jobs_and_no_secret_is_recorded() {
         let folder = tempfile::tempdir().unwrap();
         let records = folder.path().join("records");
         std::fs::create_dir(&records).unwrap();
-        let host = kept.setup([submitter("it")]).tables(format!("[record]\ndir = {records:?}")).serve();
+        let host = setup(&kept, [submitter("it")]).tables(format!("[record]\ndir = {records:?}")).serve();
         let post = |id: &str, orders: &Value| {
             let reply = host.request("POST", "/it", &[("x-request-id", id)], orders.to_string().as_bytes());
             assert_eq!(reply.status, 200, "{}", reply.text());

@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use e2e::redis::Redis;
 use e2e::serve_command;
 use e2e::tls::Pair;
 
@@ -37,19 +38,18 @@ fn hosts_share_values_conditions_and_quotas() {
                 let (barrier, locked, filled, swapped) = (&barrier, &locked, &filled, &swapped);
                 scope.spawn(move || {
                     barrier.wait();
-                    let lock =
-                        ask(host, "/it", &json!([["open", "a"], ["add", "lock", format!("{number}")]]));
+                    let lock = host.ask("/it", &json!([["open", "a"], ["add", "lock", format!("{number}")]]));
                     locked.fetch_add(usize::from(lock[1] == true), Ordering::SeqCst);
                     for at in 0..each {
-                        ask(host, "/it", &json!([["open", "shared/all"], ["increment", "n", 1]]));
+                        host.ask("/it", &json!([["open", "shared/all"], ["increment", "n", 1]]));
                         let key = format!("{number}/{writer}/{at}");
-                        let put = ask(host, "/full", &json!([["open", "a"], ["put", key, ""]]));
+                        let put = host.ask("/full", &json!([["open", "a"], ["put", key, ""]]));
                         filled.fetch_add(usize::from(put[1].is_null()), Ordering::SeqCst);
                         let orders = json!([["open", "a"], ["get", "s"]]);
-                        let seen = ask(host, "/it", &orders)[1].clone();
+                        let seen = host.ask("/it", &orders)[1].clone();
                         let next = seen.as_str().map_or(0, |text| text.parse::<u64>().unwrap()) + 1;
                         let orders = json!([["open", "a"], ["swap", "s", seen, next.to_string()]]);
-                        let is_set = ask(host, "/it", &orders)[1] == true;
+                        let is_set = host.ask("/it", &orders)[1] == true;
                         swapped.fetch_add(usize::from(is_set), Ordering::SeqCst);
                     }
                 });
@@ -58,20 +58,20 @@ fn hosts_share_values_conditions_and_quotas() {
     });
     let total = (hosts.len() * writers * each).to_string();
     for host in &hosts {
-        let seen = ask(host, "/it", &json!([["open", "shared/all"], ["get", "n"]]));
+        let seen = host.ask("/it", &json!([["open", "shared/all"], ["get", "n"]]));
         assert_eq!(seen[1], total);
-        let seen = ask(host, "/it", &json!([["open", "a"], ["get", "s"]]));
+        let seen = host.ask("/it", &json!([["open", "a"], ["get", "s"]]));
         assert_eq!(
             seen[1],
             swapped.load(Ordering::SeqCst).to_string(),
             "each swap that was done counts once"
         );
-        let seen = ask(host, "/full", &json!([["open", "a"], ["keys", ""]]));
+        let seen = host.ask("/full", &json!([["open", "a"], ["keys", ""]]));
         assert_eq!(seen[1].as_array().unwrap().len(), 30);
     }
     assert_eq!(locked.load(Ordering::SeqCst), 1, "one of all has the lock");
     assert_eq!(filled.load(Ordering::SeqCst), 30, "the quota holds for both hosts together");
-    let seen = ask(&other, "/it", &json!([["open", "shared/all"], ["get", "n"], ["keys", ""]]));
+    let seen = other.ask("/it", &json!([["open", "shared/all"], ["get", "n"], ["keys", ""]]));
     assert_eq!(seen, json!(["opened", null, []]), "another fleet has values of its own");
     // All keys begin with the prefix, and all of an owner is in one slot of a cluster.
     let names = redis.ask("KEYS *");
@@ -105,7 +105,7 @@ fn a_redis_that_is_killed_loses_nothing_that_was_answered_and_is_found_again() {
                     while !is_over.load(Ordering::SeqCst) {
                         let key = format!("{round}/{writer}/{next}");
                         let began = Instant::now();
-                        let seen = ask(host, "/it", &json!([["open", "a"], ["put", key, "x".repeat(500)]]));
+                        let seen = host.ask("/it", &json!([["open", "a"], ["put", key, "x".repeat(500)]]));
                         let mut longest = longest.lock().unwrap();
                         *longest = longest.max(began.elapsed());
                         drop(longest);
@@ -133,7 +133,7 @@ fn a_redis_that_is_killed_loses_nothing_that_was_answered_and_is_found_again() {
             // Each of its connections is found lost by itself, the first is enough for the gauge.
             wait_until("no connection to be left", || {
                 let began = Instant::now();
-                let error = error_of(&ask(host, "/it", &json!([["open", "a"], ["get", "k"]]))[1]).to_owned();
+                let error = error_of(&host.ask("/it", &json!([["open", "a"], ["get", "k"]]))[1]).to_owned();
                 assert!(began.elapsed() < PROMPT && error.starts_with("Unavailable("), "{error}");
                 error == "Unavailable(\"Redis cannot be reached\")"
             });
@@ -146,7 +146,7 @@ fn a_redis_that_is_killed_loses_nothing_that_was_answered_and_is_found_again() {
         }
         for (writer, count) in counts.iter().enumerate() {
             let orders = json!([["open", "a"], ["keys", format!("{round}/{writer}/")]]);
-            let stored = ask(&hosts[(writer + 1) % 2], "/it", &orders)[1].as_array().unwrap().len();
+            let stored = hosts[(writer + 1) % 2].ask("/it", &orders)[1].as_array().unwrap().len();
             let count = count.load(Ordering::SeqCst);
             // One more may have been stored whose answer was lost.
             assert!(stored == count || stored == count + 1, "round {round}: {stored} of {count} by {writer}");
@@ -163,14 +163,14 @@ fn a_redis_that_hangs_costs_a_call_its_time_and_a_neighbour_nothing() {
     let host = Setup::of([keeper("it", "['a']"), Endpoint::new("neighbour").guest("echo")])
         .tables(format!("{}\ntimeout = '300ms'", redis.store()))
         .serve();
-    assert_eq!(ask(&host, "/it", &json!([["open", "a"], ["put", "k", "v"]])), json!(["opened", null]));
+    assert_eq!(host.ask("/it", &json!([["open", "a"], ["put", "k", "v"]])), json!(["opened", null]));
     let load = Pattern::new(&host.url, "/neighbour").start();
     redis.signal("STOP");
     thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
                 let began = Instant::now();
-                let seen = ask(&host, "/it", &json!([["open", "a"], ["get", "k"]]));
+                let seen = host.ask("/it", &json!([["open", "a"], ["get", "k"]]));
                 assert!(error_of(&seen[1]).starts_with("Unavailable("), "{seen}");
                 assert!(began.elapsed() < PROMPT);
             });
@@ -179,7 +179,7 @@ fn a_redis_that_hangs_costs_a_call_its_time_and_a_neighbour_nothing() {
     wait_until("the hang to be seen", || host.metric("modelhost_kv_store_up{endpoint=\"it\"}") == 0.0);
     redis.signal("CONT");
     wait_until("the value to be read again", || {
-        ask(&host, "/it", &json!([["open", "a"], ["get", "k"]])) == json!(["opened", "v"])
+        host.ask("/it", &json!([["open", "a"], ["get", "k"]])) == json!(["opened", "v"])
     });
     assert_echoed(&load.stop(), PROMPT);
 }
@@ -189,18 +189,18 @@ fn a_redis_that_hangs_costs_a_call_its_time_and_a_neighbour_nothing() {
 fn a_redis_without_room_refuses_writes_and_answers_reads() {
     let redis = Redis::start(&["--maxmemory", "3mb"]);
     let host = Setup::of([keeper("it", "['a']")]).tables(redis.store()).serve();
-    let put = |key: usize| ask(&host, "/it", &json!([["open", "a"], ["fill", key.to_string(), 200_000]]));
+    let put = |key: usize| host.ask("/it", &json!([["open", "a"], ["fill", key.to_string(), 200_000]]));
     let (stored, refusal) = (0..60)
         .find_map(|key| Some((key, put(key))).filter(|(_, answer)| !answer[1].is_null()))
         .expect("a full Redis");
     assert_eq!(error_of(&refusal[1]), "Unavailable(\"Redis has no memory left for it\")");
     // Nothing is half there, and what is deleted makes room.
-    let seen = ask(&host, "/it", &json!([["open", "a"], ["keys", ""], ["delete", "0"], ["get", "0"]]));
+    let seen = host.ask("/it", &json!([["open", "a"], ["keys", ""], ["delete", "0"], ["get", "0"]]));
     assert_eq!(seen[1].as_array().unwrap().len(), stored, "{seen}");
     assert_eq!((&seen[2], &seen[3]), (&Value::Null, &Value::Null));
     // More than one of them: Redis counts the buffers of its connections too.
     for key in 1..stored {
-        assert_eq!(ask(&host, "/it", &json!([["open", "a"], ["delete", key.to_string()]]))[1], Value::Null);
+        assert_eq!(host.ask("/it", &json!([["open", "a"], ["delete", key.to_string()]]))[1], Value::Null);
     }
     wait_until("room for one", || put(stored)[1].is_null());
 }
@@ -247,7 +247,7 @@ fn tls_users_and_passwords_are_as_the_configuration_says() {
     {
         store(&own);
         let host = start(certificate).unwrap_or_else(|(_, log)| panic!("{log}"));
-        assert_eq!(ask(&host, "/it", &json!([["open", "a"], ["increment", "n", 0]]))[0], "opened");
+        assert_eq!(host.ask("/it", &json!([["open", "a"], ["increment", "n", 0]]))[0], "opened");
         assert!(!host.log().contains("hush"), "{}", host.log());
     }
     std::fs::write(&password, "wrong-hush").unwrap();

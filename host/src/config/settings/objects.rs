@@ -16,12 +16,13 @@ settings! {
     [Handler]
     BLOBS: Vec<String> = (none, "default,shared/images"), containers,
         "blobs", "endpoint.blobs", List("CONTAINER"),
-        "Container of objects that the handler may open by `wasi:blobstore`: one of the endpoint's own, `shared/NAME` \
-         for one that other endpoints may be granted too, or `*` for all of its own.";
+        "Container of objects that the handler may open by `wasi:blobstore`: one of the endpoint's own, \
+         `shared/NAME` for one that other endpoints may be granted too, or `*` for all of its own.";
     [HandlerLimits]
     BLOB_BYTES: u64 = "1GiB", size(0..=1024 * 1024 * GIB),
         "blob-bytes", "endpoint.limits.blob_bytes", Value("SIZE"),
-        "Most bytes of objects in the endpoint's containers together; of a shared container, that it may fill it to.";
+        "Most bytes of objects in the endpoint's containers together; of a shared container, that it may \
+         fill it to.";
     BLOB_COUNT: u64 = "10000", count(0..=1_000_000_000),
         "blob-count", "endpoint.limits.blob_count", Value("N"),
         "Most objects in the endpoint's containers together, likewise.";
@@ -31,8 +32,8 @@ settings! {
     [Process]
     BLOBS_STORE: Option<Place> = (none, "s3://objects/fleet-a"), some(store),
         "blobs-store", "blobs.store", Value("DIR|URL"),
-        "Where handlers keep objects: a folder that this host alone has open, and makes if it is not there; or a \
-         bucket of S3 that many hosts share, `s3://BUCKET/PREFIX`.";
+        "Where handlers keep objects: a folder that this host alone has open, and makes if it is not there; \
+         or a bucket of S3 that many hosts share, `s3://BUCKET/PREFIX`.";
     BLOBS_SERVER: Option<String> = (none, "https://s3.example.com"), some(server),
         "blobs-server", "blobs.server", Value("URL"),
         "The server that speaks S3: scheme, host, port. Without one, Amazon's of the region.";
@@ -42,11 +43,12 @@ settings! {
     BLOBS_ADDRESSING: Option<Addressing> = "auto",
         or("auto", choice(&[("path", Addressing::Path), ("host", Addressing::Host)])),
         "blobs-addressing", "blobs.addressing", Value("auto|path|host"),
-        "Where the bucket's name stands: in the `path` of a request, or before the `host`; `auto` is `host` at Amazon and \
-         `path` elsewhere.";
+        "Where the bucket's name stands: in the `path` of a request, or before the `host`; `auto` is `host` \
+         at Amazon and `path` elsewhere.";
     BLOBS_ACCESS_KEY: Vec<KeySource> = (none, "env:AWS_ACCESS_KEY_ID"), key_sources,
         "blobs-access-key", "blobs.access_key", Value("@FILE|env:NAME"),
-        "Where the name of the key is that signs requests to S3: a file that holds nothing else, or a variable.";
+        "Where the name of the key is that signs requests to S3: a file that holds nothing else, or a \
+         variable.";
     BLOBS_SECRET_KEY: Vec<KeySource> = (none, "env:AWS_SECRET_ACCESS_KEY"), key_sources,
         "blobs-secret-key", "blobs.secret_key", Value("@FILE|env:NAME"),
         "Where that key is, likewise.";
@@ -55,6 +57,6 @@ settings! {
         "Where the token is that belongs to a key which does not last, likewise.";
     BLOBS_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
         "blobs-timeout", "blobs.timeout", Value("DURATION"),
-        "How long a request to S3 may take, and from one piece of an answer to the next; beyond it the handler gets an \
-         error.";
+        "How long a request to S3 may take, and from one piece of an answer to the next; beyond it the \
+         handler gets an error.";
 }
