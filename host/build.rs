@@ -4,7 +4,7 @@
 //! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
 //! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. And
 //! the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git does, else
-//! `unknown`.
+//! `unknown`. And an argument of the linker, where it takes that.
 
 use std::env::{self, VarError};
 use std::error::Error;
@@ -21,6 +21,8 @@ const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"]
 /// The others are further builds of the same, 0.7 MB packed.
 const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 const COMMIT: &str = "MODELHOST_COMMIT";
+/// Functions of the same code are one: 1.2 MB of the binary. LLVM's linker, which is Rust's own here, can do that.
+const FOLD: &str = "-Wl,--icf=all";
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={PROTOS}");
@@ -43,7 +45,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         given => given?,
     };
     println!("cargo::rustc-env={COMMIT}={commit}");
+
+    if links_with(FOLD, &out)? {
+        println!("cargo::rustc-link-arg-bins={FOLD}");
+    }
     Ok(())
+}
+
+/// Whether the linker of this build takes this argument.
+fn links_with(argument: &str, folder: &Path) -> Result<bool, Box<dyn Error>> {
+    let source = folder.join("empty.rs");
+    fs::write(&source, "fn main() {}\n")?;
+    let mut command = Command::new(env::var("RUSTC")?);
+    command.arg(&source).arg("-o").arg(folder.join("empty")).args(["--target", &env::var("TARGET")?]);
+    command.args(env::var("RUSTC_LINKER").map(|linker| format!("-Clinker={linker}")));
+    let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    command.args(flags.split('\u{1f}').filter(|flag| !flag.is_empty()));
+    Ok(command.arg(format!("-Clink-arg={argument}")).output()?.status.success())
 }
 
 /// Writes the files of Swagger UI that are served to this folder.
