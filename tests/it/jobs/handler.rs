@@ -147,6 +147,7 @@ fn limits_end_the_submissions_of_one_endpoint_and_a_neighbour_is_unharmed() {
         // One of those before may end only now.
         let full = json!([limit("4 jobs are not finished, and as many are `limits.job_queue`")]);
         wait_until("the queue to be full", || host.ask("/it", &json!([["submit", "/", 1]])) == full);
+        wait_until("a client's to be refused", || host.post("/it/jobs", "1").status == 503);
         host.post("/it/jobs", "1").error(503, "jobs_full", "admit");
         let large = limit("the body has more than 1024 bytes, `limits.body`");
         assert_eq!(host.ask("/room", &json!([["submit", "/", 1, {"fill": 20_000}]]))[0]["state"], "Queued");
