@@ -47,7 +47,13 @@ struct Done {
 }
 
 /// The events of a stream that is being made.
-struct Events(Receiver<Bytes>);
+pub struct Events(Receiver<Bytes>);
+
+impl Events {
+    pub fn new(events: Receiver<Bytes>) -> Events {
+        Events(events)
+    }
+}
 
 impl http_body::Body for Events {
     type Data = Bytes;
@@ -75,7 +81,7 @@ async fn decoder(State(sessions): State<Arc<Sessions>>, body: Bytes) -> Response
         // A stream that fails ends without its last event, which the benchmark counts as an error.
         let _ = sessions.run(move |session| generate(session, &request, &sender)).await;
     });
-    ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(Events(receiver))).into_response()
+    ([(header::CONTENT_TYPE, "text/event-stream")], Body::new(Events::new(receiver))).into_response()
 }
 
 /// Runs the model once a token; sends an event for each.

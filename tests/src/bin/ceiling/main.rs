@@ -3,6 +3,7 @@
 //! Place in the flow: `tests/bench/run.py` drives it beside the host, window by window, and divides.
 //! In:  `ceiling iris|encoder|image|oip|decoder MODEL HOST:PORT`, and ONNX Runtime's library in `ORT_DYLIB_PATH`; then `POST
 //!      /WORKLOAD` (`oip`: its protocol's path, `decoder`: `/decoder/generate`) with the body that the handler of the same name takes.
+//!      Or `ceiling streams none HOST:PORT`, which needs no model; then `GET /ticks/EVENTS?ms=PAUSE`.
 //! Out: `listening on http://HOST:PORT`; then the answers that the host gives with that handler.
 //!
 //! Invariants: the least that a correct native server can do, so that no ratio flatters the host. Everything the
@@ -17,6 +18,7 @@ mod image;
 mod iris;
 mod oip;
 mod sessions;
+mod streams;
 
 use std::error::Error;
 use std::fmt::Display;
@@ -35,15 +37,15 @@ type Failure = Box<dyn Error + Send + Sync>;
 async fn main() -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [workload, model, listen] = arguments.as_slice() else {
-        return Err("usage: ceiling iris|encoder|image|oip|decoder MODEL HOST:PORT".into());
+        return Err("usage: ceiling iris|encoder|image|oip|decoder|streams MODEL HOST:PORT".into());
     };
-    let sessions = load(model)?;
     let router = match workload.as_str() {
-        "iris" => iris::router(sessions),
-        "encoder" => encoder::router(sessions),
-        "image" => image::router(sessions),
-        "oip" => oip::router(sessions),
-        "decoder" => decoder::router(sessions),
+        "iris" => iris::router(load(model)?),
+        "encoder" => encoder::router(load(model)?),
+        "image" => image::router(load(model)?),
+        "oip" => oip::router(load(model)?),
+        "decoder" => decoder::router(load(model)?),
+        "streams" => streams::router(),
         other => return Err(format!("no workload is called `{other}`").into()),
     };
     let listener = tokio::net::TcpListener::bind(listen).await?;
