@@ -336,19 +336,23 @@ impl Meter {
         Duration::from_nanos(self.ended.load(Ordering::Relaxed).saturating_add(running))
     }
 
-    /// A poll that is not the first begins.
+    /// A poll that is not the first begins. That of a stream is like a first one: the thread's clock, a call
+    /// of the system, is read only if it turns out to be long ([`Meter::start`]).
     fn resume(&self) {
         if self.is_stream.load(Ordering::Relaxed) {
-            self.ended.store(0, Ordering::Relaxed);
-            self.resumed.fetch_add(1, Ordering::Relaxed);
+            let resumed = self.resumed.load(Ordering::Relaxed);
+            self.resumed.store(resumed.wrapping_add(1), Ordering::Relaxed);
+        } else {
+            self.begun.store(thread_time(), Ordering::Relaxed);
         }
-        self.begun.store(thread_time(), Ordering::Relaxed);
     }
 
-    /// The guest waits: the thread's time is no longer its own.
+    /// The guest waits: the thread's time is no longer its own. Of a stream nothing is kept of it.
     fn pause(&self) {
-        let used = u64::try_from(self.used().as_nanos()).unwrap_or(u64::MAX);
-        self.ended.store(used, Ordering::Relaxed);
+        if !self.is_stream.load(Ordering::Relaxed) {
+            let used = u64::try_from(self.used().as_nanos()).unwrap_or(u64::MAX);
+            self.ended.store(used, Ordering::Relaxed);
+        }
         self.begun.store(0, Ordering::Relaxed);
     }
 }
@@ -367,7 +371,15 @@ pub(super) async fn metered<F: Future>(
     deadline: Instant,
     call: Pin<&mut F>,
 ) -> Option<F::Output> {
-    until(deadline, Metered { call, meter, is_resumed: false }).await
+    until(deadline, stream_metered(meter, call)).await
+}
+
+/// The same of a call whose waits other clocks limit.
+pub(super) fn stream_metered<F: Future>(
+    meter: Arc<Meter>,
+    call: Pin<&mut F>,
+) -> impl Future<Output = F::Output> + Unpin {
+    Metered { call, meter, is_resumed: false }
 }
 
 struct Metered<'a, F> {
@@ -465,6 +477,24 @@ mod tests {
         assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));
         call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() }, &ticks);
         assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
+    }
+
+    #[test]
+    fn a_stream_may_compute_as_long_again_after_a_wait_and_no_longer() {
+        let (mut call, ticks, long_calls) = call(HOUR, HOUR);
+        let until = Instant::now() + HOUR;
+        let allowed = Allowed { cpu: Duration::from_millis(20), until };
+        call.begin(Instant::now(), allowed, &ticks);
+        call.begin_stream(allowed);
+        for _ in 0..3 {
+            ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
+            assert_eq!(call.look(&ticks, &long_calls), Ok(()));
+            while call.meter.used() < Duration::from_millis(20) {}
+            assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));
+            call.meter.pause();
+            call.meter.resume();
+            assert!(call.has_resumed(&ticks) && !call.has_resumed(&ticks));
+        }
     }
 
     #[test]

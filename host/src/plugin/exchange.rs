@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use wasmtime::Store;
 
 use super::Limits;
-use super::deadline::{Meter, metered};
+use super::deadline::{Meter, stream_metered};
 use super::state::{self, State};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Request;
@@ -32,7 +32,6 @@ pub(super) fn broken_contract(message: &str) -> RequestError {
 /// The clocks of one call.
 pub(super) struct Clocks {
     meter: Arc<Meter>,
-    end: Instant,
     progress: Arc<Progress>,
     /// When the head has to be there.
     head: Instant,
@@ -74,9 +73,9 @@ impl Clocks {
         given: usize,
     ) -> Clocks {
         store.data_mut().response = Some(progress.clone());
-        let (meter, end) = state::arm_stream(store, STAGE, given);
+        let meter = state::arm_stream(store, STAGE, given);
         let background = store.data().loaded.config.limits.background_timeout;
-        Clocks { meter, end, progress: progress.clone(), head: request.deadline, gap, background }
+        Clocks { meter, progress: progress.clone(), head: request.deadline, gap, background }
     }
 
     /// Waits for the call until one of the clocks has run out.
@@ -84,10 +83,10 @@ impl Clocks {
         self,
         call: Pin<&mut impl Future<Output = wasmtime::Result<T>>>,
     ) -> Result<wasmtime::Result<T>, Over> {
-        let call = metered(self.meter.clone(), self.end, call);
+        let call = stream_metered(self.meter.clone(), call);
         tokio::select! {
             biased;
-            ended = call => ended.ok_or(Over::Gap),
+            ended = call => Ok(ended),
             over = self.over() => Err(over),
         }
     }

@@ -174,11 +174,13 @@ impl State {
         Ok(self.call.glance(&self.loaded.scheduler, &self.loaded.long_calls)?)
     }
 
-    /// After a wait, a stream may use as much again.
-    fn resume(&mut self) {
-        if self.call.has_resumed(&self.loaded.scheduler) {
+    /// After a wait, a stream may use as much again. Whether there was one.
+    fn resume(&mut self) -> bool {
+        let has_resumed = self.call.has_resumed(&self.loaded.scheduler);
+        if has_resumed {
             self.host_calls = 0;
         }
+        has_resumed
     }
 
     fn count(&self) -> Result<(), TooManyHostCalls> {
@@ -305,8 +307,13 @@ pub(super) fn store(
             let output = state.output;
             // It may have been there for long.
             state.loaded.scheduler.wake();
+            let has_resumed = state.resume();
             // What is read next is what the call itself returns.
             store.set_hostcall_fuel(output);
+            if has_resumed {
+                // Ticks that passed while it waited are none of its own.
+                store.set_epoch_deadline(deadline::FIRST_TICKS);
+            }
             Ok(())
         }
         CallHook::CallingWasm | CallHook::ReturningFromWasm => Ok(()),
@@ -359,13 +366,13 @@ pub(super) fn arm_until(
 
 /// Sets the limits of a call that serves a stream: its CPU time, anew after every wait. How long it may take
 /// is for its own clocks to say.
-pub(super) fn arm_stream(store: &mut Store<State>, stage: Stage, given: usize) -> (Arc<Meter>, Instant) {
+pub(super) fn arm_stream(store: &mut Store<State>, stage: Stage, given: usize) -> Arc<Meter> {
     let cpu = store.data().time(stage);
     let (meter, _) = arm_until(store, cpu, None, given);
     let until = Instant::now() + FOREVER;
     let state = store.data_mut();
     state.call.begin_stream(Allowed { cpu, until });
-    (meter, until)
+    meter
 }
 
 /// Counts memory over all of an instance's linear memories and tables.

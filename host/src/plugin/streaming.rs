@@ -168,9 +168,8 @@ impl streaming::HostOutput for State {
     }
 
     async fn write(&mut self, output: Resource<Output>, bytes: Vec<u8>) -> Result<bool> {
-        let pieces = match &self.streaming(&output)?.sent {
-            Sent::Head(pieces) => pieces.clone(),
-            Sent::Nothing | Sent::All => return Err(wasmtime::Error::msg("`write` before `begin`")),
+        let Sent::Head(pieces) = &self.streaming(&output)?.sent else {
+            return Err(wasmtime::Error::msg("`write` before `begin`"));
         };
         blocking::leave_worker_if_large(bytes.len());
         Ok(pieces.send(Bytes::from(bytes)).await)
