@@ -57,6 +57,11 @@ pub trait Head: Send + Sync {
     /// Every header whose value is visible ASCII, in the order they came.
     fn headers(&self) -> Vec<(&str, &str)>;
 
+    /// The same as an exchange has it, if it came by HTTP.
+    fn as_exchange(&self) -> Option<exchange::Head> {
+        None
+    }
+
     /// How deep the job is that the request is, 0 for one that a client has submitted; `None` if it is none.
     fn job_depth(&self) -> Option<u32> {
         None

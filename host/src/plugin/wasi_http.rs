@@ -238,7 +238,7 @@ fn resources(
     exchange: &Exchange,
     digest: &Arc<str>,
 ) -> wasmtime::Result<(Resource<HostIncomingRequest>, Resource<HostResponseOutparam>)> {
-    let Some(mut incoming) = exchange.take_request() else {
+    let Some(mut incoming) = exchange.take_request(&*request.head) else {
         return Err(wasmtime::Error::msg("the request was taken before"));
     };
     let state = store.data_mut();

@@ -20,8 +20,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::Sleep;
 
@@ -34,6 +34,9 @@ const LAST_EVENT: &[u8] = b"event: error\ndata: {\"error\": \"the handler failed
 /// The time that a connection has to send what it holds, before the body of one of its streams breaks off.
 /// It needs microseconds; the rest is for a machine that is busy.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
+
+/// The head of an exchange's request.
+pub type Head = http::Request<()>;
 
 /// A body in pieces.
 pub type BodyStream = UnsyncBoxBody<Bytes, BrokenBody>;
@@ -150,9 +153,23 @@ impl Exchange {
         *self.request.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
     }
 
-    /// The request. There is one.
-    pub fn take_request(&self) -> Option<http::Request<BodyStream>> {
-        self.taken().map(|request| self.kept_request(request))
+    /// The request whose body is there, for a handler that takes it whole. `head` of
+    /// [`Exchange::take_request`] is its head.
+    pub fn begin_whole(&self, body: Bytes) {
+        // The first one counts, and there is one.
+        let _ = self.whole.set(body);
+    }
+
+    /// The request. There is one. `head`: of the request that the exchange belongs to.
+    pub fn take_request(&self, head: &dyn super::Head) -> Option<http::Request<BodyStream>> {
+        self.taken().or_else(|| self.whole_request(head)).map(|request| self.kept_request(request))
+    }
+
+    /// A request that has begun for a handler that takes bodies whole, when one of the other kind has just
+    /// taken its place.
+    fn whole_request(&self, head: &dyn super::Head) -> Option<http::Request<BodyStream>> {
+        let body = Full::new(self.whole.get()?.clone()).map_err(|never| match never {}).boxed_unsync();
+        Some(head.as_exchange()?.map(|()| body))
     }
 
     fn taken(&self) -> Option<http::Request<BodyStream>> {
@@ -165,10 +182,13 @@ impl Exchange {
     /// [`BrokenBody`].
     pub async fn receive(&self) -> Result<(), BrokenBody> {
         let Some(request) = self.taken() else { return Ok(()) };
-        let body = request.into_body().collect().await?.to_bytes();
-        // The first one counts, and there is one.
-        let _ = self.whole.set(body);
+        self.begin_whole(request.into_body().collect().await?.to_bytes());
         Ok(())
+    }
+
+    /// Whether all of the body is there.
+    pub fn is_received(&self) -> bool {
+        self.whole.get().is_some()
     }
 
     /// The body, as far as it was waited for.

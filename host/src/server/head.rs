@@ -117,6 +117,16 @@ impl Head {
         &self.parts.headers
     }
 
+    /// A request with this head and another body.
+    pub(super) fn again<B>(&self, body: B) -> Request<B> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.parts.method.clone();
+        *request.version_mut() = self.parts.version;
+        *request.uri_mut() = self.parts.uri.clone();
+        *request.headers_mut() = self.parts.headers.clone();
+        request
+    }
+
     /// As [`request_id`], but without a look at the headers where there is none.
     pub(super) fn id(&self) -> Arc<str> {
         if self.has_id { request_id(self.headers()) } else { new_id() }
@@ -125,6 +135,10 @@ impl Head {
 
 /// The head that a handler may ask for.
 impl request::Head for Head {
+    fn as_exchange(&self) -> Option<request::exchange::Head> {
+        Some(self.again(()))
+    }
+
     fn job_depth(&self) -> Option<u32> {
         self.job_depth
     }

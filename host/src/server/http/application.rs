@@ -14,9 +14,10 @@ use axum::extract::{Request, State};
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
-use axum::http::{Method, Request as HttpRequest, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use axum::response::Response;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
 use super::route::EndpointRoute;
 use crate::arrivals::Origin;
@@ -70,19 +71,21 @@ pub(super) async fn call(
     });
     if let Some(streamed) = client.response().await {
         let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
-        let signature = Signature { id: &id, digest: Some(&streamed.digest), bypassed: None, cached: None };
-        Streaming::sign(&mut response, &signature);
+        sign(&mut response, &id, &streamed.digest);
         return response;
     }
     match run.await {
-        Ok(Some(answer)) => answer,
+        Ok(Some(Some(answer))) => answer,
         // The handler panicked, or its client is gone and reads no answer.
-        Ok(None) | Err(_) => {
-            let error = RequestError::new(Code::Internal, Stage::Admit, "the request was not answered");
-            let call = Call { served, id, arrived, client_deadline: None };
-            Streaming::encode_error(error, &call, Some(&endpoint.config.name))
+        Ok(_) | Err(_) => {
+            unanswered(&Call { served, id, arrived, client_deadline: None }, &endpoint.config.name)
         }
     }
+}
+
+fn unanswered(call: &Call<'_>, endpoint: &str) -> Response {
+    let error = RequestError::new(Code::Internal, Stage::Admit, "the request was not answered");
+    <Box<Head> as Transport>::encode_error(error, call, Some(endpoint))
 }
 
 /// The same for a job: until its run has ended, work after the response included. `read` gets the response.
@@ -104,14 +107,23 @@ pub(super) async fn call_to_end<T, F: Future<Output = T>>(
     let answer = async {
         let streamed = client.response().await?;
         let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
-        let signature = Signature { id: &id, digest: Some(&streamed.digest), bypassed: None, cached: None };
-        Streaming::sign(&mut response, &signature);
+        sign(&mut response, &id, &streamed.digest);
         Some(read(response).await)
     };
     match tokio::join!(run, answer) {
         (_, Some(read)) => read,
-        (answer, None) => read(answer).await,
+        (Some(answer), None) => read(answer).await,
+        (None, None) => {
+            let call = Call { served, id: id.clone(), arrived, client_deadline: None };
+            read(unanswered(&call, &endpoint.config.name)).await
+        }
     }
+}
+
+/// Signs a response that its handler has sent.
+fn sign(response: &mut Response, id: &str, digest: &str) {
+    let signature = Signature { id, digest: Some(digest), bypassed: None, cached: None };
+    <Box<Head> as Transport>::sign(response, &signature);
 }
 
 /// The same, by way of the router.
@@ -165,10 +177,17 @@ struct Streaming {
     is_whole: bool,
 }
 
+/// The body of a request to an application.
+enum Message {
+    Whole(Bytes),
+    Coming(BodyStream),
+}
+
 impl Transport for Streaming {
     type Body = Body;
-    type Message = BodyStream;
-    type Answer = Response;
+    type Message = Message;
+    /// `None`: the handler has sent its response by the exchange.
+    type Answer = Option<Response>;
 
     fn credentials(&self) -> Credentials<'_> {
         self.head.credentials()
@@ -178,16 +197,15 @@ impl Transport for Streaming {
         Transport::origin(&self.head)
     }
 
-    async fn receive(&mut self, body: Body, bounds: Bounds) -> Result<Option<BodyStream>, RequestError> {
+    async fn receive(&mut self, body: Body, bounds: Bounds) -> Result<Option<Message>, RequestError> {
         if self.is_whole {
-            let body = self.head.receive(body, bounds).await?;
-            return Ok(body.map(|body| Full::new(body).map_err(|never| match never {}).boxed_unsync()));
+            return Ok(self.head.receive(body, bounds).await?.map(Message::Whole));
         }
         if body.size_hint().lower() > bounds.longest as u64 {
             let message = format!("the body is longer than {} bytes", bounds.longest);
             return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
         }
-        Ok(Some(limited(body, bounds.longest)))
+        Ok(Some(Message::Coming(limited(body, bounds.longest))))
     }
 
     fn is_job(&self) -> bool {
@@ -202,12 +220,14 @@ impl Transport for Streaming {
         self.head
     }
 
-    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
-        <Box<Head> as Transport>::encode_error(error, call, endpoint)
+    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Option<Response> {
+        Some(<Box<Head> as Transport>::encode_error(error, call, endpoint))
     }
 
-    fn sign(answer: &mut Response, signature: &Signature<'_>) {
-        <Box<Head> as Transport>::sign(answer, signature);
+    fn sign(answer: &mut Option<Response>, signature: &Signature<'_>) {
+        if let Some(answer) = answer {
+            <Box<Head> as Transport>::sign(answer, signature);
+        }
     }
 }
 
@@ -217,25 +237,18 @@ struct Application(Option<Exchange>);
 impl Protocol for Application {
     type Transport = Streaming;
 
-    fn decode(&mut self, head: &Streaming, body: BodyStream, _: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, head: &Streaming, body: Message, _: usize) -> Result<Input, RequestError> {
         let missing = || RequestError::new(Code::Internal, Stage::Admit, "the request was taken before");
         let exchange = self.0.take().ok_or_else(missing)?;
-        let parts = &head.head.parts;
-        let mut request = HttpRequest::new(body);
-        *request.method_mut() = parts.method.clone();
-        *request.version_mut() = parts.version;
-        *request.uri_mut() = parts.uri.clone();
-        *request.headers_mut() = parts.headers.clone();
-        exchange.begin(request);
+        match body {
+            Message::Whole(body) => exchange.begin_whole(body),
+            Message::Coming(body) => exchange.begin(head.head.again(body)),
+        }
         Ok(Input::Exchange(Box::new(exchange)))
     }
 
     /// The response has left by the exchange.
-    fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
-        let mut sent = Response::default();
-        if let Output::Response(response) = output {
-            *sent.status_mut() = StatusCode::from_u16(response.status).unwrap_or_default();
-        }
-        Ok(sent)
+    fn encode(self, _: Output, _: &Generation) -> Result<Option<Response>, RequestError> {
+        Ok(None)
     }
 }
