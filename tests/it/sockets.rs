@@ -3,6 +3,7 @@
 
 mod lifetimes;
 mod limits;
+mod sdks;
 
 use e2e::setup::{Endpoint, Setup};
 use e2e::socket::{BINARY, CLOSE, CONTINUATION, FINAL, PING, PONG, TEXT, WebSocket, handshake, masked};

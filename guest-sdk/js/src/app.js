@@ -5,33 +5,10 @@
 import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
 import { initExport } from "./handler.js";
-import { Event, Response, Sample, errorToHost, isStream, responseOf, responseToHost } from "./messages.js";
+import { Event, Response, Sample, errorToHost, responseOf, responseToHost } from "./messages.js";
 import { closed, dispose, released } from "./released.js";
-
-/** One request: its body (`body`, `text()`, `json()`, `fields()`) and its head. */
-export class Request extends Sample {
-  constructor(body, contentType, context = new Context(), params = {}) {
-    super(body, contentType);
-    this.context = context;
-    this.params = params;
-  }
-
-  get method() {
-    return this.context.method;
-  }
-
-  get path() {
-    return this.context.path;
-  }
-
-  get query() {
-    return this.context.query;
-  }
-
-  header(name) {
-    return this.context.header(name);
-  }
-}
+import { Request } from "./request.js";
+import { websocketExport } from "./socket.js";
 
 /**
  * An application: `export const { operations, respond } = new App().get("/", () => "hello").exports()`.
@@ -42,6 +19,7 @@ export class Request extends Sample {
  */
 export class App {
   #routes = [];
+  #talks = [];
   #init;
 
   /** Runs once, when the handler is loaded, with the endpoint's metadata. */
@@ -72,11 +50,19 @@ export class App {
     return this;
   }
 
+  /** Serves WebSockets at a path: `call(socket, request)`. */
+  websocket(route, call) {
+    this.#talks.push({ route, call });
+    return this;
+  }
+
   /** The exports of the component. */
   exports() {
     const respond = exportOf((sample, context, output) => this.respond(sample, context, output));
-    const operations = { operations: () => this.operations() };
-    return this.#init ? { init: initExport(this.#init), operations, respond } : { operations, respond };
+    const exported = { operations: { operations: () => this.operations() }, respond };
+    if (this.#init) exported.init = initExport(this.#init);
+    if (this.#talks.length > 0) exported.websocket = websocketExport((socket, request) => this.talk(socket, request));
+    return exported;
   }
 
   /** Its routes, as `/openapi.json` has them. */
@@ -121,13 +107,27 @@ export class App {
       await streamed(response, output);
       return undefined;
     }
-    if (allowed.size === 0) {
-      return new Response({ error: "there is nothing at this path", code: "not_found" }, { status: 404 });
-    }
+    if (allowed.size === 0) return nothingThere();
     if (allowed.has("GET")) allowed.add("HEAD");
     const refusal = { error: "the path is there for other methods", code: "method_not_allowed" };
     return new Response(refusal, { status: 405, headers: { allow: [...allowed].join(", ") } });
   }
+
+  /** Serves one socket: the handshake of a path that has no function is answered as any request is. */
+  async talk(socket, request) {
+    for (const { route, call } of this.#talks) {
+      const params = parameters(route, request.path);
+      if (params === undefined) continue;
+      request.params = params;
+      await call(socket, request);
+      return;
+    }
+    throw nothingThere();
+  }
+}
+
+function nothingThere() {
+  return new Response({ error: "there is nothing at this path", code: "not_found" }, { status: 404 });
 }
 
 /** The host gives a header by its name, and does not list them; these are what a `Request` has of them. */
@@ -139,11 +139,13 @@ const HEADERS = [
 /**
  * The exports of an application that is one function of the web platform: `export const { operations, respond } = serve(fetch)`, with
  * `async function fetch(request, context)` from a `Request` to a `Response`. Other headers than the usual ones are to be
- * had by `context.header(name)`.
+ * had by `context.header(name)`. `websocket(socket, request)` serves WebSockets beside it.
  */
-export function serve(fetch) {
+export function serve(fetch, { websocket } = {}) {
   const respond = exportOf((sample, context, output) => fetched(fetch, sample, context, output));
-  return { operations: { operations: () => [] }, respond };
+  const exported = { operations: { operations: () => [] }, respond };
+  if (websocket) exported.websocket = websocketExport(websocket);
+  return exported;
 }
 
 async function fetched(fetch, sample, context, output) {

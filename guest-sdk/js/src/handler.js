@@ -3,6 +3,7 @@
 import { Context } from "./context.js";
 import { Sample, errorToHost, responseOf, responseToHost, said } from "./messages.js";
 import { closed } from "./released.js";
+import { websocketExport } from "./socket.js";
 import { fromHost, tensors, toHost } from "./tensor.js";
 
 /**
@@ -13,9 +14,10 @@ import { fromHost, tensors, toHost } from "./tensor.js";
  * - `preInference(sample, context)` returns a tensor, several, or an object of them by the model's names.
  * - `postInference(outputs, context)` returns a `Response`, text, bytes, or what is written as JSON.
  * - `preInferenceTensors(tensors, context)`, `postInferenceTensors(outputs, context)` take and return tensors.
+ * - `websocket(socket, request)` serves WebSockets.
  * - `inputs` declares what the handler takes: `{ name, datatype, shape, example, required, description }` each.
  */
-export function handler({ init, preInference, postInference, preInferenceTensors, postInferenceTensors, inputs }) {
+export function handler({ init, preInference, postInference, preInferenceTensors, postInferenceTensors, websocket, inputs }) {
   const exported = {};
   if (init) exported.init = initExport(init);
   const named = (name, call) => (exported[name] = { [name]: call });
@@ -30,6 +32,7 @@ export function handler({ init, preInference, postInference, preInferenceTensors
   for (const [name, call] of Object.entries({ preInferenceTensors, postInferenceTensors })) {
     if (call) named(name, guarded((given, context) => toHost(tensors(call(fromHost(given), context)))));
   }
+  if (websocket) exported.websocket = websocketExport(websocket);
   if (inputs) {
     const declared = inputs.map(declaredInput);
     exported.inputSchema = { inputSchema: () => declared };

@@ -158,6 +158,8 @@ export interface Functions {
   postInference?(outputs: Tensors, context: Context): Response | Uint8Array | string | Json;
   preInferenceTensors?(inputs: Tensors, context: Context): Inputs;
   postInferenceTensors?(outputs: Tensors, context: Context): Inputs;
+  /** Serves WebSockets. */
+  websocket?: Talk;
   /** What the handler takes. */
   inputs?: Input[];
 }
@@ -169,6 +171,7 @@ export interface Exports {
   postInference: object;
   preInferenceTensors: object;
   postInferenceTensors: object;
+  websocket: object;
   inputSchema: object;
 }
 
@@ -199,8 +202,10 @@ export class App {
   post(route: string, call: Call): this;
   /** Answers at once, and works then. */
   background(route: string, call: (request: Request) => void | Promise<void>): this;
+  /** Serves WebSockets at a path. */
+  websocket(route: string, call: Talk): this;
   /** The exports of the component. */
-  exports(): { init: object; operations: object; respond: object };
+  exports(): { init: object; operations: object; respond: object; websocket: object };
   /** What a request gets, without a host: for tests. */
   answer(request?: {
     method?: string; path?: string; json?: Json; body?: Uint8Array | string; contentType?: string;
@@ -208,7 +213,49 @@ export class App {
   }): Promise<Response>;
 }
 
-/** The exports of an application that is one function of the web platform. */
+/** The exports of an application that is one function of the web platform, and of one that serves WebSockets beside it. */
 export function serve(
   fetch: (request: globalThis.Request, context: Context) => globalThis.Response | Promise<globalThis.Response>,
-): { operations: object; respond: object };
+  options?: { websocket?: Talk },
+): { operations: object; respond: object; websocket: object };
+
+/** A client's socket. It opens at its first use, and is closed with 1000 when the function returns. */
+export class Socket {
+  private constructor();
+  readonly isOpen: boolean;
+  /** How it was closed, once a call has found that out. */
+  readonly closed: Close | undefined;
+  /** The subprotocols that the client offers, in its order of preference. */
+  readonly protocols: string[];
+  /** Opens the socket, with one of the client's subprotocols or none. */
+  accept(protocol?: string): void;
+  /** Waits for the next message, `timeout` seconds at most. Undefined: the socket is closed. */
+  receive(options?: { timeout?: number }): string | Uint8Array | undefined;
+  /** The next message as JSON. */
+  receiveJson(options?: { timeout?: number }): any;
+  /** Waits while the client does not read. False: the socket is closed. */
+  send(message: string | Uint8Array): boolean;
+  sendJson(value: Json): boolean;
+  /** Closes the socket after what was sent, with 1000 to 1003, 1007 to 1011, or 3000 to 4999. The first close counts. */
+  close(code?: number, reason?: string): void;
+  [Symbol.iterator](): Iterator<string | Uint8Array>;
+}
+
+/** 1005: without a code; 1006: the client went without a close. */
+export interface Close {
+  code: number;
+  reason: string;
+}
+
+/** Talks with a client for as long as both like; until the socket is open, a thrown `Response` answers the handshake. */
+export type Talk = (socket: Socket, request: Request) => void | Promise<void>;
+
+/** No message came in the time that `receive` was given. */
+export class TimeoutError extends Error {}
+
+/** For tests: has a function, or an application, serve a client that says these messages and then closes with 1000. */
+export function converse(
+  talk: Talk | App,
+  says?: (string | Uint8Array)[],
+  head?: { path?: string; query?: string; headers?: { [name: string]: string }; metadata?: Json },
+): Promise<{ sent: (string | Uint8Array)[]; protocol?: string; close?: Close; refusal?: Response }>;

@@ -3,7 +3,7 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import blobs, image, jobs, kv, models, tensor, tokenizer
+from . import blobs, image, jobs, kv, models, sockets, tensor, tokenizer
 from ._tensor import Tensor, Tensors
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
@@ -21,6 +21,7 @@ from .image import ImageError
 from .messages import Answer, Event, Response, Sample
 from .models import ModelError
 from .porting import NotPorted, unported
+from .sockets import Socket, websocket
 from .tokenizer import TokenizerError
 from .truss import truss
 
@@ -41,6 +42,7 @@ __all__ = [
     "Response",
     "Sample",
     "Signature",
+    "Socket",
     "Tensor",
     "TensorSpec",
     "Tensors",
@@ -56,8 +58,10 @@ __all__ = [
     "post_inference_tensors",
     "pre_inference",
     "pre_inference_tensors",
+    "sockets",
     "tensor",
     "tokenizer",
     "truss",
     "unported",
+    "websocket",
 ]

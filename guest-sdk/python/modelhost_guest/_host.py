@@ -40,6 +40,11 @@ except ImportError:
     blobstore = blob_types = None
 
 try:
+    from wit_world.imports import websockets
+except ImportError:
+    websockets = None
+
+try:
     from wit_world.imports import images
 except ImportError:
     images = None

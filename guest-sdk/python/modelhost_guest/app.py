@@ -8,7 +8,7 @@ import json
 import sys
 from urllib.parse import unquote
 
-from . import _host, kv, models
+from . import _host, kv, models, sockets
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted
@@ -63,6 +63,7 @@ class App:
         self.context = {}
         self._init = None
         self._routes = []
+        self._talks = []
 
     def init(self, function):
         """Runs once, when the handler is loaded; it may take the endpoint's `metadata`. What it returns is the context."""
@@ -85,6 +86,17 @@ class App:
     def background(self, route="/", methods=("POST",)):
         """Answers `{"started": true}` at once, and runs the function then: at most `limits.background_timeout`."""
         return self._serves(route, methods, background=True)
+
+    def websocket(self, route="/"):
+        """Serves WebSockets at a path: the function takes the socket (`sockets.Socket`) and, if it likes, the request."""
+        route = route if route.startswith("/") else f"/{route}"
+
+        def decorator(function):
+            self._talks.append((route, adapted(function)))
+            sockets.exported(function, self._talk)
+            return function
+
+        return decorator
 
     def answer(self, method="POST", path="/", body=b"", *, json=None, content_type=None, headers=None, query="", metadata=None):
         """What a request gets, whole, without a host: for tests. Background work is done when it returns."""
@@ -129,10 +141,18 @@ class App:
             response = response_of(call())
             return response if response.stream is None else _streamed(response, output)
         if not allowed:
-            return Response({"error": "there is nothing at this path", "code": "not_found"}, status=404)
+            return _nothing_there()
         allowed += ["HEAD"] if "GET" in allowed else []
         refusal = {"error": "the path is there for other methods", "code": "method_not_allowed"}
         return Response(refusal, status=405, headers={"allow": ", ".join(dict.fromkeys(allowed))})
+
+    def _talk(self, socket, context):
+        """Serves one socket: the handshake of a path that has no function is answered as any request is."""
+        for route, talk in self._talks:
+            params = parameters(route, context.path)
+            if params is not None:
+                return talk(socket, Request(context=context, params=params))
+        raise Answer(_nothing_there())
 
     def operations(self):
         """Of every route: method, path, what its function says of itself, media types and schemas of body and response."""
@@ -265,6 +285,10 @@ def parameters(pattern, path):
         elif segment != asked[at]:
             return None
     return found if len(own) == len(asked) else None
+
+
+def _nothing_there():
+    return Response({"error": "there is nothing at this path", "code": "not_found"}, status=404)
 
 
 def _streamed(response, output):

@@ -8,7 +8,7 @@ from .app import App
 from .errors import InvalidInput
 from .handler import adapted
 from .messages import BYTES, EVENTS, Response, dumped, response_of
-from .web import HTTPException, Request as WebRequest, Response as WebResponse
+from .web import HTTPException, Request as WebRequest, Response as WebResponse, WebSocket, WebSocketDisconnect
 
 PROJECT = "/mnt/project"
 STATUS = "/v1/models/model"
@@ -54,8 +54,8 @@ def truss(model=None, module=None):
 
     `__init__` gets those of `config` (the endpoint's metadata), `data_dir` (the project's folder), `secrets`,
     `environment` (the granted variables) and `lazy_data_resolver` that it names. A method takes the input, the request, or both
-    (`request` by its name, or by the annotation `Request`). A generator is a stream, and `async def` works. The exports go to
-    `module`, by default that of the class.
+    (`request` by its name, or by the annotation `Request`). A generator is a stream, and `async def` works. `websocket` serves WebSockets, if
+    the world exports them. The exports go to `module`, by default that of the class.
     """
     if model is None or isinstance(model, str):
         return lambda named: truss(named, module or model)
@@ -90,10 +90,20 @@ def truss(model=None, module=None):
             return {}
         return Response({"error": "Model with name model is not ready."}, status=503)
 
-    init.__module__ = handler.__module__ = status.__module__ = module or model.__module__
+    def websocket(socket, request):
+        socket.accept()
+        try:
+            finished(app.context["model"].websocket(WebSocket(socket, request)))
+        except WebSocketDisconnect:
+            # The client is gone, as any client may be.
+            pass
+
+    init.__module__ = handler.__module__ = status.__module__ = websocket.__module__ = module or model.__module__
     app.init(init)
     app.get(STATUS)(status)
     app.handler("/{*path}")(handler)
+    if hasattr(model, "websocket"):
+        app.websocket("/{*path}")(websocket)
     model.app = app
     return model
 

@@ -1,4 +1,4 @@
-"""The names of FastAPI and Starlette that models use: errors, requests and responses, without a server behind them."""
+"""The names of FastAPI and Starlette that models use: errors, requests, responses and WebSockets, without a server behind them."""
 
 import json
 
@@ -29,6 +29,83 @@ class Request:
     async def is_disconnected(self):
         """Never known before a write fails."""
         return False
+
+
+class WebSocketDisconnect(Exception):
+    """The socket is closed."""
+
+    def __init__(self, code=1000, reason=None):
+        super().__init__(code, reason)
+        self.code, self.reason = code, reason or ""
+
+
+class WebSocket:
+    """A WebSocket, which is open. What Starlette awaits is awaited here too."""
+
+    def __init__(self, socket, request):
+        self._socket, self.headers, self.query_params, self.state = socket, request.headers, request.query, State()
+
+    async def accept(self, subprotocol=None, headers=None):
+        """Nothing: it is open before the model has it."""
+
+    async def receive_text(self):
+        return self._received(str)
+
+    async def receive_bytes(self):
+        return self._received(bytes)
+
+    async def receive_json(self, mode="text"):
+        return json.loads(self._received((str, bytes)))
+
+    async def send_text(self, data):
+        self._sent(data)
+
+    async def send_bytes(self, data):
+        self._sent(bytes(data))
+
+    async def send_json(self, data, mode="text"):
+        text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+        self._sent(text if mode == "text" else text.encode())
+
+    async def close(self, code=1000, reason=None):
+        self._socket.close(code, reason or "")
+
+    def iter_text(self):
+        return _Messages(self.receive_text)
+
+    def iter_bytes(self):
+        return _Messages(self.receive_bytes)
+
+    def iter_json(self):
+        return _Messages(self.receive_json)
+
+    def _received(self, kind):
+        message = self._socket.receive()
+        if message is None:
+            raise WebSocketDisconnect(*self._socket.closed)
+        if not isinstance(message, kind):
+            raise TypeError(f"the message is {'text' if isinstance(message, str) else 'bytes'}")
+        return message
+
+    def _sent(self, message):
+        if not self._socket.send(message):
+            raise WebSocketDisconnect(*self._socket.closed)
+
+
+class _Messages:
+    """Messages until the socket is closed. A generator would have to be closed by the loop, which may have ended."""
+
+    def __init__(self, receive):
+        self._receive = receive
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        try:
+            return await self._receive()
+        except WebSocketDisconnect:
+            raise StopAsyncIteration from None
 
 
 class State:

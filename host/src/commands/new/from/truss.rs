@@ -16,6 +16,8 @@ const METHODS: [(&str, &str); 5] = [
     ("messages", "/v1/messages"),
     ("responses", "/v1/responses"),
 ];
+/// Where Truss's clients open a WebSocket.
+const WEBSOCKET: &str = "/v1/websocket";
 /// Keys that say nothing to this host.
 const IGNORED: [&str; 22] = [
     "apply_library_patches",
@@ -101,12 +103,14 @@ pub(super) fn plan(tree: &Tree, report: &mut Report) -> Result<Plan, String> {
     // The endpoint is `model`, so that the host's own `GET /v1/models/model` is its readiness.
     let mut paths = vec!["/v1/models/model:predict"];
     paths.extend(METHODS.iter().filter(|(method, _)| has(method)).map(|(_, path)| *path));
+    if has("websocket") {
+        plan.includes.push("websocket-handler");
+        paths.push(WEBSOCKET);
+        report.done(&file, "`websocket`", "as it is, at the path that its clients open");
+    }
     plan.set("paths", toml(&paths.iter().map(|path| Value::from(*path)).collect()));
     if has("is_healthy") {
         plan.set("readiness", "\"/v1/models/model\"".to_owned());
-    }
-    if has("websocket") {
-        report.decide(&file, "`websocket`", "WebSockets are served by handlers in Rust (docs/sockets.md)");
     }
     if has("setup_environment") {
         report.decide(
@@ -198,7 +202,7 @@ fn runtime(config: &Node, plan: &mut Plan, report: &mut Report) {
             "transport" => report.decide(
                 &place(key),
                 "`transport`",
-                "HTTP is served; WebSockets by handlers in Rust (docs/sockets.md)",
+                "HTTP is served, and WebSockets by the class's `websocket`",
             ),
             "egress_restrictions" => {
                 report.decide(
