@@ -1,20 +1,81 @@
-//! Objects that handlers in Python keep by their SDK's `blobs`, and by Potassium's store.
+//! Objects that handlers in Python and JavaScript keep by their SDK's `blobs`, and by Potassium's store.
 //!
-//! In: a project of a template, built by the host, and a host with a store.
+//! In: projects of a template, built by the host, and a host with a store.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use e2e::clients::finished;
 use e2e::{Host, host_binary};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Runs the host in `folder` to success.
 fn done(folder: &Path, arguments: &[&str]) {
     let mut command = Command::new(host_binary());
     command.args(arguments).current_dir(folder);
     finished(&mut command, &format!("host {arguments:?}"));
+}
+
+/// A project with this program, whose world imports objects; `config` is its file.
+fn built(folder: &Path, language: &str, source: &str, program: &str, config: &str) -> PathBuf {
+    done(folder, &["new", "keeper", "--lang", language, "--template", "app"]);
+    let project = folder.join("keeper");
+    fs::write(project.join(source), program).unwrap();
+    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
+    let with_blobs = world.replacen("{\n", "{\n    include modelhost:handler/blob-imports@0.1.0;\n", 1);
+    fs::write(project.join("wit/world.wit"), with_blobs).unwrap();
+    fs::write(project.join("modelhost.toml"), config).unwrap();
+    done(&project, &["build"]);
+    project.join("handler.wasm")
+}
+
+/// A host with a store of objects in this folder.
+fn serve(plugin: &Path, store: &Path) -> Host {
+    let (plugin, store) = (plugin.to_str().unwrap(), store.to_str().unwrap());
+    let arguments = ["--plugin", plugin, "--blobs-store", store, "--blobs", "default", "--blobs", "other"];
+    let limits = ["--blob-size", "20MiB", "--pre-timeout", "60s", "--memory", "128MiB"];
+    Host::serve(&[&arguments[..], &limits].concat())
+}
+
+/// Everything that a container does, by one handler. Its orders are the name of an operation and its arguments.
+fn keeps(plugin: &Path, store: &Path) {
+    let host = serve(plugin, store);
+    let large = 9 * 1024 * 1024 + 1;
+    for (orders, expected) in [
+        (
+            json!([["get", "k"], ["set", "k", "grüß"], ["get", "k"], ["size", "k"], ["range", "k", 0, 2]]),
+            json!([null, null, "grüß", 6, "gr"]),
+        ),
+        (
+            json!([["size", "none"], ["range", "none", 5, 5], ["range", "k", 5, 5], ["half", "h"]]),
+            json!([null, null, "", null]),
+        ),
+        (
+            json!([["fill", "big", large], ["size", "big"], ["verify", "big"]]),
+            json!([null, large, [large, large, true]]),
+        ),
+        (json!([["names"], ["first", 1]]), json!([["big", "k"], 1])),
+        (
+            json!([["fill", "huge", 30 << 20], ["set", "", "x"], ["not granted"]]),
+            json!([
+                {"error": "an object of more than 20971520 bytes, `limits.blob_size`"},
+                {"error": "a name of 0 bytes, expected 1 to 512"},
+                {"error": "the endpoint is granted no container `not granted`"}
+            ]),
+        ),
+        (json!([["delete", "k"], ["names"], ["clear"], ["names"]]), json!([null, ["big"], null, []])),
+    ] {
+        assert_eq!(host.ask("/orders", &orders), expected, "{orders}");
+    }
+    // `init` has written an object, which is gone with it, and leaves nothing open.
+    host.wait_for_log("instances begin with the memory it left");
+    assert_eq!(host.ask("/orders", &json!([["get", "of init"], ["set", "k", "stays"]])), json!([null, null]));
+    drop(host);
+    assert_eq!(
+        serve(plugin, store).ask("/orders", &json!([["get", "k"], ["clear"]])),
+        json!(["stays", null])
+    );
 }
 
 const PYTHON: &str = r#"
@@ -91,60 +152,90 @@ OPERATIONS = {
 }
 "#;
 
+const JAVASCRIPT: &str = r#"
+import { App } from "modelhost-guest";
+import * as blobs from "modelhost-guest/blobs";
+
+const results = blobs.open();
+
+const app = new App()
+  .init(() => results.set("of init", "x"))
+  .post("/orders", (request) => request.json().map((order) => done(order) ?? null));
+
+export const { init, operations, respond } = app.exports();
+
+function done([operation, ...given]) {
+  try {
+    const value = actions[operation](...given);
+    return value instanceof Uint8Array ? new TextDecoder().decode(value) : value;
+  } catch (error) {
+    if (error instanceof blobs.BlobError) return { error: error.message };
+    throw error;
+  }
+}
+
+const actions = {
+  get: (name) => results.get(name),
+  range: (name, start, end) => results.getRange(name, start, end),
+  set: (name, content) => results.set(name, content),
+  size: (name) => results.info(name)?.size,
+  names: () => results.names().sort(),
+  first: (most) => results.names(most).length,
+  delete: (name) => results.delete(name),
+  clear: () => results.clear(),
+  fill(name, size) {
+    const writer = results.writer(name);
+    const piece = new Uint8Array(65536);
+    for (let at = 0; at < size; at += 65536) {
+      writer.write(piece.fill((at >> 16) & 255).subarray(0, Math.min(65536, size - at)));
+    }
+    writer.finish();
+  },
+  verify(name) {
+    const reader = results.reader(name);
+    let [at, isSame] = [0, true];
+    for (const piece of reader) {
+      isSame &&= piece[0] === ((at >> 16) & 255);
+      at += piece.length;
+    }
+    return [reader.size, at, isSame];
+  },
+  half(name) {
+    const writer = results.writer(name);
+    writer.write("half");
+    writer.abort();
+    return results.get(name);
+  },
+  "not granted": () => blobs.open("not granted").get("k"),
+};
+"#;
+
 #[test]
 fn python_keeps_objects_and_so_does_potassiums_store() {
     let folder = tempfile::tempdir().unwrap();
-    done(folder.path(), &["new", "keeper", "--lang", "python", "--template", "app"]);
-    let project = folder.path().join("keeper");
-    fs::write(project.join("app.py"), PYTHON).unwrap();
-    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
-    let with_blobs = world.replacen("{\n", "{\n    include modelhost:handler/blob-imports@0.1.0;\n", 1);
-    fs::write(project.join("wit/world.wit"), with_blobs).unwrap();
-    done(&project, &["build"]);
+    let plugin = built(folder.path(), "python", "app.py", PYTHON, "");
+    let store = folder.path().join("objects");
+    keeps(&plugin, &store);
+    let orders = json!([["kept", "k"], ["keep", "k", {"v": [1]}], ["kept", "k"], ["names"]]);
+    assert_eq!(serve(&plugin, &store).ask("/orders", &orders), json!([null, null, {"v": [1]}, []]));
+    // What a request has written stays, and its ttl does nothing.
+    assert_eq!(
+        serve(&plugin, &store).ask("/orders", &json!([["kept", "k"], ["names"]])),
+        json!([{"v": [1]}, []])
+    );
+}
 
-    let plugin = project.join("handler.wasm").display().to_string();
-    let store = folder.path().join("objects").display().to_string();
-    let arguments = ["--plugin", &plugin, "--blobs-store", &store, "--blobs", "default", "--blobs", "other"];
-    let arguments = [&arguments[..], &["--blob-size", "20MiB", "--pre-timeout", "60s"]].concat();
-    let host = Host::serve(&arguments);
-    let ask = |host: &Host, orders: Value| {
-        let reply = host.post("/orders", orders.to_string());
-        assert_eq!(reply.status, 200, "{orders}: {}", reply.text());
-        reply.json()
-    };
-    let large = 9 * 1024 * 1024 + 1;
-    for (orders, expected) in [
-        (
-            json!([["get", "k"], ["set", "k", "grüß"], ["get", "k"], ["size", "k"], ["range", "k", 0, 2]]),
-            json!([null, null, "grüß", 6, "gr"]),
-        ),
-        (
-            json!([["size", "none"], ["range", "none", 5, 5], ["range", "k", 5, 5], ["half", "h"]]),
-            json!([null, null, "", null]),
-        ),
-        (
-            json!([["fill", "big", large], ["size", "big"], ["verify", "big"]]),
-            json!([null, large, [large, large, true]]),
-        ),
-        (json!([["names"], ["first", 1]]), json!([["big", "k"], 1])),
-        (
-            json!([["fill", "huge", 30 << 20], ["set", "", "x"], ["not granted"]]),
-            json!([
-                {"error": "an object of more than 20971520 bytes, `limits.blob_size`"},
-                {"error": "a name of 0 bytes, expected 1 to 512"},
-                {"error": "the endpoint is granted no container `not granted`"}
-            ]),
-        ),
-        (json!([["delete", "k"], ["names"], ["clear"], ["names"]]), json!([null, ["big"], null, []])),
-        (
-            json!([["kept", "k"], ["keep", "k", {"v": [1]}], ["kept", "k"], ["names"]]),
-            json!([null, null, {"v": [1]}, []]),
-        ),
-    ] {
-        assert_eq!(ask(&host, orders.clone()), expected, "{orders}");
-    }
-    drop(host);
-    // What `init` has written is gone with it; what a request has written stays, and its ttl does nothing.
-    let host = Host::serve(&arguments);
-    assert_eq!(ask(&host, json!([["kept", "k"], ["names"]])), json!([{"v": [1]}, []]));
+#[test]
+fn javascript_keeps_objects() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = built(folder.path(), "js", "handler.js", JAVASCRIPT, "");
+    keeps(&plugin, &folder.path().join("objects"));
+}
+
+#[test]
+fn javascript_keeps_objects_on_quickjs() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[build]\nengine = \"quickjs\"\n";
+    let plugin = built(folder.path(), "js", "handler.js", JAVASCRIPT, config);
+    keeps(&plugin, &folder.path().join("objects"));
 }

@@ -11,6 +11,12 @@ export function release(handle) {
   if (held.delete(handle)) dispose(handle);
 }
 
+/** The same of a handle that the host takes back itself. */
+export function taken(handle) {
+  held.delete(handle);
+  return handle;
+}
+
 export function released() {
   for (const handle of held) release(handle);
 }
