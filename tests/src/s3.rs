@@ -3,11 +3,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
 use crate::process::Process;
+use crate::tls::Pair;
 use crate::{existing, root};
 
 /// The server's one key, which is its name as well.
@@ -19,6 +21,7 @@ pub const BUCKET: &str = "objects";
 pub struct S3 {
     process: Process,
     folder: TempDir,
+    tls: Vec<PathBuf>,
     /// Where it listens, on 127.0.0.1.
     pub port: u16,
 }
@@ -26,8 +29,17 @@ pub struct S3 {
 impl S3 {
     /// One with an empty bucket.
     pub fn start() -> S3 {
+        S3::of(Vec::new())
+    }
+
+    /// The same over TLS, with this certificate.
+    pub fn over_tls(pair: &Pair) -> S3 {
+        S3::of(vec![pair.certificate.clone(), pair.key.clone()])
+    }
+
+    fn of(tls: Vec<PathBuf>) -> S3 {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        S3 { process: start(port), folder: tempfile::tempdir().unwrap(), port }
+        S3 { process: start(port, &tls), folder: tempfile::tempdir().unwrap(), tls, port }
     }
 
     /// The configuration of a store in it, below this prefix, with this key.
@@ -36,8 +48,9 @@ impl S3 {
         std::fs::write(&key, KEY).unwrap();
         let secret = self.folder.path().join(format!("secret-{secret_key}"));
         std::fs::write(&secret, format!("{secret_key}\n")).unwrap();
+        let scheme = if self.tls.is_empty() { "http" } else { "https" };
         format!(
-            "[blobs]\nstore = \"s3://{BUCKET}/{prefix}\"\nserver = \"http://127.0.0.1:{}\"\ntimeout = \"20s\"\n\
+            "[blobs]\nstore = \"s3://{BUCKET}/{prefix}\"\nserver = \"{scheme}://127.0.0.1:{}\"\ntimeout = \"20s\"\n\
              access_key = \"@{}\"\nsecret_key = \"@{}\"",
             self.port,
             key.display(),
@@ -57,15 +70,15 @@ impl S3 {
 
     /// Starts it again, with an empty bucket.
     pub fn restart(&mut self) {
-        self.process = start(self.port);
+        self.process = start(self.port, &self.tls);
     }
 }
 
 /// Starts it, and waits until it is there.
-fn start(port: u16) -> Process {
+fn start(port: u16, tls: &[PathBuf]) -> Process {
     let python = existing(root().join("target/venv/bin/python"), "scripts/s3.sh");
     let mut command = Command::new(python);
-    command.arg(root().join("tests/s3/server.py")).args([&port.to_string(), BUCKET, KEY, KEY]);
+    command.arg(root().join("tests/s3/server.py")).args([&port.to_string(), BUCKET, KEY, KEY]).args(tls);
     let mut process = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let mut lines = BufReader::new(process.stdout()).lines();
     let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));

@@ -20,9 +20,9 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// A new certificate for this machine, and its key: PEM texts.
+/// A new certificate for this machine and the test's bucket of S3, and its key: PEM texts.
 pub fn issue() -> (String, String) {
-    let names = ["localhost", "127.0.0.1"].map(str::to_owned);
+    let names = ["localhost", "127.0.0.1", "objects.localhost"].map(str::to_owned);
     let CertifiedKey { cert, signing_key }: CertifiedKey<KeyPair> =
         generate_simple_self_signed(names).expect("a certificate");
     (cert.pem(), signing_key.serialize_pem())

@@ -1,6 +1,10 @@
 //! Objects in S3: shared by hosts; a server that is lost, and found again.
 
+use std::process::Command;
 use std::time::Instant;
+
+use e2e::serve_command;
+use e2e::tls::Pair;
 
 use super::*;
 
@@ -53,4 +57,49 @@ fn hosts_with_one_prefix_share_their_objects() {
         assert_eq!(hosts[1].ask("/it", &orders), json!(["opened", "v", ["dir/k"]]));
         assert_eq!(other.ask("/it", &orders), json!(["opened", null, []]));
     }
+}
+
+/// Runs what follows where the machine's name for the bucket is known, which no other process sees.
+const WITH_A_NAME: &str = r#"
+    cp /etc/hosts "$0"
+    echo "127.0.0.1 objects.localhost" >> "$0"
+    mount --bind "$0" /etc/hosts
+    exec "$@""#;
+
+#[test]
+fn a_bucket_is_reached_over_tls_and_by_a_name_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let pair = Pair::in_folder(folder.path());
+    let s3 = S3::over_tls(&pair);
+    let config = folder.path().join("modelhost.toml");
+    let start = |server: &str, addressing: &str, trusted: Option<&Pair>| {
+        let store = s3.store("fleet", KEY).replace("127.0.0.1", server);
+        let tables = format!("{store}\naddressing = '{addressing}'");
+        std::fs::write(&config, Setup::of([keeper("it", "['a']")]).tables(tables).text()).unwrap();
+        let serve = serve_command(&["--config", config.to_str().unwrap()]);
+        let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
+        let mut command = Command::new("/usr/bin/unshare");
+        command.arg("--mount").args((!is_root).then_some("--map-root-user"));
+        command.args(["/bin/sh", "-ec", WITH_A_NAME]).arg(folder.path().join("hosts"));
+        command.arg(serve.get_program()).args(serve.get_args());
+        command.envs(trusted.map(|pair| ("SSL_CERT_FILE", &pair.certificate)));
+        Host::try_start(command)
+    };
+    // Of more than one part, so that each kind of request is made.
+    let size = 9 << 20;
+    let orders =
+        json!([["open", "a"], ["set", "ä b/=", "v"], ["fill", "big", size], ["verify", "big"], ["names"]]);
+    for (server, addressing) in [("127.0.0.1", "path"), ("localhost", "path"), ("localhost", "host")] {
+        let host = start(server, addressing, Some(&pair)).unwrap_or_else(|(_, log)| panic!("{log}"));
+        let seen = host.ask("/it", &orders);
+        assert_eq!(
+            seen,
+            json!(["opened", null, size, [size, true], ["big", "ä b/="]]),
+            "{server} {addressing}"
+        );
+    }
+    // Whom the system does not trust is no server of objects.
+    let (status, log) = start("localhost", "host", None).err().unwrap();
+    assert_eq!(status.code(), Some(2), "{log}");
+    assert!(log.contains("certificate"), "{log}");
 }
