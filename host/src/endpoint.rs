@@ -31,6 +31,7 @@ use self::response_cache::{CacheUse, Looked, ResponseCache};
 use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
+use crate::model::sequences::Sequences;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
 use crate::request::{Output, Request};
@@ -237,9 +238,20 @@ impl Endpoint {
         self.metrics.queued.set(gauge(queued));
         self.metrics.breaker_open.set(self.current.load().is_open().into());
         self.metrics.predictions.refresh();
+        if let Some((count, bytes)) = self.sequences() {
+            self.metrics.sequences.set(count, bytes);
+        }
         if let Some(figures) = self.response_cache() {
             self.metrics.responses.set(figures);
         }
+    }
+
+    /// How many sequences there are of its models that keep state, and the bytes of that.
+    fn sequences(&self) -> Option<(usize, usize)> {
+        let current = self.current.load();
+        let handles = current.models().0.iter().filter_map(|model| model.handle.as_ref());
+        let figures = handles.filter_map(|handle| handle.sequences().map(Sequences::figures));
+        figures.reduce(|(count, bytes), (more, of_these)| (count + more, bytes + of_these))
     }
 
     /// The figures of its response cache, if it has one.

@@ -144,7 +144,12 @@ fn it_is_valid_and_complete() {
 fn the_forms_of_jobs_are_those_of_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = |name: &str, mode: &str| Endpoint::new(name).guest("echo").set(format!("jobs = '{mode}'"));
-    let all = [jobs("own", "on"), jobs("one", "async"), jobs("many", "batch"), jobs("truss", "truss")];
+    let decoder = Endpoint::new("decoder")
+        .plugin(&component("decoder-wasm"))
+        .model_at(&root().join("examples/decoder-wasm/decoder.onnx"), "")
+        .set("jobs = 'on'");
+    let all =
+        [jobs("own", "on"), jobs("one", "async"), jobs("many", "batch"), jobs("truss", "truss"), decoder];
     let store = format!("[jobs]\nstore = {:?}", folder.path().join("jobs.redb"));
     let document = document(&Setup::of(all).tables(store).serve());
     assert_eq!(problems(&document), "");
@@ -159,6 +164,7 @@ fn the_forms_of_jobs_are_those_of_the_configuration() {
         ("/many", "post", "many.jobs.submit_batch", "200"),
         ("/many", "get", "many.jobs.batch", "200"),
         ("/many", "delete", "many.jobs.stop_batch", "200"),
+        ("/decoder/jobs/generate", "post", "decoder.jobs.submit.generate", "202"),
         ("/truss/async_predict", "post", "truss.jobs.async_predict", "201"),
         ("/v1/models/truss:async_predict", "post", "truss.jobs.async_predict_by_name", "201"),
         ("/truss/async_request/{id}", "get", "truss.jobs.async_request", "200"),
@@ -250,6 +256,23 @@ fn what_a_handler_declares_is_documented_and_its_example_works() {
         assert_eq!(reply.status, 200, "{path}: {}: {}", content["example"], reply.text());
         assert!(reply.text().contains("hi!hi!"), "{path}: {}", reply.text());
     }
+}
+
+#[test]
+fn a_model_that_keeps_state_wants_a_sequence() {
+    let state = "state = { state_out = 'state_in', count_out = 'count_in' }";
+    let host = Setup::of([Endpoint::new("sums").model_at(&model("accumulator"), state)]).serve();
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    let path = "/v2/models/sums/infer";
+    let content = &document["paths"][path]["post"]["requestBody"]["content"]["application/json"];
+    assert_eq!(content["schema"]["required"], json!(["inputs", "parameters"]));
+    let parameters = &content["schema"]["properties"]["parameters"];
+    assert_eq!(parameters["required"], json!(["sequence_id"]));
+    let names: Vec<&String> = parameters["properties"].as_object().unwrap().keys().collect();
+    assert_eq!(names, ["sequence_end", "sequence_id", "sequence_start"]);
+    let reply = host.post(path, content["example"].to_string());
+    assert_eq!(reply.status, 200, "{}: {}", content["example"], reply.text());
 }
 
 #[test]

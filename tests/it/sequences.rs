@@ -107,6 +107,11 @@ fn idle_sequences_and_too_many_bytes_end_and_others_go_on() {
     assert_eq!(text, "the state of all sequences may take 40 bytes; this one has ended");
     assert_eq!(count(&host, "small", &one, false), 2);
     assert_eq!(count(&host, "neighbour", &three, true), 1);
+    for (endpoint, sequences, bytes) in [("short", 0.0, 0.0), ("small", 2.0, 32.0), ("neighbour", 2.0, 32.0)]
+    {
+        let figure = |name: &str| host.metric(&format!("modelhost_{name}{{endpoint=\"{endpoint}\"}}"));
+        assert_eq!((figure("sequences"), figure("sequence_bytes")), (sequences, bytes), "{endpoint}");
+    }
 }
 
 #[test]

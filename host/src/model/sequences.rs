@@ -29,7 +29,7 @@ use crate::blocking;
 use crate::tensor::{Extent, Role, Signature, Tensor, TensorSpec, element_count};
 
 /// Longest name of a sequence, in bytes.
-const LONGEST_ID: usize = 128;
+pub const LONGEST_ID: usize = 128;
 /// Idle sequences are looked for once in this time at most, or in the time after which one is idle if that is
 /// shorter.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
@@ -229,9 +229,8 @@ impl Sequences {
             inputs: without(&model.inputs, |pair| pair.input),
             outputs: without(&model.outputs, |pair| pair.output),
         };
-        let (signature, model) = (Arc::new(signature), model.clone());
-        let (running, bytes) = (Mutex::default(), Arc::default());
-        Ok(Some(Sequences { model, signature, pairs, limits, running, bytes }))
+        let (signature, model, running) = (Arc::new(signature), model.clone(), Mutex::default());
+        Ok(Some(Sequences { model, signature, pairs, limits, running, bytes: Arc::default() }))
     }
 
     /// The inputs and outputs that clients see.
@@ -495,5 +494,6 @@ impl Turn<'_> {
     }
 }
 
+mod figures;
 #[cfg(test)]
 mod tests;

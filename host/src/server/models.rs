@@ -353,6 +353,11 @@ impl Entry<'_> {
         }
     }
 
+    /// Whether it keeps state between the requests of a sequence.
+    pub fn keeps_state(&self, current: &Generation) -> bool {
+        self.handle_in(current).is_some_and(|handle| handle.sequences().is_some())
+    }
+
     /// Loads it as its files are now, and publishes it.
     ///
     /// # Errors

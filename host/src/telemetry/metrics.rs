@@ -13,6 +13,7 @@ mod blobs;
 mod kv;
 mod requests;
 mod response_cache;
+mod sequences;
 mod sockets;
 mod trials;
 
@@ -35,13 +36,15 @@ use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
 use self::response_cache::CacheFamilies;
 pub use self::response_cache::{CacheFigures, ResponseCacheMetrics};
+use self::sequences::SequenceFamilies;
+pub use self::sequences::SequenceGauges;
 use self::sockets::SocketFamilies;
 pub use self::sockets::{OpenSocket, SocketCounts};
 pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 42] = [
+pub const METRICS: [(&str, &str); 44] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
@@ -110,6 +113,8 @@ pub const METRICS: [(&str, &str); 42] = [
         "Operations of handlers on their objects, by endpoint, operation and outcome: `ok`, `error`.",
     ),
     ("modelhost_blob_store_up", "1 if the S3 in which the endpoint keeps objects has answered last, else 0."),
+    ("modelhost_sequences", "Sequences whose state is kept now, by endpoint."),
+    ("modelhost_sequence_bytes", "Bytes of their state, by endpoint."),
     (
         "modelhost_response_cache_requests_total",
         "Requests at endpoints with a response cache, by endpoint and outcome: `hit`, `collapsed` into an equal one at the same time, `miss`, `bypass`.",
@@ -184,6 +189,7 @@ pub struct Metrics {
     kv_up: IntGaugeVec,
     blobs: IntCounterVec,
     blobs_up: IntGaugeVec,
+    sequences: SequenceFamilies,
     responses: CacheFamilies,
     sockets: SocketFamilies,
     jobs: JobFamilies,
@@ -222,6 +228,8 @@ pub struct EndpointMetrics {
     pub kv: KvCalls,
     /// The operations on its objects.
     pub blobs: BlobCalls,
+    /// The sequences whose state is kept for it, if it has such models; set when rendered.
+    pub sequences: SequenceGauges,
     /// Its response cache, if it has one; set when rendered.
     pub responses: ResponseCacheMetrics,
     /// Its WebSockets.
@@ -291,6 +299,8 @@ impl Metrics {
             kv_up,
             blobs,
             blobs_up,
+            sequences,
+            sequence_bytes,
             cached,
             lookups,
             evictions,
@@ -345,6 +355,7 @@ impl Metrics {
                 IntCounterVec::new(opts(blobs), &["endpoint", "operation", "outcome"])?,
             )?,
             blobs_up: register(&registry, IntGaugeVec::new(opts(blobs_up), &["endpoint"])?)?,
+            sequences: SequenceFamilies::new(&registry, [sequences, sequence_bytes])?,
             responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
             sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
             jobs: JobFamilies::new(
@@ -381,6 +392,7 @@ impl Metrics {
             predictions: Predictions::new(&self.predictions, name),
             kv: KvCalls::new(&self.kv, &self.kv_up, name),
             blobs: BlobCalls::new(&self.blobs, &self.blobs_up, name),
+            sequences: SequenceGauges::new(&self.sequences, name),
             responses: ResponseCacheMetrics::new(&self.responses, name),
             sockets: SocketCounts::new(&self.sockets, name),
             jobs: JobCounts::new(&self.jobs, name),

@@ -20,10 +20,10 @@ fn every_series_exists_at_zero_from_the_start() {
     let metrics = Metrics::new().unwrap();
     let _iris = metrics.endpoint("iris");
     let text = metrics.render();
-    // Predictions have series only where they are asked for; kept values, objects, sockets and jobs from the
-    // first on.
+    // Predictions and sequences have series only where they are asked for; kept values, objects, sockets and
+    // jobs from the first on.
     let begins_late = |name: &str| {
-        let families = ["prediction", "kv", "blob", "response_cache", "websocket", "job"];
+        let families = ["prediction", "kv", "blob", "sequence", "response_cache", "websocket", "job"];
         families.iter().any(|it| name.starts_with(&format!("modelhost_{it}")))
     };
     for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {

@@ -133,7 +133,7 @@ fn parameters(path: &str) -> Vec<Value> {
 }
 
 /// A path as a part of a name: `/items/{id}` is `.items.id`.
-fn identifier(path: &str) -> String {
+pub(super) fn identifier(path: &str) -> String {
     let segments = path.split('/').map(|segment| segment.trim_matches(['{', '}', '*']));
     segments.filter(|segment| !segment.is_empty()).map(|segment| format!(".{segment}")).collect()
 }

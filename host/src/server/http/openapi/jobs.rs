@@ -1,17 +1,19 @@
 //! Jobs: submitted, looked at, listed, cancelled, their results, their webhooks.
 //!
-//! Place in the flow: beside it; documents `http/jobs.rs` for endpoints with jobs. The paths of an
-//! application below its jobs are answered too and not listed; the forms of other systems are in
-//! `job_forms.rs`.
-//! In: an endpoint's configuration. Out: its operations.
+//! Place in the flow: beside it; documents `http/jobs.rs` for endpoints with jobs. Of the paths of an
+//! application below its jobs those are listed that it says it serves by `POST`, without parameters; the
+//! forms of other systems are in `job_forms.rs`.
+//! In: an endpoint. Out: its operations.
 
 use serde_json::{Value, json};
 
 use super::answers::{Paths, error_free, header, json_ok, with_errors};
+use super::application::identifier;
 use super::values::{list, text};
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
 use crate::jobs::{JobState, LAST_PRIORITY, LONGEST_KEY, MOST_LISTED, Mode, WebhookState};
+use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 
 /// An id, as JSON Schema has patterns.
@@ -32,9 +34,21 @@ pub(super) const REFUSED: [Code; 8] = [
 ];
 
 pub(super) fn paths(served: &Served) -> Paths {
-    let has_jobs = |config: &&EndpointConfig| config.jobs.mode != Mode::Off;
-    let configs = served.endpoints.iter().map(|endpoint| &endpoint.config);
-    configs.filter(has_jobs).flat_map(of_one).collect()
+    let endpoints = served.endpoints.iter().filter(|endpoint| endpoint.config.jobs.mode != Mode::Off);
+    endpoints.flat_map(|endpoint| of_one(&endpoint.config).into_iter().chain(own_paths(endpoint))).collect()
+}
+
+/// `POST <endpoint>/jobs/<path>`, of an application.
+fn own_paths(endpoint: &Deployment) -> Paths {
+    let (config, current) = (&endpoint.config, endpoint.current());
+    let is_listed =
+        |path: &str| path != "/" && !path.contains('{') && !config.paths.iter().any(|given| given == path);
+    let posts = current.operations().iter().filter(|it| it.method == "POST" && is_listed(&it.path));
+    let paths = posts.map(|operation| {
+        let submit = submit(config, &format!("submit{}", identifier(&operation.path)));
+        (format!("{}{}", config.jobs_path(), operation.path), json!({ "post": submit }))
+    });
+    paths.collect()
 }
 
 fn of_one(config: &EndpointConfig) -> Paths {
@@ -50,7 +64,7 @@ fn of_one(config: &EndpointConfig) -> Paths {
     let mut again = accepted(operation(config, "webhook", "sends a job's webhook again", sent, &again));
     add(&mut again, "parameters", json!([id()]));
     vec![
-        (base.clone(), json!({ "post": submit(config), "get": listed(config) })),
+        (base.clone(), json!({ "post": submit(config, "submit"), "get": listed(config) })),
         (format!("{base}/{{id}}"), json!({ "get": looked, "delete": cancelled })),
         (format!("{base}/{{id}}/result"), json!({ "get": result(config) })),
         (format!("{base}/{{id}}/webhook"), json!({ "post": again })),
@@ -90,13 +104,13 @@ pub(super) fn answered(mut operation: Value, status: &str) -> Value {
     operation
 }
 
-/// `POST <endpoint>/jobs`.
-fn submit(config: &EndpointConfig) -> Value {
+/// `POST <endpoint>/jobs`, under this id.
+fn submit(config: &EndpointConfig, id: &str) -> Value {
     let mut stored =
         error_free("The job, which is stored.", &json!({ "application/json": { "schema": job() } }));
     let location = json!({ "description": "Its path.", "required": true, "schema": text() });
     add(&mut stored, "headers", json!({ "x-request-id": header("x-request-id"), "location": location }));
-    let mut operation = accepted(operation(config, "submit", "submits a job", stored, &REFUSED));
+    let mut operation = accepted(operation(config, id, "submits a job", stored, &REFUSED));
     let optional = |name: &str, description: &str, schema: Value| json!({ "name": name, "in": "header", "description": description, "schema": schema });
     let whole = |least: u32, most: u32| json!({ "type": "integer", "minimum": least, "maximum": most });
     let time = json!({ "type": "string", "pattern": TIME, "examples": ["90s"] });

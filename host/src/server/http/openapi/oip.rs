@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use super::answers::{HANDLER_CODES, PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
 use super::values::{self, list, object, one_of, text};
 use crate::error::Code;
+use crate::model::sequences::LONGEST_ID;
 use crate::request::Protocol;
 use crate::schema::{self, Input, Schema};
 use crate::server::models::Entry;
@@ -179,7 +180,7 @@ fn infer(entry: &Entry<'_>) -> Value {
         "operationId": format!("{name}.v2.infer"),
         "tags": [entry.endpoint.config.name],
         "summary": format!("{name}: infer (Open Inference Protocol)"),
-        "requestBody": request(&takes),
+        "requestBody": request(&takes, entry.keeps_state(&current)),
         "responses": answers,
     })
 }
@@ -191,7 +192,8 @@ enum Takes<'a> {
     Anything,
 }
 
-fn request(takes: &Takes<'_>) -> Value {
+/// `in_sequence`: the model keeps state, so that a request belongs to a sequence.
+fn request(takes: &Takes<'_>, in_sequence: bool) -> Value {
     let (specs, least) = match takes {
         Takes::Declared(schema) => {
             (schema.signature().inputs, schema.inputs.iter().filter(|input| input.required).count())
@@ -215,11 +217,12 @@ fn request(takes: &Takes<'_>) -> Value {
         "properties": { "name": text(), "parameters": { "type": "object" } },
         "required": ["name"],
     });
+    let parameters = json!({ "type": ["object", "null"], "description": "The handler's to read." });
     let schema = json!({
         "type": "object",
         "properties": {
             "id": { "type": ["string", "null"], "description": "Comes back in the answer." },
-            "parameters": { "type": ["object", "null"], "description": "The handler's to read." },
+            "parameters": if in_sequence { sequence() } else { parameters },
             "inputs": inputs,
             "outputs": {
                 "type": ["array", "null"],
@@ -227,7 +230,7 @@ fn request(takes: &Takes<'_>) -> Value {
                 "description": "Which outputs to return; all of them without this.",
             },
         },
-        "required": ["inputs"],
+        "required": if in_sequence { json!(["inputs", "parameters"]) } else { json!(["inputs"]) },
     });
     let mut json: Map<String, Value> = [("schema".to_owned(), schema)].into_iter().collect();
     let example = match takes {
@@ -235,10 +238,35 @@ fn request(takes: &Takes<'_>) -> Value {
         Takes::Model(signature) => example(signature.required()),
         Takes::Anything => None,
     };
+    let example = example.map(|mut example| {
+        if let (true, Value::Object(example)) = (in_sequence, &mut example) {
+            let alone = json!({ "sequence_id": 1, "sequence_start": true, "sequence_end": true });
+            example.insert("parameters".to_owned(), alone);
+        }
+        example
+    });
     json.extend(example.map(|example| ("example".to_owned(), example)));
     let description = "Tensors, each with as many elements as its shape says. With the binary tensor data extension the body is \
                        that JSON, as long as `Inference-Header-Content-Length` says, then the tensors' bytes.";
     json!({ "description": description, "required": true, "content": { "application/json": json } })
+}
+
+/// The parameters of a request in a sequence.
+fn sequence() -> Value {
+    let flag = |description: &str| json!({ "type": "boolean", "description": description });
+    let number = json!({ "type": "integer", "not": { "const": 0 } });
+    let name = json!({ "type": "string", "minLength": 1, "maxLength": LONGEST_ID });
+    let id = json!({ "anyOf": [number, name], "description": "Whose state the model is given." });
+    json!({
+        "type": "object",
+        "description": "The sequence, and what else is the handler's to read.",
+        "properties": {
+            "sequence_id": id,
+            "sequence_start": flag("The first request: the state is zeros."),
+            "sequence_end": flag("The last one: the state is kept no longer."),
+        },
+        "required": ["sequence_id"],
+    })
 }
 
 /// One input. Its shape is the one that is wanted, or for a model any of as many elements.
@@ -344,7 +372,7 @@ mod tests {
 
     #[test]
     fn a_request_is_documented_by_the_models_inputs() {
-        let request = request(&Takes::Model(Arc::new(signature(&["a", "b"]))));
+        let request = request(&Takes::Model(Arc::new(signature(&["a", "b"]))), false);
         let json = &request["content"]["application/json"];
         let inputs = &json["schema"]["properties"]["inputs"];
         assert_eq!((&inputs["minItems"], &inputs["maxItems"]), (&json!(2), &json!(2)));
@@ -369,7 +397,7 @@ mod tests {
             input("a", &[1], true, json!(7)),
             input("b", &[-1, 2], false, json!([[1, 2], [3, 4], [5, 6]])),
         ];
-        let request = request(&Takes::Declared(&Schema { inputs }));
+        let request = request(&Takes::Declared(&Schema { inputs }), false);
         let json = &request["content"]["application/json"];
         let inputs = &json["schema"]["properties"]["inputs"];
         assert_eq!((&inputs["minItems"], &inputs["maxItems"]), (&json!(1), &json!(2)));
@@ -382,7 +410,7 @@ mod tests {
 
     #[test]
     fn of_a_handler_alone_nothing_is_known() {
-        let request = request(&Takes::Anything);
+        let request = request(&Takes::Anything, false);
         let inputs = &request["content"]["application/json"]["schema"]["properties"]["inputs"];
         assert_eq!(inputs["items"]["properties"]["name"], json!({ "type": "string" }));
         assert_eq!(inputs.get("minItems"), None);
