@@ -4,8 +4,9 @@
 
 - Commands are the lines after `$ ` in blocks of `console`; what they print is below them, up to the next one. A command without
   lines below it has only to succeed; one whose lines begin with `error:` has to fail.
-- `cd` changes the folder for the commands that follow. `modelhost serve` runs on free ports until the guide's end or the next one,
-  and every `127.0.0.1:8000` (and 8001) in later commands is its address.
+- `cd` changes the folder for the commands that follow, `export NAME=VALUE` their environment. `modelhost serve`, or `dev`, runs on
+  free ports until the guide's end or the next one, and every `127.0.0.1:8000` (and 8001) in later commands is its address, as is
+  the admin address of a command that names none.
 - A block of another language after a line that ends with "`NAME`:" is written to that file.
 - Numbers are compared to three places, those of times and sizes not at all; `…` stands for any text on a line.
 
@@ -26,6 +27,8 @@ VARYING = re.compile(r"\d+(\.\d+)? *(ms|µs|s|MB|kB)\b")
 NUMBER = re.compile(r"-?\d+\.\d+(e-?\d+)?|\d+e-?\d+")
 # For a person who waits: a step that takes a while, or a line of the log.
 PROGRESS = re.compile(r" …$|^\d{4}-\d\d-\d\dT")
+# Commands that ask the admin address.
+ADMIN = re.compile(r"^modelhost (status|history|logs|trial|swap) (?!.*--admin)")
 PATIENCE = 900
 
 
@@ -97,7 +100,11 @@ class Guide:
         if command.startswith("cd "):
             self.folder = self.folder / command[3:]
             return expected
-        serves = command.startswith("modelhost serve")
+        if command.startswith("export "):
+            name, value = command.removeprefix("export ").split("=", 1)
+            self.environment[name] = value
+            return expected
+        serves = command.startswith(("modelhost serve", "modelhost dev"))
         printed, is_good = self.serve(command) if serves else self.call(command)
         print(f"{time.monotonic() - started:6.1f} s  {command}", file=sys.stderr)
         fails = any(line.startswith("error:") for line in expected)
@@ -111,6 +118,7 @@ class Guide:
         return expected
 
     def call(self, command):
+        command = ADMIN.sub(r"modelhost \1 --admin http://127.0.0.1:8001 ", f"{command} ").rstrip()
         for shown, real in self.addresses.items():
             command = command.replace(shown, real)
         if command.startswith("curl "):

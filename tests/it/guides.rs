@@ -38,13 +38,28 @@ fn languages() {
 }
 
 #[test]
+fn libraries() {
+    follow("libraries");
+}
+
+#[test]
 fn migrate() {
     follow("migrate");
 }
 
 #[test]
+fn openai() {
+    follow("openai");
+}
+
+#[test]
 fn security() {
     follow("security");
+}
+
+#[test]
+fn sockets() {
+    follow("sockets");
 }
 
 #[test]
@@ -65,6 +80,16 @@ fn testing() {
 #[test]
 fn text() {
     follow("text");
+}
+
+#[test]
+fn truss() {
+    follow("truss");
+}
+
+#[test]
+fn values() {
+    follow("values");
 }
 
 #[test]
