@@ -23,6 +23,11 @@ fn deploy() {
 }
 
 #[test]
+fn develop() {
+    follow("develop");
+}
+
+#[test]
 fn images() {
     follow("images");
 }
@@ -50,6 +55,11 @@ fn migrate() {
 #[test]
 fn openai() {
     follow("openai");
+}
+
+#[test]
+fn operate() {
+    follow("operate");
 }
 
 #[test]
