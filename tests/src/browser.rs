@@ -57,7 +57,7 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL", "performance": "ALL" },
         });
         let mut browser = Browser {
-            driver,
+            _driver: driver,
             session: format!("http://127.0.0.1:{port}/session"),
             agent: agent(),
             _profile: profile,
