@@ -60,6 +60,7 @@
 //! # }
 //! ```
 
+mod batch;
 mod event;
 mod extract;
 #[cfg(not(target_family = "wasm"))]
@@ -75,10 +76,11 @@ use crate::bindings::respond::modelhost::handler::streaming::Output as Source;
 use native::Source;
 
 pub use crate::bindings::Operation;
+pub use batch::Responses;
 pub use event::{Event, Events};
 pub use extract::{FromRequest, Json, Path, Query};
 #[cfg(not(target_family = "wasm"))]
-pub use native::{Answer, answer};
+pub use native::{Answer, answer, answer_all};
 pub use reply::{IntoReply, Reply, Sent};
 pub use route::{Route, Router, WithContext};
 
@@ -99,10 +101,15 @@ impl<'a> Request<'a> {
         Request { sample, context, output: Some(Output(output)), parameters: Vec::new().into_iter() }
     }
 
+    /// One of a batch, whose response is returned.
+    pub(crate) fn of_batch(sample: Sample, context: &'a Context) -> Request<'a> {
+        Request { sample, context, output: None, parameters: Vec::new().into_iter() }
+    }
+
     /// The response, to be streamed or sent before the function returns.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal) if it was taken before.
+    /// [`Error::Internal`](crate::Error::Internal) if it was taken before, and in a batch.
     pub fn output(&mut self) -> Result<Output> {
         self.output.take().ok_or_else(|| internal("the output of the request was taken before"))
     }

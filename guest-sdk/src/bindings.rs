@@ -139,6 +139,17 @@ pub mod respond {
     });
 }
 
+/// `respond-all`.
+pub mod batch {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "batch-handler",
+        with: { "modelhost:handler/types@0.1.0": crate::bindings::types },
+        pub_export_macro: true,
+        export_macro_name: "__export_batch_handler",
+    });
+}
+
 /// `websocket`, and `websockets`, which it is given.
 pub mod websocket {
     wit_bindgen::generate!({

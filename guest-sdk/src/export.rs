@@ -10,8 +10,8 @@
 /// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the
 /// model's input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors`
 /// and `post_inference_tensors` serve callers who bring tensors, `input_schema` says what the handler takes,
-/// `init` prepares it. An application exports `respond` in place of all that serve requests; `websocket`
-/// serves WebSockets, beside the others or alone.
+/// `init` prepares it. An application exports `respond` in place of all that serve requests, and may export
+/// `respond_all` beside it; `websocket` serves WebSockets, beside the others or alone.
 ///
 /// ```
 /// # use modelhost_guest::{Context, Handler, Result, Sample, Tensor, export};
@@ -137,6 +137,28 @@ macro_rules! __export_function {
             Component with_types_in $crate::bindings::operations
         );
     };
+    (respond_all) => {
+        impl $crate::bindings::batch::exports::modelhost::handler::respond_all::Guest for Component {
+            fn paths() -> ::std::vec::Vec<::std::string::String> {
+                HANDLER.with($crate::export::batched_paths)
+            }
+
+            fn respond_all(
+                members: ::std::vec::Vec<
+                    $crate::bindings::batch::exports::modelhost::handler::respond_all::Member,
+                >,
+            ) -> ::core::result::Result<
+                ::std::vec::Vec<
+                    ::core::result::Result<$crate::Response, $crate::bindings::types::Error>,
+                >,
+                $crate::bindings::types::Error,
+            > {
+                let members = members.into_iter().map(|member| (member.sample, member.context)).unzip();
+                HANDLER.with(|slot| $crate::export::respond_all(slot, members))
+            }
+        }
+        $crate::bindings::batch::__export_batch_handler!(Component with_types_in $crate::bindings::batch);
+    };
     (websocket) => {
         impl $crate::bindings::websocket::exports::modelhost::handler::websocket::Guest for Component {
             fn websocket(
@@ -249,6 +271,25 @@ mod slot {
         Ok(slot.with(|handler| handler.respond(request))?.into_response())
     }
 
+    /// The body of the export `respond-all`.
+    pub fn respond_all<H: Handler>(
+        slot: &Slot<H>,
+        (samples, contexts): (Vec<Sample>, Vec<types::Context>),
+    ) -> Result<Vec<Result<Response, types::Error>>, types::Error> {
+        let requests = samples
+            .into_iter()
+            .zip(&contexts)
+            .map(|(sample, context)| Request::of_batch(sample, Context::from_host(context)))
+            .collect();
+        let responses = slot.with(|handler| handler.respond_all(requests))?;
+        Ok(responses.into_iter().map(|response| Ok(response?)).collect())
+    }
+
+    /// Its paths.
+    pub fn batched_paths<H: Handler>(_: &Slot<H>) -> Vec<String> {
+        H::router().map(Router::batched_paths).unwrap_or_default()
+    }
+
     /// The body of the export `websocket`.
     pub fn websocket<H: Handler>(
         slot: &Slot<H>,
@@ -279,6 +320,6 @@ mod slot {
 
 #[cfg(target_family = "wasm")]
 pub use slot::{
-    Slot, init, input_schema, operations, post_inference, post_inference_tensors, pre_inference,
-    pre_inference_tensors, respond, websocket,
+    Slot, batched_paths, init, input_schema, operations, post_inference, post_inference_tensors,
+    pre_inference, pre_inference_tensors, respond, respond_all, websocket,
 };

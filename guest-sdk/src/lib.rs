@@ -157,6 +157,19 @@ pub trait Handler: 'static {
         Self::router().ok_or_else(|| unwritten("respond"))?.respond(self, request)
     }
 
+    /// Serves requests together, by one call: what an [application](app) may have beside
+    /// [`respond`](Handler::respond). By itself it follows the [routes](app::Router::batch). As many results
+    /// as requests, in their order.
+    ///
+    /// # Errors
+    /// As for [`pre_inference`](Handler::pre_inference), and then of all requests of the batch.
+    fn respond_all(&mut self, mut requests: Vec<app::Request<'_>>) -> Result<app::Responses>
+    where
+        Self: Sized,
+    {
+        Self::router().ok_or_else(|| unwritten("respond_all"))?.respond_all(self, &mut requests)
+    }
+
     /// Serves a [WebSocket](socket), for as long as it is open. When it returns, a socket that is still open
     /// is closed with 1000.
     ///

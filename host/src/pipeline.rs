@@ -12,6 +12,7 @@
 //! drops the instance.
 
 mod application;
+pub mod batches;
 pub mod bypass;
 pub mod debug;
 pub mod ensemble;
@@ -28,6 +29,7 @@ pub mod verify;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::batches::Batches;
 use self::handler_models::RequestModels;
 use self::infer::RunModel;
 use self::models::Models;
@@ -78,6 +80,8 @@ pub struct Pipeline {
     pub raw_body: Option<Arc<RawBody>>,
     /// Whether tensors that a request brings go past a handler that takes bodies only, straight to the model.
     pub bare_tensors: bool,
+    /// Requests that wait to be served together, if they are.
+    pub batches: Option<Arc<Batches>>,
 }
 
 impl Pipeline {

@@ -6,6 +6,7 @@
 //! Invariants: everything of wasmtime stays below this module; a handler never runs before [`grants::check`]
 //! has passed; a [`Lease`] that is not finished takes its instance with it.
 
+mod batch;
 mod binary;
 mod bindings;
 mod cache;
@@ -75,6 +76,7 @@ use crate::schema::Schema;
 use crate::telemetry::metrics::{BlobCalls, Instances, KvCalls};
 use crate::tensor::Signature;
 
+pub use self::batch::Answers;
 pub use self::binary::Binary;
 pub use self::cache::Shelf;
 pub use self::engine::{Sandbox, SandboxError};
@@ -274,6 +276,7 @@ pub struct Plugin {
     /// Handles that an instance may have between two requests; `None` if it serves one.
     handles_kept: Option<usize>,
     operations: Vec<Operation>,
+    batched_paths: Vec<String>,
 }
 
 /// The outcome of a stage.
@@ -303,14 +306,16 @@ impl Plugin {
         let loaded = Arc::new(loaded);
         let (idle, retired) = (Arc::new(Idle::new()), AtomicBool::new(false));
         pool.enter(&idle);
-        let operations = Vec::new();
-        let mut plugin = Plugin { loaded, idle, retired, digest, schema, handles_kept: None, operations };
+        let (handles_kept, operations, batched_paths) = (None, Vec::new(), Vec::new());
+        let mut plugin =
+            Plugin { loaded, idle, retired, digest, schema, handles_kept, operations, batched_paths };
         let mut first = plugin.fresh(None).await.map_err(|error| error.at_load(&plugin.loaded.config))?;
         if plugin.schema.is_none() {
             plugin.schema = first.input_schema().await.map_err(LoadError::Schema)?.map(Arc::new);
             first.end();
         }
         plugin.operations = plugin.ask_operations(&mut first).await?;
+        plugin.batched_paths = plugin.ask_batched_paths(&mut first).await?;
         plugin.handles_kept = plugin.try_reuse(&mut first).await;
         // Of many handlers most wait for their first request for long.
         if plugin.loaded.holding.is_roomy() {

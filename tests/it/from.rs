@@ -22,7 +22,7 @@ fn done(folder: &Path, arguments: &[&str]) -> String {
 }
 
 /// A folder with an old project in `old`.
-fn old(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(crate) fn old(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (path, text) in files {
         let path = folder.path().join("old").join(path);
@@ -33,7 +33,7 @@ fn old(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 /// Brings the old project over to `mine`, builds it, and serves it.
-fn served(folder: &Path) -> (PathBuf, Host) {
+pub(crate) fn served(folder: &Path) -> (PathBuf, Host) {
     let said = done(folder, &["new", "mine", "--from", "old"]);
     assert!(said.starts_with("made mine from a"), "{said}");
     let project = folder.join("mine");

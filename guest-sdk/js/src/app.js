@@ -56,13 +56,32 @@ export class App {
     return this;
   }
 
+  /**
+   * Serves `POST`s together: the function gets a list of requests, as many as have come when the host calls, and returns a list with
+   * a result for each; one may be an error. The endpoint says how many may be in a batch (`batching.max_requests`); without, each
+   * is one of its own. The world exports `respond-all` too, and the path has no parameters.
+   */
+  batch(route, call) {
+    const alone = async (request) => only(await together(call, [request]));
+    this.#routes.push({ method: "POST", route, call: alone, batch: call });
+    return this;
+  }
+
   /** The exports of the component. */
   exports() {
     const respond = exportOf((sample, context, output) => this.respond(sample, context, output));
     const exported = { operations: { operations: () => this.operations() }, respond };
     if (this.#init) exported.init = initExport(this.#init);
     if (this.#talks.length > 0) exported.websocket = websocketExport((socket, request) => this.talk(socket, request));
+    const paths = this.#routes.filter(({ batch }) => batch).map(({ route }) => route);
+    if (paths.length > 0) exported.respondAll = batchExport(paths, (requests) => this.respondAll(requests));
     return exported;
+  }
+
+  /** Serves the requests of a batch: a result or an error for each. */
+  async respondAll(requests) {
+    const { path } = requests[0];
+    return together(this.#routes.find(({ batch, route }) => batch && route === path).batch, requests);
   }
 
   /** Its routes, as `/openapi.json` has them. */
@@ -189,6 +208,67 @@ function exportOf(call) {
       }
     },
   };
+}
+
+function batchExport(paths, call) {
+  return {
+    paths: () => paths,
+    async respondAll(members) {
+      try {
+        const request = ({ sample, context }) => new Request(sample.body, sample.contentType, Context.of(context));
+        const results = await call(members.map(request));
+        return results.map(resultToHost);
+      } catch (error) {
+        throw errorToHost(error);
+      } finally {
+        members.forEach(({ context }) => dispose(context));
+        released();
+        closed();
+      }
+    },
+  };
+}
+
+function resultToHost(result) {
+  try {
+    if (result instanceof Error) throw result;
+    return { tag: "ok", val: responseToHost(responseOf(result)) };
+  } catch (error) {
+    return { tag: "err", val: errorToHost(error) };
+  }
+}
+
+/** Calls a function of requests; one that cannot be read has an error of its own and is not among them. */
+async function together(call, requests) {
+  const given = [];
+  const refused = requests.map((request) => {
+    try {
+      const kind = (request.contentType || "application/json").split(";")[0].trim().toLowerCase();
+      if (kind === "application/json" || kind.endsWith("+json")) request.json();
+      given.push(request);
+      return undefined;
+    } catch (error) {
+      return error;
+    }
+  });
+  const results = given.length > 0 ? await call(given) : [];
+  if (!Array.isArray(results)) {
+    const wanted = `a function of a batch returns a list, with one result for each of its ${given.length} requests`;
+    const error = `${wanted}; this one returned ${results === null ? "null" : typeof results}`;
+    console.log(error);
+    throw new Response({ error, code: "plugin_bad_output" }, { status: 500 });
+  }
+  let next = 0;
+  // Results that are too few or too many stay so: the host tells all requests of it.
+  const made = refused.flatMap((error) => (error ? [error] : results.slice(next, ++next)));
+  return [...made, ...results.slice(next)];
+}
+
+/** The result of a batch of one. */
+function only(results) {
+  if (results.length !== 1) throw new Error(`${results.length} results for a batch of 1 request, expected one for each`);
+  if (results[0] instanceof Error) throw results[0];
+  return results[0];
 }
 
 /** The host's way to send a response. */

@@ -204,8 +204,10 @@ export class App {
   background(route: string, call: (request: Request) => void | Promise<void>): this;
   /** Serves WebSockets at a path. */
   websocket(route: string, call: Talk): this;
+  /** Serves `POST`s together: as many results as requests. */
+  batch(route: string, call: (requests: Request[]) => unknown[] | Promise<unknown[]>): this;
   /** The exports of the component. */
-  exports(): { init: object; operations: object; respond: object; websocket: object };
+  exports(): { init: object; operations: object; respond: object; respondAll: object; websocket: object };
   /** What a request gets, without a host: for tests. */
   answer(request?: {
     method?: string; path?: string; json?: Json; body?: Uint8Array | string; contentType?: string;

@@ -23,6 +23,7 @@ const app = new App()
   .get("/teapot", () => {
     throw new Response("teapot", { status: 418 });
   })
+  .batch("/sums", (requests) => (requests[0].json().all ? {} : requests.map((request) => [requests.length, ...request.json()])))
   .background("/later", (request) => done.push(request.json()))
   .post("/predict", (request) => models.infer({ input: [request.json()] }).named("sum"))
   .post("/resident", () => {
@@ -118,4 +119,19 @@ test("a function of the web platform is an application", async () => {
     throw new Error("as asked");
   });
   await assert.rejects(failing.respond.respond({ body, contentType: "" }, host, output), { tag: "internal" });
+});
+
+test("requests are served together", async () => {
+  const { respondAll } = app.exports();
+  assert.deepEqual(respondAll.paths(), ["/sums"]);
+  const member = (json) => ({
+    sample: { body: new TextEncoder().encode(json), contentType: "application/json" },
+    context: { method: () => "POST", path: () => "/sums", query: () => "", header: () => undefined },
+  });
+  const results = await respondAll.respondAll([member("[1]"), member("{"), member("[2]")]);
+  const told = ({ tag, val }) => (tag === "ok" ? new TextDecoder().decode(val.body) : val.tag);
+  assert.deepEqual(results.map(told), ["[2,1]", "invalid-input", "[2,2]"]);
+  const wrong = respondAll.respondAll([member('{"all": 1}'), member("[2]")]);
+  await assert.rejects(wrong, ({ tag, val }) => tag === "respond" && val.status === 500);
+  assert.deepEqual((await app.answer({ path: "/sums", json: [7] })).json(), [1, 7]);
 });

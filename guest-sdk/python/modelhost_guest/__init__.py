@@ -3,7 +3,7 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import blobs, image, jobs, kv, models, sockets, tensor, tokenizer
+from . import blobs, image, jobs, kv, models, sockets, tensor, tokenizer, typed
 from ._tensor import Tensor, Tensors
 from .app import App, Request
 from .context import Context, Signature, TensorSpec
@@ -62,6 +62,7 @@ __all__ = [
     "tensor",
     "tokenizer",
     "truss",
+    "typed",
     "unported",
     "websocket",
 ]

@@ -6,11 +6,11 @@ Everything is imported when the component is built: at run time there are no mod
 import traceback
 
 from .errors import InvalidInput
-from .messages import Answer, Response
+from .messages import Answer, Response, response_of
 from ._tensor import Tensor, Tensors
 
 try:
-    from componentize_py_types import Err
+    from componentize_py_types import Err, Ok
     from wit_world.imports import types
 except ImportError:
     # In a world that has types of others, such as wasi:http's, they have a longer name.
@@ -85,6 +85,16 @@ def response_out(response):
     if response.stream is not None:
         raise TypeError("only an application answers with a stream")
     return types.Response(response.status, response.content_type, list(response.headers.items()), response.body)
+
+
+def result_out(result):
+    """One of a batch to the host: a response, or an error of its own."""
+    try:
+        if isinstance(result, Exception):
+            raise result
+        return Ok(response_out(response_of(result)))
+    except Exception as error:
+        return error_out(error)
 
 
 def error_out(error):

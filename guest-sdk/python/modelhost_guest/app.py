@@ -6,9 +6,10 @@ that its functions are defined in.
 
 import json
 import sys
+from typing import NamedTuple, get_args, get_origin
 from urllib.parse import unquote
 
-from . import _host, kv, models, sockets
+from . import _host, kv, models, sockets, typed
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted
@@ -51,10 +52,26 @@ class Headers:
         return self._context.header(name) is not None
 
 
+class Route(NamedTuple):
+    """One path, and what serves it."""
+
+    methods: tuple
+    path: str
+    function: object
+    is_background: bool = False
+    # Of a batch: called with a list of requests.
+    together: object = None
+    summary: str = ""
+    input: dict = None
+    output: dict = None
+    produces: str = ""
+
+
 class App:
     """An application.
 
-    Functions take what Potassium's do, the context (what `init` returned) and the request, or only the request. They return
+    Functions take what Potassium's do, the context (what `init` returned) and the request, or only the request. Annotated with a
+    dataclass, or a class of annotations, a function gets one of that in place of the request. They return
     a `Response`, a text, bytes, what is written as JSON, or a generator, whose pieces are a stream: text, bytes, or events.
     """
 
@@ -98,6 +115,36 @@ class App:
 
         return decorator
 
+    def batch(self, route="/"):
+        """Serves `POST`s together: the function gets a list of requests, as many as have come when the host calls, and returns a list
+        with a result for each; one may be an `InvalidInput`. Annotated `list[Prompt]`, it gets a list of that class's objects.
+
+        The endpoint says how many requests may be in a batch (`batching.max_requests`); without, each is one of its own. The world
+        exports `respond-all` too, and the path has no parameters.
+        """
+
+        def decorator(function):
+            call, only_requests = adapted(function), _positional(function) == 1
+            item = _batched(typed.argument(function))
+
+            def together(context, requests):
+                return _together(lambda given: call(given) if only_requests else call(context, given), requests, item)
+
+            def alone(context, request):
+                return _only(together(context, [request]))
+
+            self._add(function, route, ("POST",), alone, False, together, item)
+            self._export(function, "RespondAll", lambda: _RespondAll(self))
+            return function
+
+        return decorator
+
+    def answer_all(self, requests, path="/", metadata=None):
+        """What the requests of one batch get, without a host: for tests. A request is a body, as `Sample` takes it."""
+        samples = [it if isinstance(it, Body) else Body(it) for it in requests]
+        made = [(it, Context(it, method="POST", path=path, metadata=metadata)) for it in samples]
+        return [_told(it) for it in self.respond_all(made)]
+
     def answer(self, method="POST", path="/", body=b"", *, json=None, content_type=None, headers=None, query="", metadata=None):
         """What a request gets, whole, without a host: for tests. Background work is done when it returns."""
         if json is not None:
@@ -108,10 +155,8 @@ class App:
         output = Collected()
         try:
             response = self.respond(sample, context, output)
-        except InvalidInput as error:
-            response = Response({"error": str(error), "code": "invalid_input"}, status=400)
-        except Answer as answer:
-            response = answer.response
+        except (InvalidInput, Answer) as error:
+            response = _told(error)
         return output.response if response is None else response
 
     def start(self, metadata=None):
@@ -125,16 +170,16 @@ class App:
     def respond(self, sample, context, output):
         """Serves one request: a response, or None if it was sent by `output`."""
         method, path, allowed = context.method, context.path, []
-        for own, pattern, function, background, _ in self._routes:
-            params = parameters(pattern, path)
+        for route in self._routes:
+            params = parameters(route.path, path)
             if params is None:
                 continue
-            if method not in own and not (method == "HEAD" and "GET" in own):
-                allowed += own
+            if method not in route.methods and not (method == "HEAD" and "GET" in route.methods):
+                allowed += route.methods
                 continue
             request = Request(sample.body, sample.content_type, context, params)
-            call = lambda: function(self.context, request)  # noqa: E731
-            if background:
+            call = lambda: route.function(self.context, request)  # noqa: E731,B023
+            if route.is_background:
                 output.send(Response({"started": True}))
                 call()
                 return None
@@ -154,32 +199,60 @@ class App:
                 return talk(socket, Request(context=context, params=params))
         raise Answer(_nothing_there())
 
+    def respond_all(self, members):
+        """Serves the requests of a batch, samples with their contexts: a list with a response or an error for each."""
+        path = members[0][1].path
+        together = next(it.together for it in self._routes if it.together is not None and it.path == path)
+        return together(self.context, [Request(sample.body, sample.content_type, context) for sample, context in members])
+
+    def batched_paths(self):
+        """The paths whose requests are served together."""
+        return [route.path for route in self._routes if route.together is not None]
+
+    def says(self, **described):
+        """Says of the last route what its function does not: `summary`, JSON Schema of `input` and `output`, what it `produces`."""
+        self._routes[-1] = self._routes[-1]._replace(**described)
+
     def operations(self):
         """Of every route: method, path, what its function says of itself, media types and schemas of body and response."""
         return [
-            (method, route, summary, "" if method == "GET" else "application/json", None, "", None)
-            for methods, route, _, _, summary in self._routes
-            for method in methods
+            (method, it.path, it.summary, "" if method == "GET" else "application/json", *_schemas(it))
+            for it in self._routes
+            for method in it.methods
         ]
 
     def _serves(self, route, methods, background):
-        route = route if route.startswith("/") else f"/{route}"
-        methods = tuple(method.upper() for method in methods)
-        for own, other, *_ in self._routes:
-            if other == route and set(own) & set(methods):
-                raise ValueError(f"route `{route}` is there already")
-
         def decorator(function):
             call = adapted(function)
-            summary = (function.__doc__ or "").strip().split("\n")[0]
-            only_request = _positional(function) == 1
-            take = (lambda _, request: call(request)) if only_request else call
-            self._routes.append((methods, route, take, background, summary))
-            self._export(function, "Respond", lambda: _Respond(self))
-            self._export(function, "Operations", lambda: _Operations(self))
+            only_request, wanted = _positional(function) == 1, typed.argument(function)
+            given = lambda request: request if wanted is None else typed.parse(wanted, request.json)  # noqa: E731
+
+            def take(context, request):
+                return call(given(request)) if only_request else call(context, given(request))
+
+            self._add(function, route, methods, take, background, None, wanted)
             return function
 
+        self._free(route, methods)
         return decorator
+
+    def _add(self, function, route, methods, take, background, together, wanted):
+        """Adds a route, with what the function says of itself, and exports what serves it."""
+        path, methods = self._free(route, methods)
+        summary = (function.__doc__ or "").strip().split("\n")[0]
+        output, is_stream = typed.described(function)
+        said = None if wanted is None else typed.schema(wanted)
+        produces = EVENTS if is_stream else "application/json" if output else ""
+        self._routes.append(Route(methods, path, take, background, together, summary, said, output, produces))
+        self._export(function, "Respond", lambda: _Respond(self))
+        self._export(function, "Operations", lambda: _Operations(self))
+
+    def _free(self, route, methods):
+        """The path and the methods as they are kept, if no route has them yet."""
+        path, methods = route if route.startswith("/") else f"/{route}", tuple(method.upper() for method in methods)
+        if any(it.path == path and set(it.methods) & set(methods) for it in self._routes):
+            raise ValueError(f"route `{path}` is there already")
+        return path, methods
 
     def _export(self, function, name, exported):
         setattr(sys.modules[function.__module__], name, exported)
@@ -217,6 +290,29 @@ class _Respond:
             models.released()
             kv.closed()
             own._end()
+
+
+class _RespondAll:
+    """The export `respond-all`."""
+
+    def __init__(self, app):
+        self._app = app
+
+    def paths(self):
+        return self._app.batched_paths()
+
+    def respond_all(self, members):
+        contexts = [Context._of(it.context) for it in members]
+        try:
+            given = [(it.sample, context) for it, context in zip(members, contexts)]
+            return [_host.result_out(it) for it in self._app.respond_all(given)]
+        except Exception as error:
+            raise _host.error_out(error) from None
+        finally:
+            models.released()
+            kv.closed()
+            for context in contexts:
+                context._end()
 
 
 class _Operations:
@@ -302,6 +398,61 @@ def _streamed(response, output):
     # The client may be gone: what the generator holds is let go.
     getattr(pieces, "close", lambda: None)()
     output.finish()
+
+
+def _batched(wanted):
+    """The class of one request where a function takes a list of them."""
+    return get_args(wanted)[0] if get_origin(wanted) is list else None
+
+
+def _together(call, requests, wanted):
+    """Calls a function of requests; one that cannot be read has an error of its own and is not among them."""
+    given, refused = [], []
+    for request in requests:
+        try:
+            kind = (request.content_type or "application/json").split(";")[0].strip().lower()
+            is_json = kind == "application/json" or kind.endswith("+json")
+            body = request.json if is_json or wanted is not None else None
+            given.append(request if wanted is None else typed.parse(wanted, body))
+            refused.append(None)
+        except InvalidInput as error:
+            refused.append(error)
+    results = call(given) if given else []
+    if not isinstance(results, (list, tuple)):
+        text = f"a function of a batch returns a list, with one result for each of its {len(given)} requests; this one returned {type(results).__name__}"
+        print(text)
+        raise Answer(Response({"error": text, "code": "plugin_bad_output"}, status=500))
+    results = iter(results)
+    # Results that are too few or too many stay so: the host tells all requests of it.
+    missing = object()
+    made = [next(results, missing) if error is None else error for error in refused]
+    return [it for it in made if it is not missing] + list(results)
+
+
+def _only(results):
+    """The result of a batch of one."""
+    if len(results) != 1:
+        raise ValueError(f"{len(results)} results for a batch of 1 request, expected one for each")
+    if isinstance(results[0], Exception):
+        raise results[0]
+    return results[0]
+
+
+def _told(result):
+    """What the host makes of a result, for tests."""
+    if isinstance(result, InvalidInput):
+        return Response({"error": str(result), "code": "invalid_input"}, status=400)
+    if isinstance(result, Answer):
+        return result.response
+    if isinstance(result, Exception):
+        raise result
+    return response_of(result)
+
+
+def _schemas(route):
+    """What is said of a route's body and response."""
+    text = lambda said: None if said is None else json.dumps(said)  # noqa: E731
+    return text(route.input), route.produces, text(route.output)
 
 
 def _content_type(piece):

@@ -13,7 +13,7 @@ from . import models
 from .app import App
 from .errors import InvalidInput
 from .handler import post_inference, pre_inference
-from .messages import TEXT, Response
+from .messages import TEXT, Answer, Response
 from ._tensor import Tensor
 from .web import HTTPException, Response as WebResponse
 
@@ -59,9 +59,10 @@ def handlers(source, module, engine="onnx", legacy=False):
     return prepare, answer
 
 
-def predictor(source, module, client="python", texts="text"):
+def predictor(source, module, client="python", texts="text", batch=False):
     """Makes a class the application in `module`. `client` is `onnx` or `tensorflow` where it gets one; `texts="json"` writes texts as
-    JSON, as versions up to 0.16 did. `source` may be a module with `init` and `predict`.
+    JSON, as versions up to 0.16 did. `source` may be a module with `init` and `predict`. With `batch`, for `server_side_batching`, a
+    `POST` to the API's own path gives `predict` lists, of as many requests as there are, and takes a list.
     """
     app = App("cortex")
 
@@ -77,6 +78,9 @@ def predictor(source, module, client="python", texts="text"):
         if not hasattr(source, name):
             name = "handle_async" if hasattr(source, "handle_async") else name
         if not hasattr(source, name):
+            continue
+        if batch and method == "post":
+            app.batch("/")(_batch_handler(module, name, texts))
             continue
         app.handler("/{*path}", (method.upper(),))(_handler(module, name, texts))
     return app
@@ -95,23 +99,40 @@ def _made(source, client, config):
 def _handler(module, name, texts):
     def handler(context, request):
         function = getattr(context["made"], name)
-        given = {"payload": lambda: _payload(request), "sample": lambda: _payload(request), "query_params": lambda: request.query,
-                 "headers": lambda: request.headers, "metadata": lambda: request.context.metadata, "request_id": lambda: request.id}  # fmt: skip
         wanted = inspect.signature(function).parameters
         try:
-            made = function(**{key: given[key]() for key in wanted if key in given})
+            made = function(**{key: _GIVEN[key](request) for key in wanted if key in _GIVEN})
         except HTTPException as error:
             return Response(str(error.detail), status=error.status_code)
-        if isinstance(made, WebResponse):
-            return made.made()
-        if isinstance(made, (Response, bytes)):
-            return made if isinstance(made, Response) else Response(made)
-        if isinstance(made, str) and texts == "text":
-            return Response(made, content_type=TEXT)
-        return Response(json=made)
+        return _answered(made, texts)
 
     handler.__module__ = module
     return handler
+
+
+def _batch_handler(module, name, texts):
+    def handler(context, requests):
+        function = getattr(context["made"], name)
+        wanted = inspect.signature(function).parameters
+        try:
+            made = function(**{key: [_GIVEN[key](it) for it in requests] for key in wanted if key in _GIVEN})
+        except HTTPException as error:
+            raise Answer(Response(str(error.detail), status=error.status_code)) from None
+        return [_answered(it, texts) for it in made] if isinstance(made, (list, tuple)) else made
+
+    handler.__module__ = module
+    return handler
+
+
+def _answered(made, texts):
+    """What `predict` returned as a response."""
+    if isinstance(made, WebResponse):
+        return made.made()
+    if isinstance(made, (Response, bytes)):
+        return made if isinstance(made, Response) else Response(made)
+    if isinstance(made, str) and texts == "text":
+        return Response(made, content_type=TEXT)
+    return Response(json=made)
 
 
 def _payload(request):
@@ -122,6 +143,17 @@ def _payload(request):
     if kind == "application/x-www-form-urlencoded":
         return request.form
     return request.text if kind == "text/plain" else bytes(request.body)
+
+
+# The arguments of `predict` by their names.
+_GIVEN = {
+    "payload": _payload,
+    "sample": _payload,
+    "query_params": lambda request: request.query,
+    "headers": lambda request: request.headers,
+    "metadata": lambda request: request.context.metadata,
+    "request_id": lambda request: request.id,
+}
 
 
 class Client:

@@ -65,11 +65,16 @@ def serve(model, module, schema=None):
     declared = schema if isinstance(schema, dict) or schema is None else getattr(schema, "INPUT_SCHEMA", None)
     marked = next((it for it in _globals(model).values() if getattr(it, "_inferless", "") == "request"), None)
     is_stream = bool(getattr(schema, "IS_STREAMING_OUTPUT", False))
+    is_batched = getattr(schema, "BATCH_SIZE", 0) > 0
     served = Served(model, marked)
     init(_of(module, lambda: served.load()))
     if is_stream:
         app = Streaming(served)
         app.handler("/{*path}")(_of(module, lambda context, request: None))
+        return app
+    if is_batched:
+        app = App("inferless")
+        app.batch("/")(_of(module, lambda requests: served.outputs_of([inputs_of(it) for it in requests])))
         return app
     pre_inference(_of(module, lambda sample: served.keep(sample.json)))
     post_inference(_of(module, lambda outputs: Response(json=served.outputs())))
@@ -99,13 +104,21 @@ class Served:
         return [Tensor([0], name="inputs")]
 
     def outputs(self, *more):
-        inputs = self._inputs
-        if self._marked is not None:
-            try:
-                inputs = self._marked(**inputs)
-            except ValueError as error:
-                raise InvalidInput(" ".join(str(error).split())) from None
-        return dumped(adapted(getattr(self._model, self._infer))(inputs, *more))
+        return dumped(adapted(getattr(self._model, self._infer))(self._marked_of(self._inputs), *more))
+
+    def outputs_of(self, batch):
+        """`infer` of a list of inputs, which returns a list."""
+        outputs = getattr(self._model, self._infer)([self._marked_of(it) for it in batch])
+        return [dumped(it) for it in outputs] if isinstance(outputs, (list, tuple)) else outputs
+
+    def _marked_of(self, inputs):
+        """The inputs as an object of the class that is marked."""
+        if self._marked is None:
+            return inputs
+        try:
+            return self._marked(**inputs)
+        except ValueError as error:
+            raise InvalidInput(" ".join(str(error).split())) from None
 
 
 class Streaming(App):
@@ -116,13 +129,18 @@ class Streaming(App):
         self._served = served
 
     def respond(self, sample, context, output):
-        inputs = Body(sample.body, sample.content_type).json
-        if isinstance(inputs, dict) and isinstance(inputs.get("inputs"), list):
-            inputs = {it["name"]: it["data"][0] if len(it["data"]) == 1 else it["data"] for it in inputs["inputs"]}
-        self._served.keep(inputs)
+        self._served.keep(inputs_of(Body(sample.body, sample.content_type)))
         sent = Sent(output)
         self._served.outputs(sent)
         sent.end()
+
+
+def inputs_of(body):
+    """The inputs of a request: an object, or tensors of the Open Inference Protocol."""
+    inputs = body.json
+    if isinstance(inputs, dict) and isinstance(inputs.get("inputs"), list):
+        inputs = {it["name"]: it["data"][0] if len(it["data"]) == 1 else it["data"] for it in inputs["inputs"]}
+    return inputs
 
 
 class Sent:

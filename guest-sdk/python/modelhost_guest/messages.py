@@ -5,6 +5,7 @@ import json
 import math
 from urllib.parse import parse_qsl
 
+from . import typed
 from .errors import InvalidInput
 from ._tensor import Tensor
 
@@ -132,11 +133,11 @@ def response_of(value):
 
 
 def dumped(value):
-    """One of pydantic's objects as a dict, by the method of either version; anything else as it is."""
+    """One of pydantic's objects, or of a typed class, as a dict; anything else as it is."""
     for dump in ("model_dump", "dict"):
         if hasattr(type(value), dump) and not isinstance(value, dict):
             value = getattr(value, dump)()
-    return value
+    return typed.fields(value) if typed.is_typed(type(value)) else value
 
 
 def to_json(value):
@@ -153,6 +154,8 @@ def _plain(value):
         return _finite(value.tolist())
     if isinstance(value, (tuple, set, memoryview)):
         return list(value)
+    if typed.is_typed(type(value)):
+        return typed.fields(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
@@ -165,6 +168,8 @@ def _finite(value):
         return [_finite(item) for item in value]
     if isinstance(value, Tensor):
         return _finite(value.tolist())
+    if typed.is_typed(type(value)):
+        return _finite(typed.fields(value))
     return value
 
 

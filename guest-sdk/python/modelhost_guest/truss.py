@@ -4,6 +4,7 @@ import inspect
 import os
 import pathlib
 
+from . import typed
 from .app import App
 from .errors import InvalidInput
 from .handler import adapted
@@ -54,8 +55,9 @@ def truss(model=None, module=None):
 
     `__init__` gets those of `config` (the endpoint's metadata), `data_dir` (the project's folder), `secrets`,
     `environment` (the granted variables) and `lazy_data_resolver` that it names. A method takes the input, the request, or both
-    (`request` by its name, or by the annotation `Request`). A generator is a stream, and `async def` works. `websocket` serves WebSockets, if
-    the world exports them. The exports go to `module`, by default that of the class.
+    (`request` by its name, or by the annotation `Request`); the input as an object of the class that it is annotated with, one of
+    pydantic's or a dataclass, which is what the schema says. A generator is a stream, and `async def` works. `websocket` serves
+    WebSockets, if the world exports them. The exports go to `module`, by default that of the class.
     """
     if model is None or isinstance(model, str):
         return lambda named: truss(named, module or model)
@@ -81,8 +83,9 @@ def truss(model=None, module=None):
                 return _sent(_of_path(made, request, finished), request, finished)
             return _sent(_predicted(made, request, finished), request, finished)
         except HTTPException as error:
-            headers = {"x-baseten-error-source": "04", "x-baseten-error-code": "600", **error.headers}
-            return Response({"error": error.detail}, status=error.status_code, headers=headers)
+            return _failed(error.status_code, error.detail, "600", error.headers)
+        except InvalidInput as error:
+            return _failed(400, str(error), "700")
 
     def status(context, request):
         healthy = getattr(context["model"], "is_healthy", lambda: True)
@@ -102,10 +105,33 @@ def truss(model=None, module=None):
     app.init(init)
     app.get(STATUS)(status)
     app.handler("/{*path}")(handler)
+    app.says(**_described(model))
     if hasattr(model, "websocket"):
         app.websocket("/{*path}")(websocket)
     model.app = app
     return model
+
+
+def _failed(status, text, code, headers=()):
+    own = {"x-baseten-error-source": "04", "x-baseten-error-code": code}
+    return Response({"error": text}, status=status, headers={**own, **dict(headers)})
+
+
+def _described(model):
+    """Schemas of what the first method takes and the last one returns."""
+    methods = [getattr(model, name) for name in ("preprocess", "predict", "postprocess") if hasattr(model, name)]
+    if not methods:
+        return {}
+    wanted = _wanted([it for it in inspect.signature(methods[0]).parameters.values() if not _is_web(it)][1:])
+    output, is_stream = typed.described(methods[-1])
+    return {"input": _schema(wanted), "output": output, "produces": EVENTS if is_stream else ""}
+
+
+def _schema(wanted):
+    for name in ("model_json_schema", "schema"):
+        if hasattr(wanted, name):
+            return getattr(wanted, name)()
+    return typed.schema(wanted) if typed.is_typed(wanted) else None
 
 
 def _of_path(made, request, finished):
@@ -131,7 +157,7 @@ def _predicted(made, request, finished):
 def _called(method, value, request):
     """Calls a method of the model with what its signature takes: the input, the request, or both."""
     parameters = list(inspect.signature(method).parameters.values())
-    web = [it for it in parameters if it.name == "request" or it.annotation is WebRequest]
+    web = [it for it in parameters if _is_web(it)]
     if not web:
         return adapted(method)(_typed(parameters, value))
     is_web = web[0].annotation is WebRequest
@@ -140,16 +166,29 @@ def _called(method, value, request):
     return method(**given, **{it.name: _typed([it], value) for it in rest[:1]})
 
 
-def _typed(parameters, value):
-    """The input as the class that it is annotated with, if that is one of pydantic's."""
+def _is_web(parameter):
+    return parameter.name == "request" or parameter.annotation is WebRequest
+
+
+def _wanted(parameters):
+    """The class that the input is annotated with."""
     wanted = parameters[0].annotation if parameters else None
+    return wanted if isinstance(wanted, type) and wanted is not inspect.Parameter.empty else None
+
+
+def _typed(parameters, value):
+    """The input as the class that it is annotated with, if that is one of pydantic's or a typed one."""
+    wanted = _wanted(parameters)
+    if typed.is_typed(wanted):
+        return typed.parse(wanted, value)
     parse = getattr(wanted, "model_validate", None) or getattr(wanted, "parse_obj", None)
-    if parse is None or not isinstance(wanted, type):
+    if parse is None:
         return value
     try:
         return parse(value)
     except ValueError as error:
-        raise InvalidInput(f"Input Parsing Error: {' '.join(str(error).split())}") from None
+        told = getattr(error, "errors", lambda: [{"loc": ["input"], "msg": " ".join(str(error).split())}])()
+        raise typed.InputErrors([(".".join(map(str, it["loc"])), it["msg"]) for it in told]) from None
 
 
 def _sent(value, request, finished):

@@ -3,9 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::Request;
+use super::{Request, Responses};
 use crate::context::ContextBuilder;
-use crate::{Handler, Response, Result};
+use crate::{Context, Handler, Response, Result};
 
 /// All that an application has sent in answer to one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -48,6 +48,18 @@ pub fn answer<H: Handler>(handler: &mut H, request: ContextBuilder) -> Result<An
         answer.take(response);
     }
     Ok(answer)
+}
+
+/// Has an application serve requests together without a host: `POST`s to the path of the first.
+///
+/// # Errors
+/// Those of the handler for all of them.
+pub fn answer_all<H: Handler>(
+    handler: &mut H,
+    requests: impl IntoIterator<Item = ContextBuilder>,
+) -> Result<Responses> {
+    let contexts: Vec<Context> = requests.into_iter().map(ContextBuilder::build).collect();
+    handler.respond_all(contexts.iter().map(|context| Request::of_batch(context.sample(), context)).collect())
 }
 
 #[derive(Debug)]

@@ -3,8 +3,9 @@
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
+use super::batch::{Responses, Together, only, together};
 use super::{FromRequest, IntoReply, Operation, Reply, Request};
-use crate::{Context, Response, Result};
+use crate::{Context, Response, Result, internal};
 
 type Function<S> = Box<dyn Fn(&mut S, &mut Request<'_>) -> Result<Reply> + Send + Sync>;
 
@@ -20,6 +21,8 @@ pub struct Router<S> {
 struct Entry<S> {
     operation: Operation,
     function: Function<S>,
+    /// The same of several requests, if it has that.
+    together: Option<Together<S>>,
 }
 
 /// A function that serves requests: of the state, of the request's [`Context`] if it wants that, and of
@@ -120,7 +123,7 @@ impl<S: 'static> Router<S> {
     }
 
     fn with(mut self, operation: Operation, function: Function<S>) -> Router<S> {
-        self.routes.push(Entry { operation, function });
+        self.routes.push(Entry { operation, function, together: None });
         self
     }
 
@@ -156,6 +159,51 @@ impl<S: 'static> Router<S> {
         let mut operation = described::<S, A, R>("POST", path);
         operation.produces = "application/json".to_owned();
         self.with(operation, Box::new(move |state, request| later(&function, state, request)))
+    }
+
+    /// Serves `POST`s together, as many as have come when the host calls: the function gets a list of what
+    /// one argument would be and returns as many results, in that order. `respond_all` has to be exported, and
+    /// the endpoint says how many may be in a batch (`batching.max_requests`); else each request is a batch of
+    /// one. The path has no parameters.
+    #[must_use]
+    pub fn batch<T: FromRequest + 'static, R: IntoReply + 'static>(
+        mut self,
+        path: &str,
+        function: impl Fn(&mut S, Vec<T>) -> Result<Vec<R>> + Send + Sync + 'static,
+    ) -> Router<S> {
+        let mut operation = unsaid("POST", path);
+        T::describe(&mut operation);
+        R::describe(&mut operation);
+        let function = std::sync::Arc::new(function);
+        let same = function.clone();
+        self = self.with(
+            operation,
+            Box::new(move |state, request| {
+                only(together(&*same, state, std::slice::from_mut(request))?)?.into_reply()
+            }),
+        );
+        if let Some(last) = self.routes.last_mut() {
+            last.together = Some(Box::new(move |state, requests| together(&*function, state, requests)));
+        }
+        self
+    }
+
+    /// The paths of the functions that serve requests together.
+    pub fn batched_paths(&self) -> Vec<String> {
+        self.routes.iter().filter(|it| it.together.is_some()).map(|it| it.operation.path.clone()).collect()
+    }
+
+    /// Leads the requests of a batch, which have the same path, to their function.
+    ///
+    /// # Errors
+    /// Those of the function for all of them.
+    pub fn respond_all(&self, state: &mut S, requests: &mut [Request<'_>]) -> Result<Responses> {
+        let path = requests.first().map(|request| request.context.path()).unwrap_or_default();
+        let route = self.routes.iter().find(|route| route.together.is_some() && route.operation.path == path);
+        let together = route.and_then(|route| route.together.as_ref());
+        together.ok_or_else(|| internal("no function serves requests to this path together"))?(
+            state, requests,
+        )
     }
 
     /// Says what the last route is for.
@@ -211,7 +259,7 @@ impl<S: 'static> Router<S> {
         let (method, path) = (request.context.method(), request.context.path());
         let asked = if method == "HEAD" { "GET" } else { &method };
         let mut allowed = Vec::new();
-        for Entry { operation, function } in &self.routes {
+        for Entry { operation, function, .. } in &self.routes {
             let own = operation.method.as_str();
             if let Some(parameters) = parameters(&operation.path, &path) {
                 if own == asked || own == method {
@@ -236,7 +284,13 @@ impl<S: 'static> Router<S> {
 }
 
 fn described<S, A, R: Route<S, A>>(method: &str, path: &str) -> Operation {
-    let mut operation = Operation {
+    let mut operation = unsaid(method, path);
+    R::describe(&mut operation);
+    operation
+}
+
+fn unsaid(method: &str, path: &str) -> Operation {
+    Operation {
         method: method.to_owned(),
         path: path.to_owned(),
         summary: String::new(),
@@ -244,9 +298,7 @@ fn described<S, A, R: Route<S, A>>(method: &str, path: &str) -> Operation {
         input: None,
         produces: String::new(),
         output: None,
-    };
-    R::describe(&mut operation);
-    operation
+    }
 }
 
 fn called<S, A: 'static>(function: impl Route<S, A>) -> Function<S> {

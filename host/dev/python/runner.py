@@ -27,6 +27,7 @@ FOLDER = "/0"
 MODULE = "app"
 DECORATORS = {
     "Respond": "@app.handler",
+    "RespondAll": "@app.batch",
     "Operations": "@app.handler",
     "InputSchema": "input_schema(…)",
 }

@@ -204,6 +204,7 @@ impl Replayer {
             schema: None,
             raw_body: None,
             bare_tensors: !called("pre-inference"),
+            batches: None,
         };
         let log = Arc::new(HostCallLog::replay(drawn, cut, answers));
         let plan = RunPlan { calls: HostCalls::Replay(log.clone()), ..RunPlan::isolated() };

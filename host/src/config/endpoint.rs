@@ -17,7 +17,7 @@ use crate::blobs;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::{CacheConfig, EndpointConfig, TrackerConfig};
 use crate::kv::Quota;
-use crate::model::{Batching, ModelConfig};
+use crate::model::{Batching, ModelConfig, Wait};
 use crate::request::socket::SocketLimits;
 use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
@@ -106,6 +106,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         gate: super::gate::gate(sources, table),
         schema: inputs::schema(sources, table).map(Arc::new),
         raw_body: raw_body(sources, table, limits.body).map(Arc::new),
+        request_batching: request_batching(sources, table, limits.concurrency),
         limits,
         ensemble: super::ensemble::ensemble(sources, table, &models),
         batching: batching(sources, table),
@@ -191,6 +192,25 @@ pub(super) fn batching(sources: &mut Sources<'_>, table: &Table) -> Batching {
         wait: sources.get(&set::BATCH_WAIT, table),
         trust_rows: sources.get(&set::TRUST_ROWS, table),
     }
+}
+
+/// How requests share calls of the handler.
+fn request_batching(sources: &mut Sources<'_>, table: &Table, concurrency: usize) -> Batching {
+    let max_batch = sources.get(&set::MAX_REQUESTS, table);
+    let max_delay = sources.get(&set::REQUEST_DELAY, table);
+    if max_batch > concurrency {
+        let message = format!("no batch would ever be full: `limits.concurrency` is {concurrency}");
+        let place = sources.place(&set::MAX_REQUESTS, table);
+        sources.report(place, Diagnostic::new(message, "raise `limits.concurrency`, or lower this"));
+    }
+    if !sources.has(&set::MAX_REQUESTS, table)
+        && let Some(place) = sources.place(&set::REQUEST_DELAY, table)
+    {
+        let hint = "set `max_requests` too";
+        sources
+            .report(Some(place), Diagnostic::new("says how to batch, and batching of requests is off", hint));
+    }
+    Batching { max_batch, max_delay, wait: Wait::Always, trust_rows: false }
 }
 
 fn breaker(sources: &mut Sources<'_>, table: &Table) -> Option<Policy> {

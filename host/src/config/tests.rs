@@ -176,6 +176,7 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
         "max-delay",
         "batch-wait",
         "trust-rows",
+        "request-delay",
     ];
     let tls = ["tls-cert", "tls-key", "tls-admin"];
     let expected = [&["config"], &together[..], &tls, &["record-size"]].concat();
@@ -237,6 +238,10 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
         let both = folder.serve(&["model DIR/m.onnx", "max-batch 2", alone]).unwrap();
         assert!(folder.changed(&both).contains(&format!("{key}: ")), "{alone}");
     }
+    let problem = folder.serve(&["model DIR/m.onnx", "request-delay 5ms"]).unwrap_err();
+    assert!(problem.contains("batching of requests is off"), "{problem}");
+    let both = folder.serve(&["model DIR/m.onnx", "max-requests 2", "request-delay 5ms"]).unwrap();
+    assert!(folder.changed(&both).contains("max_batch: 2, max_delay: 5ms,"), "{}", folder.changed(&both));
 }
 
 #[test]
@@ -268,6 +273,7 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
         let explicit = format!("{} {}", setting.flag, setting.default);
         let with = match setting.flag {
             "max-delay" | "batch-wait" | "trust-rows" => "max-batch 1",
+            "request-delay" => "max-requests 1",
             flag if flag.starts_with("breaker-") => "breaker-faults off",
             flag if flag.starts_with("gate-") => "gate-samples 0",
             "response-cache-ttl" => "response-cache off",

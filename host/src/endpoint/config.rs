@@ -41,6 +41,8 @@ pub struct EndpointConfig {
     pub ensemble: Option<EnsembleConfig>,
     /// How requests share runs of a model.
     pub batching: Batching,
+    /// How requests share calls of a handler that serves them together.
+    pub request_batching: Batching,
     /// Free-form JSON text for the handler; `null` if none was configured.
     pub metadata: Arc<str>,
     /// Environment variables the handler sees.

@@ -12,11 +12,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Pipeline;
+use super::batches::Batches;
 use super::handler_models::RequestModels;
+use super::models::Models;
 use super::plan::RunPlan;
 use super::report::RunReport;
 use crate::error::{Code, RequestError, Stage};
-use crate::plugin::{Application, Lease, Plugin};
+use crate::plugin::host_call_log::HostCallLog;
+use crate::plugin::{Application, InstanceSource, Lease, Plugin};
 use crate::request::exchange::{BrokenBody, Exchange};
 use crate::request::socket::{Ending, Socket};
 use crate::request::{Input, Output, Request, Response};
@@ -54,8 +57,16 @@ pub(super) async fn run(
         }
         None => return Err(not_found("the endpoint is no application")),
     }
-    let mut lease = checkout(pipeline, plugin, request, plan, report).await?;
-    let ended = lease.handle(request, exchange).await;
+    let together = is_batched(plugin, request);
+    if let Some(batches) = pipeline.batches.as_ref().filter(|_| together && may_join(plan, report)) {
+        return in_batch(batches, plugin, request, exchange, report).await;
+    }
+    let mut lease = checkout(&pipeline.models, plugin, request, plan, report.log()).await?;
+    report.checked_out();
+    let ended = match together {
+        false => lease.handle(request, exchange).await,
+        true => alone(&mut lease, plugin, request, exchange).await,
+    };
     report.called(Some(&lease));
     report.end(Stage::PreInference);
     // The rest of the body, if any, breaks off before the caller is told why.
@@ -76,6 +87,61 @@ pub(super) async fn run(
     }
 }
 
+/// Whether the handler serves this request together with others.
+fn is_batched(plugin: &Plugin, request: &Request) -> bool {
+    let (paths, head) = (plugin.batched_paths(), &request.head);
+    !paths.is_empty() && head.method() == "POST" && paths.iter().any(|path| path == head.path())
+}
+
+/// Whether a run may share a call with others: none whose host calls are logged or known, and none that must
+/// leave nothing behind.
+fn may_join(plan: &RunPlan, report: &RunReport) -> bool {
+    plan.instance == InstanceSource::ByIsolation && !plan.measures && report.log().is_none()
+}
+
+/// Waits for the batch that the request becomes part of, and sends its response.
+async fn in_batch(
+    batches: &Arc<Batches>,
+    plugin: &Plugin,
+    request: &Arc<Request>,
+    exchange: &Exchange,
+    report: &mut RunReport,
+) -> Result<Output, RequestError> {
+    let answered = tokio::select! {
+        biased;
+        answered = request.in_time(Stage::PreInference, batches.join(request)) => Some(answered),
+        () = exchange.progress().gone() => None,
+    };
+    report.end(Stage::PreInference);
+    let ended = answered.map(|answered| {
+        let (waited, response) = answered?;
+        report.waited(waited);
+        response.map(|response| exchange.respond_whole(response, plugin.digest().clone()))
+    });
+    exchange.progress().end();
+    match ended {
+        Some(ended) => ended.map(|()| sent(exchange.progress().status())),
+        // Its client is gone, and it has left the batch.
+        None => std::future::pending().await,
+    }
+}
+
+/// Has the handler serve a batch of this request alone.
+async fn alone(
+    lease: &mut Lease<'_>,
+    plugin: &Plugin,
+    request: &Arc<Request>,
+    exchange: &Exchange,
+) -> Option<Result<(), RequestError>> {
+    let answers = lease.respond_all(std::slice::from_ref(request), exchange.progress()).await?;
+    let answer = answers.and_then(|answers| {
+        answers.into_iter().next().unwrap_or_else(|| {
+            Err(RequestError::new(Code::PluginBadOutput, Stage::PreInference, "the handler returned nothing"))
+        })
+    });
+    Some(answer.map(|response| exchange.respond_whole(response, plugin.digest().clone())))
+}
+
 /// Has the handler serve a WebSocket, for as long as it is open.
 ///
 /// # Errors
@@ -92,7 +158,8 @@ async fn converse(
     }
     let none = || not_found("the endpoint serves no WebSockets");
     let plugin = pipeline.plugin.as_ref().filter(|_| pipeline.has_websocket()).ok_or_else(none)?;
-    let mut lease = checkout(pipeline, plugin, request, plan, report).await?;
+    let mut lease = checkout(&pipeline.models, plugin, request, plan, report.log()).await?;
+    report.checked_out();
     let ended = lease.websocket(request, socket).await.unwrap_or_else(|| Err(none()));
     report.called(Some(&lease));
     match &ended {
@@ -105,23 +172,21 @@ async fn converse(
 }
 
 /// An instance with all that it may use for the request.
-async fn checkout<'a>(
-    pipeline: &Pipeline,
+pub(super) async fn checkout<'a>(
+    models: &Models,
     plugin: &'a Plugin,
     request: &Arc<Request>,
     plan: &RunPlan,
-    report: &mut RunReport,
+    log: Option<&Arc<HostCallLog>>,
 ) -> Result<Lease<'a>, RequestError> {
-    let log = report.log();
     let mut lease = match log.filter(|log| log.is_of_instance()) {
         Some(log) => plugin.checkout_logged(request, None, log).await?,
         None => plugin.checkout(request, None, plan.instance).await?,
     };
     lease.allow_outbound(plan.calls_out, log);
     if plugin.calls_models() {
-        lease.give(RequestModels::new(&pipeline.models, request, plan, log));
+        lease.give(RequestModels::new(models, request, plan, log));
     }
-    report.checked_out();
     Ok(lease)
 }
 

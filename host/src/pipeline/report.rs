@@ -158,6 +158,18 @@ impl RunReport {
         }
     }
 
+    /// The request waited so long for others, before its handler was called: a part of the stage that has
+    /// ended last.
+    pub(super) fn waited(&mut self, waited: Duration) {
+        let [handled, queue] = [Stage::PreInference, Stage::Queue].map(|stage| stage as usize);
+        if let Some(duration) = self.durations.get_mut(handled) {
+            *duration = duration.map(|duration| duration.saturating_sub(waited));
+        }
+        if let Some(duration) = self.durations.get_mut(queue) {
+            *duration = Some(waited);
+        }
+    }
+
     /// From here on the request is answered without the handler.
     pub(super) fn bypass(&mut self, failure: RequestError) {
         self.bypassed = Some(failure);

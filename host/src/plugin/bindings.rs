@@ -74,6 +74,8 @@ pub(super) const KV: &str = "modelhost:handler/kv@0.1.0";
 pub(super) const JOBS: &str = "modelhost:handler/jobs@0.1.0";
 /// Full name of the export of an application that was built with an SDK.
 pub(super) const RESPOND: &str = "modelhost:handler/respond@0.1.0";
+/// Full name of the export of an application that serves requests together.
+pub(super) const RESPOND_ALL: &str = "modelhost:handler/respond-all@0.1.0";
 /// Full name of the export that any toolchain gives an application.
 pub(super) const INCOMING_HANDLER: &str = "wasi:http/incoming-handler@0.2.12";
 
@@ -84,12 +86,13 @@ pub(super) const WEBSOCKET: &str = "modelhost:handler/websocket@0.1.0";
 pub(super) const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 
 /// The contract's interfaces that a handler may export.
-pub(super) const INTERFACES: [&str; 9] = [
+pub(super) const INTERFACES: [&str; 10] = [
     PRE_INFERENCE,
     POST_INFERENCE,
     PRE_INFERENCE_TENSORS,
     POST_INFERENCE_TENSORS,
     RESPOND,
+    RESPOND_ALL,
     WEBSOCKET,
     OPERATIONS,
     INPUT_SCHEMA,

@@ -65,6 +65,16 @@ impl Clocks {
         Clocks::of(store, request, progress, None, 0)
     }
 
+    /// The same of a call that serves a batch, for which `last` has the most time.
+    pub(super) fn of_batch(
+        store: &mut Store<State>,
+        last: &Request,
+        progress: &Arc<Progress>,
+        given: usize,
+    ) -> Clocks {
+        Clocks::of(store, last, progress, None, given)
+    }
+
     fn of(
         store: &mut Store<State>,
         request: &Request,

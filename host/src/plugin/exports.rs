@@ -11,11 +11,11 @@ use wasmtime::component::{Component, Instance, InstancePre};
 use super::LoadError;
 use super::bindings::exports::modelhost::handler::{
     init, input_schema, operations, post_inference, post_inference_tensors, pre_inference,
-    pre_inference_tensors, respond, websocket,
+    pre_inference_tensors, respond, respond_all, websocket,
 };
 use super::bindings::{
     INCOMING_HANDLER, INIT, INPUT_SCHEMA, JOBS, KV, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
-    POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND, WEBSOCKET,
+    POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND, RESPOND_ALL, WEBSOCKET,
 };
 use super::instance::StartError;
 use super::state::State;
@@ -36,6 +36,8 @@ pub struct Stages {
     pub post_tensors: bool,
     /// None of the above: it serves whole requests.
     pub application: Option<Application>,
+    /// `respond-all`, beside `respond`.
+    pub respond_all: bool,
     /// `websocket`, beside any of the others or alone.
     pub websocket: bool,
 }
@@ -58,6 +60,7 @@ impl Stages {
             ("post-inference", self.post),
             ("post-inference-tensors", self.post_tensors),
             ("respond", self.application == Some(Application::Respond)),
+            ("respond-all", self.respond_all),
             ("handle", self.application == Some(Application::Http)),
             ("websocket", self.websocket),
         ]
@@ -94,6 +97,7 @@ impl Stages {
             pre_tensors: has(PRE_INFERENCE_TENSORS),
             post_tensors: has(POST_INFERENCE_TENSORS),
             application: None,
+            respond_all: has(RESPOND_ALL),
             websocket: has(WEBSOCKET),
         };
         stages.or_application(has(RESPOND), has(INCOMING_HANDLER))
@@ -107,7 +111,8 @@ impl Stages {
             (false, true) => Some(Application::Http),
             (false, false) => None,
         };
-        Stages { application, ..self }
+        let respond_all = self.respond_all && application == Some(Application::Respond);
+        Stages { application, respond_all, ..self }
     }
 }
 
@@ -242,6 +247,7 @@ exports! {
     schema: input_schema, INPUT_SCHEMA;
     init: init, INIT;
     respond: respond, RESPOND;
+    respond_all: respond_all, RESPOND_ALL;
     websocket: websocket, WEBSOCKET;
     operations: operations, OPERATIONS;
     http: incoming_handler, INCOMING_HANDLER;
@@ -256,6 +262,7 @@ impl Indices {
             pre_tensors: self.pre_tensors.is_some(),
             post_tensors: self.post_tensors.is_some(),
             application: None,
+            respond_all: self.respond_all.is_some(),
             websocket: self.websocket.is_some(),
         }
         .or_application(self.respond.is_some(), self.http.is_some())

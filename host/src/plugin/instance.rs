@@ -259,7 +259,11 @@ impl Instance {
     }
 
     /// The request's error for a handler's own.
-    fn handler_error<T>(&self, error: types::Error, stage: Stage) -> Result<Outcome<T>, RequestError> {
+    pub(super) fn handler_error<T>(
+        &self,
+        error: types::Error,
+        stage: Stage,
+    ) -> Result<Outcome<T>, RequestError> {
         match error {
             types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
             types::Error::Internal(text) => {
@@ -313,7 +317,7 @@ fn over(state: &State, stage: Stage) -> Option<RequestError> {
     is_over.then(|| RequestError::new(Code::RequestTimeout, stage, "the request took longer than it may"))
 }
 
-fn bad_output(stage: Stage, text: String) -> RequestError {
+pub(super) fn bad_output(stage: Stage, text: String) -> RequestError {
     RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned nonsense: {text}"))
 }
 

@@ -23,7 +23,7 @@ use crate::tensor::Tensor;
 /// the guest was left in is gone.
 pub struct Lease<'a> {
     plugin: &'a Plugin,
-    instance: Option<Box<Instance>>,
+    pub(super) instance: Option<Box<Instance>>,
     kept: bool,
     log: Option<Arc<HostCallLog>>,
 }
@@ -167,7 +167,7 @@ impl<'a> Lease<'a> {
     }
 
     /// Tells the log of a call, if the handler has the function.
-    fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
+    pub(super) fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
         if let Some(log) = self.log.as_ref().filter(|_| has) {
             log.enter(function, sample);
         }

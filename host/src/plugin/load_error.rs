@@ -49,6 +49,10 @@ pub enum LoadError {
     Schema(String),
     #[error("says what it serves in a way that cannot be used: {0}\n  hint: mend its `operations`")]
     Operations(String),
+    #[error(
+        "says which requests it serves together in a way that cannot be used: {0}\n  hint: mend `paths` of its `respond-all`"
+    )]
+    Batch(String),
     #[error(transparent)]
     Project(#[from] ProjectError),
 }
@@ -67,6 +71,7 @@ impl LoadError {
             | LoadError::NoHandler
             | LoadError::Export { .. }
             | LoadError::Operations(_)
+            | LoadError::Batch(_)
             | LoadError::Project(_) => true,
             LoadError::Import { .. }
             | LoadError::Start(_)

@@ -16,6 +16,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::LoadedComponent;
+use super::batch::Members;
 use super::deadline::{self, Allowed, Call, Meter};
 use super::fault::{Bounds, TooManyHostCalls};
 use super::host_call_log::HostCallLog;
@@ -53,6 +54,8 @@ const TABLE_ELEMENTS: usize = 1 << 20;
 pub(super) struct State {
     pub(super) loaded: Arc<LoadedComponent>,
     pub(super) request: Option<Arc<Request>>,
+    /// The requests that it serves together, while it does.
+    pub(super) batch: Members,
     /// Of the model that the last request went to; kept, since the next one's is most likely the same.
     pub(super) signature: Option<Arc<Signature>>,
     pub(super) limiter: Limiter,
@@ -266,6 +269,7 @@ pub(super) fn store(
     let state = State {
         loaded: loaded.clone(),
         request: None,
+        batch: Members::default(),
         signature: None,
         limiter: Limiter::of(limits.memory),
         wasi: None,

@@ -265,8 +265,8 @@ impl Client {
 }
 
 impl Progress {
-    /// Of a request without a response.
-    pub(super) fn new() -> Progress {
+    /// Of requests without a response of their own.
+    pub(crate) fn new() -> Progress {
         Progress {
             begun: Instant::now(),
             touched: AtomicU64::new(0),

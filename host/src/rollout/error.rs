@@ -111,7 +111,8 @@ impl DeployError {
                 LoadError::Start(_)
                 | LoadError::Init { .. }
                 | LoadError::Schema(_)
-                | LoadError::Operations(_) => "init",
+                | LoadError::Operations(_)
+                | LoadError::Batch(_) => "init",
             },
             DeployError::Mismatch { .. }
             | DeployError::Kind { .. }

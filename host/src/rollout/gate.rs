@@ -134,7 +134,7 @@ impl Deployment {
     pub async fn diff(&self, handler: Binary, cases: &[Golden]) -> Result<Report, DeployError> {
         let current = self.current();
         let plugin = load(&self.config, &self.sandbox, &self.metrics, handler, Origin::Admin).await?;
-        let new = pipeline(&self.config, Some(plugin), current.models().clone())?;
+        let new = pipeline(&self.config, Some(plugin), current.models().clone(), &self.metrics)?;
         let until = Instant::now() + FOREVER;
         let runner =
             GateRunner { config: &self.config, bounds: &self.config.gate.bounds, until, rounds: ROUNDS };

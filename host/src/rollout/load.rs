@@ -16,6 +16,7 @@ use crate::kv::EndpointKv;
 use crate::model::{Catalog, Model, ModelConfig, ModelError, ModelHandle};
 use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
+use crate::pipeline::batches::Batches;
 use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
 use crate::pipeline::models::{Handle, Models, Named};
 use crate::plugin::{Binary, HandlerConfig, JobAccess, LoadError, Plugin, Sandbox};
@@ -29,6 +30,7 @@ pub(super) fn pipeline(
     config: &EndpointConfig,
     plugin: Option<Arc<Plugin>>,
     models: Models,
+    metrics: &EndpointMetrics,
 ) -> Result<Pipeline, DeployError> {
     let models = with_ensemble(config, models)?;
     let raw_body = config.raw_body.clone();
@@ -38,7 +40,8 @@ pub(super) fn pipeline(
         Some(plugin) => plugin.schema().cloned(),
         None => config.schema.clone(),
     };
-    Ok(Pipeline { plugin, models, schema, raw_body, bare_tensors: config.bare_tensors })
+    let batches = Batches::new(plugin.as_ref(), &models, config.request_batching, &metrics.batch_sizes);
+    Ok(Pipeline { plugin, models, schema, raw_body, bare_tensors: config.bare_tensors, batches })
 }
 
 /// These models, and before them an ensemble, if there is to be one.

@@ -53,7 +53,7 @@ impl Deployment {
         if models.named(name).and_then(|named| named.handle.take()).is_none() {
             return Ok(DeployOutcome::unchanged(&old));
         }
-        let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models)?;
+        let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models, &self.metrics)?;
         let swapped = self.publish(&turn, pipeline, order, started);
         // Its memory is what is wanted.
         self.previous.store(None);

@@ -58,7 +58,7 @@ impl Deployment {
                 None => None,
             };
             let models = models.get_or_try_init(|| load_all(&config, catalog)).await?;
-            let pipeline = pipeline(&config, plugin, models.clone())?;
+            let pipeline = pipeline(&config, plugin, models.clone(), &metrics)?;
             if config.response_cache.is_some() && pipeline.is_application() {
                 return Err(DeployError::Uncacheable { endpoint: config.name.clone() });
             }
@@ -246,7 +246,7 @@ impl Deployment {
                 old.pipeline.plugin.clone()
             }
         };
-        let pipeline = pipeline(&self.config, plugin, models)?;
+        let pipeline = pipeline(&self.config, plugin, models, &self.metrics)?;
         let kind = |pipeline: &Pipeline| match pipeline.is_application() {
             true => "an application",
             false => "functions around a model",

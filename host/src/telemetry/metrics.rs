@@ -7,6 +7,7 @@
 //! sets are fixed at start, so no caller can grow them, but for the classes of a tracker, which are bounded.
 //! docs/reference.md lists the names, and a test compares.
 
+mod batches;
 mod jobs;
 mod predictions;
 mod blobs;
@@ -26,6 +27,7 @@ use prometheus::{
     TextEncoder,
 };
 
+pub use self::batches::BatchSizes;
 pub use self::blobs::BlobCalls;
 use self::jobs::JobFamilies;
 pub use self::jobs::{AttemptOutcome, DeliveryOutcome, JobCounts, Submitted};
@@ -44,13 +46,17 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 44] = [
+pub const METRICS: [(&str, &str); 45] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
     (
         "modelhost_batch_requests",
         "Requests that shared one run of the model, by endpoint; the count is that of answered runs.",
+    ),
+    (
+        "modelhost_batch_calls",
+        "Requests that a handler was given together by one call, by endpoint; the count is that of calls.",
     ),
     ("modelhost_requests_in_flight", "Requests that hold a permit now, by endpoint."),
     ("modelhost_requests_queued", "Requests that wait for a permit now, by endpoint."),
@@ -171,6 +177,7 @@ const PREDICTED: [f64; 15] =
 pub struct Metrics {
     registry: Registry,
     requests: Requests,
+    batch_sizes: HistogramVec,
     in_flight: IntGaugeVec,
     queued: IntGaugeVec,
     instances: IntGaugeVec,
@@ -198,6 +205,8 @@ pub struct Metrics {
 /// The metrics of one endpoint, every handle resolved.
 pub struct EndpointMetrics {
     requests: Arc<Tally>,
+    /// The requests that its handler serves together.
+    pub batch_sizes: BatchSizes,
     /// Requests that hold a permit; set when rendered.
     pub in_flight: IntGauge,
     /// Requests that wait; set when rendered.
@@ -282,7 +291,7 @@ impl Metrics {
     /// Only if two of the names above are equal.
     pub fn new() -> Result<Metrics, prometheus::Error> {
         let registry = Registry::new();
-        let [requests, duration, stages, batches, rest @ ..] = METRICS;
+        let [requests, duration, stages, batches, batch_calls, rest @ ..] = METRICS;
         let [in_flight, queued, instances, created, generation, swaps, faults, bypassed, open, rest @ ..] =
             rest;
         let [
@@ -325,6 +334,7 @@ impl Metrics {
         register(&registry, build)?;
         Ok(Metrics {
             requests: register(&registry, Requests::new([requests, duration, stages, batches])?)?,
+            batch_sizes: register(&registry, batches::family(batch_calls)?)?,
             in_flight: register(&registry, IntGaugeVec::new(opts(in_flight), &["endpoint"])?)?,
             queued: register(&registry, IntGaugeVec::new(opts(queued), &["endpoint"])?)?,
             instances: register(&registry, IntGaugeVec::new(opts(instances), &["endpoint"])?)?,
@@ -370,6 +380,7 @@ impl Metrics {
     pub fn endpoint(&self, name: &str) -> EndpointMetrics {
         EndpointMetrics {
             requests: self.requests.endpoint(name),
+            batch_sizes: BatchSizes::new(&self.batch_sizes, name),
             in_flight: self.in_flight.with_label_values(&[name]),
             queued: self.queued.with_label_values(&[name]),
             instances: Instances {

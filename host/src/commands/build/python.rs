@@ -95,6 +95,7 @@ fn missing(cause: &str) -> Option<String> {
     let class = || {
         quoted(&format!("module '{MODULE}' has no attribute '")).map(|class| match class.as_str() {
             "Respond" | "Operations" => format!("`@app.handler` or class `{class}`"),
+            "RespondAll" => format!("`@app.batch` or class `{class}`"),
             "InputSchema" => "`input_schema(…)` or class `InputSchema`".to_owned(),
             class => format!("`@{}` or class `{class}`", snake_case(class)),
         })

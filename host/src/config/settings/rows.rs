@@ -49,18 +49,15 @@ settings! {
          of its models waits for it; requests do not.";
     WATCH: bool = "true", switch,
         "watch", "endpoint.watch", Switch("no-watch"), "Swap in the handler's file when it changes.";
-    SMOKE: bool = "true", switch,
-        "smoke", "endpoint.smoke", Switch("no-smoke"),
+    SMOKE: bool = "true", switch, "smoke", "endpoint.smoke", Switch("no-smoke"),
         "Try the input schema's examples at the start, and before a new handler or model is published.";
-    KEEP_MODEL: bool = "false", switch,
-        "keep-model", "endpoint.keep_model", Switch("no-keep-model"),
+    KEEP_MODEL: bool = "false", switch, "keep-model", "endpoint.keep_model", Switch("no-keep-model"),
         "After a swap to another model, keep the one before loaded, so that a rollback to it is at once.";
     PROTOCOLS: Vec<Protocol> =
         ("all of them", Protocol::ALL.map(|(_, protocol)| protocol).to_vec(), "http,v1,v2,grpc"), protocols,
         "protocol", "endpoint.protocols", List("http|v1|v2|grpc"),
         "Protocols by which the endpoint can be reached.";
-    BARE_TENSORS: bool = "false", switch,
-        "bare-tensors", "endpoint.bare_tensors", Switch("no-bare-tensors"),
+    BARE_TENSORS: bool = "false", switch, "bare-tensors", "endpoint.bare_tensors", Switch("no-bare-tensors"),
         "Tensors that a client brings go straight to the model if the handler takes bodies only, and the \
          outputs straight back.";
     ON_FAULT: OnFault = "error", choice(&[("error", OnFault::Error), ("bypass", OnFault::Bypass)]),
@@ -221,8 +218,7 @@ settings! {
     THREADS: Option<usize> = "auto", or("auto", count(1..=1024)),
         "threads", "endpoint.model.threads", Value("N"),
         "Threads of one run of an ONNX model. A run also uses those of others that rest.";
-    MAX_BATCH: usize = "1", count(1..=10_000),
-        "max-batch", "endpoint.batching.max_batch", Value("N"),
+    MAX_BATCH: usize = "1", count(1..=10_000), "max-batch", "endpoint.batching.max_batch", Value("N"),
         "Most rows that requests may share one run with. 1 switches batching off.";
     MAX_DELAY: Duration = "2ms", duration(Duration::ZERO..=DAY),
         "max-delay", "endpoint.batching.max_delay", Value("DURATION"),
@@ -230,9 +226,12 @@ settings! {
     BATCH_WAIT: Wait = "busy", choice(&[("busy", Wait::Busy), ("always", Wait::Always)]),
         "batch-wait", "endpoint.batching.wait", Value("busy|always"),
         "When it waits: `busy` until a session of the model is free, `always` for `max_delay` or a full batch.";
-    TRUST_ROWS: bool = "false", switch,
-        "trust-rows", "endpoint.batching.trust_rows", Switch("no-trust-rows"),
+    TRUST_ROWS: bool = "false", switch, "trust-rows", "endpoint.batching.trust_rows", Switch("no-trust-rows"),
         "Batch although a trial at the start shows that a row's answer depends on the rows beside it.";
+    MAX_REQUESTS: usize = "1", count(1..=10_000),
+        "max-requests", "endpoint.batching.max_requests", Value("N"), "Most requests that a handler with `respond-all` serves by one call. 1 switches that off.";
+    REQUEST_DELAY: Duration = "10ms", duration(Duration::ZERO..=DAY),
+        "request-delay", "endpoint.batching.request_delay", Value("DURATION"), "Longest that a request waits for others to be served with.";
     ONNXRUNTIME_LIB: Option<PathBuf> =
         ("searched for, see below", None, "/opt/onnxruntime/libonnxruntime.so"), some(path),
         "onnxruntime-lib", "onnxruntime.lib", Value("FILE"),

@@ -115,6 +115,7 @@ mod tests {
             schema: None,
             raw_body: None,
             bare_tensors: false,
+            batches: None,
         };
         Generation::new(1, pipeline, None)
     }

@@ -166,6 +166,10 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
     plan.exports = vec!["init"];
     // Up to 0.16 a text was written as JSON.
     let texts = if api.deployment.is_some() { ", texts=\"json\"" } else { "" };
+    let texts = if is_batched(api) { format!("{texts}, batch=True") } else { texts.to_owned() };
+    if is_batched(api) {
+        plan.includes.push("batch-handler");
+    }
     if let Some(class) = class(&definitions) {
         let has =
             |name: &str| definitions.iter().any(|it| it.class.as_deref() == Some(class) && it.name == name);
@@ -197,6 +201,11 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
         ));
     }
     Ok(())
+}
+
+/// Whether its handler is given several requests at once; of other engines runs of the model are joined.
+fn is_batched(api: &Api<'_>) -> bool {
+    api.engine == "python" && api.block.at(&["server_side_batching"]).is_some()
 }
 
 /// The class that serves requests.
@@ -284,18 +293,27 @@ fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
         report.done(&api.place(node), "AsyncAPI", "`jobs = \"async\"` and `[jobs] store`");
     }
     let count = |key: &str| block.number(&[key]).unwrap_or(1).max(1);
-    plan.limit(
-        "concurrency",
-        (count("processes_per_replica") * count("threads_per_process")).min(10_000).to_string(),
-    );
+    // Those of a batch are in flight together.
+    let batch =
+        block.number(&["server_side_batching", "max_batch_size"]).filter(|_| is_batched(api)).unwrap_or(1);
+    let concurrency = (count("processes_per_replica") * count("threads_per_process")).max(batch);
+    plan.limit("concurrency", concurrency.min(10_000).to_string());
     if let Some(queue) = node.number(&["autoscaling", "max_replica_concurrency"]) {
         plan.limit("queue", queue.to_string());
     }
     if let Some(batching) = block.at(&["server_side_batching"]) {
+        let delay = batching.text_at(&["batch_interval"]).as_deref().and_then(milliseconds).unwrap_or(0);
         match (api.engine, batching.number(&["max_batch_size"])) {
+            ("python", Some(size)) => {
+                plan.tables = format!(
+                    "\n[endpoint.batching]\nmax_requests = {size}\nrequest_delay = \"{delay}ms\"\n{}",
+                    plan.tables
+                );
+                let hint =
+                    "`max_requests` and `request_delay` of `[endpoint.batching]`: `predict` gets lists";
+                report.done(&api.place(batching), "`server_side_batching`", hint);
+            }
             ("onnx" | "tensorflow", Some(size)) => {
-                let delay =
-                    batching.text_at(&["batch_interval"]).as_deref().and_then(milliseconds).unwrap_or(0);
                 plan.tables = format!(
                     "\n[endpoint.batching]\nmax_batch = {size}\nmax_delay = \"{delay}ms\"\n{}",
                     plan.tables

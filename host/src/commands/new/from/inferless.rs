@@ -41,23 +41,30 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
         let all = schema.iter().flat_map(|source| source.statements.iter());
         all.filter(|it| it.code.starts_with(flag)).map(|it| (it.first, it.code.clone())).next()
     };
+    let number = |flag: &str| {
+        let (_, code) = says(flag)?;
+        code.split_once('=')?.1.trim().parse::<u64>().ok()
+    };
+    let batch = number("BATCH_SIZE").filter(|size| *size > 0);
     let is_stream = says("IS_STREAMING_OUTPUT").is_some_and(|(_, code)| code.ends_with("True"));
     if is_stream {
         plan.includes = vec!["application", "operations-handler"];
         plan.exports = vec!["init"];
         report.check(SCHEMA, "`IS_STREAMING_OUTPUT`", "events are sent at the endpoint's path and below it");
+    } else if let Some(size) = batch {
+        plan.includes = vec!["application", "operations-handler", "batch-handler"];
+        plan.exports = vec!["init"];
+        let delay = number("BATCH_WINDOW").unwrap_or(500);
+        plan.tables =
+            format!("\n[endpoint.batching]\nmax_requests = {size}\nrequest_delay = \"{delay}ms\"\n");
+        let hint = "`max_requests` and `request_delay` of `[endpoint.batching]`: `infer` gets a list of dicts by a `POST` to the \
+                    endpoint's path; inputs are not checked before";
+        report.check(SCHEMA, "`BATCH_SIZE`", hint);
     } else {
         plan.exports = vec!["init", "pre-inference", "post-inference"];
         let is_marked = tree.text(file)?.contains("@inferless.request");
         if tree.has(SCHEMA) || is_marked {
             plan.exports.push("input-schema");
-        }
-    }
-    for flag in ["BATCH_SIZE", "BATCH_WINDOW"] {
-        if let Some((line, _)) = says(flag) {
-            let hint =
-                "`infer` gets one request; batches are made of the runs of a model, by `[endpoint.batching]`";
-            report.decide(&format!("{SCHEMA}:{}", line + 1), format!("`{flag}`"), hint);
         }
     }
     let module = file.trim_end_matches(".py");
@@ -81,7 +88,7 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     if tree.has("input.json") && schema.is_none() {
         report.decide("input.json", "inputs in the form before input_schema.py", "write input_schema.py");
     }
-    plan.limit("concurrency", "1".to_owned());
+    plan.limit("concurrency", batch.filter(|_| !is_stream).unwrap_or(1).to_string());
     let text = if tree.has(SCHEMA) { tree.text(SCHEMA)? } else { String::new() };
     plan.sample = Some(example(&text));
     Ok(plan)
