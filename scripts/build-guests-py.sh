@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Python guests of the tests, tests/guests-py/{iris,apps,application}, to target/components/tests/NAME_py.wasm,
+# Builds the Python guests of the tests, tests/guests-py/{iris,apps,concurrent,application}, to target/components/tests/NAME_py.wasm,
 # with componentize-py from PyPI. Does nothing while the last component is newer than its sources. `--tools` only gets the tools.
 . "$(dirname "$0")/lib.sh"
 
@@ -29,6 +29,10 @@ for package in cli clocks filesystem http io random sockets; do cp "$wasi/$packa
     componentize --python-path "$SOURCE/apps" --output "$scratch/apps.wasm" app </dev/null >&2 \
     || die "componentize-py could not build $SOURCE/apps"
 publish "$scratch/apps.wasm" "$TEST_COMPONENTS/apps_py.wasm"
+"$VENV/bin/componentize-py" --quiet --wit-path "$(wasmtime_wit wasmtime-wasi-http)/src/p3/wit" --world wasi:http/service@0.3.0 \
+    componentize --python-path "$SOURCE/concurrent" --output "$scratch/concurrent.wasm" app </dev/null >&2 \
+    || die "componentize-py could not build $SOURCE/concurrent"
+publish "$scratch/concurrent.wasm" "$TEST_COMPONENTS/concurrent_py.wasm"
 "$VENV/bin/componentize-py" --quiet --wit-path "$(wasmtime_wit wasmtime-wasi-http)/wit" --world wasi:http/proxy@0.2.12 \
     componentize --python-path "$SOURCE/application" --output "$scratch/application.wasm" app </dev/null >&2 \
     || die "componentize-py could not build $SOURCE/application"

@@ -40,6 +40,7 @@ mod nondeterminism;
 mod operations;
 mod pool;
 mod project;
+mod runtime;
 mod snapshot;
 mod source;
 mod state;
@@ -48,6 +49,7 @@ mod streaming;
 pub mod host_call_log;
 mod turns;
 mod versions;
+mod wasi_async;
 mod websocket;
 
 use std::path::PathBuf;
@@ -337,6 +339,11 @@ impl Plugin {
     /// Which stages the handler takes part in.
     pub fn stages(&self) -> Stages {
         self.loaded.exports.stages()
+    }
+
+    /// Whether it serves by `wasi:http` 0.3, whose tasks go on in an order that no log holds.
+    pub fn is_concurrent(&self) -> bool {
+        self.loaded.exports.is_concurrent()
     }
 
     /// The inputs that it takes: as configured, else as the handler says.

@@ -23,6 +23,7 @@ mod check;
 mod classification;
 mod cli;
 mod compatibility;
+mod concurrent;
 mod content_types;
 mod decoder;
 mod dev;

@@ -153,6 +153,11 @@ impl Replayer {
             recorded.as_ref().err().is_some_and(|error| is_out_of_time(error) && of_handler(error.stage));
         let config = self.config(&handler, cut)?;
         let plugin = self.load(config).await?;
+        if plugin.is_concurrent() {
+            let reason = "is not for this component: no recording holds the order in which the tasks of \
+                          `wasi:http` 0.3 go on";
+            return Err(reason.to_owned().into());
+        }
 
         let notes = notes(&plugin, &handler);
         let verdict = |verdict| Ok(Replayed { endpoint, verdict, notes });

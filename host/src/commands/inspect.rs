@@ -48,6 +48,12 @@ fn readable(path: &str, it: &Inspection) -> String {
         row("pre-inference", if pre { "yes" } else { "no: the JSON body is the model's input" });
         row("post-inference", if post { "yes" } else { "no: the outputs are the JSON response" });
     }
+    if it.concurrent {
+        row(
+            "wasi:http",
+            "0.3: its bodies and tasks may wait at the same time; an instance serves one request at a time",
+        );
+    }
     if it.websocket {
         row("websocket", "yes: it serves WebSockets on its endpoint's path");
     }

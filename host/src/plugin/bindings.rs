@@ -79,11 +79,17 @@ pub(super) const RESPOND_ALL: &str = "modelhost:handler/respond-all@0.1.0";
 /// Full name of the export that any toolchain gives an application.
 pub(super) const INCOMING_HANDLER: &str = "wasi:http/incoming-handler@0.2.12";
 
+/// Full name of the export by which an application serves `wasi:http` 0.3.
+pub(super) const HANDLER: &str = "wasi:http/handler@0.3.0";
+
 /// Full name of the export that serves WebSockets.
 pub(super) const WEBSOCKET: &str = "modelhost:handler/websocket@0.1.0";
 
 /// Full name of the import by which a handler sends requests.
 pub(super) const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
+
+/// The same on `wasi:http` 0.3.
+pub(super) const CLIENT: &str = "wasi:http/client@0.3.0";
 
 /// The contract's interfaces that a handler may export.
 pub(super) const INTERFACES: [&str; 10] = [

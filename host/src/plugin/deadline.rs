@@ -1,6 +1,6 @@
 //! Time limits of guest calls, and the fair use of the async threads.
 //!
-//! One background thread counts ticks of [`TICK`], and advances the engine's epoch with each. Compiled guest
+//! One background thread counts ticks of two milliseconds, and advances the engines' epochs with each. Compiled guest
 //! code compares the epoch at loop heads, function entries and before long operations on memory; every call
 //! from the guest into the host compares the ticks. Both end in [`Call::look`], so that no guest code,
 //! however it is laid out, runs for long without it. There a call
@@ -20,22 +20,20 @@
 //! runs, and a fast one pays nothing: its calls end before the first tick, and the thread's clock is never
 //! read.
 
+mod ticker;
+
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
-use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
-use wasmtime::EngineWeak;
 
-use super::turns::{self, Turns};
+pub(super) use self::ticker::{Scheduler, start_ticker};
+use super::turns;
 use crate::blocking::{self, Lately};
 use crate::request::until;
-
-/// Resolution of the limits, and how long a guest call may hold an async worker.
-const TICK: Duration = Duration::from_millis(2);
 
 /// Epochs from the start of a call to its first [`Call::look`]: between one and two ticks of time.
 pub(super) const FIRST_TICKS: u64 = 2;
@@ -43,13 +41,6 @@ pub(super) const FIRST_TICKS: u64 = 2;
 /// Ticks after which a call is long. Not at the first look: a short call that the kernel interrupted for some
 /// milliseconds ends right after it.
 const LONG: u64 = FIRST_TICKS + 1;
-
-/// Ticks without a sign of guest code after which none is counted until there is one. Code that runs gives a
-/// sign with every tick.
-const QUIET: u64 = 50;
-
-/// How often a thread that rests looks whether its engine is still there.
-const REST: Duration = Duration::from_secs(1);
 
 /// A guest call that ran past a limit on its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -60,85 +51,6 @@ pub(super) enum DeadlineExceeded {
     /// More time has passed than may, the guest's waits included.
     #[error("deadline exceeded")]
     Wall,
-}
-
-/// The clock and the scheduler of all calls of an engine: the ticks since it was made, and turns. Cheap to
-/// clone.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Scheduler(Arc<SchedulerState>);
-
-#[derive(Debug, Default)]
-struct SchedulerState {
-    ticks: AtomicU64,
-    /// Whether guest calls are to end.
-    is_stopped: AtomicBool,
-    /// Whether there was a sign of guest code lately. Written when it changes only: every call reads it.
-    is_awake: AtomicBool,
-    /// The thread that counts, while it is parked.
-    parked: Mutex<Option<Thread>>,
-    turns: Turns,
-}
-
-impl Scheduler {
-    /// Ends the guest calls that run, as soon as they are looked at.
-    pub(super) fn stop(&self) {
-        self.0.is_stopped.store(true, Ordering::Relaxed);
-    }
-
-    fn now(&self) -> u64 {
-        self.0.ticks.load(Ordering::Relaxed)
-    }
-
-    /// Guest code runs from now on, or still: ticks have to be counted.
-    pub(super) fn wake(&self) {
-        if !self.0.is_awake.load(Ordering::Relaxed) {
-            self.0.is_awake.store(true, Ordering::SeqCst);
-            if let Some(thread) = self.parked().take() {
-                thread.unpark();
-            }
-        }
-    }
-
-    /// Waits for a while, or until there is a sign of guest code; not at all if there was one since
-    /// `is_awake` was cleared.
-    fn park(&self) {
-        *self.parked() = Some(std::thread::current());
-        // Either this sees the sign, or who gives it sees the thread.
-        if !self.0.is_awake.load(Ordering::SeqCst) {
-            std::thread::park_timeout(REST);
-        }
-        self.parked().take();
-    }
-
-    fn parked(&self) -> MutexGuard<'_, Option<Thread>> {
-        self.0.parked.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Starts the thread that counts ticks. It ends by itself when the engine is dropped.
-///
-/// # Errors
-/// The operating system refuses a thread.
-pub(super) fn start_ticker(engine: EngineWeak) -> std::io::Result<Scheduler> {
-    let scheduler = Scheduler::default();
-    let counted = scheduler.clone();
-    std::thread::Builder::new().name("epoch-ticker".to_owned()).spawn(move || {
-        loop {
-            for _ in 0..QUIET {
-                std::thread::sleep(TICK);
-                let Some(engine) = engine.upgrade() else { return };
-                counted.0.ticks.fetch_add(1, Ordering::Relaxed);
-                engine.increment_epoch();
-            }
-            while !counted.0.is_awake.swap(false, Ordering::SeqCst) {
-                counted.park();
-                if engine.upgrade().is_none() {
-                    return;
-                }
-            }
-        }
-    })?;
-    Ok(scheduler)
 }
 
 /// The time that a call may take.
@@ -240,7 +152,7 @@ impl Call {
     ) -> Result<(), DeadlineExceeded> {
         scheduler.wake();
         let now = Instant::now();
-        if now >= self.allowed.until || scheduler.0.is_stopped.load(Ordering::Relaxed) {
+        if now >= self.allowed.until || scheduler.is_stopped() {
             return Err(DeadlineExceeded::Wall);
         }
         self.meter.start();
@@ -297,9 +209,9 @@ impl Meter {
     fn turn(&self, passed: u64) {
         let last = self.turn.load(Ordering::Relaxed);
         if last == 0 {
-            self.scheduler.0.turns.take();
+            self.scheduler.turns().take();
         } else if passed >= last + turns::LENGTH {
-            self.scheduler.0.turns.offer();
+            self.scheduler.turns().offer();
         } else {
             return;
         }
@@ -309,7 +221,7 @@ impl Meter {
     fn end_turn(&self) {
         if self.turn.load(Ordering::Relaxed) > 0 {
             self.turn.store(0, Ordering::Relaxed);
-            self.scheduler.0.turns.end();
+            self.scheduler.turns().end();
         }
     }
 
@@ -463,7 +375,7 @@ mod tests {
     #[test]
     fn waiting_costs_no_cpu_time_and_computing_does() {
         let (mut call, ticks, long_calls) = call(Duration::from_millis(20), HOUR);
-        ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
+        ticks.pass(FIRST_TICKS);
         assert_eq!(call.look(&ticks, &long_calls), Ok(()));
         std::thread::sleep(Duration::from_millis(40));
         assert_eq!(call.look(&ticks, &long_calls), Ok(()));
@@ -501,10 +413,10 @@ mod tests {
     fn a_call_of_the_host_looks_once_a_tick() {
         let (mut call, ticks, long_calls) = call(HOUR, Duration::ZERO);
         assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
-        ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
+        ticks.pass(FIRST_TICKS);
         assert_eq!(call.glance(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
         call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
-        ticks.0.ticks.fetch_add(LONG, Ordering::Relaxed);
+        ticks.pass(LONG);
         assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
         assert_eq!((call.passed, call.leaves), (LONG, LONG + turns::LENGTH));
         call.meter.end_turn();

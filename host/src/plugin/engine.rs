@@ -1,61 +1,32 @@
-//! The one wasm engine of the process: compiler settings, instance pool, epoch ticker.
+//! The wasm engines of the process, and what their guests have in common: places, ticker, stores.
 //!
-//! Place in the flow: built once at start; every handler is compiled by it and every instance comes from its
-//! pool.
-//! Invariants: one engine, one ticker thread. Compiled code comes from this process or from its cache
-//! (`cache.rs`), never from a caller.
+//! Place in the flow: built once at start; every handler is compiled for one of its two runtimes, and every
+//! instance takes one of its places. In: a component's exports. Out: its runtime.
+//! Invariants: one ticker thread, and as many instances at a time as there are places, whichever runtime they
+//! are of. The runtime for `wasi:http` 0.3 is made when the first such component comes, and not before.
 
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use wasmtime::component::Component;
-use wasmtime::{
-    Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig,
-};
-
-use super::cache::{Cache, CacheError, Entry, Executable, Shelf};
-use super::compiled::{self, Compiled};
-use super::compiler::{self, Code, Compiler, SharedModule, Split};
-use super::grants::Linkers;
-use super::loaded::Loaded;
+use super::cache::Shelf;
+use super::exports::Outline;
 use super::pool::Pool;
-use super::{Binary, Config, cache, deadline, project};
+use super::runtime::{Kind, Runtime};
+use super::{Config, deadline, project};
 use crate::blobs;
 use crate::jobs::JobStore;
 use crate::kv::Store;
 
-/// Stack of guest code. Deeper recursion traps.
-const GUEST_STACK: usize = 512 << 10;
-/// Stack a guest call runs on: the guest's own and what host functions need on top.
-const CALL_STACK: usize = 2 << 20;
-/// Entries of one table. Interpreters compiled to wasm have the largest function tables, about ten thousand.
-const TABLE_ELEMENTS: usize = 64 << 10;
 /// Fewest and most handles of an instance. Fewer than the fewest, and a language runtime could not open its
 /// files.
 const HANDLES: RangeInclusive<usize> = 64..=1024;
-/// Core instances one component usually has, Python's with its shared libraries included. More is possible,
-/// at the cost of fewer instances in all.
-const CORE_INSTANCES: u32 = 16;
-/// All a 32-bit guest can address.
-const LARGEST_MEMORY: usize = 4 << 30;
-/// Memory a freed slot keeps mapped, so that the next instance in it starts without page faults. Covers what
-/// handlers in any of the tried languages touch per request: measured, see docs/decisions. Only with a kernel
-/// that tells which pages were written: those alone are reset.
-const KEEP_RESIDENT: usize = 16 << 20;
-/// The same where the kernel cannot tell: all of it is written again whenever an instance ends.
-const KEEP_RESIDENT_BLIND: usize = 1 << 20;
 
-/// The engine and what guests may import. Cheap to clone.
+/// The engines and what their guests have in common. Cheap to clone.
 #[derive(Clone)]
 pub struct Sandbox {
-    pub(super) engine: Engine,
-    pub(super) linkers: Arc<Linkers>,
-    compiler: Arc<Compiler>,
-    cache: Option<Arc<Cache>>,
-    components: Arc<Loaded<Compiled>>,
-    /// Modules that components have in common.
-    modules: Arc<Loaded<Module>>,
+    sequential: Arc<Runtime>,
+    concurrent: Arc<Concurrent>,
     /// Places for instances, of all handlers together.
     pub(super) pool: Arc<Pool>,
     pub(super) scheduler: deadline::Scheduler,
@@ -64,6 +35,13 @@ pub struct Sandbox {
     kv: Arc<Store>,
     jobs: Option<Arc<JobStore>>,
     blobs: Arc<blobs::Store>,
+}
+
+/// The runtime of [`Kind::Concurrent`], and what it is made of.
+struct Concurrent {
+    config: Config,
+    instances: usize,
+    made: Mutex<Option<Arc<Runtime>>>,
 }
 
 /// Why the sandbox could not be set up.
@@ -94,18 +72,11 @@ impl Sandbox {
         project::remove_leftovers();
         let pool = Pool::new(instances);
         let instances = instances.get();
-        let engine = Engine::new(&engine_config(instances)).map_err(SandboxError::Engine)?;
-        let linkers = Linkers::new(&engine).map_err(SandboxError::Engine)?;
-        let scheduler = deadline::start_ticker(engine.weak()).map_err(SandboxError::Ticker)?;
-        let cache = open_cache(config, &engine)?.map(Arc::new);
+        let sequential = Runtime::new(Kind::Sequential, config, instances)?;
+        let scheduler = deadline::start_ticker(sequential.engine.weak()).map_err(SandboxError::Ticker)?;
         Ok(Sandbox {
-            engine,
-            linkers: Arc::new(linkers),
-            // It has no instances.
-            compiler: Arc::new(Compiler::new(engine_config(1))),
-            cache,
-            components: Arc::default(),
-            modules: Arc::default(),
+            sequential: Arc::new(sequential),
+            concurrent: Arc::new(Concurrent { config: config.clone(), instances, made: Mutex::default() }),
             pool,
             scheduler,
             handles: handles(instances),
@@ -153,96 +124,27 @@ impl Sandbox {
         self.scheduler.stop();
     }
 
-    /// Compiles a component, or takes it from the cache. Takes up to seconds of this thread.
+    /// The runtime of components with these exports. That of [`Kind::Concurrent`] is made when it is first
+    /// asked for.
     ///
     /// # Errors
-    /// The compiler's.
-    pub(super) fn component(&self, binary: &Binary) -> wasmtime::Result<Arc<Compiled>> {
-        let entry = Entry::of(binary);
-        self.components.get(binary.digest(), || match self.find(&entry) {
-            Some(compiled) => Ok(compiled),
-            None => self.compile(binary.bytes(), Some(&entry)),
-        })
-    }
-
-    /// Compiles a component, but for what is compiled already that it has in common with others, and keeps it
-    /// as `entry` for those who come to make the same.
-    ///
-    /// # Errors
-    /// The compiler's.
-    pub(super) fn compile(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
-        if let Some(split) = compiler::split(bytes) {
-            match self.compile_apart(&split, entry) {
-                Ok(compiled) => return Ok(compiled),
-                // What is wrong with the component as it is, the compiler says below.
-                Err(error) => tracing::debug!("a component is compiled as a whole: {error:#}"),
-            }
+    /// It could not be made.
+    pub(super) fn runtime(&self, outline: &Outline) -> Result<Arc<Runtime>, SandboxError> {
+        if !outline.is_concurrent() {
+            return Ok(self.sequential.clone());
         }
-        let component = self.keep(&self.compiler.component(bytes)?, entry)?;
-        Ok(Compiled { component, modules: Vec::new() })
-    }
-
-    fn compile_apart(&self, split: &Split, entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
-        let rest = self.compiler.component(&split.rest)?;
-        let modules = split.modules.iter().map(|module| self.module(module));
-        let modules = modules.collect::<wasmtime::Result<_>>()?;
-        Ok(Compiled { component: self.keep(&rest, entry)?, modules })
-    }
-
-    /// A module that components have in common, and the name that they import it by.
-    fn module(&self, module: &SharedModule) -> wasmtime::Result<(String, Arc<Module>)> {
-        let entry = Entry::of_module(&module.digest);
-        let compiled = self.modules.get(&module.digest.as_str().into(), || {
-            match self.cache.as_ref().and_then(|cache| cache.find(&self.engine, &entry)) {
-                Some(compiled) => Ok(compiled),
-                None => self.keep(&self.compiler.module(&module.bytes)?, Some(&entry)),
-            }
-        });
-        Ok((compiler::import_name(&module.digest), compiled?))
-    }
-
-    /// Keeps code as `entry`, if it is one that can be kept.
-    fn keep<T: Executable>(&self, code: &Code, entry: Option<&Entry>) -> wasmtime::Result<T> {
-        match (&self.cache, entry) {
-            (Some(cache), Some(entry)) => cache.keep(&self.engine, entry, code),
-            _ => cache::load(&self.engine, code),
+        let mut made = self.concurrent.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*made {
+            return Ok(made.clone());
         }
-    }
-
-    /// The component that was [kept](Sandbox::compile) as `entry`, compiled, if it is there, and all that it
-    /// has in common with others.
-    pub(super) fn find(&self, entry: &Entry) -> Option<Compiled> {
-        let cache = self.cache.as_ref()?;
-        let component: Component = cache.find(&self.engine, entry)?;
-        let names = compiled::shared_modules(&component, &self.engine);
-        let modules = names.into_iter().map(|(name, digest)| {
-            let find = || cache.find(&self.engine, &Entry::of_module(&digest));
-            let module = self.modules.get(&digest.as_str().into(), || {
-                find().ok_or_else(|| wasmtime::format_err!("it is not in the cache"))
-            });
-            Some((name, module.ok()?))
-        });
-        let modules = modules.collect::<Option<_>>()?;
-        Some(Compiled { component, modules })
+        let runtime = Runtime::new(Kind::Concurrent, &self.concurrent.config, self.concurrent.instances)?;
+        self.scheduler.tick(runtime.engine.weak());
+        Ok(made.insert(Arc::new(runtime)).clone())
     }
 
     /// Where files are kept for later starts, if any are.
     pub fn shelf(&self) -> Option<Shelf> {
-        self.cache.clone().filter(|cache| cache.can_keep()).map(Shelf::new)
-    }
-}
-
-/// The cache that is asked for, unless its folder cannot be had: what it saves is time only.
-fn open_cache(config: &Config, engine: &Engine) -> Result<Option<Cache>, SandboxError> {
-    let Some(folder) = &config.cache_dir else { return Ok(None) };
-    match Cache::open(folder, config.cache_size, engine) {
-        Ok(cache) => Ok(Some(cache)),
-        Err(CacheError::NotPrivate(why)) => Err(SandboxError::Cache(folder.display().to_string(), why)),
-        Err(CacheError::Io(error)) => {
-            tracing::warn!(folder = %folder.display(),
-                "no compile cache, handlers are compiled at every start: {error}");
-            Ok(None)
-        }
+        self.sequential.shelf()
     }
 }
 
@@ -258,99 +160,9 @@ fn affordable_handles(files: usize, instances: usize) -> usize {
     (files / 2 / instances.max(1)).clamp(*HANDLES.start(), *HANDLES.end())
 }
 
-fn engine_config(instances: usize) -> EngineConfig {
-    let mut config = EngineConfig::new();
-    // The handler contract is synchronous; WASI 0.3's concurrency would make every call three times dearer.
-    config.concurrency_support(false);
-    config.epoch_interruption(true);
-    config.max_wasm_stack(GUEST_STACK);
-    config.async_stack_size(CALL_STACK);
-    // Enough frames to find a bug by, few enough for a log line.
-    config.wasm_backtrace_max_frames(NonZeroUsize::new(20));
-    // What a debugger of native code would read, and wasmtime does not: every load would have to register it.
-    config.native_unwind_info(false);
-
-    let count = u32::try_from(instances).unwrap_or(u32::MAX).max(1);
-    let keep_resident = match PoolingAllocationConfig::is_pagemap_scan_available() {
-        true => KEEP_RESIDENT,
-        false => KEEP_RESIDENT_BLIND,
-    };
-    let mut pool = PoolingAllocationConfig::default();
-    pool.total_component_instances(count)
-        // One component holds many core instances: its own modules, its libraries, and the glue between them.
-        .total_core_instances(count.saturating_mul(CORE_INSTANCES))
-        // Components have one memory; a few may have more.
-        .total_memories(count.saturating_add(count / 4 + 4))
-        .total_tables(count.saturating_mul(4))
-        .total_stacks(count)
-        .max_core_instances_per_component(256)
-        .max_memories_per_component(16)
-        .max_tables_per_component(64)
-        .max_component_instance_size(4 << 20)
-        .max_core_instance_size(4 << 20)
-        .table_elements(TABLE_ELEMENTS)
-        // What an instance may use is its endpoint's limit, see `instance.rs`; here is only the address
-        // space.
-        .max_memory_size(LARGEST_MEMORY)
-        .linear_memory_keep_resident(keep_resident)
-        .table_keep_resident(256 << 10)
-        // Asks the kernel which pages were written and resets only those; older kernels cannot tell.
-        .pagemap_scan(Enabled::Auto);
-    config.allocation_strategy(InstanceAllocationStrategy::Pooling(pool));
-    config
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plugin::compiler::split::tests::{handler, nested_handler, split_small};
-
-    /// The answers of `get` in two calls of an instance.
-    fn answers(sandbox: &Sandbox, compiled: &Compiled) -> [u32; 2] {
-        let mut linker = wasmtime::component::Linker::<()>::new(&sandbox.engine);
-        for (name, module) in &compiled.modules {
-            linker.root().module(name, module).unwrap();
-        }
-        let mut store = wasmtime::Store::new(&sandbox.engine, ());
-        store.set_epoch_deadline(u64::MAX / 2);
-        let instance = linker.instantiate(&mut store, &compiled.component).unwrap();
-        let get = instance.get_typed_func::<(), (u32,)>(&mut store, "get").unwrap();
-        [(); 2].map(|()| get.call(&mut store, ()).unwrap().0)
-    }
-
-    #[test]
-    fn handlers_share_their_interpreter_and_nothing_else() {
-        let folder = tempfile::tempdir().unwrap();
-        let cache_dir = Some(folder.path().join("cache"));
-        let config = Config { cache_dir, cache_size: 1 << 30, instances: None };
-        let sandbox = || Sandbox::new(&config, NonZeroUsize::new(4).unwrap()).unwrap();
-        let first = sandbox();
-        let load = |bytes: Vec<u8>| {
-            let entry = Entry::of(&Binary::new(bytes.clone()));
-            (first.compile_apart(&split_small(&bytes).unwrap(), Some(&entry)).unwrap(), entry)
-        };
-        let ((one, entry), (other, _)) = (load(handler("a", 1)), load(handler("bc", 20)));
-        assert_eq!(one.modules.len(), 2);
-        for (own, others) in one.modules.iter().zip(&other.modules) {
-            assert!(Arc::ptr_eq(&own.1, &others.1));
-        }
-        assert_eq!(answers(&first, &one), [4 + 97, 7 + 97]);
-        assert_eq!(answers(&first, &other), [23 + 98, 26 + 98]);
-        assert_eq!(answers(&first, &one), [4 + 97, 7 + 97], "a new instance begins anew");
-        let (with_library, _) = load(nested_handler("d", 30));
-        assert!(Arc::ptr_eq(&one.modules[0].1, &with_library.modules[0].1), "inside another as well");
-        assert_eq!(answers(&first, &with_library), [33 + 100, 36 + 100]);
-
-        let second = sandbox();
-        let found = second.find(&entry).unwrap();
-        assert_eq!(answers(&second, &found), [4 + 97, 7 + 97], "from the cache");
-        drop(found);
-        // Without its interpreter it cannot be used, and is compiled again.
-        let cache = second.cache.as_ref().unwrap();
-        let (_, digest) = compiled::shared_modules(&one.component, &first.engine).remove(0);
-        cache.remove(&Entry::of_module(&digest));
-        assert!(sandbox().find(&entry).is_none());
-    }
 
     #[test]
     fn handles_leave_files_to_connections() {

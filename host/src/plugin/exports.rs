@@ -14,13 +14,14 @@ use super::bindings::exports::modelhost::handler::{
     pre_inference_tensors, respond, respond_all, websocket,
 };
 use super::bindings::{
-    INCOMING_HANDLER, INIT, INPUT_SCHEMA, JOBS, KV, MODELS, OPERATIONS, OUTGOING_HANDLER, POST_INFERENCE,
-    POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND, RESPOND_ALL, WEBSOCKET,
+    CLIENT, HANDLER, INCOMING_HANDLER, INIT, INPUT_SCHEMA, JOBS, KV, MODELS, OPERATIONS, OUTGOING_HANDLER,
+    POST_INFERENCE, POST_INFERENCE_TENSORS, PRE_INFERENCE, PRE_INFERENCE_TENSORS, RESPOND, RESPOND_ALL,
+    WEBSOCKET,
 };
 use super::instance::StartError;
 use super::state::State;
-use super::versions::is_same;
-use super::wasi_http::incoming_handler;
+use super::versions::{is_same, parts};
+use super::wasi_http::{handler, incoming_handler};
 use super::wasi_nn::INFERENCE;
 
 /// Which stages a handler takes part in.
@@ -47,7 +48,7 @@ pub struct Stages {
 pub enum Application {
     /// `respond`: it is given whole bodies.
     Respond,
-    /// `wasi:http/incoming-handler`.
+    /// `wasi:http/incoming-handler`, or `wasi:http/handler`.
     Http,
 }
 
@@ -100,7 +101,7 @@ impl Stages {
             respond_all: has(RESPOND_ALL),
             websocket: has(WEBSOCKET),
         };
-        stages.or_application(has(RESPOND), has(INCOMING_HANDLER))
+        stages.or_application(has(RESPOND), has(INCOMING_HANDLER) || has(HANDLER))
     }
 
     /// Functions around a model win: a component that has them may have others for other hosts.
@@ -128,22 +129,19 @@ pub(super) struct Outline {
 
 impl Outline {
     pub(super) fn of(bytes: &[u8]) -> Outline {
-        let (mut outline, mut depth) = (Outline::default(), 0_usize);
-        for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
-            match payload {
-                Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
-                Payload::End(_) if depth == 0 => outline.is_whole = true,
-                Payload::End(_) => depth = depth.saturating_sub(1),
-                Payload::ComponentExportSection(exports) if depth == 0 => {
-                    outline.exports.extend(exports.into_iter().flatten().map(|it| it.name.name.to_owned()));
-                }
-                Payload::ComponentImportSection(imports) if depth == 0 => {
-                    outline.imports.extend(imports.into_iter().flatten().map(|it| it.name.name.to_owned()));
-                }
-                _ => {}
-            }
-        }
+        let mut outline = Outline::default();
+        outline.is_whole = names(bytes, |name, is_export| {
+            let names = if is_export { &mut outline.exports } else { &mut outline.imports };
+            names.push(name.to_owned());
+        });
         outline
+    }
+
+    /// Whether it serves requests by `wasi:http` 0.3, in any version of that, and so runs where tasks may
+    /// wait for each other.
+    pub(super) fn is_concurrent(&self) -> bool {
+        let (handler, _) = parts(HANDLER);
+        self.exports.iter().any(|name| parts(name).0 == handler)
     }
 
     /// Whether it says what it takes.
@@ -163,7 +161,7 @@ impl Outline {
 
     /// Whether it imports what sends requests.
     pub(super) fn calls_out(&self) -> bool {
-        self.imports.iter().any(|name| is_same(name, OUTGOING_HANDLER))
+        self.imports.iter().any(|name| is_same(name, OUTGOING_HANDLER) || is_same(name, CLIENT))
     }
 
     /// Whether it imports what keeps values.
@@ -185,6 +183,27 @@ impl Outline {
     pub(super) fn stages(&self) -> Stages {
         Stages::among(&self.exports)
     }
+}
+
+/// Names each export and import of a component itself, not of one inside of it; whether all of it could be
+/// read.
+pub(super) fn names<'a>(bytes: &'a [u8], mut found: impl FnMut(&'a str, bool)) -> bool {
+    let (mut is_whole, mut depth) = (false, 0_usize);
+    for payload in Parser::new(0).parse_all(bytes).map_while(Result::ok) {
+        match payload {
+            Payload::ModuleSection { .. } | Payload::ComponentSection { .. } => depth += 1,
+            Payload::End(_) if depth == 0 => is_whole = true,
+            Payload::End(_) => depth = depth.saturating_sub(1),
+            Payload::ComponentExportSection(exports) if depth == 0 => {
+                exports.into_iter().flatten().for_each(|it| found(it.name.name, true));
+            }
+            Payload::ComponentImportSection(imports) if depth == 0 => {
+                imports.into_iter().flatten().for_each(|it| found(it.name.name, false));
+            }
+            _ => {}
+        }
+    }
+    is_whole
 }
 
 macro_rules! exports {
@@ -251,9 +270,15 @@ exports! {
     websocket: websocket, WEBSOCKET;
     operations: operations, OPERATIONS;
     http: incoming_handler, INCOMING_HANDLER;
+    concurrent_http: handler, HANDLER;
 }
 
 impl Indices {
+    /// Whether it serves by `wasi:http` 0.3.
+    pub(super) fn is_concurrent(&self) -> bool {
+        self.concurrent_http.is_some()
+    }
+
     /// The stages among them.
     pub(super) fn stages(&self) -> Stages {
         Stages {
@@ -265,6 +290,6 @@ impl Indices {
             respond_all: self.respond_all.is_some(),
             websocket: self.websocket.is_some(),
         }
-        .or_application(self.respond.is_some(), self.http.is_some())
+        .or_application(self.respond.is_some(), self.http.is_some() || self.concurrent_http.is_some())
     }
 }

@@ -5,9 +5,9 @@
 //! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
 //! nothing else. Buckets of values and containers of objects, where the endpoint grants some; jobs, where it
 //! has some. Under [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which
-//! export `respond`, `wasi:http/incoming-handler` or `websocket`: their request and its response, WebSockets,
-//! sockets of the system, which are denied too, and `wasi:http`, by which requests go out only to where the
-//! operator says. Not granted: anything unknown.
+//! export `respond`, `wasi:http/incoming-handler`, `wasi:http/handler` or `websocket`: their request and its
+//! response, WebSockets, sockets of the system, which are denied too, and `wasi:http`, by which requests go out
+//! only to where the operator says. Not granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
 //! for buckets and containers, none of which opens then, and jobs, none of which is stored); no guest ever
 //! reaches a network.
@@ -20,13 +20,14 @@ use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
-use super::bindings::{self, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, WEBSOCKET};
+use super::bindings::{self, HANDLER, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, WEBSOCKET};
 use super::compiled::Compiled;
 use super::exports::Outline;
+use super::runtime::{Kind, Runtime};
 use super::state::State;
 use super::versions::{self, is_same};
 use super::{HandlerConfig, LoadError, Network};
-use super::{wasi_blobstore, wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
+use super::{wasi_async, wasi_blobstore, wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
@@ -126,11 +127,20 @@ const SOCKETS: [&str; 7] = [
 /// and handlers that may send requests.
 const HTTP: [&str; 2] = ["wasi:http/outgoing-handler", "wasi:http/types"];
 
+/// Imports that WASI 0.3 adds.
+const OF_WASI_0_3: [&str; 5] = [
+    "wasi:cli/types",
+    "wasi:clocks/system-clock",
+    "wasi:clocks/types",
+    "wasi:http/client",
+    "wasi:sockets/types",
+];
+
 /// Imports that make sense in applications only.
 const OF_APPLICATIONS: [&str; 3] =
     ["modelhost:handler/request", "modelhost:handler/streaming", "modelhost:handler/websockets"];
 
-/// The linkers of guests, for each [`Network`], and for applications.
+/// The linkers of guests of one engine, for each [`Network`], and for applications.
 pub(super) struct Linkers {
     none: Linker<State>,
     stub: Linker<State>,
@@ -138,7 +148,7 @@ pub(super) struct Linkers {
 }
 
 impl Linkers {
-    pub(super) fn new(engine: &Engine) -> wasmtime::Result<Linkers> {
+    pub(super) fn new(engine: &Engine, kind: Kind) -> wasmtime::Result<Linkers> {
         let none = linker(engine)?;
         let mut stub = none.clone();
         link_sockets(&mut stub)?;
@@ -148,6 +158,10 @@ impl Linkers {
         bindings::modelhost::handler::request::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
         bindings::modelhost::handler::streaming::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
         bindings::modelhost::handler::websockets::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
+        if kind == Kind::Concurrent {
+            wasi_http::concurrent::link(l)?;
+            wasi_async::link(l)?;
+        }
         Ok(Linkers { none, stub, application })
     }
 }
@@ -272,6 +286,7 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
             || SOCKETS.contains(&name) && (network == Network::Stub || is_application)
             || OF_APPLICATIONS.contains(&name) && is_application
             || HTTP.contains(&name) && (is_application || outbound)
+            || OF_WASI_0_3.contains(&name) && outline.is_concurrent()
             || KEY_VALUE.contains(&name) && kv
             || name == JOBS && jobs
             || wasi_blobstore::INTERFACES.contains(&name) && blobs;
@@ -308,13 +323,13 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
 /// [`LoadError::Link`]: an import has the name of what is granted, and another type.
 pub(super) fn link(
     compiled: &Compiled,
-    linkers: &Linkers,
+    runtime: &Runtime,
     granted: Granted,
 ) -> Result<InstancePre<State>, LoadError> {
-    let component = &compiled.component;
+    let (component, linkers) = (&compiled.component, &runtime.linkers);
     let linker = match granted.network {
         _ if granted.outbound => &linkers.application,
-        _ if [RESPOND, INCOMING_HANDLER, WEBSOCKET]
+        _ if [RESPOND, INCOMING_HANDLER, HANDLER, WEBSOCKET]
             .iter()
             .any(|name| component.get_export_index(None, name).is_some()) =>
         {
@@ -323,12 +338,16 @@ pub(super) fn link(
         Network::None => &linkers.none,
         Network::Stub => &linkers.stub,
     };
-    if compiled.modules.is_empty() {
+    let denied = wasi_async::denied(component, &runtime.engine);
+    if compiled.modules.is_empty() && denied.is_empty() {
         return linker.instantiate_pre(component).map_err(LoadError::Link);
     }
     let mut linker = linker.clone();
     for (name, module) in &compiled.modules {
         linker.root().module(name, module).map_err(LoadError::Link)?;
+    }
+    for (name, interface) in denied {
+        wasi_async::deny(&mut linker, &name, &interface, &runtime.engine).map_err(LoadError::Link)?;
     }
     linker.instantiate_pre(component).map_err(LoadError::Link)
 }

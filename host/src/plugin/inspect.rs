@@ -40,13 +40,16 @@ pub struct Inspection {
     /// Whether it prepares itself before its first request: `init`.
     pub init: bool,
     /// Whether it serves whole requests, or WebSockets, by itself: `respond`, `wasi:http/incoming-handler`,
-    /// `websocket`.
+    /// `wasi:http/handler`, `websocket`.
     pub application: bool,
+    /// Whether it does so by `wasi:http` 0.3, `wasi:http/handler`, on the engine for that.
+    pub concurrent: bool,
     /// Whether it serves WebSockets: `websocket`.
     pub websocket: bool,
     /// Whether it calls models by itself: `models`.
     pub models: bool,
-    /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`.
+    /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`, or
+    /// `wasi:http/client`.
     pub outbound: bool,
     /// Whether it keeps values, where the endpoint grants a bucket: `kv`, `wasi:keyvalue`.
     pub kv: bool,
@@ -82,8 +85,9 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
     let stages = outline.stages();
     let (refused, sizes) = match grants::check(&outline, grants::Granted::default()) {
         Ok(()) => {
-            let compiled = compile(sandbox, binary)?;
-            let linked = grants::link(&compiled, &sandbox.linkers, grants::Granted::default());
+            let runtime = sandbox.runtime(&outline).map_err(|error| LoadError::Start(error.to_string()))?;
+            let compiled = compile(&runtime, binary)?;
+            let linked = grants::link(&compiled, &runtime, grants::Granted::default());
             let refused = linked.and_then(|linked| Indices::find(&compiled.component, &linked));
             (refused.err().map(|error| error.or_later(&outline).to_string()), Some(compiled.sizes()))
         }
@@ -103,6 +107,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         input_schema: outline.has_schema(),
         init: outline.has_init(),
         application: stages.is_application(),
+        concurrent: outline.is_concurrent(),
         websocket: stages.websocket,
         models: outline.calls_models(),
         outbound: outline.calls_out(),

@@ -119,9 +119,10 @@ impl Instance {
         }
     }
 
-    /// How many of the host's resources the guest holds.
+    /// How many of the host's resources the guest holds, streams and tasks of its own included.
     pub(super) fn handles(&mut self) -> usize {
-        self.store.data_mut().handle_count()
+        let tasks = self.store.concurrent_resource_table().map_or(0, |tasks| tasks.iter_mut().count());
+        self.store.data_mut().handle_count() + tasks
     }
 
     /// Bytes of all its linear memories.

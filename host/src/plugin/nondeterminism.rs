@@ -62,7 +62,7 @@ macro_rules! tapped_bytes {
 }
 
 impl State {
-    fn randomness(&mut self) -> &mut WasiRandomCtx {
+    pub(super) fn randomness(&mut self) -> &mut WasiRandomCtx {
         self.ctx().ctx.random()
     }
 

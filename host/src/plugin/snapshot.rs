@@ -58,7 +58,7 @@ pub(super) fn entry(source: &Source) -> Option<Entry> {
 
 /// The snapshot that `init` left when it was given the same before.
 pub(super) fn find(source: &Source, entry: &Entry) -> Option<LoadedComponent> {
-    source.loaded(Arc::new(source.sandbox.find(entry)?)).ok()
+    source.loaded(Arc::new(source.runtime.find(entry)?)).ok()
 }
 
 /// Runs `init` and gives what instances that begin where it ended are made from. Takes up to seconds of this
@@ -70,12 +70,12 @@ pub(super) fn find(source: &Source, entry: &Entry) -> Option<LoadedComponent> {
 /// # Panics
 /// If wizer meets a component of a form that it does not expect.
 pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<LoadedComponent, NoSnapshot> {
-    let sandbox = &source.sandbox;
+    let runtime = &source.runtime;
     let mut wizer = Wizer::new();
     // Or it takes an export away that has a certain name.
     wizer.keep_init_func(true);
     let (context, readable) = wizer.instrument_component(source.binary.bytes()).map_err(refused)?;
-    let readable = sandbox.component(&Binary::new(readable)).map_err(refused)?;
+    let readable = runtime.component(&Binary::new(readable)).map_err(refused)?;
     let readable = Arc::new(checked(source, readable)?);
     let mut instance = Instance::new(&readable, None, None).await.map_err(NoSnapshot::Init)?;
     instance.init(None).await.map_err(NoSnapshot::Init)?;
@@ -91,7 +91,7 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
     let written = written.map_err(refused)?;
     // Its place in the pool may be the last one.
     drop(instance);
-    let written = sandbox.compile(&written, entry).map_err(refused)?;
+    let written = runtime.compile(&written, entry).map_err(refused)?;
     checked(source, Arc::new(written))
 }
 

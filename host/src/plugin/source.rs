@@ -13,12 +13,15 @@ use super::deadline::LongCallTracker;
 use super::exports::{Indices, Outline};
 use super::grants::Granted;
 use super::project::ProjectView;
+use super::runtime::Runtime;
 use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
 
 /// The source that a handler is loaded from.
 #[derive(Clone)]
 pub(super) struct Source {
-    pub(super) sandbox: Sandbox,
+    sandbox: Sandbox,
+    /// The engine that runs it.
+    pub(super) runtime: Arc<Runtime>,
     pub(super) binary: Binary,
     pub(super) config: HandlerConfig,
     /// The copy of the project.
@@ -36,6 +39,7 @@ impl Source {
     pub(super) fn new(sandbox: Sandbox, binary: Binary, config: HandlerConfig) -> Result<Source, LoadError> {
         let outline = outline(&binary)?;
         grants::check(&outline, Granted::to(&config))?;
+        let runtime = sandbox.runtime(&outline).map_err(|error| LoadError::Start(error.to_string()))?;
         let (has_init, calls_models) = (outline.has_init(), outline.calls_models());
         let project = config
             .project
@@ -44,12 +48,12 @@ impl Source {
             .transpose()?
             .map(Arc::new);
         let outline = Arc::new(outline);
-        Ok(Source { sandbox, binary, config, project, has_init, calls_models, outline })
+        Ok(Source { sandbox, runtime, binary, config, project, has_init, calls_models, outline })
     }
 
     /// The form of `compiled` that instances are made from: the binary as it is, or another form of it.
     pub(super) fn loaded(&self, compiled: Arc<Compiled>) -> Result<LoadedComponent, LoadError> {
-        let (pre, exports) = grants::link(&compiled, &self.sandbox.linkers, Granted::to(&self.config))
+        let (pre, exports) = grants::link(&compiled, &self.runtime, Granted::to(&self.config))
             .and_then(|pre| Indices::find(&compiled.component, &pre).map(|exports| (pre, exports)))
             .map_err(|error| error.or_later(&self.outline))?;
         if !exports.stages().any() {
@@ -72,7 +76,7 @@ impl Source {
 
     /// The same of the binary as it is.
     pub(super) async fn original(self) -> Result<LoadedComponent, LoadError> {
-        blocking(move || self.loaded(compile(&self.sandbox, &self.binary)?)).await
+        blocking(move || self.loaded(compile(&self.runtime, &self.binary)?)).await
     }
 }
 
@@ -97,8 +101,8 @@ pub(super) fn outline(binary: &Binary) -> Result<Outline, LoadError> {
 }
 
 /// Compiles a component, or takes it from the cache.
-pub(super) fn compile(sandbox: &Sandbox, binary: &Binary) -> Result<Arc<Compiled>, LoadError> {
-    sandbox.component(binary).map_err(|error| match error.downcast_ref::<TooCostly>() {
+pub(super) fn compile(runtime: &Runtime, binary: &Binary) -> Result<Arc<Compiled>, LoadError> {
+    runtime.component(binary).map_err(|error| match error.downcast_ref::<TooCostly>() {
         Some(costly) => LoadError::TooCostly(costly.to_string()),
         None => LoadError::Compile(format!("{error:#}")),
     })

@@ -294,6 +294,10 @@ pub(super) fn store(
     };
     let mut store = Store::new(loaded.pre.engine(), state);
     store.limiter(|state| &mut state.limiter);
+    if let Some(tasks) = store.concurrent_resource_table() {
+        // What its tasks and streams take of the engine: there is no other bound to their number.
+        tasks.set_max_capacity(loaded.handles());
+    }
     store.set_hostcall_fuel(limits.output);
     store.epoch_deadline_callback(|mut store| {
         store.data_mut().look()?;

@@ -3,12 +3,14 @@
 //! Place in the flow: asked by names alone when a component is checked ([`refused`]), and again when it does
 //! not link ([`LoadError::or_later`]). In: names with versions, `modelhost:handler/types@0.1.0`. Out: whether
 //! they are of one line, errors with both versions.
-//! Invariant: two versions are of one line exactly where wasmtime's linker takes one for the other, so that
-//! what is said here is what happens there.
+//! Invariant: two versions are of one line exactly where wasmtime's linker takes one for the other, [`released`]
+//! components included, so that what is said here is what happens there.
+
+use std::borrow::Cow;
 
 use super::LoadError;
 use super::bindings::{PACKAGE, VERSION};
-use super::exports::Outline;
+use super::exports::{self, Outline};
 use super::load_error::quoted;
 use crate::text;
 
@@ -25,10 +27,33 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
     numbers.next().is_none().then_some(found)
 }
 
+/// The last draft of WASI 0.3, which differs from the release in its name alone. Spin 4.0 has it.
+const DRAFT: &str = "0.3.0-rc-2026-03-15";
+
+/// A component whose imports and exports of WASI's last draft of 0.3 are those of the release: of two versions
+/// that differ in what follows a `+`, the linker takes one for the other. Nothing else of it is changed.
+pub(super) fn released(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let mut found = Vec::new();
+    exports::names(bytes, |name, _| {
+        if name.starts_with("wasi:") && parts(name).1 == DRAFT {
+            let start = name.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
+            found.push(start + name.len() - DRAFT.len() + "0.3.0".len());
+        }
+    });
+    let mut bytes = Cow::Borrowed(bytes);
+    for at in found {
+        if let Some(byte) = bytes.to_mut().get_mut(at) {
+            *byte = b'+';
+        }
+    }
+    bytes
+}
+
 /// Whether two versions are compatible: the same major one, below 1 the same minor one, below 0.1 and before
 /// a release the very same.
 fn is_line(version: &str, other: &str) -> bool {
     match (numbers(version), numbers(other)) {
+        (None, Some([0, 3, _])) => version == DRAFT,
         (Some([0, 0, _]), Some(_)) | (None, _) | (_, None) => version == other,
         (Some([0, minor, _]), Some([major, other, _])) => (major, other) == (0, minor),
         (Some([major, ..]), Some([other, ..])) => major == other,
@@ -127,6 +152,8 @@ mod tests {
             ("0.2.0-draft", "0.2.0", false),
             ("0.2.0-rc-2024-10-28", "0.2.0-rc-2024-10-28", true),
             ("0.2.0-rc-2024-10-28", "0.2.0-rc-2025-10-28", false),
+            ("0.3.0-rc-2026-03-15", "0.3.0", true),
+            ("0.3.0-rc-2025-09-16", "0.3.0", false),
             ("0.1", "0.1.0", false),
             ("", "0.1.0", false),
             ("", "", true),
@@ -135,6 +162,22 @@ mod tests {
             assert_eq!(is_same(&name, &others), expected, "{version} {other}");
         }
         assert!(!is_same("a:b/c@0.1.0", "a:b/d@0.1.0") && is_same("a:b/c", "a:b/c"));
+    }
+
+    #[test]
+    fn a_draft_that_became_the_release_is_taken_for_it() {
+        let draft = wat::parse_str(format!(
+            r#"(component (import "wasi:http/types@{DRAFT}" (instance)) (import "own:api/types@{DRAFT}" (instance))
+                (component (import "wasi:http/types@{DRAFT}" (instance))))"#
+        ))
+        .unwrap();
+        let changed = released(&draft);
+        let expected = ["wasi:http/types@0.3.0+rc-2026-03-15", "own:api/types@0.3.0-rc-2026-03-15"];
+        assert_eq!(Outline::of(&changed).imports, expected);
+        let differing = draft.iter().zip(&*changed).filter(|(old, new)| old != new).count();
+        assert_eq!((differing, changed.len()), (1, draft.len()));
+        let other = wat::parse_str(r#"(component (import "wasi:http/types@0.3.0" (instance)))"#).unwrap();
+        assert!(matches!(released(&other), Cow::Borrowed(_)));
     }
 
     /// A component with these exports and imports.

@@ -6,6 +6,7 @@
 //! Invariants: a guest that ends without ending its body breaks the response off; head and trailers have what
 //! the handler may set, and nothing else. What the guest holds of the host goes with the call.
 
+pub(super) mod concurrent;
 mod logged;
 mod response;
 mod reuse;
@@ -35,11 +36,12 @@ use super::state::State;
 use crate::error::{Code, RequestError};
 use crate::keys;
 use crate::outbound::{self, BodyError, Outbound, OutboundError, Patience};
-use crate::request::exchange::{BUFFERED_PIECES, BrokenBody, Exchange, PIECE_SIZE, Phase};
+use crate::request::exchange::{BUFFERED_PIECES, BodyStream, BrokenBody, Exchange, PIECE_SIZE, Phase};
 use crate::request::{Input, Request};
 use crate::text;
 
 pub(super) use wasmtime_wasi_http::p2::bindings::exports::wasi::http::incoming_handler;
+pub(super) use wasmtime_wasi_http::p3::bindings::exports::wasi::http::handler;
 
 /// Most bytes of one set of headers, by their form in memory.
 const FIELDS_SIZE: usize = 128 << 10;
@@ -118,6 +120,10 @@ impl WasiHttpHooks for Hooks {
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
         PIECE_SIZE
     }
+
+    fn p3_outgoing_body_chunk_size(&mut self) -> usize {
+        PIECE_SIZE
+    }
 }
 
 /// Sends a request to where it may go.
@@ -182,14 +188,16 @@ impl From<BrokenBody> for Error {
 }
 
 impl Instance {
-    /// Calls `incoming-handler.handle`; `None` if the handler has none.
+    /// Calls `incoming-handler.handle`, or that of `wasi:http` 0.3; `None` if the handler has neither.
     pub(super) async fn handle(
         &mut self,
         request: &Arc<Request>,
         exchange: &Exchange,
         digest: &Arc<str>,
     ) -> Option<Result<(), RequestError>> {
-        let guest = self.exports.http.as_ref()?;
+        let Some(guest) = self.exports.http.as_ref() else {
+            return Box::pin(self.handle_concurrently(request, exchange, digest)).await;
+        };
         let (incoming, outparam) = match resources(&mut self.store, request, exchange, digest) {
             Ok(resources) => resources,
             Err(error) => return Some(Err(self.fault(error, STAGE))),
@@ -231,6 +239,24 @@ impl Instance {
     }
 }
 
+/// The request of an exchange, with what of it the guest may see.
+fn incoming(
+    store: &mut Store<State>,
+    request: &Request,
+    exchange: &Exchange,
+) -> wasmtime::Result<http::Request<BodyStream>> {
+    let Some(mut incoming) = exchange.take_request(&*request.head) else {
+        return Err(wasmtime::Error::msg("the request was taken before"));
+    };
+    if store.data().loaded.config.hides_credentials {
+        let secret = incoming.headers().keys().filter(|name| keys::is_credential(name.as_str()));
+        for name in secret.cloned().collect::<Vec<_>>() {
+            incoming.headers_mut().remove(name);
+        }
+    }
+    Ok(incoming)
+}
+
 /// The guest's handles for an exchange.
 fn resources(
     store: &mut Store<State>,
@@ -238,17 +264,9 @@ fn resources(
     exchange: &Exchange,
     digest: &Arc<str>,
 ) -> wasmtime::Result<(Resource<HostIncomingRequest>, Resource<HostResponseOutparam>)> {
-    let Some(mut incoming) = exchange.take_request(&*request.head) else {
-        return Err(wasmtime::Error::msg("the request was taken before"));
-    };
+    let mut incoming = incoming(store, request, exchange)?;
     let state = store.data_mut();
     let loaded = state.loaded.clone();
-    if loaded.config.hides_credentials {
-        let secret = incoming.headers().keys().filter(|name| keys::is_credential(name.as_str()));
-        for name in secret.cloned().collect::<Vec<_>>() {
-            incoming.headers_mut().remove(name);
-        }
-    }
     if incoming.uri().authority().is_none() && !incoming.headers().contains_key(header::HOST) {
         incoming.headers_mut().insert(header::HOST, HeaderValue::from_static(NO_AUTHORITY));
     }

@@ -109,6 +109,8 @@ const BROKEN: u8 = 8;
 const ENDED: u8 = 16;
 /// The request's body was longer than its limit.
 const TOO_LONG: u8 = 32;
+/// It broke off, for that or for another reason.
+const CUT_OFF: u8 = 64;
 
 /// The part of an exchange that a handler is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,9 +146,10 @@ impl Exchange {
     pub fn begin(&self, request: http::Request<BodyStream>) {
         let progress = self.progress.clone();
         let note = move |error| {
-            if let BrokenBody::TooLong(_) = error {
-                progress.set(TOO_LONG);
-            }
+            progress.set(match error {
+                BrokenBody::TooLong(_) => TOO_LONG | CUT_OFF,
+                BrokenBody::Incomplete => CUT_OFF,
+            });
             error
         };
         let request = request.map(|body| body.map_err(note).boxed_unsync());
@@ -306,6 +309,11 @@ impl Progress {
     /// Whether the request's body was longer than its limit.
     pub fn was_too_long(&self) -> bool {
         self.flags.load(Ordering::Acquire) & TOO_LONG != 0
+    }
+
+    /// Whether the request's body broke off while it was read.
+    pub fn is_cut_off(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & CUT_OFF != 0
     }
 
     /// Waits until the client goes away.

@@ -1,4 +1,4 @@
-//! Hostile applications, by either export, beside a good neighbour: it loses nothing, each fault is told, counted and logged,
+//! Hostile applications, by any of their exports, beside a good neighbour: it loses nothing, each fault is told, counted and logged,
 //! a response that fails never looks whole, and what was taken is given back.
 
 use std::thread;
@@ -185,10 +185,10 @@ const RESPOND: [(&str, End); 64] = [
     ("models=wait-twice", Whole(200, "taken before")),
 ];
 
-/// Both applications under limits that are soon reached, and their neighbour.
+/// All three applications under limits that are soon reached, and their neighbour.
 fn stage() -> Host {
-    let (http, respond, echo) =
-        (component("tests/hostile_http"), component("tests/hostile_respond"), component("tests/echo"));
+    let [http, respond, concurrent, echo] = ["hostile_http", "hostile_respond", "concurrent", "echo"]
+        .map(|name| component(&format!("tests/{name}")));
     let limits = "[endpoint.limits]\nmemory = \"48MiB\"\noutput = \"5MiB\"\nconcurrency = 8\nbody = \"1MiB\"\n\
          pre_timeout = \"100ms\"\nrequest_timeout = \"4s\"\nstream_timeout = \"500ms\"\n\
          background_timeout = \"500ms\"\ntensors = 100\ntensor_memory = \"8MiB\"\nmodel_runs = 1000\n";
@@ -196,10 +196,39 @@ fn stage() -> Host {
         "[[endpoint]]\nname = \"http\"\nplugin = {http:?}\n{limits}\
          [[endpoint]]\nname = \"respond\"\nplugin = {respond:?}\n{limits}\
          [endpoint.models.identity]\npath = {:?}\n\
+         [[endpoint]]\nname = \"concurrent\"\nplugin = {concurrent:?}\n{limits}\
          [[endpoint]]\nname = \"neighbour\"\nplugin = {echo:?}\n",
         model("identity_fp32")
     ))
 }
+
+/// By `wasi:http` 0.3.
+const CONCURRENT: [(&str, End); 24] = [
+    ("before/trap", Error(500, TRAP)),
+    ("before/exit", Error(500, TRAP)),
+    ("before/spin", Error(504, TIME)),
+    ("before/never", Error(500, TRAP)),
+    ("before/wait", Error(504, "request_timeout")),
+    ("before/yield", Error(504, "request_timeout")),
+    ("before/grow", Error(500, MEMORY)),
+    ("before/waits", Error(500, TRAP)),
+    ("before/streams", Error(500, TRAP)),
+    ("before/fields", Error(500, TRAP)),
+    ("before/print", Error(500, OUTPUT)),
+    ("refuse", Error(500, FAILED)),
+    ("headers?status=101", Error(500, OUTPUT)),
+    ("in-body/trap", Cut(TRAP)),
+    ("in-body/exit", Cut(TRAP)),
+    ("in-body/spin", Cut(TIME)),
+    ("in-body/never", Cut(TRAP)),
+    ("in-body/wait", Cut(TIME)),
+    ("in-body/yield", Cut(TIME)),
+    ("in-body/grow", Cut(MEMORY)),
+    ("in-body/waits", Cut(TRAP)),
+    ("in-body/streams", Cut(TRAP)),
+    ("in-body/leave", Cut(TIME)),
+    ("after?ms=60000", After(TIME)),
+];
 
 /// A response as far as it came.
 struct Seen {
@@ -323,6 +352,11 @@ fn every_kind_by_respond_costs_the_neighbour_nothing() {
     run("respond", &RESPOND);
 }
 
+#[test]
+fn every_kind_by_concurrent_wasi_http_costs_the_neighbour_nothing() {
+    run("concurrent", &CONCURRENT);
+}
+
 /// Headers and trailers that are others' to set are left out, whatever the application says.
 #[test]
 fn an_application_speaks_for_itself_alone() {
@@ -413,6 +447,8 @@ fn crowds_of_streams_leave_the_neighbour_alone() {
         "/http/spin",
         "/http/in-body=spin",
         "/http/poll-storm",
+        "/concurrent/before/spin",
+        "/concurrent/before/yield",
         "/respond/models=start",
         "/http/fetch-for-ever",
     ] {

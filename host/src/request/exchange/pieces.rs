@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::mpsc;
@@ -28,18 +28,28 @@ pub const PIECE_SIZE: usize = 64 << 10;
 pub struct Pieces(mpsc::Sender<Piece>);
 
 /// `None` is the proper end.
-type Piece = Option<Bytes>;
+type Piece = Option<Frame<Bytes>>;
 
 impl Pieces {
     /// Sends bytes, as many pieces as they are; false if the client is gone.
     pub async fn send(&self, mut bytes: Bytes) -> bool {
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE_SIZE));
-            if self.0.send(Some(piece)).await.is_err() {
+            if self.0.send(Some(Frame::data(piece))).await.is_err() {
                 return false;
             }
         }
         !self.0.is_closed()
+    }
+
+    /// Sends what follows the bytes; false if the client is gone.
+    pub async fn trailers(&self, trailers: HeaderMap) -> bool {
+        self.0.send(Some(Frame::trailers(trailers))).await.is_ok()
+    }
+
+    /// Waits until the client is gone.
+    pub async fn closed(&self) {
+        self.0.closed().await;
     }
 
     /// Ends the body.
@@ -58,8 +68,13 @@ impl Exchange {
 
     /// Sends a response on its way whose body comes in pieces. The first one counts.
     pub fn respond_in_pieces(&self, response: &Response, digest: Arc<str>) -> Pieces {
+        self.respond_as_it_comes(head(response), digest)
+    }
+
+    /// The same of a response with this head.
+    pub fn respond_as_it_comes(&self, head: http::response::Parts, digest: Arc<str>) -> Pieces {
         let (sender, receiver) = mpsc::channel(BUFFERED_PIECES);
-        self.respond(head(response), Received(receiver).boxed_unsync(), digest);
+        self.respond(head, Received(receiver).boxed_unsync(), digest);
         Pieces(sender)
     }
 }
@@ -97,7 +112,7 @@ impl Body for Received {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
         Poll::Ready(match ready!(self.0.poll_recv(context)) {
-            Some(Some(bytes)) => Some(Ok(Frame::data(bytes))),
+            Some(Some(frame)) => Some(Ok(frame)),
             Some(None) => None,
             None => Some(Err(BrokenBody::Incomplete)),
         })
