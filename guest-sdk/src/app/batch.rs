@@ -3,7 +3,7 @@
 use super::{FromRequest, IntoReply, Request};
 use crate::{Response, Result, internal};
 
-/// What is made of the requests of a batch, in their order.
+/// The results of the requests of a batch, in their order.
 pub type Responses = Vec<Result<Response>>;
 
 /// A function of all requests of a batch.

@@ -162,9 +162,9 @@ impl<S: 'static> Router<S> {
     }
 
     /// Serves `POST`s together, as many as have come when the host calls: the function gets a list of what
-    /// one argument would be and returns as many results, in that order. `respond_all` has to be exported, and
-    /// the endpoint says how many may be in a batch (`batching.max_requests`); else each request is a batch of
-    /// one. The path has no parameters.
+    /// one argument would be and returns as many results, in that order. `respond_all` has to be exported,
+    /// and the endpoint says how many may be in a batch (`batching.max_requests`); else each request is a
+    /// batch of one. The path has no parameters.
     #[must_use]
     pub fn batch<T: FromRequest + 'static, R: IntoReply + 'static>(
         mut self,

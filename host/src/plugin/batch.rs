@@ -28,7 +28,7 @@ const MOST: usize = 100;
 /// Longest of them, in bytes.
 const LONGEST: usize = 1 << 10;
 
-/// What a handler makes of the requests of a batch, in their order.
+/// The responses of a handler to the requests of a batch, in their order.
 pub type Answers = Vec<Result<Response, RequestError>>;
 
 impl Plugin {
@@ -111,7 +111,7 @@ impl Instance {
         Some(ended)
     }
 
-    /// What the call returned, if that is one answer for each of so many requests.
+    /// The answers that the call returned, if there is one for each of so many requests.
     fn answers(
         &self,
         ended: wasmtime::Result<Result<Vec<Result<types::Response, types::Error>>, types::Error>>,
@@ -149,8 +149,8 @@ fn member((request, number): (&Arc<Request>, u32)) -> guest::Member<'_> {
     guest::Member { sample, context: Context::numbered(number) }
 }
 
-/// The requests of a batch by the numbers of their contexts. No number is given again, so that a context which
-/// a guest keeps is never that of a later request.
+/// The requests of a batch by the numbers of their contexts. No number is given again, so that a context
+/// which a guest keeps is never that of a later request.
 #[derive(Default)]
 pub(super) struct Members {
     requests: Vec<Arc<Request>>,

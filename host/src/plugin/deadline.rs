@@ -1,9 +1,9 @@
 //! Time limits of guest calls, and the fair use of the async threads.
 //!
-//! One background thread counts ticks of two milliseconds, and advances the engines' epochs with each. Compiled guest
-//! code compares the epoch at loop heads, function entries and before long operations on memory; every call
-//! from the guest into the host compares the ticks. Both end in [`Call::look`], so that no guest code,
-//! however it is laid out, runs for long without it. There a call
+//! One background thread counts ticks of two milliseconds, and advances the engines' epochs with each.
+//! Compiled guest code compares the epoch at loop heads, function entries and before long operations on
+//! memory; every call from the guest into the host compares the ticks. Both end in [`Call::look`], so that no
+//! guest code, however it is laid out, runs for long without it. There a call
 //! - that has used the CPU time it may ends with a trap, which ends one request. What counts is the clock of
 //!   the thread: on a busy machine a handler is not charged for the work of others. A limit on the time that
 //!   passes, waits included, lies beside it;

@@ -3,8 +3,8 @@
 //! Place in the flow: asked by names alone when a component is checked ([`refused`]), and again when it does
 //! not link ([`LoadError::or_later`]). In: names with versions, `modelhost:handler/types@0.1.0`. Out: whether
 //! they are of one line, errors with both versions.
-//! Invariant: two versions are of one line exactly where wasmtime's linker takes one for the other, [`released`]
-//! components included, so that what is said here is what happens there.
+//! Invariant: two versions are of one line exactly where wasmtime's linker takes one for the other,
+//! [`released`] components included, so that what is said here is what happens there.
 
 use std::borrow::Cow;
 
@@ -30,8 +30,9 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
 /// The last draft of WASI 0.3, which differs from the release in its name alone. Spin 4.0 has it.
 const DRAFT: &str = "0.3.0-rc-2026-03-15";
 
-/// A component whose imports and exports of WASI's last draft of 0.3 are those of the release: of two versions
-/// that differ in what follows a `+`, the linker takes one for the other. Nothing else of it is changed.
+/// A component whose imports and exports of WASI's last draft of 0.3 are those of the release: of two
+/// versions that differ in what follows a `+`, the linker takes one for the other. Nothing else of it is
+/// changed.
 pub(super) fn released(bytes: &[u8]) -> Cow<'_, [u8]> {
     let mut found = Vec::new();
     exports::names(bytes, |name, _| {

@@ -1,7 +1,7 @@
 //! The clock of all guest calls: one thread that counts, while any guest runs.
 //!
-//! Place in the flow: started with the sandbox; calls compare its ticks, compiled code the epochs of its engine.
-//! In: signs that guest code runs. Out: ticks.
+//! Place in the flow: started with the sandbox; calls compare its ticks, compiled code the epochs of its
+//! engine. In: signs that guest code runs. Out: ticks.
 //! Invariants: one thread a process's sandbox, however many engines that has; it ends with the last of them.
 
 use std::fmt;

@@ -97,7 +97,7 @@ struct Call<'a> {
     digest: &'a Arc<str>,
 }
 
-/// What became of a response's body.
+/// How the body of a response ended.
 enum Sent {
     Whole,
     /// The connection takes no more.
