@@ -86,7 +86,8 @@ fn git_commit() -> Option<String> {
     };
     // A copy of the sources may lie in a repository of something else.
     let top = git(&["rev-parse", "--show-toplevel"])?;
-    if Path::new(env!("CARGO_MANIFEST_DIR")).parent() != Some(Path::new(&top)) {
+    let own = env::var("CARGO_MANIFEST_DIR").ok()?;
+    if Path::new(&own).parent() != Some(Path::new(&top)) {
         return None;
     }
     // Every commit and checkout adds a line to this file.

@@ -144,12 +144,9 @@ fn it_is_valid_and_complete() {
 fn the_forms_of_jobs_are_those_of_the_configuration() {
     let folder = tempfile::tempdir().unwrap();
     let jobs = |name: &str, mode: &str| Endpoint::new(name).guest("echo").set(format!("jobs = '{mode}'"));
-    let decoder = Endpoint::new("decoder")
-        .plugin(&component("decoder-wasm"))
-        .model_at(&root().join("examples/decoder-wasm/decoder.onnx"), "")
-        .set("jobs = 'on'");
+    let application = Endpoint::new("application").guest("responder").set("jobs = 'on'");
     let all =
-        [jobs("own", "on"), jobs("one", "async"), jobs("many", "batch"), jobs("truss", "truss"), decoder];
+        [jobs("own", "on"), jobs("one", "async"), jobs("many", "batch"), jobs("truss", "truss"), application];
     let store = format!("[jobs]\nstore = {:?}", folder.path().join("jobs.redb"));
     let document = document(&Setup::of(all).tables(store).serve());
     assert_eq!(problems(&document), "");
@@ -164,7 +161,7 @@ fn the_forms_of_jobs_are_those_of_the_configuration() {
         ("/many", "post", "many.jobs.submit_batch", "200"),
         ("/many", "get", "many.jobs.batch", "200"),
         ("/many", "delete", "many.jobs.stop_batch", "200"),
-        ("/decoder/jobs/generate", "post", "decoder.jobs.submit.generate", "202"),
+        ("/application/jobs/add", "post", "application.jobs.submit.add", "202"),
         ("/truss/async_predict", "post", "truss.jobs.async_predict", "201"),
         ("/v1/models/truss:async_predict", "post", "truss.jobs.async_predict_by_name", "201"),
         ("/truss/async_request/{id}", "get", "truss.jobs.async_request", "200"),

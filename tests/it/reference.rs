@@ -52,12 +52,15 @@ fn the_metrics_are_those_of_the_reference() {
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
     let submits = Endpoint::new("submits").guest("jobs").set("jobs = 'on'");
     let talk = Endpoint::new("talk").guest("socket");
+    let together = Endpoint::new("together").guest("batch").table("batching", "max_requests = 2");
+    let sums = Endpoint::new("sums")
+        .model_at(&model("accumulator"), "state = { state_out = 'state_in', count_out = 'count_in' }");
     let jobs = Endpoint::new("jobs")
         .guest("echo")
         .set("jobs = 'on'\nallow_outbound = ['http://127.0.0.1:1']")
         .limits("webhook_attempts = 1");
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
-        .endpoints([keeper, objects, cached, talk, jobs, submits])
+        .endpoints([keeper, objects, cached, talk, jobs, submits, together, sums])
         .tables(format!("[jobs]\nstore = {:?}", redis.url()));
     let host = setup.tables(redis.store()).tables(s3.store("", KEY)).serve();
     for (path, body) in [

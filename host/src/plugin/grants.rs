@@ -6,8 +6,8 @@
 //! nothing else. Buckets of values and containers of objects, where the endpoint grants some; jobs, where it
 //! has some. Under [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which
 //! export `respond`, `wasi:http/incoming-handler`, `wasi:http/handler` or `websocket`: their request and its
-//! response, WebSockets, sockets of the system, which are denied too, and `wasi:http`, by which requests go out
-//! only to where the operator says. Not granted: anything unknown.
+//! response, WebSockets, sockets of the system, which are denied too, and `wasi:http`, by which requests go
+//! out only to where the operator says. Not granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
 //! for buckets and containers, none of which opens then, and jobs, none of which is stored); no guest ever
 //! reaches a network.

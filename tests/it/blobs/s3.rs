@@ -94,7 +94,7 @@ fn a_bucket_is_reached_over_tls_and_by_a_name_of_its_own() {
         let seen = host.ask("/it", &orders);
         assert_eq!(
             seen,
-            json!(["opened", null, size, [size, true], ["big", "ä b/="]]),
+            json!(["opened", null, null, [size, true], ["big", "ä b/="]]),
             "{server} {addressing}"
         );
     }
