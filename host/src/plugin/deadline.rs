@@ -399,7 +399,7 @@ mod tests {
         call.begin(Instant::now(), allowed, &ticks);
         call.begin_stream(allowed);
         for _ in 0..3 {
-            ticks.0.ticks.fetch_add(FIRST_TICKS, Ordering::Relaxed);
+            ticks.pass(FIRST_TICKS);
             assert_eq!(call.look(&ticks, &long_calls), Ok(()));
             while call.meter.used() < Duration::from_millis(20) {}
             assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));

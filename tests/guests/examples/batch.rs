@@ -76,7 +76,7 @@ fn together(app: &mut App, asked: Vec<Asked>) -> Result<Vec<Result<Json<Value>>>
             let tensor = |name: &str| Tensor::new(name, [2], &[sum as f32, 0.0]);
             models::infer("", &[tensor("a"), tensor("b")])?
                 .first()
-                .map(|it| it.values::<f32>().map(|it| it[0]))
+                .map(|it| it.values::<f32>().map(|it| it.first().copied()))
         }
         false => None,
     };
