@@ -100,6 +100,6 @@ fn a_bucket_is_reached_over_tls_and_by_a_name_of_its_own() {
     }
     // Whom the system does not trust is no server of objects.
     let (status, log) = start("localhost", "host", None).err().unwrap();
-    assert_eq!(status.code(), Some(2), "{log}");
+    assert_eq!(status.code(), Some(1), "{log}");
     assert!(log.contains("certificate"), "{log}");
 }
