@@ -69,6 +69,7 @@ fn the_metrics_are_those_of_the_reference() {
         ("/value", "{\"x\":[1]}"),
         ("/keeper", r#"[["open", "a"], ["get", "k"]]"#),
         ("/submits", r#"[["get", "none"]]"#),
+        ("/together", r#"{"value": 1}"#),
         ("/objects", r#"[["open", "a"], ["get", "k"]]"#),
     ] {
         assert_eq!(host.post(path, body).status, 200);
