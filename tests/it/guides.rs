@@ -58,11 +58,6 @@ fn openai() {
 }
 
 #[test]
-fn operate() {
-    follow("operate");
-}
-
-#[test]
 fn security() {
     follow("security");
 }
