@@ -37,7 +37,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("instances", "2", "2", "sessions: Some( 2, ),"),
     ("threads", "3", "3", "threads: Some( 3, ),"),
     ("max-batch", "16", "16", "max_batch: 16,"),
-    ("max-requests", "3", "3", "request_batching: Batching { max_batch: 3,"),
+    ("max-requests", "3", "3", "max_batch: 3,"),
     ("tensorflow-lib", "DIR/project", "\"project\"", r#"tensorflow: Some( "DIR/project", ),"#),
     ("onnxruntime-lib", "DIR/lib.so", "\"lib.so\"", r#"onnxruntime: Some( "DIR/lib.so", ),"#),
     ("response-header", "Set-Cookie", "['set-cookie']", r#"response_headers: [ "set-cookie", ],"#),

@@ -20,10 +20,11 @@ fn every_series_exists_at_zero_from_the_start() {
     let metrics = Metrics::new().unwrap();
     let _iris = metrics.endpoint("iris");
     let text = metrics.render();
-    // Predictions and sequences have series only where they are asked for; kept values, objects, sockets and
-    // jobs from the first on.
+    // Predictions and sequences have series only where they are asked for; kept values, objects, sockets,
+    // jobs and requests that are served together from the first on.
     let begins_late = |name: &str| {
-        let families = ["prediction", "kv", "blob", "sequence", "response_cache", "websocket", "job"];
+        let families =
+            ["prediction", "kv", "blob", "sequence", "response_cache", "websocket", "job", "batch_calls"];
         families.iter().any(|it| name.starts_with(&format!("modelhost_{it}")))
     };
     for (name, help) in METRICS.into_iter().filter(|(name, _)| !begins_late(name)) {
