@@ -1,7 +1,7 @@
 //! Compiled components, kept for the next start and shared by all processes of one user.
 //!
-//! Place in the flow: [`super::Sandbox::component`] asks here before it compiles, [`super::init`] before it
-//! runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there. Out: the
+//! Place in the flow: [`super::runtime::Runtime::component`] asks here before it compiles, [`super::init`]
+//! before it runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there. Out: the
 //! component, mapped from the cache's folder. The folder holds `key`, one file for each compiled component
 //! or shared module, named by what it was made of, and for moments `new-…`. Such an entry is machine code,
 //! in the form of a file that can be mapped, and after it the seal; or, where its memory may hold variables

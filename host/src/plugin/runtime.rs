@@ -136,7 +136,7 @@ impl Runtime {
         }
     }
 
-    /// The component that was [kept](Sandbox::compile) as `entry`, compiled, if it is there, and all that it
+    /// The component that was [kept](Runtime::compile) as `entry`, compiled, if it is there, and all that it
     /// has in common with others.
     pub(super) fn find(&self, entry: &Entry) -> Option<Compiled> {
         let cache = self.cache.as_ref()?;
