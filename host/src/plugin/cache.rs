@@ -1,18 +1,18 @@
 //! Compiled components, kept for the next start and shared by all processes of one user.
 //!
 //! Place in the flow: [`super::runtime::Runtime::component`] asks here before it compiles, [`super::init`]
-//! before it runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there. Out: the
-//! component, mapped from the cache's folder. The folder holds `key`, one file for each compiled component
-//! or shared module, named by what it was made of, and for moments `new-…`. Such an entry is machine code,
-//! in the form of a file that can be mapped, and after it the seal; or, where its memory may hold variables
-//! of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies beside them, see
-//! `shelf`. A folder that is root's and that this user can only read is taken as it is: nothing is added
-//! and nothing removed.
-//! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very
-//! component, for this very engine; a folder or a key that others can get at is refused at start; anything
-//! else wrong with an entry when it is loaded costs a compilation and a warning, never an answer. Files
-//! appear by renaming, so a process that is killed leaves an entry whole or not at all; they are replaced and
-//! removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
+//! before it runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there.
+//! Out: the component, mapped from the cache's folder. The folder holds `key`, one file for each compiled
+//! component or shared module, named by what it was made of, and for moments `new-…`. Such an entry is
+//! machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may
+//! hold variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies
+//! beside them, see `shelf`. A folder that is root's and that this user can only read is taken as it is:
+//! nothing is added and nothing removed. Invariants: an entry is run only if a process that knows the
+//! folder's key wrote it, of this very component, for this very engine; a folder or a key that others can get
+//! at is refused at start; anything else wrong with an entry when it is loaded costs a compilation and a
+//! warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or
+//! not at all; they are replaced and removed, and never written to. From then on a loaded entry is as any
+//! shared library: see `mmap_safety`.
 
 mod entry;
 mod executable;
