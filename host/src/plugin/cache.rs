@@ -7,12 +7,12 @@
 //! machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may
 //! hold variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies
 //! beside them, see `shelf`. A folder that is root's and that this user can only read is taken as it is:
-//! nothing is added and nothing removed. Invariants: an entry is run only if a process that knows the
-//! folder's key wrote it, of this very component, for this very engine; a folder or a key that others can get
-//! at is refused at start; anything else wrong with an entry when it is loaded costs a compilation and a
-//! warning, never an answer. Files appear by renaming, so a process that is killed leaves an entry whole or
-//! not at all; they are replaced and removed, and never written to. From then on a loaded entry is as any
-//! shared library: see `mmap_safety`.
+//! nothing is added and nothing removed.
+//! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very
+//! component, for this very engine; a folder or a key that others can get at is refused at start; anything
+//! else wrong with an entry when it is loaded costs a compilation and a warning, never an answer. Files
+//! appear by renaming, so a process that is killed leaves an entry whole or not at all; they are replaced and
+//! removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
 
 mod entry;
 mod executable;
