@@ -2,32 +2,15 @@
 //!
 //! In: projects of a template, built by the host, and a host with a store.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use e2e::clients::finished;
-use e2e::{Host, host_binary};
+use e2e::Host;
+use e2e::project::application;
 use serde_json::json;
-
-/// Runs the host in `folder` to success.
-fn done(folder: &Path, arguments: &[&str]) {
-    let mut command = Command::new(host_binary());
-    command.args(arguments).current_dir(folder);
-    finished(&mut command, &format!("host {arguments:?}"));
-}
 
 /// A project with this program, whose world imports objects; `config` is its file.
 fn built(folder: &Path, language: &str, source: &str, program: &str, config: &str) -> PathBuf {
-    done(folder, &["new", "keeper", "--lang", language, "--template", "app"]);
-    let project = folder.join("keeper");
-    fs::write(project.join(source), program).unwrap();
-    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
-    let with_blobs = world.replacen("{\n", "{\n    include modelhost:handler/blob-imports@0.1.0;\n", 1);
-    fs::write(project.join("wit/world.wit"), with_blobs).unwrap();
-    fs::write(project.join("modelhost.toml"), config).unwrap();
-    done(&project, &["build"]);
-    project.join("handler.wasm")
+    application(folder, language, &[(source, program), ("modelhost.toml", config)], Some("blob-imports"))
 }
 
 /// A host with a store of objects in this folder.

@@ -3,30 +3,11 @@
 //! In: projects of a template, built by the host, and a host with a store. (A project without `jobs` does
 //! not import it: in `templates.rs` no endpoint has jobs, and such an import would refuse the start.)
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use e2e::clients::finished;
-use e2e::{Host, host_binary, wait_until};
+use e2e::project::application;
+use e2e::{Host, wait_until};
 use serde_json::{Value, json};
-
-/// A project with this program, whose world imports `jobs`.
-fn built(folder: &Path, language: &str, source: &str, program: &str) -> PathBuf {
-    let done = |folder: &Path, arguments: &[&str]| {
-        let mut command = Command::new(host_binary());
-        command.args(arguments).current_dir(folder);
-        finished(&mut command, &format!("host {arguments:?}"));
-    };
-    done(folder, &["new", "worker", "--lang", language, "--template", "app"]);
-    let project = folder.join("worker");
-    fs::write(project.join(source), program).unwrap();
-    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
-    let with_jobs = world.replacen("{\n", "{\n    include modelhost:handler/job-imports@0.1.0;\n", 1);
-    fs::write(project.join("wit/world.wit"), with_jobs).unwrap();
-    done(&project, &["build"]);
-    project.join("handler.wasm")
-}
 
 /// Everything that can be done with a job, by one application.
 fn works(plugin: &Path, store: &Path) {
@@ -155,13 +136,13 @@ function tried(call, failed) {
 #[test]
 fn python_submits_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = built(folder.path(), "python", "app.py", PYTHON);
+    let plugin = application(folder.path(), "python", &[("app.py", PYTHON)], Some("job-imports"));
     works(&plugin, &folder.path().join("jobs"));
 }
 
 #[test]
 fn javascript_submits_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = built(folder.path(), "js", "handler.js", JAVASCRIPT);
+    let plugin = application(folder.path(), "js", &[("handler.js", JAVASCRIPT)], Some("job-imports"));
     works(&plugin, &folder.path().join("jobs"));
 }

@@ -3,32 +3,11 @@
 //! In: projects of a template, built by the host, and a host with a store. (A project without `kv` does
 //! not import it: in `templates.rs` no bucket is granted, and such an import would refuse the start.)
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 
-use e2e::clients::finished;
-use e2e::{Host, host_binary, wait_until};
+use e2e::project::application;
+use e2e::{Host, wait_until};
 use serde_json::{Value, json};
-
-/// Runs the host in `folder` to success; what it said on stdout.
-fn done(folder: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(host_binary());
-    command.args(arguments).current_dir(folder);
-    finished(&mut command, &format!("host {arguments:?}"))
-}
-
-/// A project with this program, whose world imports `kv`.
-fn built(folder: &Path, language: &str, source: &str, program: &str) -> PathBuf {
-    done(folder, &["new", "keeper", "--lang", language, "--template", "app"]);
-    let project = folder.join("keeper");
-    fs::write(project.join(source), program).unwrap();
-    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
-    let with_kv = world.replacen("{\n", "{\n    include modelhost:handler/kv-imports@0.1.0;\n", 1);
-    fs::write(project.join("wit/world.wit"), with_kv).unwrap();
-    done(&project, &["build"]);
-    project.join("handler.wasm")
-}
 
 /// What each of these operations of a bucket gave.
 fn ask(host: &Host, bucket: &str, orders: &Value) -> Value {
@@ -176,7 +155,7 @@ function done(bucket, [operation, ...given]) {
 #[test]
 fn python_keeps_values_and_so_does_potassiums_store() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = built(folder.path(), "python", "app.py", PYTHON);
+    let plugin = application(folder.path(), "python", &[("app.py", PYTHON)], Some("kv-imports"));
     keeps(&plugin, &folder.path().join("values"));
 
     // Another host has what the first one left.
@@ -203,6 +182,6 @@ fn python_keeps_values_and_so_does_potassiums_store() {
 #[test]
 fn javascript_keeps_values() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = built(folder.path(), "js", "handler.js", JAVASCRIPT);
+    let plugin = application(folder.path(), "js", &[("handler.js", JAVASCRIPT)], Some("kv-imports"));
     keeps(&plugin, &folder.path().join("values"));
 }

@@ -20,6 +20,7 @@ pub mod frames;
 pub mod load;
 pub mod oip;
 pub mod process;
+pub mod project;
 pub mod recorded;
 pub mod redis;
 pub mod s3;

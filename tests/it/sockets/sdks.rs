@@ -4,12 +4,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use e2e::clients::finished;
+use e2e::project::application;
 use e2e::setup::{Endpoint, Setup};
 use e2e::socket::{BINARY, FINAL, WebSocket, masked};
-use e2e::{Host, host_binary, root, wait_until};
+use e2e::{Host, root, wait_until};
 
 use super::{closes, failed, normal, open, wait_for_none_open};
 
@@ -23,18 +22,9 @@ fn shown(language: &str, mark: &str) -> String {
 
 /// A project with the guide's program and these paths more.
 fn built(folder: &Path, language: &str, source: &str, mark: &str, more: &str, config: &str) -> PathBuf {
-    let done = |folder: &Path, arguments: &[&str]| {
-        let mut command = Command::new(host_binary());
-        command.args(arguments).current_dir(folder);
-        finished(&mut command, &format!("host {arguments:?}"));
-    };
-    done(folder, &["new", "chat", "--lang", language, "--template", "app"]);
-    let project = folder.join("chat");
-    fs::write(project.join(source), shown(language, mark) + more).unwrap();
-    fs::write(project.join("wit/world.wit"), shown("wit", "websocket-handler")).unwrap();
-    fs::write(project.join("modelhost.toml"), config).unwrap();
-    done(&project, &["build"]);
-    project.join("handler.wasm")
+    let (program, world) = (shown(language, mark) + more, shown("wit", "websocket-handler"));
+    let files = [(source, &*program), ("wit/world.wit", &world), ("modelhost.toml", config)];
+    application(folder, language, &files, None)
 }
 
 /// Everything that can be done with a socket, by one application.

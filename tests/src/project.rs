@@ -1,0 +1,35 @@
+//! Projects of `host new`, built as their users do.
+//!
+//! In: a folder and the files that a test has of its own. Out: a component.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::clients::finished;
+use crate::host_binary;
+
+/// Runs the host in `folder` to success; what it said on stdout.
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(host_binary());
+    command.args(arguments).current_dir(folder);
+    finished(&mut command, &format!("host {arguments:?}"))
+}
+
+/// The component of an application in a language, with these files in place of the template's. `world`: what
+/// its world includes besides.
+pub fn application(folder: &Path, language: &str, files: &[(&str, &str)], world: Option<&str>) -> PathBuf {
+    done(folder, &["new", "it", "--lang", language, "--template", "app"]);
+    let project = folder.join("it");
+    for (name, text) in files {
+        fs::write(project.join(name), text).unwrap();
+    }
+    if let Some(name) = world {
+        let file = project.join("wit/world.wit");
+        let include = format!("{{\n    include modelhost:handler/{name}@0.1.0;\n");
+        let text = fs::read_to_string(&file).unwrap().replacen("{\n", &include, 1);
+        fs::write(file, text).unwrap();
+    }
+    done(&project, &["build"]);
+    project.join("handler.wasm")
+}
