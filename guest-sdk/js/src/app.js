@@ -6,7 +6,7 @@ import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
 import { initExport } from "./handler.js";
 import { Event, Response, Sample, errorToHost, responseOf, responseToHost } from "./messages.js";
-import { closed, dispose, released } from "./released.js";
+import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 import { websocketExport } from "./socket.js";
 
@@ -203,8 +203,7 @@ function exportOf(call) {
         throw errorToHost(error);
       } finally {
         own.close();
-        released();
-        closed();
+        ended();
       }
     },
   };
@@ -222,8 +221,7 @@ function batchExport(paths, call) {
         throw errorToHost(error);
       } finally {
         members.forEach(({ context }) => dispose(context));
-        released();
-        closed();
+        ended();
       }
     },
   };

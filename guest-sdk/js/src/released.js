@@ -17,7 +17,7 @@ export function taken(handle) {
   return handle;
 }
 
-export function released() {
+function released() {
   for (const handle of held) release(handle);
 }
 
@@ -33,6 +33,12 @@ export function openedOnce(name, open) {
 export function closed() {
   for (const handle of opened.values()) dispose(handle);
   opened.clear();
+}
+
+/** Both, at the end of a call that serves a whole request. */
+export function ended() {
+  released();
+  closed();
 }
 
 /** Gives a handle up, if there is one. */

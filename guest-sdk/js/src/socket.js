@@ -6,7 +6,7 @@ import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
 import { Response, responseToHost, said } from "./messages.js";
-import { closed, dispose, released } from "./released.js";
+import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 
 /** No message came in the time that `receive` was given. */
@@ -112,8 +112,7 @@ export function websocketExport(talk) {
         throw said(error);
       } finally {
         host.end();
-        released();
-        closed();
+        ended();
       }
     },
   };

@@ -9,11 +9,11 @@ import sys
 from typing import NamedTuple, get_args, get_origin
 from urllib.parse import unquote
 
-from . import _host, kv, models, sockets, typed
+from . import _host, kv, sockets, typed
 from .context import Context
 from .errors import InvalidInput
-from .handler import adapted
-from .messages import BYTES, EVENTS, TEXT, Answer, Body, Event, Fields, Response, response_of, to_json
+from .handler import adapted, ended
+from .messages import BYTES, EVENTS, TEXT, Answer, Body, Event, Fields, Response, answer_to, response_of, to_json
 
 
 class Request(Body):
@@ -156,7 +156,7 @@ class App:
         try:
             response = self.respond(sample, context, output)
         except (InvalidInput, Answer) as error:
-            response = _told(error)
+            response = answer_to(error)
         return output.response if response is None else response
 
     def start(self, metadata=None):
@@ -287,9 +287,7 @@ class _Respond:
         except Exception as error:
             raise _host.error_out(error) from None
         finally:
-            models.released()
-            kv.closed()
-            own._end()
+            ended(own)
 
 
 class _RespondAll:
@@ -309,10 +307,7 @@ class _RespondAll:
         except Exception as error:
             raise _host.error_out(error) from None
         finally:
-            models.released()
-            kv.closed()
-            for context in contexts:
-                context._end()
+            ended(*contexts)
 
 
 class _Operations:
@@ -440,10 +435,8 @@ def _only(results):
 
 def _told(result):
     """What the host makes of a result, for tests."""
-    if isinstance(result, InvalidInput):
-        return Response({"error": str(result), "code": "invalid_input"}, status=400)
-    if isinstance(result, Answer):
-        return result.response
+    if isinstance(result, (InvalidInput, Answer)):
+        return answer_to(result)
     if isinstance(result, Exception):
         raise result
     return response_of(result)

@@ -8,7 +8,7 @@ import inspect
 import json
 import sys
 
-from . import _host, kv
+from . import _host, kv, models
 from .context import Context
 from .messages import Sample, response_of, to_json
 from ._tensor import tensors
@@ -134,6 +134,14 @@ def _guarded(host, make):
         raise _host.error_out(error) from None
     finally:
         kv.closed()
+        context._end()
+
+
+def ended(*contexts):
+    """Gives up what the call of an export that serves a whole request held: models' tensors, buckets, its contexts."""
+    models.released()
+    kv.closed()
+    for context in contexts:
         context._end()
 
 

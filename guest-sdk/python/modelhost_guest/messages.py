@@ -123,6 +123,13 @@ class Event:
         return ("\n".join(lines) + "\n\n").encode()
 
 
+def answer_to(error):
+    """The response that an error of this kind is, an `InvalidInput` or an `Answer`."""
+    if isinstance(error, Answer):
+        return error.response
+    return Response({"error": str(error), "code": "invalid_input"}, status=400)
+
+
 def response_of(value):
     """What a function returned as a response."""
     if isinstance(value, Response):

@@ -7,10 +7,11 @@ import json
 import sys
 from typing import NamedTuple
 
-from . import _host, kv, models
+from . import _host
 from .context import Context
 from .errors import InvalidInput
-from .messages import Answer, Response, to_json
+from .handler import adapted, ended
+from .messages import Answer, answer_to, to_json
 
 
 class Close(NamedTuple):
@@ -91,7 +92,6 @@ def websocket(function):
     """Serves WebSockets: the function takes the socket and, if it likes, the request of the handshake."""
     # `app` imports this module.
     from .app import Request
-    from .handler import adapted
 
     call = adapted(function)
     exported(function, lambda socket, context: call(socket, Request(context=context)))
@@ -110,9 +110,7 @@ def exported(function, talk):
                 raise _host.Err(_host.said(error)) from None
             finally:
                 host.end()
-                models.released()
-                kv.closed()
-                own._end()
+                ended(own)
 
     function._talk = talk
     setattr(sys.modules[function.__module__], Websocket.__name__, Websocket)
@@ -122,14 +120,10 @@ def _served(talk, socket, context):
     """Has a function talk. What it raises before the socket is open is the answer to the handshake."""
     try:
         talk(socket, context)
-    except Answer as answer:
+    except (Answer, InvalidInput) as error:
         if socket.is_open:
             raise
-        socket._host.refuse(answer.response)
-    except InvalidInput as error:
-        if socket.is_open:
-            raise
-        socket._host.refuse(Response({"error": str(error), "code": "invalid_input"}, status=400))
+        socket._host.refuse(answer_to(error))
     else:
         if not socket.is_open:
             socket.accept()
