@@ -165,9 +165,9 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
     plan.includes = vec!["application", "operations-handler"];
     plan.exports = vec!["init"];
     // Up to 0.16 a text was written as JSON.
-    let texts = if api.deployment.is_some() { ", texts=\"json\"" } else { "" };
-    let texts = if is_batched(api) { format!("{texts}, batch=True") } else { texts.to_owned() };
+    let mut texts = if api.deployment.is_some() { ", texts=\"json\"" } else { "" }.to_owned();
     if is_batched(api) {
+        texts += ", batch=True";
         plan.includes.push("batch-handler");
     }
     if let Some(class) = class(&definitions) {
@@ -305,19 +305,13 @@ fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
         let delay = batching.text_at(&["batch_interval"]).as_deref().and_then(milliseconds).unwrap_or(0);
         match (api.engine, batching.number(&["max_batch_size"])) {
             ("python", Some(size)) => {
-                plan.tables = format!(
-                    "\n[endpoint.batching]\nmax_requests = {size}\nrequest_delay = \"{delay}ms\"\n{}",
-                    plan.tables
-                );
+                plan.batching(["max_requests", "request_delay"], size, delay);
                 let hint =
                     "`max_requests` and `request_delay` of `[endpoint.batching]`: `predict` gets lists";
                 report.done(&api.place(batching), "`server_side_batching`", hint);
             }
             ("onnx" | "tensorflow", Some(size)) => {
-                plan.tables = format!(
-                    "\n[endpoint.batching]\nmax_batch = {size}\nmax_delay = \"{delay}ms\"\n{}",
-                    plan.tables
-                );
+                plan.batching(["max_batch", "max_delay"], size, delay);
                 let hint =
                     "`[endpoint.batching]`: runs of the model are joined; `predict` still gets one request";
                 report.check(&api.place(batching), "`server_side_batching`", hint);

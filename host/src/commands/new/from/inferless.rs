@@ -39,14 +39,11 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     let schema = if tree.has(SCHEMA) { Some(tree.source(SCHEMA)?) } else { None };
     let says = |flag: &str| {
         let all = schema.iter().flat_map(|source| source.statements.iter());
-        all.filter(|it| it.code.starts_with(flag)).map(|it| (it.first, it.code.clone())).next()
+        all.filter(|it| it.code.starts_with(flag)).map(|it| it.code.clone()).next()
     };
-    let number = |flag: &str| {
-        let (_, code) = says(flag)?;
-        code.split_once('=')?.1.trim().parse::<u64>().ok()
-    };
+    let number = |flag: &str| says(flag)?.split_once('=')?.1.trim().parse::<u64>().ok();
     let batch = number("BATCH_SIZE").filter(|size| *size > 0);
-    let is_stream = says("IS_STREAMING_OUTPUT").is_some_and(|(_, code)| code.ends_with("True"));
+    let is_stream = says("IS_STREAMING_OUTPUT").is_some_and(|code| code.ends_with("True"));
     if is_stream {
         plan.includes = vec!["application", "operations-handler"];
         plan.exports = vec!["init"];
@@ -55,8 +52,7 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
         plan.includes = vec!["application", "operations-handler", "batch-handler"];
         plan.exports = vec!["init"];
         let delay = number("BATCH_WINDOW").unwrap_or(500);
-        plan.tables =
-            format!("\n[endpoint.batching]\nmax_requests = {size}\nrequest_delay = \"{delay}ms\"\n");
+        plan.batching(["max_requests", "request_delay"], size, delay);
         let hint = "`max_requests` and `request_delay` of `[endpoint.batching]`: `infer` gets a list of dicts by a `POST` to the \
                     endpoint's path; inputs are not checked before";
         report.check(SCHEMA, "`BATCH_SIZE`", hint);

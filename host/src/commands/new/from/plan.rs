@@ -52,6 +52,14 @@ impl Plan {
         self.limits.push((key.to_owned(), value));
     }
 
+    /// Joins so many requests, or rows of them, after so many milliseconds at the latest: these keys of
+    /// `[endpoint.batching]`.
+    pub(super) fn batching(&mut self, [most, longest]: [&str; 2], size: u64, milliseconds: u64) {
+        // A table of the endpoint, and those of others follow it.
+        let table = format!("\n[endpoint.batching]\n{most} = {size}\n{longest} = \"{milliseconds}ms\"\n");
+        self.tables.insert_str(0, &table);
+    }
+
     /// `app.py` is this file, or takes the exports that it makes.
     pub(super) fn own_entry(&mut self, file: &str) {
         if file == "app.py" {
