@@ -171,21 +171,24 @@ impl Batches {
 
     /// Has an instance serve them.
     async fn call(&self, requests: &[Arc<Request>]) -> Result<Answers, RequestError> {
-        let missing = || RequestError::new(Code::Internal, Stage::PreInference, "the batch was not served");
-        let last = requests.iter().max_by_key(|request| request.deadline).ok_or_else(missing)?;
+        let last = requests.iter().max_by_key(|request| request.deadline).ok_or_else(unserved)?;
         let plan = RunPlan { calls_out: true, ..RunPlan::default() };
         let mut lease = checkout(&self.models, &self.plugin, last, &plan, None).await?;
         let ended = lease.respond_all(requests, &Arc::new(Progress::new())).await;
         if matches!(ended, Some(Ok(_))) {
             lease.finish();
         }
-        ended.ok_or_else(missing)?
+        ended.ok_or_else(unserved)?
     }
 
     /// Nothing that can panic runs while the lock is held with the state half changed.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn unserved() -> RequestError {
+    RequestError::new(Code::Internal, Stage::PreInference, "the batch was not served")
 }
 
 /// The wait for one request's answer.
@@ -200,10 +203,7 @@ impl Future for Ticket {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let answer = ready!(Pin::new(&mut self.answered).poll(context));
-        Poll::Ready(answer.unwrap_or_else(|_| {
-            let error = RequestError::new(Code::Internal, Stage::PreInference, "the batch was not served");
-            (Duration::ZERO, Err(error))
-        }))
+        Poll::Ready(answer.unwrap_or_else(|_| (Duration::ZERO, Err(unserved()))))
     }
 }
 

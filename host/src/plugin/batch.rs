@@ -16,7 +16,7 @@ use super::context::Context;
 use super::convert::{Returned, shown};
 use super::deadline::metered;
 use super::exchange::{Clocks, STAGE, broken_contract};
-use super::instance::{Instance, bad_output, timed_out};
+use super::instance::{Instance, bad_output};
 use super::{Lease, LoadError, Outcome, Plugin, state};
 use crate::blocking;
 use crate::error::RequestError;
@@ -77,13 +77,7 @@ impl Instance {
         let cpu = self.store.data().time(STAGE);
         let (meter, end) = state::arm_until(&mut self.store, cpu, None, 0);
         let outcome = metered(meter, end, pin!(guest.call_paths(&mut self.store))).await;
-        let failed = |error: RequestError| error.to_string();
-        self.disarm(STAGE).map_err(failed)?;
-        match outcome {
-            Some(Ok(paths)) => sound(paths),
-            Some(Err(error)) => Err(failed(self.fault(error, STAGE))),
-            None => Err(failed(timed_out(self.store.data(), STAGE))),
-        }
+        self.told(outcome, STAGE).and_then(sound)
     }
 
     /// Calls `respond-all`; `None` if the handler has none.
@@ -101,9 +95,7 @@ impl Instance {
         let ended = clocks.run(pin!(guest.call_respond_all(&mut self.store, &members))).await;
         let ended = match ended {
             Ok(ended) => self.answers(ended, members.len()),
-            Err(over) => {
-                self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
-            }
+            Err(over) => Err(self.out_of_time(over)),
         };
         let state = self.store.data_mut();
         state.batch.end();

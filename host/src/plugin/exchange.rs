@@ -13,6 +13,7 @@ use wasmtime::Store;
 
 use super::Limits;
 use super::deadline::{Meter, stream_metered};
+use super::instance::Instance;
 use super::state::{self, State};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Request;
@@ -125,6 +126,13 @@ impl Clocks {
         }
         tokio::time::sleep_until((progress.touched() + self.background).into()).await;
         Over::After
+    }
+}
+
+impl Instance {
+    /// The error of a call that one of its clocks has ended.
+    pub(super) fn out_of_time(&self, over: Over) -> RequestError {
+        self.disarm(STAGE).err().unwrap_or_else(|| over.error(&self.store.data().loaded.config.limits))
     }
 }
 

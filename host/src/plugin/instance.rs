@@ -220,12 +220,20 @@ impl Instance {
         let cpu = self.store.data().time(STAGE);
         let (meter, end) = state::arm_until(&mut self.store, cpu, None, 0);
         let outcome = metered(meter, end, pin!(guest.call_input_schema(&mut self.store))).await;
+        self.told(outcome, STAGE).and_then(convert::schema_from_guest)
+    }
+
+    /// The value that a call at load returned, once it has ended in any way; `None` is out of time.
+    ///
+    /// # Errors
+    /// Text for the operator.
+    pub(super) fn told<T>(&self, outcome: Option<wasmtime::Result<T>>, stage: Stage) -> Result<T, String> {
         let failed = |error: RequestError| error.to_string();
-        self.disarm(STAGE).map_err(failed)?;
+        self.disarm(stage).map_err(failed)?;
         match outcome {
-            Some(Ok(inputs)) => convert::schema_from_guest(inputs),
-            Some(Err(error)) => Err(failed(self.fault(error, STAGE))),
-            None => Err(failed(timed_out(self.store.data(), STAGE))),
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) => Err(failed(self.fault(error, stage))),
+            None => Err(failed(timed_out(self.store.data(), stage))),
         }
     }
 

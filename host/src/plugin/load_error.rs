@@ -50,7 +50,8 @@ pub enum LoadError {
     #[error("says what it serves in a way that cannot be used: {0}\n  hint: mend its `operations`")]
     Operations(String),
     #[error(
-        "says which requests it serves together in a way that cannot be used: {0}\n  hint: mend `paths` of its `respond-all`"
+        "says which requests it serves together in a way that cannot be used: {0}\n  \
+         hint: mend `paths` of its `respond-all`"
     )]
     Batch(String),
     #[error(transparent)]

@@ -12,9 +12,9 @@ use serde_json::Value;
 use super::bindings::exports::modelhost::handler::operations as guest;
 use super::convert::shown;
 use super::deadline::metered;
-use super::instance::{Instance, timed_out};
+use super::instance::Instance;
 use super::{LoadError, Plugin, state};
-use crate::error::{RequestError, Stage};
+use crate::error::Stage;
 
 /// Most of them.
 const MOST: usize = 1000;
@@ -78,13 +78,7 @@ impl Instance {
         let cpu = self.store.data().time(STAGE);
         let (meter, end) = state::arm_until(&mut self.store, cpu, None, 0);
         let outcome = metered(meter, end, pin!(guest.call_operations(&mut self.store))).await;
-        let failed = |error: RequestError| error.to_string();
-        self.disarm(STAGE).map_err(failed)?;
-        match outcome {
-            Some(Ok(operations)) => sound(operations),
-            Some(Err(error)) => Err(failed(self.fault(error, STAGE))),
-            None => Err(failed(timed_out(self.store.data(), STAGE))),
-        }
+        self.told(outcome, STAGE).and_then(sound)
     }
 }
 

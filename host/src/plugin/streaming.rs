@@ -86,9 +86,7 @@ impl Instance {
         let sent = std::mem::take(&mut self.store.data_mut().streaming.sent);
         let ended = match ended {
             Ok(ended) => self.responded(ended, &sent, exchange, digest),
-            Err(over) => {
-                self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
-            }
+            Err(over) => Err(self.out_of_time(over)),
         };
         self.store.data_mut().response = None;
         Some(ended)

@@ -206,9 +206,7 @@ impl Instance {
         let ended = clocks.run(pin!(guest.call_handle(&mut self.store, incoming, outparam))).await;
         let ended = match ended {
             Ok(ended) => self.handled(ended, exchange),
-            Err(over) => {
-                self.disarm(STAGE).and_then(|()| Err(over.error(&self.store.data().loaded.config.limits)))
-            }
+            Err(over) => Err(self.out_of_time(over)),
         };
         if ended.is_ok() {
             // Settled: it is not to be broken off when the instance goes.
