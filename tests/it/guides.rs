@@ -58,6 +58,11 @@ fn openai() {
 }
 
 #[test]
+fn operate() {
+    follow("operate");
+}
+
+#[test]
 fn security() {
     follow("security");
 }
