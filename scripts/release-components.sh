@@ -34,7 +34,9 @@ step "building small guests against $version of the contract"
 messages=$(mktemp)
 work=$(mktemp -d)
 trap 'rm -rf "$messages" "$work"' EXIT
-env "${GUEST_ENV[@]}" cargo build --profile guest --target "$GUEST_TARGET" --target-dir "$ROOT/target/guests-small$GUEST_WAY" \
+# What is kept says nothing of the machine that built it.
+flags="$GUEST_FLAGS --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}/registry/src=registry --remap-path-prefix=$ROOT=."
+env "${GUEST_ENV[@]/"$GUEST_FLAGS"/"$flags"}" cargo build --profile guest --target "$GUEST_TARGET" --target-dir "$ROOT/target/guests-small$GUEST_WAY" \
     --config 'profile.guest.opt-level="s"' --config 'profile.guest.strip=true' --message-format json-render-diagnostics \
     ${GUEST_ARGS[@]+"${GUEST_ARGS[@]}"} -p guests "${GUESTS[@]/#/--example=}" </dev/null >"$messages"
 python3 scripts/list-components.py example <"$messages" | while IFS=$'\t' read -r name file; do keep "$file" "$name"; done
