@@ -180,7 +180,6 @@ fn what_the_library_logs_comes_as_lines_of_the_log() {
         })
     };
     for (level, text) in [
-        ("INFO", "oneDNN custom operations are on"),
         ("INFO", "Reading SavedModel from: "),
         ("INFO", "To enable the following instructions: "),
         ("ERROR", "Check failed: a == b"),
