@@ -10,6 +10,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use e2e::clients::finished;
+use e2e::project::lend_packages;
 use e2e::{Host, host_binary, root};
 
 fn host(folder: &Path, arguments: &[&str]) -> Output {
@@ -32,6 +33,7 @@ fn built(template: &str, language: &str, tests: &str) -> (tempfile::TempDir, Pat
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &["new", "mine", "--lang", language, "--template", template]);
     let project = folder.path().join("mine");
+    lend_packages(&project);
     done(&project, &["build"]);
     let mut command = Command::new("bash");
     command.args(["-c", tests]).current_dir(&project);
@@ -86,6 +88,10 @@ fn journey(template: &str, language: &str, tests: &str) {
     }
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
     answers(&host, &project);
+    if template == "app" {
+        let document = host.get("/openapi.json").json();
+        assert!(document["paths"]["/mine/classify"]["post"].is_object(), "{document}");
+    }
 }
 
 /// The same by `dev`, which keeps most of a component and writes the sources into it.
@@ -93,6 +99,7 @@ fn developed(template: &str, language: &str) {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &["new", "mine", "--lang", language, "--template", template]);
     let project = folder.path().join("mine");
+    lend_packages(&project);
     let mut dev = Command::new(host_binary());
     dev.args(["dev", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]).current_dir(&project);
     let host = Host::try_start(dev).unwrap();

@@ -13,7 +13,7 @@ mod triton;
 
 use std::sync::LazyLock;
 
-use modelhost_guest::app::{Event, Json, Output, Reply, Request, Router, Sent};
+use modelhost_guest::app::{Event, Json, Output, Router, Sent};
 use modelhost_guest::models::{self, Resident};
 use modelhost_guest::{Handler, Result, Tensor, export, internal, invalid};
 use serde::{Deserialize, Serialize};
@@ -63,8 +63,8 @@ impl Handler for App {
         App
     }
 
-    fn respond(&mut self, request: Request<'_>) -> Result<Reply> {
-        ROUTES.respond(self, request)
+    fn router() -> Option<&'static Router<App>> {
+        Some(&ROUTES)
     }
 }
 

@@ -15,7 +15,7 @@ mod tokens;
 
 use std::sync::LazyLock;
 
-use modelhost_guest::app::{Json, Reply, Request, Router};
+use modelhost_guest::app::{Json, Router};
 use modelhost_guest::{Handler, Metadata, Result, export};
 use serde::Serialize;
 
@@ -73,8 +73,8 @@ impl Handler for Embeddings {
         Ok(())
     }
 
-    fn respond(&mut self, request: Request<'_>) -> Result<Reply> {
-        ROUTES.respond(self, request)
+    fn router() -> Option<&'static Router<Embeddings>> {
+        Some(&ROUTES)
     }
 }
 

@@ -16,7 +16,7 @@ mod lines;
 
 use std::sync::LazyLock;
 
-use modelhost_guest::app::{Json, Reply, Request, Router};
+use modelhost_guest::app::{Json, Router};
 use modelhost_guest::models::{self, Resident};
 use modelhost_guest::{Handler, Metadata, Result, Sample, Tensor, export, internal};
 use serde::Serialize;
@@ -67,8 +67,8 @@ impl Handler for Ocr {
         Ok(())
     }
 
-    fn respond(&mut self, request: Request<'_>) -> Result<Reply> {
-        ROUTES.respond(self, request)
+    fn router() -> Option<&'static Router<Ocr>> {
+        Some(&ROUTES)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::sync::LazyLock;
 
-use modelhost_guest::app::{Event, Json, Output, Reply, Request, Router, Sent};
+use modelhost_guest::app::{Event, Json, Output, Router, Sent};
 use modelhost_guest::{Handler, Metadata, Response, Result, Tensor, export, internal, models};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -88,8 +88,8 @@ impl Handler for App {
         Ok(())
     }
 
-    fn respond(&mut self, request: Request<'_>) -> Result<Reply> {
-        ROUTES.respond(self, request)
+    fn router() -> Option<&'static Router<App>> {
+        Some(&ROUTES)
     }
 }
 
