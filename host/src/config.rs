@@ -87,6 +87,16 @@ pub fn run(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems>
     load(overrides, env, Scope::Run)
 }
 
+/// The sandbox of commands that take no settings: as the environment says.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn sandbox(env: Env<'_>) -> Result<plugin::Config, Problems> {
+    let mut sources = Sources::new(typed(&Overrides::default(), env, Scope::Run), env);
+    let config = plugin_config(&mut sources, &Table::default());
+    if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
+}
+
 fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config, Problems> {
     let typed = typed(overrides, env, scope);
     let (file, problems) = match typed.get(set::CONFIG.flag) {

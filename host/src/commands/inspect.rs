@@ -5,9 +5,9 @@ use std::num::NonZeroUsize;
 
 use anyhow::Context as _;
 
-use crate::cli;
-use crate::commands::{Failure, say};
+use crate::commands::{Failure, environment, say};
 use crate::plugin::{self, Binary, Inspection, Sandbox};
+use crate::{cli, config};
 
 /// Runs the command.
 ///
@@ -16,7 +16,8 @@ use crate::plugin::{self, Binary, Inspection, Sandbox};
 pub fn inspect(arguments: &cli::Inspect) -> Result<(), Failure> {
     let path = &arguments.component;
     let binary = Binary::read_now(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    let sandbox = Sandbox::new(&plugin::Config::default(), NonZeroUsize::MIN).map_err(anyhow::Error::from)?;
+    let sandbox =
+        Sandbox::new(&config::sandbox(&environment)?, NonZeroUsize::MIN).map_err(anyhow::Error::from)?;
     let inspection = plugin::inspect(&sandbox, &binary)
         .map_err(|error| anyhow::anyhow!("`{}` {error}", path.display()))?;
     let text = if arguments.json {
