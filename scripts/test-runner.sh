@@ -12,6 +12,8 @@ case $1 in
     */deps/*) ;;
     *) exec "$@" ;;
 esac
+# Everything that the tests compile, about 2 GB: the default would make way for it, and interpreters be compiled again.
+export MODELHOST_CACHE_SIZE=8GiB
 printed=$(mktemp)
 trap 'rm -f "$printed"' EXIT
 code=0

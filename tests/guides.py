@@ -22,11 +22,15 @@ import sys
 import tempfile
 import time
 
+import packages
+
 # What differs from one run to the next.
 VARYING = re.compile(r"\d+(\.\d+)? *(ms|µs|s|MB|kB)\b")
 NUMBER = re.compile(r"-?\d+\.\d+(e-?\d+)?|\d+e-?\d+")
 # For a person who waits: a step that takes a while, or a line of the log.
 PROGRESS = re.compile(r" …$|^\d{4}-\d\d-\d\dT")
+# A new project gets its packages without a wait.
+NEW = re.compile(r"modelhost new ([\w-]+)")
 # Commands that ask the admin address.
 ADMIN = re.compile(r"^modelhost (status|history|logs|trial|swap) (?!.*--admin)")
 PATIENCE = 900
@@ -129,6 +133,8 @@ class Guide:
         printed = done.stdout + ("\n" if done.stdout and not done.stdout.endswith("\n") else "") + "\n".join(progress)
         for shown, real in self.addresses.items():
             printed = printed.replace(real, shown)
+        if new := NEW.match(command):
+            packages.lend(self.folder / new[1])
         return printed, done.returncode == 0
 
     def serve(self, command):

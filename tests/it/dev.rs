@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use e2e::browser::Browser;
+use e2e::project::lend_packages;
 use e2e::{Host, Reply, host_binary, root, wait_until};
 use serde_json::{Value, json};
 
@@ -28,7 +29,9 @@ fn project(folder: &Path, language: &str) -> PathBuf {
     let mut new = Command::new(host_binary());
     new.args(["new", "flowers", "--lang", language]).current_dir(folder);
     assert!(new.output().unwrap().status.success());
-    folder.join("flowers")
+    let project = folder.join("flowers");
+    lend_packages(&project);
+    project
 }
 
 /// `host dev` in a project; its crates are compiled once for all tests.

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use e2e::project::lend_packages;
 use e2e::{Host, Reply, host_binary};
 use serde_json::{Value, json};
 
@@ -37,6 +38,7 @@ pub(crate) fn served(folder: &Path) -> (PathBuf, Host) {
     let said = done(folder, &["new", "mine", "--from", "old"]);
     assert!(said.starts_with("made mine from a"), "{said}");
     let project = folder.join("mine");
+    lend_packages(&project);
     done(&project, &["build"]);
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
     (project, host)
@@ -220,6 +222,7 @@ fn cortex_projects_answer_as_they_did() {
         assert!(said.contains("the model `s3://models/iris.onnx`\n    hint: put it here as `iris.onnx`"), "{said}");
         let project = folder.path().join("mine");
         fs::copy(&iris, project.join("iris.onnx")).unwrap();
+        lend_packages(&project);
         done(&project, &["build"]);
         let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
         let reply = host.post(path, read(&project, "sample.json"));
@@ -256,6 +259,7 @@ fn what_cannot_be_brought_over_is_listed_with_its_place() {
     assert!(config.contains("# models.NAME = { path = \"model.onnx\" }  # model/model.py:10"), "{config}");
     // It can be built; what is not there is said when it is called.
     fs::write(project.join("modelhost.toml"), config.replace("env = ", "# env = ")).unwrap();
+    lend_packages(&project);
     done(&project, &["build"]);
     let refused = run(
         &project,

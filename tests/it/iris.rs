@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use e2e::clients::finished;
+use e2e::project::lend_packages;
 use e2e::{Host, Reply, assert_close, component, host_binary, model, path_with_tools};
 use serde_json::{Value, json};
 
@@ -111,11 +112,14 @@ fn in_rust() {
 /// The template of a language.
 fn check_template(language: &str) {
     let folder = tempfile::tempdir().unwrap();
-    for arguments in [&["new", "iris", "--lang", language][..], &["build", "iris"]] {
+    let host = |arguments: &[&str]| {
         let mut command = Command::new(host_binary());
         command.args(arguments).current_dir(folder.path()).env("PATH", path_with_tools());
         finished(&mut command, &format!("host {arguments:?}"));
-    }
+    };
+    host(&["new", "iris", "--lang", language]);
+    lend_packages(&folder.path().join("iris"));
+    host(&["build", "iris"]);
     let metadata = json!({ "labels": LABELS }).to_string();
     check(language, &folder.path().join("iris/handler.wasm"), "none", &["--metadata", &metadata]);
 }

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use e2e::cases::{ask, read, setup};
 use e2e::clients::finished;
+use e2e::project::lend_packages;
 use e2e::{Host, host_binary, path_with_tools, root};
 use serde_json::json;
 use tempfile::TempDir;
@@ -41,6 +42,7 @@ fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -
         finished(&mut command, &format!("host {arguments:?}"));
     };
     run(&["new", "it", "--lang", language]);
+    lend_packages(&project);
     copy(&ours.join(sources), &project);
     let file = ours.join("greeting.json");
     fs::copy(&file, project.join("greeting.json")).unwrap();

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use e2e::clients::finished;
+use e2e::project::lend_packages;
 use e2e::{Host, Reply, component, host_binary, path_with_tools, root};
 use serde_json::{Value, json};
 
@@ -36,6 +37,7 @@ fn fails(project: &Path) -> String {
 fn project(folder: &Path, language: &str, source: &str, program: &str, imports: &[&str]) -> PathBuf {
     finished(&mut host(folder, &["new", "pictures", "--lang", language]), "host new");
     let project = folder.join("pictures");
+    lend_packages(&project);
     fs::write(project.join(source), program).unwrap();
     let world = project.join("wit/world.wit");
     if let Ok(text) = fs::read_to_string(&world) {

@@ -7,13 +7,21 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::clients::finished;
-use crate::host_binary;
+use crate::{host_binary, root};
 
 /// Runs the host in `folder` to success; what it said on stdout.
 fn done(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(host_binary());
     command.args(arguments).current_dir(folder);
     finished(&mut command, &format!("host {arguments:?}"))
+}
+
+/// Gives a new project the packages that its first build would install, which takes longer than the build; see
+/// `tests/packages.py`.
+pub fn lend_packages(project: &Path) {
+    let mut command = Command::new("python3");
+    command.arg(root().join("tests/packages.py")).arg(project);
+    finished(&mut command, "packages.py");
 }
 
 /// The component of an application in a language, with these files in place of the template's. `world`: what
@@ -30,6 +38,7 @@ pub fn application(folder: &Path, language: &str, files: &[(&str, &str)], world:
         let text = fs::read_to_string(&file).unwrap().replacen("{\n", &include, 1);
         fs::write(file, text).unwrap();
     }
+    lend_packages(&project);
     done(&project, &["build"]);
     project.join("handler.wasm")
 }
