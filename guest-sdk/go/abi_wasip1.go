@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"modelhost.example/guest/internal/abi"
+	"modelhost.example/guest/internal/bridge"
 )
 
 type word = abi.Word
@@ -193,6 +194,29 @@ func exportPostInferenceTensors(start unsafe.Pointer, length, context word) unsa
 
 //go:wasmexport cabi_post_modelhost:handler/post-inference-tensors@0.1.0#post-inference-tensors
 func postPostInferenceTensors(unsafe.Pointer) { abi.Over() }
+
+func init() {
+	bridge.Collect, bridge.Respond = collect, respond
+	bridge.Lower, bridge.LowerTensors, bridge.TensorsAt = lowerResponse, lowered, tensorsAt
+}
+
+// respond runs a function of package app. A result is nothing where the response has been sent.
+func respond(kind unsafe.Pointer, kindLength word, body unsafe.Pointer, bodyLength, context word,
+	call func(*Sample, *Context) (*Response, error), over func(*Response, error) (*Response, error)) unsafe.Pointer {
+	response, err := over(guarded(context, func(context *Context) (*Response, error) {
+		return call(&Sample{abi.StringAt(kind, kindLength), abi.BytesAt(body, bodyLength)}, context)
+	}))
+	switch {
+	case err != nil:
+		lowerError(err)
+	case response == nil:
+		area[0], area[1] = 0, 0
+	default:
+		area[0], area[1] = 0, 1
+		lowerResponse(area[2:], response)
+	}
+	return result()
+}
 
 //go:wasmexport modelhost:handler/input-schema@0.1.0#input-schema
 func exportInputSchema() unsafe.Pointer {

@@ -1,5 +1,5 @@
 //! What every SDK has to do, the same in every language: `init`, a file of the project, an error of each kind, every datatype of
-//! tensors there and back; memory that is given back; a stream in TypeScript.
+//! tensors there and back; memory that is given back; streams in TypeScript, Go, C, C++ and Zig.
 //!
 //! In: projects of the template `iris`, with the handler of `tests/languages/LANGUAGE` in place of theirs, and one file of cases for
 //! all. The cases of irises are in `iris.rs`; applications with streams in Rust, Python and JavaScript in `templates.rs`.
@@ -11,6 +11,7 @@ use std::process::Command;
 use e2e::cases::{ask, read, setup};
 use e2e::clients::finished;
 use e2e::project::lend_packages;
+use e2e::wire::{self, Wire};
 use e2e::{Host, host_binary, path_with_tools, root};
 use serde_json::json;
 use tempfile::TempDir;
@@ -110,6 +111,42 @@ fn a_stream_in_typescript() {
 #[test]
 fn a_stream_in_typescript_on_quickjs() {
     check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", QUICKJS);
+}
+
+/// An application in a compiled language: besides its cases a stream that breaks off, work after the response, and more events
+/// than would fit into its memory together.
+fn check_application(language: &str) {
+    let sources = format!("{language}-app");
+    let (host, _folder) = check(language, &sources, Path::new("none.wit"), "compiled-app.json", "");
+    host.wait_for_log("worked");
+    let mut wire = Wire::connect(&host.url).unwrap();
+    wire.send(&wire::post("/it/breaks", &[("connection", "close")], r#"{"to": 1}"#)).unwrap();
+    let response = String::from_utf8(wire.until_closed()).unwrap();
+    assert!(response.contains("data: {\"number\":0}\n\n"), "{response}");
+    assert!(response.contains("event: error\n") && !response.ends_with("0\r\n\r\n"), "{response}");
+    let events = host.post("/it/stream", r#"{"to": 300000}"#).text();
+    assert_eq!(events.matches("data: {\"number\":").count(), 300_000);
+    assert!(events.ends_with("data: {\"number\":299999}\n\n"));
+}
+
+#[test]
+fn a_stream_in_go() {
+    check_application("go");
+}
+
+#[test]
+fn a_stream_in_c() {
+    check_application("c");
+}
+
+#[test]
+fn a_stream_in_cpp() {
+    check_application("cpp");
+}
+
+#[test]
+fn a_stream_in_zig() {
+    check_application("zig");
 }
 
 /// What the runtime does itself: handles of the host, and the web's platform.

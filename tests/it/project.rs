@@ -240,7 +240,7 @@ fn the_sdks_in_go_c_and_zig_pass_their_tests() {
         ("zig", "zig build test --cache-dir \"$SCRATCH\""),
         (
             "c",
-            "zig cc -std=c17 -Wall -Wextra -Werror -fsanitize=undefined -Iinclude src/{image,json,modelhost,tensor,tokenizer}.c tests/test.c \
+            "zig cc -std=c17 -Wall -Wextra -Werror -fsanitize=undefined -Iinclude src/{image,json,modelhost,models,tensor,tokenizer}.c tests/test.c \
              -lm -o \"$SCRATCH/test\" && \"$SCRATCH/test\"",
         ),
     ] {

@@ -82,7 +82,7 @@ fn packages_are_made_installed_and_tested() {
         &folder,
         &format!(
             "mkdir c && tar -xzf {c} -C c --strip-components 1
-            zig cc -std=c17 -Ic/include c/src/{{image,json,modelhost,tensor,tokenizer}}.c {0}/c/tests/test.c -lm -o c/test
+            zig cc -std=c17 -Ic/include c/src/{{image,json,modelhost,models,tensor,tokenizer}}.c {0}/c/tests/test.c -lm -o c/test
             c/test
             mkdir zig && cp {0}/zig/build.zig zig && cp {0}/zig/build.zig.zon zig && cd zig
             zig fetch --global-cache-dir cache {zig}",

@@ -210,6 +210,13 @@ typedef struct {
 
 mh_signature mh_model_signature(const mh_context *context);
 
+/* Runs a model of the endpoint, by its name in the configuration; "" is the first one. The outputs are in the model's
+ * order. Without a place in the model's queue the error answers with 503, if it is returned. */
+const mh_error *mh_infer(const char *model, mh_tensors inputs, mh_tensors *outputs);
+/* For tests: what a model makes of its inputs. */
+typedef const mh_error *mh_infer_function(const char *model, mh_tensors inputs, mh_tensors *outputs);
+void mh_models_answer_with(mh_infer_function *function);
+
 /* An input that the handler takes. */
 typedef struct {
     const char *name;

@@ -229,6 +229,7 @@ public:
     }
     json_writer &value(std::span<const float> values) { return mh_write_floats(&raw_, values.data(), values.size()), *this; }
     mh_response response() const { return mh_json_response(&raw_); }
+    mh_json_writer *raw() { return &raw_; }
 
 private:
     mh_json_writer raw_ = {};
@@ -274,6 +275,14 @@ public:
 private:
     const mh_context *raw_;
 };
+
+/* Runs a model of the endpoint, by its name in the configuration; "" is the first one. */
+inline result<tensors> infer(const char *model, const tensors &inputs) {
+    mh_tensors outputs;
+    const mh_error *failed = mh_infer(model, inputs.raw(), &outputs);
+    if (failed != nullptr) return std::unexpected(error{failed});
+    return tensors(outputs);
+}
 
 using response = mh_response;
 

@@ -33,6 +33,8 @@ IMPORT("header") void mh_host_header(int32_t context, const char *name, size_t l
 IMPORT("sample") void mh_host_sample(int32_t context, mh_sample *sample);
 IMPORT("signature") void mh_host_signature(int32_t context, mh_signature *signature);
 
+void mh_context_over(const mh_context *context) { mh_host_drop(context->handle); }
+
 #define TEXT(name)                                    \
     mh_str mh_##name(const mh_context *context) {     \
         mh_str text;                                  \

@@ -19,4 +19,7 @@ struct mh_context {
     int32_t handle;
 };
 
+/* Gives the host its context back. */
+void mh_context_over(const mh_context *context);
+
 #endif

@@ -172,6 +172,22 @@ static void what_comes_of_a_library_is_what_the_test_says(void) {
     check(mh_softmax(given, 0, &made) != NULL && mh_normalise(text, 0, &made) != NULL, "errors");
 }
 
+static const mh_error *inferred(const char *model, mh_tensors inputs, mh_tensors *outputs) {
+    if (strcmp(model, "none") == 0) return mh_internal("as said");
+    *outputs = inputs;
+    return NULL;
+}
+
+static void what_a_model_answers_is_what_the_test_says(void) {
+    static const float values[] = {1, 2};
+    static const uint64_t shape[] = {1, 2};
+    mh_tensors outputs, inputs = mh_one(mh_tensor_of(MH_FP32, values, shape, 2));
+    check(mh_infer("", inputs, &outputs) != NULL, "nothing was said of models");
+    mh_models_answer_with(inferred);
+    check(mh_infer("", inputs, &outputs) == NULL && mh_floats(&outputs.items[0])[1] == 2, "the outputs that were said");
+    check(mh_infer("none", inputs, &outputs) != NULL, "the error that was said");
+}
+
 int main(void) {
     numbers_are_read_and_what_is_wrong_is_named();
     texts_are_read_as_they_are_meant();
@@ -179,5 +195,6 @@ int main(void) {
     tensors_have_types();
     memory_lasts_until_the_call_is_over();
     what_comes_of_a_library_is_what_the_test_says();
+    what_a_model_answers_is_what_the_test_says();
     return 0;
 }

@@ -6,7 +6,7 @@ const builtin = @import("builtin");
 const guest = @import("guest.zig");
 
 pub const is_component = builtin.target.cpu.arch.isWasm();
-const backing = if (is_component) std.heap.wasm_allocator else std.heap.page_allocator;
+pub const backing = if (is_component) std.heap.wasm_allocator else std.heap.page_allocator;
 
 pub var arena = std.heap.ArenaAllocator.init(backing);
 /// The text and the response of the error that was made last.
@@ -105,10 +105,14 @@ pub fn List(comptime T: type) type {
 }
 
 pub const Text = List(u8);
-const RawTensor = extern struct { name: Text, datatype: Datatype, shape: List(u64), data: Text };
+pub const RawTensor = extern struct { name: Text, datatype: Datatype, shape: List(u64), data: Text };
 const RawHeader = extern struct { name: Text, value: Text };
 const RawResponse = extern struct { status: u16, content_type: Text, headers: List(RawHeader), body: Text };
 const RawError = extern struct { kind: u8, as: extern union { text: Text, response: RawResponse } };
+const RawAnswer = extern struct {
+    is_error: u8,
+    as: extern union { answer: extern struct { has: u8, response: RawResponse }, failure: RawError },
+};
 const RawSpec = extern struct { name: Text, datatype: Datatype, shape: List(i64) };
 const RawOptional = extern struct { has: u8, text: Text };
 const RawInput = extern struct {
@@ -128,6 +132,7 @@ comptime {
     if (is_component) {
         std.debug.assert(@sizeOf(RawTensor) == 28 and @offsetOf(RawTensor, "data") == 20);
         std.debug.assert(@sizeOf(RawResponse) == 28 and @offsetOf(RawResponse, "headers") == 12);
+        std.debug.assert(@sizeOf(RawAnswer) == 36 and @offsetOf(RawAnswer, "as") == 4);
         std.debug.assert(@sizeOf(RawError) == 32 and @sizeOf(RawSpec) == 20 and @sizeOf(RawInput) == 44);
         @export(&realloc, .{ .name = "cabi_realloc" });
     }
@@ -143,13 +148,14 @@ fn realloc(old: ?[*]u8, old_size: usize, alignment: usize, size: usize) callconv
 
 /// The result of the call, which the host reads before it ends the call.
 var result: Result = undefined;
+var answer: RawAnswer = undefined;
 var schema: List(RawInput) = undefined;
 
 fn over(_: *const anyopaque) callconv(.c) void {
     _ = arena.reset(.{ .retain_with_limit = 64 * 1024 });
 }
 
-fn rawResponse(response: guest.Response) RawResponse {
+pub fn rawResponse(response: guest.Response) RawResponse {
     const headers = arena.allocator().alloc(RawHeader, response.headers.len) catch @trap();
     for (headers, response.headers) |*to, from| to.* = .{ .name = .of(from.name), .value = .of(from.value) };
     return .{
@@ -167,17 +173,20 @@ fn text(failed: anyerror) []const u8 {
     };
 }
 
-fn failure(failed: anyerror) *const Result {
-    result.is_error = 1;
-    result.as = .{ .failure = switch (failed) {
+fn rawError(failed: anyerror) RawError {
+    return switch (failed) {
         error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(said) } },
         error.Respond => .{ .kind = 2, .as = .{ .response = rawResponse(answered) } },
         else => .{ .kind = 1, .as = .{ .text = .of(text(failed)) } },
-    } };
+    };
+}
+
+fn failure(failed: anyerror) *const Result {
+    result = .{ .is_error = 1, .as = .{ .failure = rawError(failed) } };
     return &result;
 }
 
-fn lifted(given: List(RawTensor)) []const guest.Tensor {
+pub fn lifted(given: List(RawTensor)) []const guest.Tensor {
     const tensors = arena.allocator().alloc(guest.Tensor, given.length) catch @trap();
     for (tensors, given.slice()) |*to, from| to.* = .{
         .name = from.name.slice(),
@@ -188,8 +197,7 @@ fn lifted(given: List(RawTensor)) []const guest.Tensor {
     return tensors;
 }
 
-fn returned(made: anyerror![]const guest.Tensor) *const Result {
-    const tensors = made catch |failed| return failure(failed);
+pub fn lowered(tensors: []const guest.Tensor) List(RawTensor) {
     const raw = arena.allocator().alloc(RawTensor, tensors.len) catch @trap();
     for (raw, tensors) |*to, from| to.* = .{
         .name = .of(from.name),
@@ -197,8 +205,12 @@ fn returned(made: anyerror![]const guest.Tensor) *const Result {
         .shape = .of(from.shape),
         .data = .of(from.data),
     };
-    result.is_error = 0;
-    result.as = .{ .tensors = .of(raw) };
+    return .of(raw);
+}
+
+fn returned(made: anyerror![]const guest.Tensor) *const Result {
+    const tensors = made catch |failed| return failure(failed);
+    result = .{ .is_error = 0, .as = .{ .tensors = lowered(tensors) } };
     return &result;
 }
 
@@ -238,6 +250,23 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
         }
 
         const post_inference_tensors = pre_inference_tensors;
+
+        fn respond(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32, out: i32) callconv(.c) *const RawAnswer {
+            defer drop(handle);
+            const sample: guest.Sample = .{
+                .content_type = (Text{ .start = kind, .length = kind_length }).slice(),
+                .body = (Text{ .start = body, .length = body_length }).slice(),
+            };
+            var output: guest.Output = .{ .handle = out };
+            const made: anyerror!?guest.Response = function(sample, Context{ .handle = handle }, &output);
+            if (output.over(made)) |whole| {
+                const response = whole orelse guest.Response{};
+                answer = .{ .is_error = 0, .as = .{ .answer = .{ .has = @intFromBool(whole != null), .response = rawResponse(response) } } };
+            } else |failed| {
+                answer = .{ .is_error = 1, .as = .{ .failure = rawError(failed) } };
+            }
+            return &answer;
+        }
 
         fn input_schema() callconv(.c) *const List(RawInput) {
             const declared: []const guest.Input = function;

@@ -14,6 +14,12 @@ pub const image = @import("image.zig");
 pub const tensor = @import("tensor.zig");
 pub const tokenizer = @import("tokenizer.zig");
 
+/// The endpoint's models, called by the handler.
+pub const models = @import("models.zig");
+
+/// The response of an application, in pieces.
+pub const Output = @import("output.zig").Output;
+
 pub const Datatype = abi.Datatype;
 pub const BFloat16 = abi.BFloat16;
 
@@ -217,6 +223,9 @@ pub const Input = struct {
 /// - `post_inference: fn ([]const Tensor, Context) anyerror!Response`
 /// - `pre_inference_tensors`, `post_inference_tensors: fn ([]const Tensor, Context) anyerror![]const Tensor`
 /// - `input_schema: []const Input`
+/// - `respond: fn (Sample, Context, *Output) anyerror!?Response`, in place of all but `init`: an application, which answers
+///   each request to the endpoint's path, of any method, and to all paths below it. The context's path is the one below
+///   the endpoint's, at least `/`. It returns a response, or answers by the output and returns null.
 pub fn handler(comptime functions: anytype) void {
     const is_component = builtin.target.cpu.arch.isWasm();
     inline for (@typeInfo(@TypeOf(functions)).@"struct".fields) |field| {
@@ -225,6 +234,8 @@ pub fn handler(comptime functions: anytype) void {
 }
 
 test {
+    _ = Output;
+    _ = models;
     _ = image;
     _ = tensor;
     _ = tokenizer;

@@ -24,6 +24,8 @@ const REGISTERED: [(&str, &str); 6] = [
 ];
 /// How the linker writes the SDK's package.
 const PACKAGE: &str = "guest.";
+/// The interface that a package of the SDK's exports, which is linked where a handler imports it.
+const OF_PACKAGE: &str = "respond@";
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
@@ -68,7 +70,8 @@ fn registered(module: &Module) -> Vec<String> {
         })
     };
     let is_registered = |interface: &&String| {
-        REGISTERED.iter().any(|(prefix, function)| interface.starts_with(prefix) && calls(function))
+        interface.starts_with(OF_PACKAGE)
+            || REGISTERED.iter().any(|(prefix, function)| interface.starts_with(prefix) && calls(function))
     };
     module.interfaces.iter().filter(is_registered).cloned().collect()
 }
@@ -84,13 +87,14 @@ mod tests {
 
     #[test]
     fn what_a_handler_registers_is_exported() {
-        let interfaces = ["init@0.1.0", "pre-inference@0.1.0", "pre-inference-tensors@0.1.0"];
+        let interfaces =
+            ["init@0.1.0", "pre-inference@0.1.0", "pre-inference-tensors@0.1.0", "respond@0.1.0"];
         let functions = ["modelhost_guest.PreInference", "main.init.0", "other.Init", "xguest.Init"];
         let module = Module {
             interfaces: interfaces.map(str::to_owned).to_vec(),
             functions: functions.map(str::to_owned).to_vec(),
         };
-        assert_eq!(registered(&module), ["pre-inference@0.1.0"]);
+        assert_eq!(registered(&module), ["pre-inference@0.1.0", "respond@0.1.0"]);
     }
 
     #[test]
