@@ -1,4 +1,4 @@
-module my-handler
+module example.com/my-handler
 
 go 1.24
 
