@@ -181,7 +181,7 @@ fn a_wrong_address_and_a_missing_key_are_named_in_one_line_and_a_hint() {
         let one = |address: &str| fails(&[command, "--admin", address]);
         let text = one("http://127.0.0.1:1");
         assert!(text.starts_with("error: cannot reach the admin address http://127.0.0.1:1: "), "{text}");
-        assert!(text.contains("\n  hint: give it with `--admin`; "), "{text}");
+        assert!(text.contains("\n  hint: is the server running? "), "{text}");
         let text = one(&host.url);
         assert!(text.contains("`--admin` is the address that the host prints as `admin on`"), "{text}");
         let text = one(&host.admin);

@@ -89,10 +89,14 @@ impl Client {
         }
         let request = request.body(body).context("cannot make the request")?;
         let response = self.agent.run(request).map_err(|error| {
+            let reason = match error {
+                ureq::Error::Io(error) => error.to_string(),
+                other => other.to_string(),
+            };
+            let (address, program) = (&self.address, cli::program());
             anyhow!(
-                "cannot reach the admin address {}: {error}\n  hint: give it with `--admin`; `{} serve` prints it",
-                self.address,
-                cli::program()
+                "cannot reach the admin address {address}: {reason}\n  hint: is the server running? Give its admin address, which \
+                 `{program} serve` prints, with `--admin`"
             )
         })?;
         answer(response)
