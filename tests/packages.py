@@ -3,12 +3,13 @@
     packages.py PROJECT
 
 Packages are installed once for all projects with the same manifest and the same SDK, in target/tmp/packages; a project gets the
-environment of Python as a link, `node_modules` as a tree of hard links. It does so for the time's sake: what `build` installs by
+environment of Python as a link, `node_modules` as a tree of hard links where it can be. It does so for the time's sake: what `build` installs by
 itself is tested in tests/it/project.rs. A project without packages is left alone.
 """
 
 import fcntl
 import hashlib
+import os
 import pathlib
 import re
 import shutil
@@ -66,7 +67,15 @@ def install_python(folder, manifest):
 
 
 def give_node(shared, project):
-    subprocess.run(["cp", "-al", shared / "node_modules", project], check=True)
+    shutil.copytree(shared / "node_modules", project / "node_modules", symlinks=True, copy_function=link)
+
+
+def link(file, target):
+    try:
+        os.link(file, target)
+    except OSError:
+        # Another file system.
+        shutil.copy2(file, target)
 
 
 def give_python(shared, project):
