@@ -462,7 +462,7 @@ fn a_request_that_asks_for_objects_is_not_recorded_and_others_are() {
     wait_until("the refusal", || {
         host.metric("modelhost_recordings_total{endpoint=\"it\",outcome=\"refused\"}") == 1.0
     });
-    assert!(host.log().contains("no recording holds objects that the handler keeps"), "{}", host.log());
+    host.wait_for_log("no recording holds objects that the handler keeps");
     assert_eq!(host.post("/it", "[]").status, 200);
     wait_until("the recording", || files(&records).len() == 1);
     let file = files(&records).remove(0);

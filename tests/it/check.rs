@@ -45,7 +45,7 @@ fn tried(host: &Host, times: usize) {
 fn examples_are_answered_before_anything_is_served_and_counted_by_nobody() {
     let host = Host::with(Some(&component("tests/greet")), None, &["--name", "it"]);
     tried(&host, 1);
-    assert!(host.log().contains("smoke-test"));
+    host.wait_for_log("smoke-test");
     for outcome in ["ok", "cancelled"] {
         assert_eq!(
             host.metric(&format!("modelhost_requests_total{{endpoint=\"it\",outcome=\"{outcome}\"}}")),

@@ -33,5 +33,6 @@ fn settings_are_the_variables_and_the_metadata_in_every_draft() {
     {
         assert!(!text.contains("hush-hush"), "{text}");
     }
-    assert!(host.log().contains("DEBUG"), "nothing of the log is left out");
+    // Nothing of the log is left out.
+    host.wait_for_log("DEBUG");
 }
