@@ -54,7 +54,7 @@ class Body:
         """As JSON. Objects are dicts that answer for a missing key with 400."""
         text = self.text
         try:
-            return json.loads(text, object_hook=Fields, parse_constant=_no_number)
+            return _decoder.decode(text)
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"malformed json: {error}") from None
 
@@ -149,11 +149,10 @@ def dumped(value):
 
 def to_json(value):
     """JSON as bytes: tensors are lists, and NaN and infinities, which JSON has not, are `null`."""
-    dump = {"separators": (",", ":"), "ensure_ascii": False, "default": _plain}
     try:
-        return json.dumps(value, allow_nan=False, **dump).encode()
+        return _encoder.encode(value).encode()
     except ValueError:
-        return json.dumps(_finite(value), allow_nan=False, **dump).encode()
+        return _encoder.encode(_finite(value)).encode()
 
 
 def _plain(value):
@@ -182,3 +181,8 @@ def _finite(value):
 
 def _no_number(name):
     raise ValueError(f"{name} is no number")
+
+
+# Made once: making one takes as long as a small document.
+_decoder = json.JSONDecoder(object_hook=Fields, parse_constant=_no_number)
+_encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
