@@ -94,7 +94,7 @@ pub fn run(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems>
 pub fn sandbox(env: Env<'_>) -> Result<plugin::Config, Problems> {
     let mut sources = Sources::new(typed(&Overrides::default(), env, Scope::Run), env);
     let config = plugin_config(&mut sources, &Table::default());
-    if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
+    sources.judged(config)
 }
 
 fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config, Problems> {
@@ -127,7 +127,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         blobs,
         jobs,
     };
-    if sources.problems.is_empty() { Ok(config) } else { Err(Problems::new(sources.problems)) }
+    sources.judged(config)
 }
 
 /// The config file at `path`, which `place` asks for.
@@ -343,6 +343,12 @@ impl<'a> Sources<'a> {
     fn new(typed: Typed, env: Env<'a>) -> Sources<'a> {
         Sources { typed, env, base: PathBuf::new(), problems: Vec::new(), secret: Vec::new(), is_built: true }
     }
+
+    /// What was read, unless something was wrong with it.
+    fn judged<T>(self, config: T) -> Result<T, Problems> {
+        if self.problems.is_empty() { Ok(config) } else { Err(Problems::new(self.problems)) }
+    }
+
     /// The value of `row`. Where it is set wrongly, that is recorded, and the default stands in.
     fn get<T: Clone>(&mut self, row: &'static Row<T>, table: &Table) -> T {
         let (place, raw) = match (self.typed.get(row.flag), table.get(row.key)) {

@@ -33,13 +33,17 @@ pub(crate) fn old(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
+fn build(project: &Path) {
+    lend_packages(project);
+    done(project, &["build"]);
+}
+
 /// Brings the old project over to `mine`, builds it, and serves it.
 pub(crate) fn served(folder: &Path) -> (PathBuf, Host) {
     let said = done(folder, &["new", "mine", "--from", "old"]);
     assert!(said.starts_with("made mine from a"), "{said}");
     let project = folder.join("mine");
-    lend_packages(&project);
-    done(&project, &["build"]);
+    build(&project);
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
     (project, host)
 }
@@ -222,8 +226,7 @@ fn cortex_projects_answer_as_they_did() {
         assert!(said.contains("the model `s3://models/iris.onnx`\n    hint: put it here as `iris.onnx`"), "{said}");
         let project = folder.path().join("mine");
         fs::copy(&iris, project.join("iris.onnx")).unwrap();
-        lend_packages(&project);
-        done(&project, &["build"]);
+        build(&project);
         let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
         let reply = host.post(path, read(&project, "sample.json"));
         assert_eq!((reply.status, reply.text().as_str()), (200, expected), "{config}");
@@ -259,8 +262,7 @@ fn what_cannot_be_brought_over_is_listed_with_its_place() {
     assert!(config.contains("# models.NAME = { path = \"model.onnx\" }  # model/model.py:10"), "{config}");
     // It can be built; what is not there is said when it is called.
     fs::write(project.join("modelhost.toml"), config.replace("env = ", "# env = ")).unwrap();
-    lend_packages(&project);
-    done(&project, &["build"]);
+    build(&project);
     let refused = run(
         &project,
         &["serve", "--config", "modelhost.toml", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"],

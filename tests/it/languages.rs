@@ -113,8 +113,8 @@ fn a_stream_in_typescript_on_quickjs() {
     check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", QUICKJS);
 }
 
-/// An application in a compiled language: besides its cases a stream that breaks off, work after the response, and more events
-/// than would fit into its memory together.
+/// An application in a compiled language: besides its cases a stream that breaks off, work after the
+/// response, and more events than would fit into its memory together.
 fn check_application(language: &str) {
     let sources = format!("{language}-app");
     let (host, _folder) = check(language, &sources, Path::new("none.wit"), "compiled-app.json", "");

@@ -16,8 +16,8 @@ fn done(folder: &Path, arguments: &[&str]) -> String {
     finished(&mut command, &format!("host {arguments:?}"))
 }
 
-/// Gives a new project the packages that its first build would install, which takes longer than the build; see
-/// `tests/packages.py`.
+/// Gives a new project the packages that its first build would install, which takes longer than the build;
+/// see `tests/packages.py`.
 pub fn lend_packages(project: &Path) {
     let mut command = Command::new("python3");
     command.arg(root().join("tests/packages.py")).arg(project);

@@ -97,7 +97,7 @@ void *mh_run_pre(mh_pre_function *function, const mh_sample *sample, int32_t han
     mh_context context = {handle};
     mh_tensors inputs = {0};
     const mh_error *error = function(sample, &context, &inputs);
-    mh_host_drop(handle);
+    mh_context_over(&context);
     if (error != NULL) return failed(error);
     result.is_error = 0;
     result.as.tensors = inputs;
@@ -108,7 +108,7 @@ void *mh_run_tensors(mh_tensors_function *function, mh_tensors given, int32_t ha
     mh_context context = {handle};
     mh_tensors made = {0};
     const mh_error *error = function(given, &context, &made);
-    mh_host_drop(handle);
+    mh_context_over(&context);
     if (error != NULL) return failed(error);
     result.is_error = 0;
     result.as.tensors = made;
@@ -119,7 +119,7 @@ void *mh_run_post(mh_post_function *function, mh_tensors given, int32_t handle) 
     mh_context context = {handle};
     mh_response response = {.status = 200};
     const mh_error *error = function(given, &context, &response);
-    mh_host_drop(handle);
+    mh_context_over(&context);
     if (error != NULL) return failed(error);
     result.is_error = 0;
     result.as.response = response;

@@ -186,6 +186,10 @@ fn failure(failed: anyerror) *const Result {
     return &result;
 }
 
+fn sampleOf(kind: Text, body: Text) guest.Sample {
+    return .{ .content_type = kind.slice(), .body = body.slice() };
+}
+
 pub fn lifted(given: List(RawTensor)) []const guest.Tensor {
     const tensors = arena.allocator().alloc(guest.Tensor, given.length) catch @trap();
     for (tensors, given.slice()) |*to, from| to.* = .{
@@ -229,10 +233,7 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
 
         fn pre_inference(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32) callconv(.c) *const Result {
             defer drop(handle);
-            const sample: guest.Sample = .{
-                .content_type = (Text{ .start = kind, .length = kind_length }).slice(),
-                .body = (Text{ .start = body, .length = body_length }).slice(),
-            };
+            const sample = sampleOf(.{ .start = kind, .length = kind_length }, .{ .start = body, .length = body_length });
             return returned(function(sample, Context{ .handle = handle }));
         }
 
@@ -253,10 +254,7 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
 
         fn respond(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32, out: i32) callconv(.c) *const RawAnswer {
             defer drop(handle);
-            const sample: guest.Sample = .{
-                .content_type = (Text{ .start = kind, .length = kind_length }).slice(),
-                .body = (Text{ .start = body, .length = body_length }).slice(),
-            };
+            const sample = sampleOf(.{ .start = kind, .length = kind_length }, .{ .start = body, .length = body_length });
             var output: guest.Output = .{ .handle = out };
             const made: anyerror!?guest.Response = function(sample, Context{ .handle = handle }, &output);
             if (output.over(made)) |whole| {
@@ -368,7 +366,7 @@ pub const Context = struct {
         if (!is_component) return self.given.sample;
         var raw: extern struct { kind: Text, body: Text } = undefined;
         host.sample(self.handle, &raw);
-        return .{ .content_type = raw.kind.slice(), .body = raw.body.slice() };
+        return sampleOf(raw.kind, raw.body);
     }
 
     /// The model's inputs and outputs.

@@ -37,7 +37,8 @@ static const mh_error *scores(const mh_sample *sample, mh_response *response) {
     static const float flower[] = {5.2f, 3.6f, 1.4f, 0.3f};
     static const uint64_t shape[] = {1, 4};
     mh_tensors outputs;
-    mh_str model = mh_keep(mh_json_get(json, "model")->text);
+    mh_str name = mh_json_get(json, "model")->text;
+    mh_str model = mh_format("%.*s", (int)name.len, name.data);
     error = mh_infer(model.data, mh_one(mh_tensor_of(MH_FP32, flower, shape, 2)), &outputs);
     if (error != NULL) return error;
     const mh_tensor *last = &outputs.items[outputs.len - 1];
