@@ -344,7 +344,7 @@ impl<'a> Sources<'a> {
         Sources { typed, env, base: PathBuf::new(), problems: Vec::new(), secret: Vec::new(), is_built: true }
     }
 
-    /// What was read, unless something was wrong with it.
+    /// The configuration that was read, unless something was wrong with it.
     fn judged<T>(self, config: T) -> Result<T, Problems> {
         if self.problems.is_empty() { Ok(config) } else { Err(Problems::new(self.problems)) }
     }

@@ -172,9 +172,13 @@ fn counts_for(folder: &TempDir, time: Duration) -> u64 {
         // Hundredths of a second.
         Duration::from_millis(user * 10)
     };
-    let before = used();
-    assert_eq!(host.post("/trial", "x").status, 200);
-    let taken = used() - before;
+    let taken = (0..3).map(|_| {
+        let before = used();
+        assert_eq!(host.post("/trial", "x").status, 200);
+        used() - before
+    });
+    // The shortest: the host does other things too, and a core that shares its units is slower.
+    let taken = taken.min().unwrap();
     u64::try_from(u128::from(TRIAL) * time.as_nanos() / taken.as_nanos()).unwrap()
 }
 
@@ -233,7 +237,7 @@ fn a_start_function_takes_its_time_from_the_first_call() {
     let host = Setup::of([
         each("each", &slow, "pre_timeout = '200ms'"),
         endpoint("kept", &slow, "pre_timeout = '200ms'"),
-        each("both", &slower, "pre_timeout = '1s'"),
+        each("both", &slower, "pre_timeout = '850ms'"),
         each("roomy", &slower, "pre_timeout = '5s'"),
     ])
     .serve();

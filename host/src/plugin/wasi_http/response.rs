@@ -6,12 +6,14 @@
 //! closed for the guest; the lock is held for one poll.
 
 use std::collections::VecDeque;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
+use tokio::task::unconstrained;
 
 use crate::request::exchange::{BodyStream, BrokenBody};
 
@@ -61,9 +63,8 @@ impl GuestResponse {
     pub(super) fn settle(&self) -> Result<(), BrokenBody> {
         let mut inner = lock(&self.0);
         if let Some(mut body) = inner.body.take() {
-            let mut context = Context::from_waker(Waker::noop());
             let end = loop {
-                match Pin::new(&mut body).poll_frame(&mut context) {
+                match sent_frame(&mut body) {
                     Poll::Ready(Some(Ok(frame))) => inner.rest.push_back(frame),
                     Poll::Ready(Some(Err(error))) => break Err(error),
                     Poll::Ready(None) => break Ok(()),
@@ -79,6 +80,13 @@ impl GuestResponse {
         }
         end
     }
+}
+
+/// The next frame of a body, if it was sent. Not subject to the task's budget: Tokio's channels hold frames
+/// back from a task that has used it up, as one does that wrote many pieces without a wait.
+fn sent_frame(body: &mut BodyStream) -> Polled {
+    let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
+    pin!(unconstrained(frame)).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 impl Inner {
@@ -174,6 +182,23 @@ mod tests {
             assert_eq!(taken.await.unwrap(), expected.map(|()| frames.concat()));
             assert_eq!(guest.settle(), expected, "asked again");
         }
+    }
+
+    #[tokio::test]
+    async fn a_call_that_has_used_up_its_tasks_budget_has_sent_what_it_sent() {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let guest = GuestResponse::default();
+        let body = guest.begin(Sent(receiver).boxed_unsync());
+        sender.send(Some("a")).unwrap();
+        sender.send(None).unwrap();
+        let is_settled = poll_fn(|context| {
+            while tokio::task::coop::has_budget_remaining() {
+                let _ = pin!(tokio::task::consume_budget()).poll(context);
+            }
+            Poll::Ready(guest.settle().is_ok())
+        });
+        assert!(is_settled.await);
+        assert_eq!(body.collect().await.unwrap().to_bytes(), "a");
     }
 
     #[test]
