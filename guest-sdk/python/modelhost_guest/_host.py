@@ -69,15 +69,19 @@ try:
 except ImportError:
     DeclaredInput = None
 
+# By name. A look into an enum is code in Python.
+DATATYPES = dict(types.Datatype.__members__) if types else {}
+
 
 def tensors_in(tensors):
     """From the host."""
-    return Tensors(Tensor.raw(it.data, it.datatype.name, it.shape, it.name) for it in tensors)
+    # `_name_` is the name without the property of it, which is code in Python.
+    return Tensors([Tensor.raw(it.data, it.datatype._name_, it.shape, it.name) for it in tensors])
 
 
 def tensors_out(tensors):
     """To the host."""
-    return [types.Tensor(it.name, types.Datatype[it.datatype], list(it.shape), bytes(it.data)) for it in tensors]
+    return [types.Tensor(it.name, DATATYPES[it.datatype], list(it.shape), bytes(it.data)) for it in tensors]
 
 
 def response_out(response):

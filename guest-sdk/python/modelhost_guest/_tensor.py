@@ -18,6 +18,8 @@ FORMATS = {
 }  # fmt: skip
 # Bytes of an element of those that have no format.
 HALVES = {"FP16": 2, "BF16": 2}
+# Bytes of an element; of BYTES there is no such number.
+SIZES = {**HALVES, **{datatype: struct.calcsize(f"={format}") for datatype, format in FORMATS.items()}, "BYTES": None}
 # Of each format that a buffer may have: the datatype.
 DATATYPES = {
     **{format: datatype for datatype, format in FORMATS.items()},
@@ -38,7 +40,7 @@ class Tensor:
     __slots__ = ("name", "datatype", "shape", "data")
 
     def __init__(self, values, datatype=None, shape=None, name=""):
-        if datatype is not None and datatype not in FORMATS and datatype not in HALVES and datatype != "BYTES":
+        if datatype is not None and datatype not in SIZES:
             raise ValueError(f"`{datatype}` is no datatype; one is FP32, INT64, BYTES")
         extents, data, datatype = _encoded(values, datatype)
         self.name, self.datatype, self.shape, self.data = name, datatype, extents, data
@@ -50,7 +52,7 @@ class Tensor:
         """Of bytes as the contract has them: row-major, little-endian; BYTES with their lengths in front."""
         tensor = cls.__new__(cls)
         tensor.name, tensor.datatype, tensor.shape, tensor.data = name, datatype, tuple(shape), data
-        size = _size(datatype)
+        size = SIZES[datatype]
         if size is not None and math.prod(tensor.shape) * size != len(data):
             raise ValueError(f"{len(data)} bytes are no {datatype}{list(tensor.shape)}")
         return tensor
@@ -91,14 +93,15 @@ class Tensor:
 
     def argmax(self):
         """Where the largest element is, all of them in a row; NaN is never the largest."""
-        values = self.values
-        best = -1
-        for at, value in enumerate(values):
-            if value == value and (best < 0 or value > values[best]):
-                best = at
-        if best < 0:
+        # Of lists, Python finds both several times as fast as a loop of its own does. A NaN is the largest if it is the
+        # first, and is passed over anywhere else.
+        values = list(self.values)
+        largest = max(values, default=math.nan)
+        if largest != largest:
+            largest = max((value for value in values if value == value), default=None)
+        if largest is None:
             raise ValueError("no element is a number")
-        return best
+        return values.index(largest)
 
     def top_k(self, count):
         """The largest elements, all of them in a row: `(index, value)`, largest first."""
@@ -146,7 +149,7 @@ class Tensor:
 
     def _rows(self, start, stop, shape):
         width = math.prod(self.shape[1:])
-        size = _size(self.datatype)
+        size = SIZES[self.datatype]
         if size is None:
             parts = _parts(self.data)[start * width : stop * width]
             return Tensor.raw(_joined(parts), self.datatype, shape, self.name)
@@ -194,13 +197,6 @@ def _named(name, value):
     return value if value.name == name else Tensor.raw(value.data, value.datatype, value.shape, name)
 
 
-def _size(datatype):
-    """Bytes of an element; None for BYTES."""
-    if datatype in HALVES:
-        return HALVES[datatype]
-    return None if datatype == "BYTES" else struct.calcsize(f"={FORMATS[datatype]}")
-
-
 def _fitted(shape, count):
     free = shape.count(-1)
     if free == 1:
@@ -224,10 +220,10 @@ def _encoded(values, datatype):
         values = view.tolist()
     elif isinstance(values, (bytes, bytearray)):
         values = bytes(values)
-    shape, flat = _flat(values)
-    datatype = datatype or _datatype(flat)
+    shape, flat, kinds = _flat(values)
+    datatype = datatype or _datatype(kinds)
     # To Python truth values are numbers.
-    if datatype in ("FP16", "BF16", "FP32", "FP64") and any(isinstance(value, bool) for value in flat):
+    if bool in kinds and datatype in ("FP16", "BF16", "FP32", "FP64"):
         raise InvalidInput(f"a truth value is no {datatype}")
     try:
         return shape, _data(flat, datatype), datatype
@@ -236,24 +232,26 @@ def _encoded(values, datatype):
 
 
 def _flat(values):
+    """Extents, elements in a row, and the types that these have."""
     shape, flat = [], [values]
     while flat and isinstance(flat[0], (list, tuple)):
         extent = len(flat[0])
-        if any(not isinstance(row, (list, tuple)) or len(row) != extent for row in flat):
+        if any(not isinstance(row, (list, tuple)) or len(row) != extent for row in flat[1:]):
             raise InvalidInput("rows are not of one length")
         shape.append(extent)
         flat = [value for row in flat for value in row]
-    if any(isinstance(value, (list, tuple)) for value in flat):
+    kinds = set(map(type, flat))
+    if any(issubclass(kind, (list, tuple)) for kind in kinds):
         raise InvalidInput("rows are not of one length")
-    return tuple(shape), flat
+    return tuple(shape), flat, kinds
 
 
-def _datatype(flat):
-    if flat and all(isinstance(value, (str, bytes)) for value in flat):
+def _datatype(kinds):
+    if kinds and all(issubclass(kind, (str, bytes)) for kind in kinds):
         return "BYTES"
-    if flat and all(isinstance(value, bool) for value in flat):
+    if kinds == {bool}:
         return "BOOL"
-    if flat and all(isinstance(value, int) and not isinstance(value, bool) for value in flat):
+    if kinds and all(issubclass(kind, int) and kind is not bool for kind in kinds):
         return "INT64"
     return "FP32"
 

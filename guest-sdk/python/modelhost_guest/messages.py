@@ -76,10 +76,10 @@ class Response:
     """
 
     def __init__(self, body=b"", status=200, content_type=None, headers=None, *, stream=None, **json):
-        if json.keys() - {"json"}:
-            raise TypeError(f"a response has no {', '.join(json)}")
-        self.status, self.headers, self.stream = status, dict(headers or {}), stream
-        if "json" in json:
+        self.status, self.headers, self.stream = status, dict(headers) if headers else {}, stream
+        if json:
+            if json.keys() != {"json"}:
+                raise TypeError(f"a response has no {', '.join(json)}")
             body, own = to_json(json["json"]), JSON
         elif isinstance(body, (bytes, bytearray, memoryview)):
             body, own = bytes(body), BYTES
@@ -157,7 +157,7 @@ def to_json(value):
 
 def _plain(value):
     if isinstance(value, Tensor):
-        return _finite(value.tolist())
+        return value.tolist()
     if isinstance(value, (tuple, set, memoryview)):
         return list(value)
     if typed.is_typed(type(value)):

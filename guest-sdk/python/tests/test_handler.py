@@ -19,7 +19,7 @@ from modelhost_guest import (
     pre_inference,
 )
 
-NAN = float("nan")
+NAN, INFINITY = float("nan"), float("inf")
 
 # What makes a tensor; then its datatype, its shape, and what it reads as.
 TENSORS = [
@@ -90,8 +90,18 @@ class TensorTest(unittest.TestCase):
             tensor[3]
 
     def test_scores(self):
+        for values, expected in [
+            ([[NAN, 1.0, 3.0, 2.0]], 2),
+            ([1.0, NAN, 3.0, 3.0, NAN], 2),
+            ([NAN, -INFINITY], 1),
+            ([0, -1, 7], 2),
+            ([False, True], 1),
+        ]:
+            self.assertEqual(Tensor(values).argmax(), expected, values)
+        for values in [[], [NAN, NAN]]:
+            with self.assertRaisesRegex(ValueError, "no element is a number"):
+                Tensor(values).argmax()
         scores = Tensor([[NAN, 1.0, 3.0, 2.0]])
-        self.assertEqual(scores.argmax(), 2)
         self.assertEqual(scores.top_k(2), [(2, 3.0), (3, 2.0)])
         rows = Tensor([[0.0, 0.0], [1000.0, 0.0]]).softmax().tolist()
         self.assertEqual(rows, [[0.5, 0.5], [1.0, 0.0]])
