@@ -3,15 +3,14 @@
 use std::process::Command;
 
 use e2e::clients::finished;
+use e2e::project::lend_crates;
 use e2e::{host_binary, root};
 
 /// Follows `docs/NAME.md`.
 fn follow(name: &str) {
-    let target = root().canonicalize().unwrap().join("target/tmp/templates");
     let mut command = Command::new("python3");
     command.arg(root().join("tests/guides.py")).arg(host_binary());
-    // What the projects in Rust depend on is compiled once for all of them.
-    command.arg(root().join(format!("docs/{name}.md"))).env("CARGO_TARGET_DIR", target);
+    lend_crates(&mut command).arg(root().join(format!("docs/{name}.md")));
     let printed = finished(&mut command, name);
     let commands: usize = printed.split(' ').next().unwrap().parse().unwrap();
     assert!(commands >= 4, "docs/{name}.md has {commands} commands");

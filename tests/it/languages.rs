@@ -10,7 +10,7 @@ use std::process::Command;
 
 use e2e::cases::{ask, read, setup};
 use e2e::clients::finished;
-use e2e::project::lend_packages;
+use e2e::project::{lend_crates, lend_packages};
 use e2e::wire::{self, Wire};
 use e2e::{Host, host_binary, path_with_tools, root};
 use serde_json::json;
@@ -37,9 +37,7 @@ fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -
     let (ours, project) = (root().join("tests/languages"), folder.path().join("it"));
     let run = |arguments: &[&str]| {
         let mut command = Command::new(host_binary());
-        // What the projects in Rust depend on is compiled once for all of them.
-        command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"));
-        command.args(arguments).current_dir(folder.path()).env("PATH", path_with_tools());
+        lend_crates(&mut command).args(arguments).current_dir(folder.path()).env("PATH", path_with_tools());
         finished(&mut command, &format!("host {arguments:?}"));
     };
     run(&["new", "it", "--lang", language]);

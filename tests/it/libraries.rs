@@ -13,15 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use e2e::clients::finished;
-use e2e::project::lend_packages;
+use e2e::project::{lend_crates, lend_packages};
 use e2e::{Host, Reply, component, host_binary, path_with_tools, root};
 use serde_json::{Value, json};
 
 fn host(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(host_binary());
-    // What the projects in Rust depend on is compiled once for all of them.
-    command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"));
-    command.args(arguments).current_dir(folder).env("PATH", path_with_tools());
+    lend_crates(&mut command).args(arguments).current_dir(folder).env("PATH", path_with_tools());
     command
 }
 

@@ -10,14 +10,12 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use e2e::clients::finished;
-use e2e::project::lend_packages;
-use e2e::{Host, host_binary, root};
+use e2e::project::{lend_crates, lend_packages};
+use e2e::{Host, host_binary};
 
 fn host(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(host_binary());
-    // What the projects in Rust depend on is compiled once for all of them.
-    command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"));
-    command.args(arguments).current_dir(folder).output().expect("the host starts")
+    lend_crates(&mut command).args(arguments).current_dir(folder).output().expect("the host starts")
 }
 
 /// Runs the host to success; what it said on stdout.
@@ -36,8 +34,7 @@ fn built(template: &str, language: &str, tests: &str) -> (tempfile::TempDir, Pat
     lend_packages(&project);
     done(&project, &["build"]);
     let mut command = Command::new("bash");
-    command.args(["-c", tests]).current_dir(&project);
-    command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"));
+    lend_crates(&mut command).args(["-c", tests]).current_dir(&project);
     finished(&mut command, tests);
     (folder, project)
 }

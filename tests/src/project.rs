@@ -24,6 +24,11 @@ pub fn lend_packages(project: &Path) {
     finished(&mut command, "packages.py");
 }
 
+/// Lets a command compile what projects in Rust depend on once for all of them.
+pub fn lend_crates(command: &mut Command) -> &mut Command {
+    command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"))
+}
+
 /// The component of an application in a language, with these files in place of the template's. `world`: what
 /// its world includes besides.
 pub fn application(folder: &Path, language: &str, files: &[(&str, &str)], world: Option<&str>) -> PathBuf {
