@@ -34,7 +34,7 @@ use crate::keys::Credentials;
 use crate::model::sequences::Sequences;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
-use crate::request::{Output, Request};
+use crate::request::{Input, Output, Request};
 use crate::telemetry::metrics::{CacheFigures, EndpointMetrics};
 
 /// An endpoint that serves.
@@ -154,6 +154,14 @@ impl Endpoint {
         Ok(AdmittedRequest { endpoint: self, queue: &self.admission, counted: true, reservation })
     }
 
+    /// Keeps a place for a request that is here and may not be served yet; it gives it back to be served.
+    ///
+    /// # Errors
+    /// `overloaded`, counted already.
+    pub fn admit_waiting(&self) -> Result<Reservation<'_>, RequestError> {
+        self.admission.try_reserve().inspect_err(|refusal| self.metrics.error(refusal.code))
+    }
+
     /// A permit for a job, after waiting until no request waits for one; `None` if the endpoint is closed.
     pub async fn permit_job(&self) -> Option<Permit<'_>> {
         self.admission.acquire_behind().await
@@ -161,8 +169,9 @@ impl Endpoint {
 
     /// How long no job can be run here, since the handler's breaker is open: none is to be taken that another
     /// host could run.
-    pub fn job_wait(&self, has_candidate: impl FnOnce() -> bool) -> Option<Duration> {
-        let refusal = self.refusal(has_candidate)?;
+    pub fn job_wait(&self) -> Option<Duration> {
+        // A candidate may answer it, and as a rule does not.
+        let refusal = self.refusal(|| false)?;
         Some(refusal.retry_after.unwrap_or_default())
     }
 
@@ -323,6 +332,10 @@ impl AdmittedRequest<'_> {
         let ended = ended.filter(|outcome| outcome.is_ok() || !self.queue.is_closed());
         let mut outcome = ended.unwrap_or_else(|| Err(cut_off(report.stage())));
         self.counted = true;
+        if let Input::Exchange(exchange) = &request.input {
+            // Observers may hold the request for as long as they like.
+            exchange.close();
+        }
         // Of a request that was answered without the handler: what the handler itself came to.
         let own = report.bypassed().map(|failure| Err(failure.told()));
         let handled = own.as_ref().unwrap_or(&outcome);
@@ -333,6 +346,7 @@ impl AdmittedRequest<'_> {
             request: &request,
             report: &report,
             outcome: &outcome,
+            cached,
             handled,
         });
         if let Err(error) = &mut outcome

@@ -65,6 +65,23 @@ fn a_key_decides_if_it_is_there() {
     assert_eq!(sides.len(), 2);
 }
 
+/// An application gets what it would get at its own path.
+#[test]
+fn an_application_answers_its_share() {
+    let endpoints = [Endpoint::new("a").guest("version_a"), Endpoint::new("app").guest("call_responder")];
+    let split = "[[split]]\npath = '/both'\nendpoints = { a = 1, app = 1 }";
+    let host = Setup::of(endpoints).tables(split).serve();
+    // It wants more than that.
+    let own = host.post("/app", "{}").error(400, "invalid_input", "pre_inference");
+    let mut counts = [0, 0];
+    for _ in 0..40 {
+        let reply = host.post("/both", "{}");
+        counts[usize::from(reply.status == 400)] += 1;
+        assert!(reply.status == 200 || reply.json()["error"] == own, "{}", reply.text());
+    }
+    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+}
+
 #[test]
 fn each_endpoint_keeps_its_keys() {
     let folder = tempfile::tempdir().unwrap();

@@ -262,17 +262,20 @@ struct Offered {
     request: Arc<Request>,
     /// Of a handler that sends requests.
     log: Option<Arc<HostCallLog>>,
+    /// The bytes that it counts for. The log may grow while this waits.
+    size: usize,
 }
 
 impl Offered {
-    fn size(&self) -> usize {
-        let input = match &self.request.input {
+    fn new(request: &Arc<Request>, log: Option<&Arc<HostCallLog>>) -> Offered {
+        let input = match &request.input {
             Input::Body(body, _) => body.len(),
             Input::Tensors(input) => bytes_of(&input.tensors),
             // It is within what the log has kept.
             Input::Exchange(_) | Input::Socket(_) => 0,
         };
-        input + self.log.as_ref().map_or(0, |log| log.budget().used()) + OVERHEAD
+        let size = input + log.map_or(0, |log| log.budget().used()) + OVERHEAD;
+        Offered { request: request.clone(), log: log.cloned(), size }
     }
 }
 
@@ -280,12 +283,12 @@ impl Way {
     /// Hands over a request whose run has the log, if it is a measure and all of it is here.
     pub fn offer(&self, request: &Arc<Request>, log: &Arc<HostCallLog>, outcome: &Outcome) {
         if is_measure(outcome) && !log.budget().is_spent() && log.spoilt().is_none() {
-            self.take(Offered { request: request.clone(), log: Some(log.clone()) });
+            self.take(Offered::new(request, Some(log)));
         }
     }
 
     fn take(&self, offered: Offered) {
-        let size = offered.size();
+        let size = offered.size;
         let before = self.waiting.fetch_add(size, Ordering::Relaxed);
         if before.saturating_add(size) > self.most || self.queue.try_send(offered).is_err() {
             self.waiting.fetch_sub(size, Ordering::Relaxed);
@@ -315,7 +318,7 @@ impl Samples {
     /// Takes note of a request that has its answer, unless there are too many.
     pub fn offer(&self, request: &Arc<Request>, outcome: &Result<Output, RequestError>) {
         if is_measure(outcome) && self.takes(request.arrived) {
-            self.way.take(Offered { request: request.clone(), log: None });
+            self.way.take(Offered::new(request, None));
         }
     }
 
@@ -369,7 +372,7 @@ async fn keep(
 ) {
     let mut number = 0;
     while let Some(offered) = requests.recv().await {
-        let size = offered.size();
+        let size = offered.size;
         let known = offered.log.as_ref().map(|log| KnownCalls {
             outbound: log.outbound(),
             kv: log.kv(),

@@ -16,8 +16,10 @@ use crate::arrivals::BodyRate;
 use crate::blobs;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::{CacheConfig, EndpointConfig, TrackerConfig};
+use crate::jobs::Mode;
 use crate::kv::Quota;
 use crate::model::{Batching, ModelConfig, Wait};
+use crate::request::Protocol;
 use crate::request::socket::SocketLimits;
 use crate::schema::raw_body::{RawBody, RawExample};
 use crate::values::Diagnostic;
@@ -74,10 +76,13 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
     }
 
     let limits = limits(sources, table);
+    let (paths, jobs) = (sources.get(&set::PATHS, table), jobs(sources, table));
+    let of_http: [(&Setting, bool); 2] =
+        [(&set::PATHS, !paths.is_empty()), (&set::JOBS, jobs.mode != Mode::Off)];
     EndpointConfig {
         metadata: metadata(sources, table),
         env: variables(sources, table),
-        paths: sources.get(&set::PATHS, table),
+        paths,
         readiness: sources.get(&set::READINESS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
@@ -88,7 +93,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
             objects: sources.get(&set::BLOB_COUNT, table),
             size: sources.get(&set::BLOB_SIZE, table),
         },
-        jobs: jobs(sources, table),
+        jobs,
         isolation: sources.get(&set::ISOLATION, table),
         reuse_instances: sources.get(&set::REUSE_INSTANCES, table),
         network: sources.get(&set::NETWORK, table),
@@ -97,7 +102,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         record_share: sources.get(&set::RECORD_SHARE, table),
         keep_model: sources.get(&set::KEEP_MODEL, table),
         smoke: sources.get(&set::SMOKE, table),
-        protocols: sources.get(&set::PROTOCOLS, table).into(),
+        protocols: protocols(sources, table, of_http).into(),
         bare_tensors: sources.get(&set::BARE_TENSORS, table),
         on_fault: sources.get(&set::ON_FAULT, table),
         breaker: breaker(sources, table),
@@ -118,6 +123,20 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         hidden: Arc::default(),
         models,
     }
+}
+
+/// The protocols that reach the endpoint. Reports those of `of_http`, with whether they are in use, that need
+/// another.
+fn protocols(sources: &mut Sources<'_>, table: &Table, of_http: [(&Setting, bool); 2]) -> Vec<Protocol> {
+    let protocols = sources.get(&set::PROTOCOLS, table);
+    if !protocols.contains(&Protocol::Http) {
+        for (setting, _) in of_http.into_iter().filter(|(_, is_used)| *is_used) {
+            let place = sources.place(setting, table);
+            let hint = "add `http` to `protocols`, or leave it out";
+            sources.report(place, Diagnostic::new("is for an endpoint that HTTP reaches", hint));
+        }
+    }
+    protocols
 }
 
 /// The endpoint's models by name, in the order of the file.

@@ -8,6 +8,7 @@ use super::problem::Place;
 use super::{Sources, read};
 use crate::bucketing::Sticky;
 use crate::endpoint::config::EndpointConfig;
+use crate::request::Protocol;
 use crate::server::split::Split;
 use crate::text::similar;
 use crate::values::{Diagnostic, ParseResult, RawValue, list, text};
@@ -77,6 +78,10 @@ fn weights(raw: &RawValue<'_>, endpoints: &[EndpointConfig]) -> ParseResult<Vec<
                 None => format!("there are {}", list(names(), "and")),
             };
             return Err(Diagnostic::new(format!("there is no endpoint `{name}`"), hint));
+        }
+        if endpoints.iter().any(|endpoint| endpoint.name == *name && !endpoint.speaks(Some(Protocol::Http))) {
+            let hint = "add `http` to its `protocols`";
+            return Err(Diagnostic::new(format!("`{name}` is not reached by HTTP"), hint));
         }
         let weight = weight.as_integer().filter(|weight| (1..=MOST_WEIGHT).contains(weight));
         let weight = weight.and_then(|weight| u32::try_from(weight).ok());

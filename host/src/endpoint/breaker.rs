@@ -61,17 +61,19 @@ struct Counts {
     window: Window,
     /// When the first probe may go, once it has been opened.
     until: Option<Instant>,
+    /// When another probe may go, although the last one has not ended.
+    probe_until: Option<Instant>,
 }
 
 /// The request that finds out whether the handler works again. Dropped without a verdict, it leaves that to
-/// the next.
+/// the next, as does one that takes longer than another pause: a job or an open stream may take hours.
 #[derive(Debug)]
 pub(super) struct Probe(Option<Arc<Breaker>>);
 
 impl Breaker {
     /// A closed one, which tells `opened` when it opens.
     pub fn new(policy: Policy, opened: Arc<Notify>) -> Breaker {
-        let counts = Mutex::new(Counts { window: Window::default(), until: None });
+        let counts = Mutex::new(Counts { window: Window::default(), until: None, probe_until: None });
         Breaker { policy, state: AtomicU8::new(CLOSED), opened, counts }
     }
 
@@ -94,26 +96,24 @@ impl Breaker {
     /// # Errors
     /// `plugin_unavailable`, with the time after which it is worth while to come again.
     pub(super) fn probe(self: &Arc<Self>, now: Instant) -> Result<Option<Probe>, RequestError> {
-        let counts = self.counts();
-        match self.state.load(Ordering::Relaxed) {
-            CLOSED => Ok(None),
-            OPEN if counts.wait(now).is_zero() => {
-                self.state.store(PROBING, Ordering::Relaxed);
-                Ok(Some(Probe(Some(self.clone()))))
-            }
-            _ => Err(refusal(counts.wait(now))),
+        let mut counts = self.counts();
+        let state = self.state.load(Ordering::Relaxed);
+        if state == CLOSED {
+            return Ok(None);
         }
+        if !counts.may_probe(state, now) {
+            return Err(refusal(counts.wait(now)));
+        }
+        counts.probe_until = Some(now + self.policy.pause);
+        self.state.store(PROBING, Ordering::Relaxed);
+        Ok(Some(Probe(Some(self.clone()))))
     }
 
     /// Why a request that comes at `now` cannot be answered by the handler; `None` if it can, or may probe.
     pub(super) fn refusal(&self, now: Instant) -> Option<RequestError> {
         let counts = self.counts();
-        let wait = counts.wait(now);
-        match self.state.load(Ordering::Relaxed) {
-            CLOSED => None,
-            OPEN if wait.is_zero() => None,
-            _ => Some(refusal(wait)),
-        }
+        let state = self.state.load(Ordering::Relaxed);
+        (state != CLOSED && !counts.may_probe(state, now)).then(|| refusal(counts.wait(now)))
     }
 
     /// A request has ended in a fault at `now`, as the `served`th of its endpoint. Returns whether that has
@@ -145,6 +145,14 @@ impl Counts {
     fn wait(&self, now: Instant) -> Duration {
         self.until.map(|until| until.saturating_duration_since(now)).unwrap_or_default()
     }
+
+    /// Whether a request that comes in this state may find out whether the handler works.
+    fn may_probe(&self, state: u8, now: Instant) -> bool {
+        match state {
+            PROBING => self.probe_until.is_none_or(|until| until <= now),
+            _ => self.wait(now).is_zero(),
+        }
+    }
 }
 
 /// A request is told after which time it is worth while to come again.
@@ -172,7 +180,10 @@ impl Drop for Probe {
     fn drop(&mut self) {
         if let Some(breaker) = &self.0 {
             let _counts = breaker.counts();
-            breaker.state.store(OPEN, Ordering::Relaxed);
+            // Another probe may have ended since.
+            if breaker.state.load(Ordering::Relaxed) == PROBING {
+                breaker.state.store(OPEN, Ordering::Relaxed);
+            }
         }
     }
 }
@@ -269,7 +280,11 @@ mod tests {
         assert_eq!((wait(31), breaker.state()), (1, "probing"), "one at a time");
         probe.ended(at(32), false);
         assert_eq!(wait(33), 29, "a fault begins the pause anew");
-        breaker.probe(at(62)).unwrap().unwrap().ended(at(62), true);
+        let slow = breaker.probe(at(62)).unwrap().unwrap();
+        assert_eq!((wait(91), breaker.refusal(at(91)).is_some()), (1, true), "it has another pause");
+        assert!(breaker.refusal(at(92)).is_none(), "and the next does not wait for it");
+        breaker.probe(at(92)).unwrap().unwrap().ended(at(92), true);
+        drop(slow);
         assert_eq!((breaker.state(), breaker.probe(at(62)).unwrap().is_none()), ("closed", true));
         assert!(!breaker.fault(at(62), 100), "what was before is forgotten");
     }

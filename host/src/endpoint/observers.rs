@@ -16,6 +16,7 @@ use arc_swap::Guard;
 
 use super::config::EndpointConfig;
 use super::generation::Generation;
+use super::response_cache::CacheUse;
 use crate::error::RequestError;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
@@ -46,8 +47,17 @@ pub struct EndedRun<'a> {
     pub report: &'a RunReport,
     /// The caller's answer.
     pub outcome: &'a Result<Output, RequestError>,
+    /// The part that the response cache had in the answer, if the endpoint has one.
+    pub cached: Option<CacheUse>,
     /// The handler's outcome: another if the request was answered without it.
     pub handled: &'a Result<Output, RequestError>,
+}
+
+impl EndedRun<'_> {
+    /// Whether the answer was another run's, so that it says nothing of the handler.
+    pub fn is_of_another(&self) -> bool {
+        matches!(self.cached, Some(CacheUse::Hit(_) | CacheUse::Collapsed))
+    }
 }
 
 /// An observer of one run.

@@ -22,7 +22,6 @@ use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
 use super::fault;
 use super::host_call_log::{HostCallLog, START};
-use super::models::ModelUse;
 use super::pool::{Full, Place};
 use super::state::{self, State, Written};
 use super::{Isolation, LoadedComponent, Outcome, START_TIMEOUT, convert};
@@ -92,6 +91,7 @@ impl Instance {
             state.signature = signature.cloned();
         }
         state.limiter.begin();
+        state.begin_http();
         if let Some(wasi) = &state.wasi {
             wasi.1.begin(&request.id);
         }
@@ -100,7 +100,7 @@ impl Instance {
 
     /// These models may be called for the request.
     pub(super) fn give(&mut self, models: Arc<dyn HandlerModels>) {
-        self.store.data_mut().model_use = ModelUse::of(Some(models));
+        self.store.data_mut().model_use.begin(Some(models));
     }
 
     /// The request is answered; what it printed without a line end is logged.
@@ -112,7 +112,7 @@ impl Instance {
         // Of what start functions ask for, the first answer may depend too.
         state.dependencies = Dependencies::default();
         if state.loaded.calls_models {
-            state.model_use = ModelUse::default();
+            state.model_use.begin(None);
         }
         if let Some(wasi) = &state.wasi {
             wasi.1.flush();

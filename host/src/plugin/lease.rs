@@ -179,8 +179,11 @@ impl<'a> Lease<'a> {
             instance.end();
             let state = instance.store.data();
             // A response or a socket that the guest has kept stays with the instance.
-            // So does an object that it has left open, with its place among those of the store.
-            let is_held = state.streaming.is_held() || state.conversation.is_held() || state.has_open_blobs();
+            // So does an object that it has left open, with its place among those of the store, and tensors.
+            let is_held = state.streaming.is_held()
+                || state.conversation.is_held()
+                || state.has_open_blobs()
+                || state.model_use.is_nearly_full(&state.loaded.config.limits);
             if self.kept && !is_held && !state.limiter.is_nearly_full() {
                 self.plugin.checkin(instance);
             }

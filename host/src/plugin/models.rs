@@ -3,8 +3,8 @@
 //! Place in the flow: called while any function of a handler runs, for the request that its instance serves.
 //! In: tensors by value, or handles of tensors that the host holds. Out: a model's outputs, likewise.
 //! Invariants: a request holds at most `limits.tensors` handles of at most `limits.tensor_memory` bytes
-//! together, those of runs that it has started among them, and runs models at most `limits.model_runs`
-//! times; what it holds goes with it. Outside of a request there is no model.
+//! together, those of runs that it has started and those that earlier ones left in its instance among them,
+//! and runs models at most `limits.model_runs` times. Outside of a request there is no model.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use wasmtime::Result;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
+use super::Limits;
 use super::bindings::modelhost::handler::models::{self, Error};
 use super::bindings::modelhost::handler::types;
 use super::convert;
@@ -76,7 +77,8 @@ enum RunFailure {
 }
 type Named = (String, Resource<Resident>);
 
-/// The models that the request of an instance may use, and its use of them.
+/// The models that the request of an instance may use, and its use of them. Tensors that a guest keeps
+/// beyond its request count for the next one.
 #[derive(Default)]
 pub(super) struct ModelUse {
     models: Option<Arc<dyn HandlerModels>>,
@@ -86,9 +88,14 @@ pub(super) struct ModelUse {
 }
 
 impl ModelUse {
-    /// Of a request that begins with these models.
-    pub(super) fn of(models: Option<Arc<dyn HandlerModels>>) -> ModelUse {
-        ModelUse { models, ..ModelUse::default() }
+    /// A request begins with these models, or the last one has ended.
+    pub(super) fn begin(&mut self, models: Option<Arc<dyn HandlerModels>>) {
+        (self.models, self.runs) = (models, 0);
+    }
+
+    /// Whether a guest that is at rest has kept so much that the next request may not have enough.
+    pub(super) fn is_nearly_full(&self, limits: &Limits) -> bool {
+        self.tensors > limits.tensors / 2 || self.bytes.load(Ordering::Relaxed) > limits.tensor_memory / 2
     }
 }
 

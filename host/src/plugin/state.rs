@@ -23,7 +23,7 @@ use super::host_call_log::HostCallLog;
 use super::models::ModelUse;
 use super::output::{Output, Stream};
 use super::streaming::Streaming;
-use super::wasi_http::Http;
+use super::wasi_http::{Http, abort_bodies};
 use super::websocket::Conversation;
 use crate::blobs::EndpointBlobs;
 use crate::error::Stage;
@@ -162,6 +162,14 @@ impl State {
         (http, &mut self.table)
     }
 
+    /// A request begins.
+    pub(super) fn begin_http(&mut self) {
+        if self.http.is_some() {
+            let held = self.handle_count();
+            self.http.iter_mut().for_each(|http| http.begin(held));
+        }
+    }
+
     /// Guest code has been running for a while.
     fn look(&mut self) -> wasmtime::Result<()> {
         self.resume();
@@ -194,11 +202,14 @@ impl State {
 impl Drop for State {
     /// A body whose end the guest has not reached must not look as if it had.
     fn drop(&mut self) {
-        if let (Some(response), Some(http)) = (self.response.take(), &self.http)
+        let Some(http) = &self.http else { return };
+        if let Some(response) = self.response.take()
             && !http.settle()
         {
             response.break_off();
         }
+        // The same of requests that the guest was sending.
+        abort_bodies(&mut self.table);
     }
 }
 

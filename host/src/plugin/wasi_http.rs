@@ -18,9 +18,10 @@ use std::sync::Arc;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
 use wasmtime::Store;
-use wasmtime::component::{Linker, Resource};
+use wasmtime::component::{Linker, Resource, ResourceTable};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+use wasmtime_wasi_http::p2::body::{HostOutgoingBody, StreamContext};
 use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
 use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
@@ -45,6 +46,11 @@ pub(super) use wasmtime_wasi_http::p3::bindings::exports::wasi::http::handler;
 
 /// Most bytes of one set of headers, by their form in memory.
 const FIELDS_SIZE: usize = 128 << 10;
+/// Bodies of an instance that have room for as many pieces as one has that is sent. A guest may write to any
+/// number of bodies that it never sends, and their pieces are the host's memory.
+const ROOMY_BODIES: usize = 32;
+/// The size of the one piece that others have room for.
+const SMALL_PIECE_SIZE: usize = 4 << 10;
 /// Status codes of a response. Those below are for the connection to send.
 const STATUSES: RangeInclusive<u16> = 200..=599;
 /// Headers by which a guest describes the body of its response.
@@ -63,6 +69,8 @@ struct Hooks {
     outbound: Option<Arc<Outbound>>,
     is_allowed: bool,
     log: Option<Arc<HostCallLog>>,
+    /// Bodies that the guest has begun.
+    bodies: usize,
 }
 
 impl Http {
@@ -70,12 +78,19 @@ impl Http {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(FIELDS_SIZE);
         let response = GuestResponse::default();
-        Http { context, hooks: Hooks { outbound, is_allowed: false, log: None }, response }
+        Http { context, hooks: Hooks { outbound, is_allowed: false, log: None, bodies: 0 }, response }
     }
 
     /// Whether the guest has ended the body of the response that it may have set. It does no more.
     pub(super) fn settle(&self) -> bool {
         self.response.settle().is_ok()
+    }
+
+    /// A request begins, and the guest holds so many of the host's resources still.
+    pub(super) fn begin(&mut self, held: usize) {
+        if held < ROOMY_BODIES {
+            self.hooks.bodies = 0;
+        }
     }
 
     /// Whether requests to others are sent, and which log knows of them.
@@ -114,11 +129,13 @@ impl WasiHttpHooks for Hooks {
     }
 
     fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
-        BUFFERED_PIECES
+        self.bodies += 1;
+        if self.bodies > ROOMY_BODIES { 1 } else { BUFFERED_PIECES }
     }
 
+    /// Asked after the number of chunks.
     fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        PIECE_SIZE
+        if self.bodies > ROOMY_BODIES { SMALL_PIECE_SIZE } else { PIECE_SIZE }
     }
 
     fn p3_outgoing_body_chunk_size(&mut self) -> usize {
@@ -156,6 +173,15 @@ impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let (http, table) = self.http_and_table();
         WasiHttpCtxView { hooks: &mut http.hooks, table, ctx: &mut http.context }
+    }
+}
+
+/// Breaks the bodies off that a guest which is no more was still writing. Merely dropped, one ends as if it
+/// were whole.
+pub(super) fn abort_bodies(table: &mut ResourceTable) {
+    for body in table.iter_mut().filter_map(|entry| entry.downcast_mut::<HostOutgoingBody>()) {
+        let (ended, _) = HostOutgoingBody::new(StreamContext::Request, None, 1, 1);
+        std::mem::replace(body, ended).abort();
     }
 }
 

@@ -9,31 +9,24 @@
 //! other one is gone.
 
 mod again;
+mod body;
 pub mod kept;
 mod pieces;
+#[cfg(test)]
+mod tests;
 
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::{Notify, oneshot};
-use tokio::time::Sleep;
 
+pub use self::body::StreamedBody;
 use self::kept::KeptExchange;
 pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
-
-/// The end of a stream of server-sent events that breaks off.
-const LAST_EVENT: &[u8] = b"event: error\ndata: {\"error\": \"the handler failed\"}\n\n";
-
-/// The time that a connection has to send what it holds, before the body of one of its streams breaks off.
-/// It needs microseconds; the rest is for a machine that is busy.
-const FLUSH_TIME: Duration = Duration::from_millis(20);
 
 /// The head of an exchange's request.
 pub type Head = http::Request<()>;
@@ -228,6 +221,12 @@ impl Exchange {
         }
     }
 
+    /// There will be no response but one that has begun: the client waits no longer for one, although others
+    /// may hold the request still.
+    pub fn close(&self) {
+        drop(self.responder.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+
     /// There will be no response, and this is why.
     pub fn refuse(&self, why: String) {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
@@ -382,117 +381,6 @@ impl Progress {
                 return;
             }
             changed.await;
-        }
-    }
-}
-
-/// The body of a [`StreamedResponse`]. Dropped before its end, it tells the handler that the client is gone.
-pub struct StreamedBody {
-    inner: BodyStream,
-    progress: Arc<Progress>,
-    /// Bytes that have yet to come, if the head says how many.
-    left: Option<u64>,
-    /// Whether the response is its head alone, although the handler makes a body, which HTTP/2 would send.
-    is_bodiless: bool,
-    /// Whether there are words for a client before the body breaks off.
-    is_event_stream: bool,
-    /// Whether it is an error of which nothing has been sent: runtimes of languages answer so to an
-    /// exception, and leave the body as it is.
-    may_be_bare: bool,
-    /// Why the body breaks off, and the time that the connection has to send what came before.
-    broken: Option<(BrokenBody, Pin<Box<Sleep>>)>,
-}
-
-impl StreamedBody {
-    /// The last words, then time for the connection to send what it has: at an error, HTTP/2 drops what
-    /// has not been sent yet.
-    fn break_off(
-        &mut self,
-        error: BrokenBody,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        let (_, flush) = self.broken.get_or_insert_with(|| {
-            self.progress.break_off();
-            (error, Box::pin(tokio::time::sleep(FLUSH_TIME)))
-        });
-        if std::mem::take(&mut self.is_event_stream) {
-            return Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(LAST_EVENT)))));
-        }
-        ready!(flush.as_mut().poll(context));
-        Poll::Ready(Some(Err(error)))
-    }
-}
-
-impl Body for StreamedBody {
-    type Data = Bytes;
-    type Error = BrokenBody;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
-        if self.is_bodiless {
-            return Poll::Ready(None);
-        }
-        if let Some((error, _)) = self.broken {
-            return self.break_off(error, context);
-        }
-        let mut frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
-        // A sender that is gone looks like one that has ended.
-        if frame.is_none() && self.progress.flags.load(Ordering::Acquire) & BROKEN != 0 {
-            frame = Some(Err(BrokenBody::Incomplete));
-        }
-        if let (Some(Ok(data)), Some(left)) = (&frame, &mut self.left) {
-            match left.checked_sub(data.data_ref().map_or(0, |data| data.len() as u64)) {
-                Some(less) => *left = less,
-                // More than was announced: HTTP/2 would send it.
-                None => frame = Some(Err(BrokenBody::Incomplete)),
-            }
-        }
-        if let Some(Err(_)) = frame
-            && self.may_be_bare
-        {
-            frame = None;
-        }
-        if let Some(Err(error)) = frame {
-            return self.break_off(error, context);
-        }
-        Poll::Ready(match frame {
-            Some(Ok(frame)) => {
-                self.progress.touch();
-                self.may_be_bare = false;
-                if frame.is_trailers() && self.left.is_none() {
-                    // A connection asks for nothing after them.
-                    self.left = Some(0);
-                }
-                Some(Ok(frame))
-            }
-            _ => {
-                self.progress.touch();
-                self.progress.set(DELIVERED);
-                None
-            }
-        })
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
-}
-
-impl Drop for StreamedBody {
-    fn drop(&mut self) {
-        // A connection also drops what breaks off.
-        let is_broken = self.progress.flags.load(Ordering::Acquire) & BROKEN != 0;
-        if self.progress.phase() != Phase::After && !is_broken {
-            // A connection does not ask for more than was announced.
-            let is_whole = self.left == Some(0) || self.inner.is_end_stream();
-            self.progress.touch();
-            self.progress.set(if is_whole { DELIVERED } else { GONE });
         }
     }
 }

@@ -75,7 +75,7 @@ impl Deployment {
         let trial = self.trial();
         self.expect_beside(order, trial.as_deref())?;
         let trial = trial.ok_or_else(|| self.no_candidate())?;
-        trial.enter(vec![share], 0, None);
+        trial.enter(vec![share], None);
         Ok(trial)
     }
 
@@ -192,11 +192,11 @@ async fn follow(endpoint: Weak<Deployment>, trial: Weak<Trial>, alarm: Arc<Notif
         }
         let order = DeployRequest { note: trial.order.note.clone(), ..DeployRequest::by(Origin::Canary) };
         match trial.verdict() {
-            Verdict::GoOn => {}
-            Verdict::Grow => {
-                trial.grow();
+            Verdict::Grow if trial.grow() => {
                 tracing::info!(endpoint = %endpoint.config.name, share = trial.share(), "canary has a larger share");
             }
+            // Of the second, an order came in between.
+            Verdict::GoOn | Verdict::Grow => {}
             Verdict::Publish => {
                 if let Err(error) = endpoint.publish_candidate(&trial, &order).await {
                     tracing::warn!("canary passed, and is not published: {}", on_one_line(&error));

@@ -15,7 +15,7 @@ use super::deploy_request::DeployRequest;
 use super::error::DeployError;
 use super::history::{Attempt, History, Origin, unix_seconds};
 use super::ledger::Ledger;
-use super::trial::Trial;
+use super::trial::{Mode, Trial};
 use crate::capture::record::Recorder;
 use crate::capture::samples::Samples;
 use crate::endpoint::Endpoint;
@@ -73,7 +73,7 @@ impl Deployment {
 
     /// Whether there is a candidate, which may answer in place of the current generation.
     pub fn has_candidate(&self) -> bool {
-        self.trial.load().is_some()
+        self.trial.load().as_ref().is_some_and(|trial| trial.spec.mode == Mode::Canary)
     }
 
     /// Answers the requests that are here with `shutting_down`, and any that would have to wait for

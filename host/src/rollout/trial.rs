@@ -227,7 +227,10 @@ impl Trial {
     }
 
     pub(super) fn verdict(&self) -> Verdict {
-        let progress = self.progress();
+        self.verdict_on(&self.progress())
+    }
+
+    fn verdict_on(&self, progress: &RolloutProgress) -> Verdict {
         let (candidate, current) = (self.figures.of(Side::Candidate), self.figures.of(Side::Current));
         let [candidate_begun, current_begun] = &progress.begun;
         let view = View {
@@ -244,21 +247,34 @@ impl Trial {
         canary::evaluate(&view, &self.spec.limits)
     }
 
-    /// Begins a step.
-    pub(super) fn enter(&self, steps: Vec<Ratio>, step: usize, step_time: Option<Duration>) {
+    /// Begins the first of these steps.
+    pub(super) fn enter(&self, steps: Vec<Ratio>, step_time: Option<Duration>) {
+        self.begin_step(&mut self.progress(), steps, 0, step_time);
+    }
+
+    /// Begins the next step, unless an order has come since the verdict. Whether it has begun.
+    pub(super) fn grow(&self) -> bool {
         let mut progress = self.progress();
+        if !matches!(self.verdict_on(&progress), Verdict::Grow) {
+            return false;
+        }
+        let (steps, step, step_time) =
+            (std::mem::take(&mut progress.steps), progress.step + 1, progress.step_time);
+        self.begin_step(&mut progress, steps, step, step_time);
+        true
+    }
+
+    fn begin_step(
+        &self,
+        progress: &mut RolloutProgress,
+        steps: Vec<Ratio>,
+        step: usize,
+        step_time: Option<Duration>,
+    ) {
         let begun = [Side::Candidate, Side::Current].map(|side| self.figures.of(side));
         *progress = RolloutProgress { step, step_time, since: Instant::now(), begun, steps };
         self.set_share(progress.steps.get(step).copied().unwrap_or_default());
         self.stop_if_broken();
-    }
-
-    pub(super) fn grow(&self) {
-        let (steps, step, step_time) = {
-            let progress = self.progress();
-            (progress.steps.clone(), progress.step + 1, progress.step_time)
-        };
-        self.enter(steps, step, step_time);
     }
 
     /// Brings the metrics up to date.

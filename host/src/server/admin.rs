@@ -34,8 +34,9 @@ use crate::error::Code;
 
 use self::endpoints::Uploads;
 
-/// Connections of operators and their tools: enough for all, and few beside those of the endpoints.
-const MAX_CONNECTIONS: usize = 1024;
+/// Connections of operators and their tools: enough for all, and within the files that are left beside those
+/// of the endpoints.
+const MAX_CONNECTIONS: usize = 256;
 
 /// Serves the admin listener on its own thread until `stop` is dropped or sent: a client that asks during the
 /// start or the drain gets an answer.

@@ -161,7 +161,7 @@ impl GrpcInferenceService for Service {
 
     async fn model_infer(&self, request: Request<pb::ModelInferRequest>) -> Reply<pb::ModelInferResponse> {
         let (call, message) = Call::of(request);
-        infer::infer(&self.served, &call, message).await
+        infer::infer(&self.served, &call, message, Ok(())).await
     }
 
     type ModelStreamInferStream = Answers;

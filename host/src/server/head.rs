@@ -17,12 +17,14 @@ use crate::error::Code;
 use crate::keys::Credentials;
 use crate::request;
 use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
+use crate::text;
 
 /// Names the request, in both directions.
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// In a job's own request: its id. No client's request has it.
+/// In a job's own request: its id, and the number of the attempt. No client's request has them.
 pub(super) const X_JOB: HeaderName = HeaderName::from_static("x-modelhost-job");
+pub(super) const X_JOB_ATTEMPT: HeaderName = HeaderName::from_static("x-modelhost-job-attempt");
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
@@ -42,6 +44,8 @@ pub(super) struct Head {
     pub(super) is_upgrade: bool,
     /// Whether its body says how it is packed.
     pub(super) is_coded: bool,
+    /// Whether it says of itself that it is a job.
+    pub(super) claims_job: bool,
     /// Whether it brings an id, of either name.
     pub(super) has_id: bool,
     /// Whether its id, if it brings one, is to be returned by the other name as well.
@@ -69,6 +73,7 @@ impl Head {
             is_awaited: false,
             is_upgrade: false,
             is_coded: false,
+            claims_job: false,
             has_id: false,
             is_banana: false,
             job_depth: None,
@@ -98,6 +103,7 @@ impl Head {
             }
             head.is_upgrade |= *name == UPGRADE;
             head.is_coded |= *name == CONTENT_ENCODING;
+            head.claims_job |= is_similar(name, &OF_A_JOB);
             head.is_banana |= *name == X_BANANA_REQUEST_ID;
             head.has_id |= *name == X_REQUEST_ID;
         }
@@ -189,9 +195,47 @@ fn new_id() -> Arc<str> {
     (&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer())).into()
 }
 
+/// Headers that make a request a job's.
+pub(super) const OF_A_JOB: [HeaderName; 2] = [X_JOB, X_JOB_ATTEMPT];
+
+/// Whether handlers take a header of this name for one of `names`: `_` is `-` to them.
+fn is_similar(name: &HeaderName, names: &[HeaderName]) -> bool {
+    names.iter().any(|own| text::is_similar(own.as_str(), name.as_str()))
+}
+
+/// Removes headers that only the server sets from a client's request, in every spelling.
+pub(super) fn remove_similar(headers: &mut HeaderMap, names: &[HeaderName]) {
+    let of_client: Vec<HeaderName> = headers.keys().filter(|name| is_similar(name, names)).cloned().collect();
+    for name in of_client {
+        headers.remove(name);
+    }
+}
+
 /// Sets a header, if its value can be one.
 pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_spelling_makes_a_clients_request_a_job() {
+        for (name, is_of_a_job) in [
+            ("x-modelhost-job", true),
+            ("X_ModelHost-Job", true),
+            ("x_modelhost_job_attempt", true),
+            ("x-modelhost-job-delay", false),
+            ("x-modelhost", false),
+        ] {
+            let request = Request::get("/").header("host", "here").header(name, "1").body(()).unwrap();
+            let (mut head, ()) = Head::split(request);
+            assert_eq!(head.claims_job, is_of_a_job, "{name}");
+            remove_similar(&mut head.parts.headers, &OF_A_JOB);
+            assert_eq!(head.headers().len(), if is_of_a_job { 1 } else { 2 }, "{name}");
+        }
     }
 }

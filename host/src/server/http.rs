@@ -64,7 +64,7 @@ pub use self::v2::fuzz;
 use super::compat::activity::Activity;
 use super::compat::{openai, potassium, truss};
 use super::development::{Development, X_BUILD_ERROR};
-use super::head::{Head, X_JOB, X_REQUEST_ID, insert};
+use super::head::{Head, OF_A_JOB, X_REQUEST_ID, insert, remove_similar};
 use super::served::Served;
 use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
@@ -79,16 +79,6 @@ enum Answering<'a> {
 enum Route {
     Endpoint(Arc<EndpointRoute>),
     Weighted(Arc<WeightedRoute>),
-}
-
-impl Route {
-    /// The endpoint for a request with these headers.
-    fn target(&self, headers: &HeaderMap) -> &EndpointRoute {
-        match self {
-            Route::Endpoint(target) => target,
-            Route::Weighted(weighted) => weighted.target(headers),
-        }
-    }
 }
 
 /// Everything a listener answers.
@@ -138,38 +128,32 @@ impl HttpService {
             let target = || Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
             calls.entry(path.to_owned()).or_insert_with(|| Route::Endpoint(target()));
         };
-        let is_application = |endpoint: &Deployment| endpoint.read_current(|it| it.pipeline.is_application());
-        let speaks = |endpoint: &&Arc<Deployment>| {
-            endpoint.config.speaks(Some(Protocol::Http)) && !is_application(endpoint)
+        // Those of the endpoints that HTTP reaches, by whether they are applications.
+        let speaks = |endpoint: &Deployment, is_application: bool| {
+            endpoint.config.speaks(Some(Protocol::Http))
+                && endpoint.read_current(|it| it.pipeline.is_application()) == is_application
         };
-        for endpoint in served.endpoints.iter().filter(speaks) {
+        for endpoint in served.endpoints.iter().filter(|it| speaks(it, false)) {
             add(&endpoint.config.path, endpoint);
         }
         if let [only] = &*served.endpoints
-            && speaks(&only)
+            && speaks(only, false)
         {
             add("/", only);
             add("/predict", only);
         }
         calls.extend(split::routes(served).map(|(path, route)| (path, Route::Weighted(Arc::new(route)))));
         let mut applications = HashMap::new();
-        for endpoint in served.endpoints.iter().filter(|endpoint| is_application(endpoint)) {
+        for endpoint in served.endpoints.iter().filter(|it| speaks(it, true)) {
             let prefix = endpoint.config.path.trim_end_matches('/').to_owned();
             let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
             applications.insert(prefix.clone(), Arc::new(ApplicationRoute { route, prefix }));
         }
         let mut targets: BTreeMap<&String, Vec<PathTarget>> = BTreeMap::new();
         for endpoint in &served.endpoints {
-            let target = || {
-                let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
-                if is_application(endpoint) {
-                    PathTarget::Application(Arc::new(ApplicationRoute { route, prefix: String::new() }))
-                } else {
-                    PathTarget::Classic(Arc::new(route))
-                }
-            };
             for path in &endpoint.config.paths {
-                targets.entry(path).or_default().push(target());
+                let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
+                targets.entry(path).or_default().push(PathTarget::new(route, String::new()));
             }
         }
         let mut shared = HashMap::new();
@@ -187,8 +171,8 @@ impl HttpService {
         }
         // At the root it gets what nothing else answers.
         let at_root = match &*served.endpoints {
-            [only] if is_application(only) => Some(only),
-            all => all.iter().find(|endpoint| endpoint.config.path == "/" && is_application(endpoint)),
+            [only] if speaks(only, true) => Some(only),
+            all => all.iter().find(|endpoint| endpoint.config.path == "/" && speaks(endpoint, true)),
         };
         let at_root = at_root.map(|endpoint| {
             let route = EndpointRoute { endpoint: endpoint.clone(), served: served.clone() };
@@ -228,23 +212,25 @@ impl HttpService {
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let is_post = head.parts.method == Method::POST;
+        // No client calls itself a job.
+        if head.claims_job {
+            remove_similar(&mut head.parts.headers, &OF_A_JOB);
+        }
         if head.is_upgrade
             && let Some(target) = self.socket_target(&head)
         {
             return self.open_socket(target, head, arrived).await;
         }
-        if !self.jobs.is_empty() {
-            if let Some(request) = self.jobs.find(&head.parts.method, &head.parts.uri) {
-                let is_banana = head.is_banana;
-                let mut response = Box::pin(jobs::answer(request, head, body, arrived)).await;
-                response.headers_mut().extend(self.headers.clone());
-                if is_banana {
-                    potassium::name(&mut response, &X_REQUEST_ID);
-                }
-                return response;
+        if !self.jobs.is_empty()
+            && let Some(request) = self.jobs.find(&head.parts.method, &head.parts.uri)
+        {
+            let is_banana = head.is_banana;
+            let mut response = Box::pin(jobs::answer(request, head, body, arrived)).await;
+            response.headers_mut().extend(self.headers.clone());
+            if is_banana {
+                potassium::name(&mut response, &X_REQUEST_ID);
             }
-            // No client calls itself a job.
-            head.parts.headers.remove(X_JOB);
+            return response;
         }
         let path = head.parts.uri.path();
         let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
@@ -280,7 +266,8 @@ impl HttpService {
         let models = self.models.as_ref().filter(|_| is_post && call.is_none() && v2::is_inference(path));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
         let mut response = match (call, models) {
-            (Some(route), _) => classic::call(route.target(head.headers()), head, body, arrived).await,
+            (Some(Route::Endpoint(target)), _) => classic::call(target, head, body, arrived).await,
+            (Some(Route::Weighted(weighted)), _) => Box::pin(weighted.call(head, body, arrived)).await,
             (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
             (None, None) => {
                 let id = head.id();
@@ -316,7 +303,7 @@ impl HttpService {
         let application = self.application(path).or(self.at_root.as_ref()).map(of_application);
         let called = || match self.calls.get(path)? {
             Route::Endpoint(target) => Some(SocketTarget::new(target, "")),
-            Route::Weighted(weighted) => Some(SocketTarget::new(weighted.target(head.headers()), "")),
+            Route::Weighted(weighted) => Some(SocketTarget::new(weighted.endpoint(head.headers()), "")),
         };
         let only = || match (self.models.as_ref()?, truss::is_socket(path)) {
             (served, true) => match &*served.endpoints {

@@ -190,7 +190,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let paid = (is_open && self.paid > now).then_some(self.paid);
         let (every, within) = self.bounds.ping;
         let asked = if self.is_asked { every + within } else { every };
-        let ping = (is_open && self.may_read(now)).then(|| self.heard + asked);
+        // A client that takes nothing is not asked: what is being written says enough.
+        let may_ask = self.is_asked || self.writing.is_none();
+        let ping = (is_open && self.may_read(now) && may_ask).then(|| self.heard + asked);
         let all = [self.until, stalled, idle, paid, ping];
         all.into_iter().flatten().min().unwrap_or(now + NEVER)
     }

@@ -106,6 +106,22 @@ impl Guest for Hostile {
                 let _ = unsafe { OutputStream::from_handle(handle) }.write(b"more");
             }
             "leak" => leak(argument),
+            // Full bodies that are never sent.
+            "hoard" => {
+                for _ in 0..argument.parse().unwrap() {
+                    let response = OutgoingResponse::new(Fields::new());
+                    let body = response.body().unwrap();
+                    let stream = body.write().unwrap();
+                    while let Ok(room @ 1..) = stream.check_write() {
+                        stream.write(&vec![0; usize::try_from(room).unwrap()]).unwrap();
+                    }
+                    drop((stream, body));
+                    std::mem::forget(response);
+                    // From here on it may compute as long again.
+                    pause(1);
+                }
+                answer(out, 200, &[], "good");
+            }
             // A body without an end.
             "leave-body" => std::mem::forget(half(out)),
             "drop-body" => drop(half(out)),

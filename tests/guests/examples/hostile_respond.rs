@@ -132,6 +132,10 @@ impl Guest for Hostile {
                 }
             }
             "models" => return text(&models(argument)),
+            "keep-tensor" => {
+                std::mem::forget(Resident::make(Datatype::Uint8, &[3 << 20], &vec![0; 3 << 20]).unwrap());
+                return text("kept");
+            }
             "leak" => {
                 let mut held = Vec::new();
                 loop {

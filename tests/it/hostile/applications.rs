@@ -357,6 +357,23 @@ fn every_kind_by_concurrent_wasi_http_costs_the_neighbour_nothing() {
     run("concurrent", &CONCURRENT);
 }
 
+/// The host's memory for a guest is not more for what it keeps beyond its requests, or never sends.
+#[test]
+fn the_host_keeps_little_for_a_guest() {
+    let host = stage();
+    for (path, times, text, most) in
+        [("/respond/keep-tensor", 100, "kept", 100), ("/http/hoard=300", 4, "good", 200)]
+    {
+        let before = host.memory("VmHWM") >> 10;
+        for _ in 0..times {
+            let seen = Seen::get(&host, path, "hoard");
+            assert!(seen.is_whole && seen.body == text, "{path}: {} {}", seen.head, seen.body);
+        }
+        let more = (host.memory("VmHWM") >> 10) - before;
+        assert!(more < most, "{path}: {more} MiB");
+    }
+}
+
 /// Headers and trailers that are others' to set are left out, whatever the application says.
 #[test]
 fn an_application_speaks_for_itself_alone() {

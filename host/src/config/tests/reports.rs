@@ -122,6 +122,18 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "[[endpoint]]\nname = 'a'\nprotocols = ['grpc']\npaths = ['/v1/a']\njobs = 'on'\nplugin = 'h.wasm'\n\
+         [[split]]\npath = '/s'\nendpoints = { a = 1 }\n[jobs]\nstore = 'jobs.redb'",
+        &[],
+        &[
+            "modelhost.toml:4: `endpoint.paths`: is for an endpoint that HTTP reaches; hint: add `http` to `protocols`, or \
+             leave it out",
+            "modelhost.toml:5: `endpoint.jobs`: is for an endpoint that HTTP reaches; hint: add `http` to `protocols`, or \
+             leave it out",
+            "modelhost.toml:9: `split.endpoints`: `a` is not reached by HTTP; hint: add `http` to its `protocols`",
+        ],
+    ),
+    (
         "[[endpoint]]\nmodel = 'no.onnx'\nplugin = 'project'\nproject = 'h.wasm'\nmetadata = '@no.json'\n\
          onnxruntime = 'lib.so'",
         &["onnxruntime-lib DIR/no.so"],

@@ -42,7 +42,7 @@ impl Observer for BreakerObserver {
         match (self.0, fault) {
             (Some(probe), Some(_)) => probe.ended(Instant::now(), false),
             // An answer of the handler's own; anything else says nothing of it.
-            (Some(probe), None) if failure.is_none() && bypassed.is_none() => {
+            (Some(probe), None) if failure.is_none() && bypassed.is_none() && !run.is_of_another() => {
                 probe.ended(Instant::now(), true);
                 tracing::info!(endpoint = %name, plugin.digest = digest, "the handler works again, the breaker is closed");
             }

@@ -119,7 +119,8 @@ impl TrialParticipation {
     fn ended(mut self, run: &EndedRun<'_>) {
         let EndedRun { report, handled: outcome, .. } = *run;
         let Some(trial) = &*self.trial else { return };
-        if outcome.as_ref().is_err_and(|error| NEUTRAL_CODES.contains(&error.code)) {
+        let is_neutral = outcome.as_ref().is_err_and(|error| NEUTRAL_CODES.contains(&error.code));
+        if is_neutral || run.is_of_another() {
             self.counts = false;
             return;
         }

@@ -16,7 +16,7 @@ use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::request::{Head, Protocol};
 use crate::server::body::Bounds;
-use crate::server::head::{X_JOB, X_REQUEST_ID, credentials, visible};
+use crate::server::head::{OF_A_JOB, X_REQUEST_ID, credentials, remove_similar, visible};
 use crate::server::serve::{self, Signature, Transport};
 use crate::server::served::Served;
 
@@ -50,7 +50,7 @@ impl Call {
         let (metadata, extensions, message) = request.into_parts();
         let mut headers = metadata.into_headers();
         // No client calls itself a job.
-        headers.remove(X_JOB);
+        remove_similar(&mut headers, &OF_A_JOB);
         let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
         let origin = extensions.get().copied().unwrap_or_default();
         // `HttpService` has seen to it that there is one that is fit to be returned.

@@ -101,7 +101,7 @@ impl Protocol for GrpcInference<'_> {
     }
 }
 
-/// Serves one request.
+/// Serves one request, or says why it is not.
 ///
 /// # Errors
 /// Its failure, logged already; or what its handler answered, if that was no success.
@@ -109,14 +109,27 @@ pub(super) async fn infer(
     served: &Served,
     call: &Call,
     message: pb::ModelInferRequest,
+    is_due: Result<(), RequestError>,
 ) -> Result<Response<pb::ModelInferResponse>, Status> {
-    let entry = served.model(&message.model_name, Some(&message.model_version), call.credentials(), GRPC);
+    let entry = is_due.and_then(|()| entry(served, call, &message));
     let found = entry.map(|entry| {
         let (id, outputs, classes, places) = Default::default();
         let memory = &served.shared_memory;
         (entry.destination(), GrpcInference { entry, memory, id, outputs, classes, places })
     });
     serve(call.call(served), found, call.head(PATH), message).await
+}
+
+/// The model that a request is for.
+///
+/// # Errors
+/// There is no such model, or its caller may not use it.
+pub(super) fn entry<'a>(
+    served: &'a Served,
+    call: &Call,
+    message: &pb::ModelInferRequest,
+) -> Result<Entry<'a>, RequestError> {
+    served.model(&message.model_name, Some(&message.model_version), call.credentials(), GRPC)
 }
 
 /// The outputs that are wanted, in the order in which they are; all of them if none is named.

@@ -21,6 +21,7 @@ use super::call::Call;
 use super::pb::infer_parameter::ParameterChoice;
 use super::pb::{InferParameter, ModelInferRequest, ModelInferResponse, ModelStreamInferResponse};
 use super::{failure, infer};
+use crate::error::RequestError;
 use crate::server::served::Served;
 
 /// Requests of one stream that are served at the same time.
@@ -81,11 +82,11 @@ impl Answers {
                     let before = before.map(|other| other.served.clone());
                     let (end, ended) = watch::channel(());
                     let task = tokio::spawn(async move {
-                        if let Some(mut before) = before {
-                            // Nothing is sent: this is its end.
-                            let _ = before.changed().await;
-                        }
-                        let answer = serve(served, call, message).await;
+                        let is_due = match before {
+                            Some(before) => turn(&served, &call, &message, before).await,
+                            None => Ok(()),
+                        };
+                        let answer = serve(served, call, message, is_due).await;
                         drop(end);
                         answer
                     });
@@ -120,14 +121,38 @@ impl Stream for Answers {
     }
 }
 
-async fn serve(served: Arc<Served>, call: Call, message: ModelInferRequest) -> ModelStreamInferResponse {
+/// Waits until the request before of the same sequence has been served. A message that waits has a place of
+/// its endpoint's, as one does that is served: what a stream may hold is bounded by those.
+///
+/// # Errors
+/// `overloaded`: no place is free.
+async fn turn(
+    served: &Served,
+    call: &Call,
+    message: &ModelInferRequest,
+    mut before: watch::Receiver<()>,
+) -> Result<(), RequestError> {
+    // One for no model is answered at once.
+    let Ok(entry) = infer::entry(served, call, message) else { return Ok(()) };
+    let _place = entry.destination().endpoint.admit_waiting()?;
+    // Nothing is sent: this is its end.
+    let _ = before.changed().await;
+    Ok(())
+}
+
+async fn serve(
+    served: Arc<Served>,
+    call: Call,
+    message: ModelInferRequest,
+    is_due: Result<(), RequestError>,
+) -> ModelStreamInferResponse {
     let failed = ModelInferResponse {
         model_name: message.model_name.clone(),
         model_version: message.model_version.clone(),
         id: message.id.clone(),
         ..ModelInferResponse::default()
     };
-    let (error_message, mut response) = match infer::infer(&served, &call, message).await {
+    let (error_message, mut response) = match infer::infer(&served, &call, message, is_due).await {
         Ok(response) => (String::new(), response.into_inner()),
         Err(status) => {
             let mut response = failed;

@@ -27,7 +27,7 @@ use crate::keys::Credentials;
 use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Progress};
 use crate::request::{self, Input, Output};
 use crate::server::body::Bounds;
-use crate::server::head::{Head, X_REQUEST_ID, insert};
+use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
 use crate::server::serve::{Call, Destination, Protocol, Signature, Transport, serve};
 
 /// The part of a request's path that its application does not see.
@@ -103,7 +103,15 @@ pub(super) async fn call_to_end<T, F: Future<Output = T>>(
     let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
     let call = Call { served, id: id.clone(), arrived, client_deadline: None };
     let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
-    let run = serve(call, found, Streaming { head, is_whole }, body);
+    let progress = client.progress().clone();
+    let run = async {
+        tokio::select! {
+            biased;
+            answer = serve(call, found, Streaming { head, is_whole }, body) => answer,
+            // Of its response no more is wanted.
+            () = abandoned(&progress) => None,
+        }
+    };
     let answer = async {
         let streamed = client.response().await?;
         let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
@@ -143,12 +151,10 @@ pub(super) fn below(prefix: &str, head: &mut Head, id: &str) {
     let Parts { uri, headers, .. } = &mut head.parts;
     *uri = uri_below(prefix, uri);
     insert(headers, X_REQUEST_ID, id);
-    match prefix {
-        "" => headers.remove(X_FORWARDED_PREFIX),
-        prefix => {
-            HeaderValue::from_str(prefix).ok().and_then(|prefix| headers.insert(X_FORWARDED_PREFIX, prefix))
-        }
-    };
+    remove_similar(headers, &[X_FORWARDED_PREFIX]);
+    if let (false, Ok(prefix)) = (prefix.is_empty(), HeaderValue::from_str(prefix)) {
+        headers.insert(X_FORWARDED_PREFIX, prefix);
+    }
 }
 
 fn uri_below(prefix: &str, uri: &Uri) -> Uri {

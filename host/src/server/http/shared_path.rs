@@ -44,10 +44,31 @@ pub(super) enum PathTarget {
 }
 
 impl PathTarget {
-    fn endpoint(&self) -> &Arc<Deployment> {
+    /// The endpoint, whose own part of the path of an application begins behind `prefix`.
+    pub(super) fn new(route: EndpointRoute, prefix: String) -> PathTarget {
+        if route.endpoint.read_current(|it| it.pipeline.is_application()) {
+            PathTarget::Application(Arc::new(ApplicationRoute { route, prefix }))
+        } else {
+            PathTarget::Classic(Arc::new(route))
+        }
+    }
+
+    pub(super) fn route(&self) -> &EndpointRoute {
         match self {
-            PathTarget::Application(application) => &application.route.endpoint,
-            PathTarget::Classic(route) => &route.endpoint,
+            PathTarget::Application(application) => &application.route,
+            PathTarget::Classic(route) => route,
+        }
+    }
+
+    fn endpoint(&self) -> &Arc<Deployment> {
+        &self.route().endpoint
+    }
+
+    /// Answers a request, which came at `arrived`.
+    pub(super) async fn call(&self, head: Box<Head>, body: Body, arrived: Instant) -> Response {
+        match self {
+            PathTarget::Application(route) => application::call(route.clone(), head, body, arrived).await,
+            PathTarget::Classic(route) => classic::call(route, head, body, arrived).await,
         }
     }
 }
@@ -113,12 +134,7 @@ impl SharedPath {
         insert(&mut head.parts.headers, X_REQUEST_ID, &id);
         head.has_id = true;
         match self.find(&mut head, body, arrived).await {
-            Ok((PathTarget::Application(route), body)) => {
-                application::call(route.clone(), head, Body::from(body), arrived).await
-            }
-            Ok((PathTarget::Classic(route), body)) => {
-                classic::call(route, head, Body::from(body), arrived).await
-            }
+            Ok((target, body)) => target.call(head, Body::from(body), arrived).await,
             Err(error) => {
                 let is_unknown = error.code == Code::NotFound;
                 let mut response = error::respond(error, &id, &self.served, None, arrived);

@@ -11,8 +11,6 @@ use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page, Webhook, WebhookState, is_id, time_text};
 
-/// In a job's own request: which attempt it is, from 1.
-pub(super) const X_JOB_ATTEMPT: HeaderName = HeaderName::from_static("x-modelhost-job-attempt");
 /// With a result: the job's state.
 pub(super) const X_JOB_STATE: HeaderName = HeaderName::from_static("x-modelhost-job-state");
 /// Jobs of a page that does not say how many it wants.

@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 use super::super::application::{self, ApplicationRoute};
 use super::super::classic;
 use super::super::route::EndpointRoute;
-use super::answers::{X_JOB_ATTEMPT, append};
+use super::answers::append;
 use super::deliveries::Deliverer;
 use super::task::{JobTask, PAUSE};
 use crate::endpoint::admission::Permit;
@@ -32,7 +32,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
 use crate::jobs::{Answer, Job, JobState, Mode, Outcome};
 use crate::rollout::deployment::Deployment;
-use crate::server::head::{Head, X_JOB, X_REQUEST_ID, insert, visible};
+use crate::server::head::{Head, X_JOB, X_JOB_ATTEMPT, X_REQUEST_ID, insert, visible};
 use crate::server::served::Served;
 use crate::telemetry::metrics::AttemptOutcome;
 
@@ -99,7 +99,7 @@ impl Worker {
         let endpoint = self.task.endpoint.clone();
         let name = &endpoint.config.name;
         while let Some(served) = self.task.current() {
-            if let Some(wait) = endpoint.job_wait(|| endpoint.has_candidate()) {
+            if let Some(wait) = endpoint.job_wait() {
                 drop(served);
                 // A new handler may come before.
                 self.task.rest(Some(wait.min(PAUSE)), std::future::pending()).await;
@@ -129,7 +129,7 @@ impl Worker {
             };
             // Without one the endpoint is closed.
             let Some(permit) = permit else { return };
-            if endpoint.job_wait(|| endpoint.has_candidate()).is_some() {
+            if endpoint.job_wait().is_some() {
                 continue;
             }
             match self.task.store.claim(name).await {

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::answers::{HANDLER_CODES, Paths, error_free, with_errors};
 use crate::error::Code;
 use crate::plugin::Operation;
+use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 
@@ -29,8 +30,10 @@ const CODES: [Code; 6] = [
 ];
 
 pub(super) fn paths(served: &Served) -> Paths {
-    let is_application =
-        |endpoint: &&Arc<Deployment>| endpoint.read_current(|current| current.pipeline.is_application());
+    let is_application = |endpoint: &&Arc<Deployment>| {
+        let speaks = endpoint.config.speaks(Some(Protocol::Http));
+        speaks && endpoint.read_current(|current| current.pipeline.is_application())
+    };
     served.endpoints.iter().filter(is_application).flat_map(|endpoint| of_one(endpoint)).collect()
 }
 
