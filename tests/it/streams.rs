@@ -192,7 +192,7 @@ fn a_version_goes_with_its_last_stream() {
     let host = Host::with(Some(&file), None, &["--name", "app"]);
     let digest = |host: &Host| host.get("/app/served").header("x-handler-digest").unwrap().to_owned();
     let first = digest(&host);
-    let mut stream = open(&host, "/app/stream?events=60&pause_ms=50");
+    let mut stream = open(&host, "/app/stream?events=160&pause_ms=50");
     receive(&mut stream, "data: 0");
     for note in 1..=3 {
         let before = digest(&host);
@@ -202,7 +202,7 @@ fn a_version_goes_with_its_last_stream() {
     let instances = || host.metric("modelhost_plugin_instances{endpoint=\"app\"}");
     assert!(instances() >= 1.0);
     let text = String::from_utf8_lossy(&stream.until_closed()).into_owned();
-    assert!(text.contains(&format!("x-handler-digest: {first}")) && text.contains("data: 59"), "{text}");
+    assert!(text.contains(&format!("x-handler-digest: {first}")) && text.contains("data: 159"), "{text}");
     assert!(text.ends_with("0\r\n\r\n"), "{text}");
     wait_until("its instance to go", || instances() <= 1.0);
 }
