@@ -246,6 +246,34 @@ fn a_swap_serves_no_answer_of_the_handler_before() {
     assert_eq!((reply.json()["post"].as_str(), status(&reply)), (Some("b"), MISS));
 }
 
+/// An answer that was kept says nothing of the handler that would have made it: a canary is judged by its runs, and an open
+/// breaker is closed by one.
+#[test]
+fn a_hit_is_no_measure_of_a_handler() {
+    let breaker = "breaker = { faults = 0.5, min = 4, window = '1m', pause = '300ms' }";
+    let trying = Endpoint::new("trying").guest("hostile").set(CACHE).set(breaker);
+    let host = Setup::of([Endpoint::new("versions").guest("version_a").set(CACHE), trying]).serve();
+    let candidate = format!("{}/admin/v1/endpoints/versions/plugin/candidate", host.admin);
+    let b = std::fs::read(component("tests/version_b")).unwrap();
+    let begun = request("PUT", &format!("{candidate}?mode=canary&share=1&min_requests=1000"), &[], &b);
+    assert_eq!(begun.status, 200, "{}", begun.text());
+    for expected in [MISS, HIT, HIT, HIT] {
+        let reply = host.post("/versions", "x");
+        assert_eq!((reply.json()["post"].as_str(), status(&reply)), (Some("b"), expected));
+    }
+    assert_eq!(request("GET", &candidate, &[], b"").json()["candidate"]["requests"], 1);
+
+    let state = || host.endpoint("trying")["breaker"].clone();
+    assert_eq!(status(&host.post("/trying", "hello")), MISS);
+    wait_until("the breaker to open", || {
+        host.post("/trying", "panic");
+        state() == "open"
+    });
+    wait_until("the pause to be over", || host.post("/trying", "hello").status == 200);
+    assert_eq!((status(&host.post("/trying", "hello")), state()), (HIT, json!("open")));
+    assert_eq!((status(&host.post("/trying", "hello again")), state()), (MISS, json!("closed")));
+}
+
 #[test]
 fn answers_take_no_more_bytes_than_they_may_and_a_neighbours_stay() {
     let identity = |name: &str| Endpoint::new(name).model("identity_uint8").set(CACHE);
