@@ -24,7 +24,8 @@ const LAST_EVENT: &[u8] = b"event: error\ndata: {\"error\": \"the handler failed
 /// It needs microseconds; the rest is for a machine that is busy.
 const FLUSH_TIME: Duration = Duration::from_millis(20);
 
-/// The body of a [`StreamedResponse`]. Dropped before its end, it tells the handler that the client is gone.
+/// The body of a [`StreamedResponse`](super::StreamedResponse). Dropped before its end, it tells the handler
+/// that the client is gone.
 pub struct StreamedBody {
     pub(super) inner: BodyStream,
     pub(super) progress: Arc<Progress>,
