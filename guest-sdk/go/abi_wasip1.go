@@ -6,6 +6,7 @@ package guest
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"unsafe"
 
 	"modelhost.example/guest/internal/abi"
@@ -77,7 +78,8 @@ func lowerError(err error) {
 		lowerResponse(area[2:], response)
 		return
 	}
-	area[2], area[3] = abi.Text(said)
+	// It may have a part of the request in it, and the host takes no text but UTF-8.
+	area[2], area[3] = abi.Text(strings.ToValidUTF8(said, "?"))
 }
 
 func result() unsafe.Pointer { return unsafe.Pointer(&area) }

@@ -64,7 +64,10 @@ func TestTensorsHaveTypesAndRows(t *testing.T) {
 	if values, err := words.Strings(); err != nil || !slices.Equal(values, []string{"a", "", "bcd"}) {
 		t.Fatal(values, err)
 	}
-	for tensor, expected := range map[*Tensor]string{&tensor: "[[1,2],[3,4]]", &words: `["a","","bcd"]`} {
+	none, rows := NewStrings(nil, 0), NewTensor([]int64{}, 2, 0, 3)
+	for tensor, expected := range map[*Tensor]string{
+		&tensor: "[[1,2],[3,4]]", &words: `["a","","bcd"]`, &none: "[]", &rows: "[[],[]]",
+	} {
 		if written, err := json.Marshal(tensor); err != nil || string(written) != expected {
 			t.Error(string(written), err)
 		}

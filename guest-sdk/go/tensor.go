@@ -257,6 +257,7 @@ func (t Tensor) MarshalJSON() ([]byte, error) {
 	default:
 		var values []string
 		values, err = t.Strings()
+		flat = make([]any, 0, len(values))
 		for _, value := range values {
 			flat = append(flat, value)
 		}
@@ -265,13 +266,13 @@ func (t Tensor) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	for axis := len(t.Shape) - 1; axis > 0; axis-- {
-		extent := int(t.Shape[axis])
-		if extent == 0 {
-			break
+		extent, count := int(t.Shape[axis]), 1
+		for _, outer := range t.Shape[:axis] {
+			count *= int(outer)
 		}
-		rows := make([]any, 0, len(flat)/extent)
-		for ; len(flat) >= extent; flat = flat[extent:] {
-			rows = append(rows, flat[:extent:extent])
+		rows := make([]any, count)
+		for at := range rows {
+			rows[at] = flat[at*extent : (at+1)*extent]
 		}
 		flat = rows
 	}

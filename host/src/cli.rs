@@ -320,6 +320,7 @@ fn with_flag(mut error: clap::Error) -> clap::Error {
     let flag = match Path::new(word).extension().and_then(OsStr::to_str) {
         Some("onnx") => "--model",
         Some("wasm") => "--plugin",
+        Some("toml") => "--config",
         _ => return error,
     };
     let meant = format!("give the file with its flag: '{flag} {word}'").into();

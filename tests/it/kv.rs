@@ -321,11 +321,13 @@ fn a_run_that_is_no_request_sees_the_store_and_writes_nothing() {
         for expected in 1..=3 {
             assert_eq!(host.ask("/it", &orders), json!(["opened", expected, expected.to_string()]));
         }
+        wait_until("the requests to be kept", || host.endpoint("it")["gate_samples"] == 3);
         let reply = e2e::request(
             "PUT",
             &format!("{}/admin/v1/endpoints/it/plugin", host.admin),
             &[],
-            &std::fs::read(&plugin).unwrap(),
+            // The same with a section that says nothing, which is another handler.
+            &[&std::fs::read(&plugin).unwrap()[..], &[0, 2, 1, b'x']].concat(),
         );
         assert_eq!(reply.status, 200, "{}", reply.text());
         assert_eq!(host.ask("/it", &orders), json!(["opened", 4, "4"]));

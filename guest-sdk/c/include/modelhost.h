@@ -168,6 +168,8 @@ void mh_write_name(mh_json_writer *writer, const char *name);
 void mh_write_text(mh_json_writer *writer, mh_str text);
 /* NaN and infinities are null. */
 void mh_write_number(mh_json_writer *writer, double value);
+void mh_write_integer(mh_json_writer *writer, int64_t value);
+void mh_write_unsigned(mh_json_writer *writer, uint64_t value);
 void mh_write_float(mh_json_writer *writer, float value);
 void mh_write_floats(mh_json_writer *writer, const float *values, size_t count);
 void mh_write_bool(mh_json_writer *writer, bool value);

@@ -225,7 +225,14 @@ public:
     template <typename T>
         requires std::is_arithmetic_v<T>
     json_writer &value(T value) {
-        return mh_write_number(&raw_, static_cast<double>(value)), *this;
+        if constexpr (std::is_floating_point_v<T>) {
+            mh_write_number(&raw_, static_cast<double>(value));
+        } else if constexpr (std::is_signed_v<T>) {
+            mh_write_integer(&raw_, value);
+        } else {
+            mh_write_unsigned(&raw_, value);
+        }
+        return *this;
     }
     json_writer &value(std::span<const float> values) { return mh_write_floats(&raw_, values.data(), values.size()), *this; }
     mh_response response() const { return mh_json_response(&raw_); }

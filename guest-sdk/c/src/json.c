@@ -1,4 +1,5 @@
 /* JSON: read into elements that last as long as the call, and written. */
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -373,6 +374,16 @@ static void decimal(mh_json_writer *w, double value, int precision) {
 }
 
 void mh_write_number(mh_json_writer *w, double value) { decimal(w, value, 17); }
+
+void mh_write_integer(mh_json_writer *w, int64_t value) {
+    before(w);
+    w->len += (size_t)snprintf(room(w, 24), 24, "%" PRId64, value);
+}
+
+void mh_write_unsigned(mh_json_writer *w, uint64_t value) {
+    before(w);
+    w->len += (size_t)snprintf(room(w, 24), 24, "%" PRIu64, value);
+}
 
 /* As many digits as every float is told apart by. */
 void mh_write_float(mh_json_writer *w, float value) { decimal(w, value, 9); }

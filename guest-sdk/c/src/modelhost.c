@@ -101,7 +101,29 @@ mh_str mh_format(const char *format, ...) {
 
 /* --- Errors ----------------------------------------------------------------------------------------------------- */
 
+/* The length of the character at the beginning; 0 if its bytes are no UTF-8 (RFC 3629, section 4). */
+static size_t character(const unsigned char *at, size_t left) {
+    if (at[0] < 0x80) return 1;
+    size_t len = at[0] >= 0xF0 ? 4 : at[0] >= 0xE0 ? 3 : 2;
+    if (at[0] < 0xC2 || at[0] > 0xF4 || len > left) return 0;
+    for (size_t next = 1; next < len; next++) {
+        if ((at[next] & 0xC0) != 0x80) return 0;
+    }
+    bool is_too_long = (at[0] == 0xE0 && at[1] < 0xA0) || (at[0] == 0xF0 && at[1] < 0x90);
+    bool is_none = (at[0] == 0xED && at[1] > 0x9F) || (at[0] == 0xF4 && at[1] > 0x8F);
+    return is_too_long || is_none ? 0 : len;
+}
+
+/* The text of an error may have parts of a request in it, and the host takes no text but UTF-8. */
 static const mh_error *error_of(uint8_t kind, mh_str text) {
+    char *data = (char *)text.data;
+    for (size_t at = 0, len; at < text.len; at += len) {
+        len = character((const unsigned char *)data + at, text.len - at);
+        if (len == 0) {
+            data[at] = '?';
+            len = 1;
+        }
+    }
     mh_error *error = mh_alloc(sizeof *error);
     error->kind = kind;
     error->as.text = text;

@@ -49,6 +49,14 @@ static void numbers_are_read_and_what_is_wrong_is_named(void) {
         size_t len = strlen(cases[at][1]);
         check(error != NULL && text.len >= len && memcmp(text.data, cases[at][1], len) == 0, cases[at][0]);
     }
+    // What does not fit is cut, and what is no text is shown as such: the host takes UTF-8 alone.
+    mh_sample cut = sample_of("{\"b\": \"a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+                              "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\"}");
+    mh_str said = mh_error_text(mh_numbers(&cut, 1, names, values));
+    check(strstr(said.data, "\xc3\xa9?\", expected") != NULL, "a character that is cut");
+    mh_sample bytes = sample_of("{\"b\": \"\xff\xed\xa0\x80\xf0\x9f\x98\x80\"}");
+    said = mh_error_text(mh_numbers(&bytes, 1, names, values));
+    check(strstr(said.data, "\"????\xf0\x9f\x98\x80\"") != NULL, "bytes that are no characters");
     char deep[1001];
     memset(deep, '[', 1000);
     deep[1000] = 0;
@@ -69,6 +77,8 @@ static void documents_are_written_as_they_are_read(void) {
     mh_write_name(&w, "a\"");
     mh_write_begin(&w, '[');
     mh_write_number(&w, -12);
+    mh_write_integer(&w, INT64_MIN);
+    mh_write_unsigned(&w, UINT64_MAX);
     mh_write_float(&w, 0.25f);
     mh_write_number(&w, NAN);
     mh_write_bool(&w, true);
@@ -81,7 +91,7 @@ static void documents_are_written_as_they_are_read(void) {
     mh_write_end(&w, '}');
     mh_response response = mh_json_response(&w);
     mh_str text = {(const char *)response.body.data, response.body.len};
-    check(mh_equal(text, mh_text("{\"a\\\"\":[-12,0.25,null,true,null,\"x\\u0001\\\\\"],\"b\":{}}")), "the document");
+    check(mh_equal(text, mh_text("{\"a\\\"\":[-12,-9223372036854775808,18446744073709551615,0.25,null,true,null,\"x\\u0001\\\\\"],\"b\":{}}")), "the document");
 }
 
 static void tensors_have_types(void) {

@@ -170,15 +170,16 @@ export function serve(fetch, { websocket } = {}) {
 async function fetched(fetch, sample, context, output) {
   const { method, path } = context;
   const query = String(context.query);
-  const host = context.header("host") ?? "localhost";
+  // A URL of any other would be another one, or none.
+  const host = /^([\w.-]+|\[[\da-f:.]+\])(:\d+)?$/i.exec(context.header("host") ?? "")?.[0] ?? "localhost";
   const body = method === "GET" || method === "HEAD" ? undefined : sample.body;
   const given = HEADERS.map((name) => [name, context.header(name)]);
   const headers = Object.fromEntries(given.filter(([, value]) => value !== undefined));
   const request = new globalThis.Request(`http://${host}${path}${query && `?${query}`}`, { method, headers, body });
   const response = await fetch(request, context);
-  const { "content-type": contentType = "application/octet-stream", ...rest } = Object.fromEntries(response.headers);
-  delete rest["content-length"];
-  output.begin(response.status, contentType, Object.entries(rest));
+  const contentType = response.headers.get("content-type") ?? "application/octet-stream";
+  const rest = [...response.headers].filter(([name]) => name !== "content-type" && name !== "content-length");
+  output.begin(response.status, contentType, rest);
   if (response.body !== null) {
     const reader = response.body.getReader();
     for (let piece = await reader.read(); !piece.done; piece = await reader.read()) {

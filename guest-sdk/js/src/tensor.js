@@ -235,13 +235,23 @@ function encoded(values, datatype) {
   const type = VIEWS[datatype];
   let view;
   if (type === undefined) {
-    view = Uint16Array.from(values, datatype === "FP16" ? toHalf : toBrain);
+    const half = datatype === "FP16" ? toHalf : toBrain;
+    view = Uint16Array.from(values, (value) => half(number(value)));
   } else if (values instanceof type) {
     view = values.slice();
   } else {
     view = type.from(values, type === BigInt64Array || type === BigUint64Array ? whole : number);
+    if (!datatype.startsWith("FP")) fitting(view, values, datatype);
   }
   return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+}
+
+/** A typed array would make another number of one that it cannot hold. */
+function fitting(view, values, datatype) {
+  const most = datatype === "BOOL" ? 1 : Infinity;
+  // Loosely: numbers are compared with bigints and truth values.
+  const at = view.findIndex((element, at) => element != values[at] || element > most);
+  if (at >= 0) throw new InvalidInput(`\`${values[at]}\` is no ${datatype}`);
 }
 
 /** A typed array would make a zero or NaN of what is no number. */

@@ -35,6 +35,13 @@ test("values that make none are the caller's", () => {
     [[undefined], undefined, /`undefined` is no number/],
     [[1.5], "INT64", /`1.5` is no whole number/],
     [[1], "BYTES", /`1` is no text/],
+    [[null], "FP16", /`null` is no number/],
+    [[300], "UINT8", /`300` is no UINT8/],
+    [[1.5], "INT32", /`1.5` is no INT32/],
+    [[1e20], "INT64", /`100000000000000000000` is no INT64/],
+    [[-1n], "UINT64", /`-1` is no UINT64/],
+    [[2], "BOOL", /`2` is no BOOL/],
+    [[NaN], "INT8", /`NaN` is no INT8/],
   ]) {
     assert.throws(() => new Tensor(values, { datatype }), { name: "InvalidInput", message });
   }

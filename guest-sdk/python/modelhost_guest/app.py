@@ -361,18 +361,26 @@ class Collected:
 
 def parameters(pattern, path):
     """The parameters of a path, decoded, if it fits the pattern; else None."""
-    own, asked = pattern[1:].split("/"), path.lstrip("/").split("/") if path != "/" else [""]
+    own, asked = pattern[1:].split("/"), path.removeprefix("/").split("/")
+    try:
+        return _fitted(own, asked)
+    except UnicodeDecodeError:
+        # No characters: there is nothing of this name.
+        return None
+
+
+def _fitted(own, asked):
     found = {}
     for at, segment in enumerate(own):
         if segment.startswith("{*") and segment.endswith("}"):
-            found[segment[2:-1]] = unquote("/".join(asked[at:]))
+            found[segment[2:-1]] = unquote("/".join(asked[at:]), errors="strict")
             return found
         if at >= len(asked):
             return None
         if segment.startswith("{") and segment.endswith("}"):
             if not asked[at]:
                 return None
-            found[segment[1:-1]] = unquote(asked[at])
+            found[segment[1:-1]] = unquote(asked[at], errors="strict")
         elif segment != asked[at]:
             return None
     return found if len(own) == len(asked) else None

@@ -54,7 +54,11 @@ class Body:
         """As JSON. Objects are dicts that answer for a missing key with 400."""
         text = self.text
         try:
-            return _decoder.decode(text)
+            value = _decoder.decode(text)
+            if "\\u" in text:
+                # Half of a surrogate pair is no character, and could not be written again.
+                json.dumps(value, ensure_ascii=False).encode()
+            return value
         except (ValueError, RecursionError) as error:
             raise InvalidInput(f"malformed json: {error}") from None
 

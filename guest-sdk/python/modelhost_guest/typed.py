@@ -217,7 +217,10 @@ def _number(value):
             raise ValueError("a valid number, unable to parse string as a number") from None
     if not isinstance(value, (int, float)):
         raise ValueError("a valid number")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError("a valid number") from None
 
 
 def _boolean(value):

@@ -87,6 +87,8 @@ class AppTest(unittest.TestCase):
         for method, path, status in [
             ("GET", "/", 404),
             ("GET", "/items/", 404),
+            ("GET", "//items/1", 404),
+            ("GET", "/items/%ff", 404),
             ("GET", "/items/1/2", 404),
             ("GET", "/count/", 404),
             ("GET", "/count", 405),

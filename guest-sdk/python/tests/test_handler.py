@@ -121,6 +121,7 @@ def range_of(count):
 class BodyTest(unittest.TestCase):
     def test_bodies_are_read_as_they_say(self):
         self.assertEqual(Sample({"a": [1]}).json, {"a": [1]})
+        self.assertEqual(Sample(b'["\\ud83d\\ude00"]').json, ["\U0001f600"])
         self.assertEqual(Sample("grüß").text, "grüß")
         self.assertEqual(Sample(b"a=1&b=&a=2").form, {"a": "2", "b": ""})
 
@@ -128,6 +129,7 @@ class BodyTest(unittest.TestCase):
         for body, read, text in [
             (b"{", "json", "malformed json"),
             (b"[NaN]", "json", "malformed json: NaN is no number"),
+            (b'{"a": "\\ud83d"}', "json", "malformed json"),
             (b"\xff", "text", "not UTF-8"),
             (b"\xff", "json", "not UTF-8"),
             (b"[" * 100_000, "json", "malformed json"),

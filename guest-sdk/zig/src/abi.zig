@@ -153,6 +153,9 @@ var schema: List(RawInput) = undefined;
 
 fn over(_: *const anyopaque) callconv(.c) void {
     _ = arena.reset(.{ .retain_with_limit = 64 * 1024 });
+    // They were of this call: an error of the next one that says nothing has nothing to say.
+    said = "";
+    answered = .{ .status = 500 };
 }
 
 pub fn rawResponse(response: guest.Response) RawResponse {

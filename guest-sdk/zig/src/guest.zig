@@ -67,7 +67,9 @@ pub const Tensor = struct {
         var count: u64 = 1;
         for (shape) |extent| count *= extent;
         if (count != elements.len) return internal("{d} elements do not fit the shape {any}", .{ elements.len, shape });
-        return .{ .datatype = Datatype.of(T), .shape = shape, .data = std.mem.sliceAsBytes(elements) };
+        // Most shapes are temporaries of the caller's.
+        const own = allocator.dupe(u64, shape) catch return internal("out of memory", .{});
+        return .{ .datatype = Datatype.of(T), .shape = own, .data = std.mem.sliceAsBytes(elements) };
     }
 
     /// A vector of texts, as BYTES.
@@ -192,11 +194,19 @@ fn described(value: std.json.Value) []const u8 {
     return switch (value) {
         .null => "null",
         .bool => |it| if (it) "boolean `true`" else "boolean `false`",
-        .string => |it| std.fmt.allocPrint(allocator, "string \"{s}\"", .{it[0..@min(it.len, 40)]}) catch "string",
+        .string => |it| std.fmt.allocPrint(allocator, "string \"{s}\"", .{shortened(it)}) catch "string",
         .array => "sequence",
         .object => "map",
         else => "number",
     };
+}
+
+/// The beginning of a text, in whole characters.
+fn shortened(text: []const u8) []const u8 {
+    if (text.len <= 40) return text;
+    var end: usize = 40;
+    while (end > 0 and text[end] & 0xC0 == 0x80) end -= 1;
+    return text[0..end];
 }
 
 /// The request being served. What is not asked for is not fetched.
@@ -248,6 +258,7 @@ test "numbers are read, and what is wrong is named" {
     for ([_][2][]const u8{
         .{ "{\"a\": 1}", "missing field `b`" },
         .{ "{\"a\": \"x\"}", "`a`: invalid type: string \"x\", expected f32" },
+        .{ "{\"a\": \"a" ++ "é" ** 25 ++ "\"}", "`a`: invalid type: string \"a" ++ "é" ** 19 ++ "\", expected f32" },
         .{ "{\"a\": true}", "`a`: invalid type: boolean `true`, expected f32" },
         .{ "{\"a\": 1e999}", "`a`: number out of range" },
         .{ "null", "invalid type: null, expected an object" },

@@ -100,7 +100,8 @@ pub const Tokenizer = struct {
         const narrow = guest.allocator.alloc(u32, ids.len) catch return guest.internal("out of memory", .{});
         for (narrow, ids) |*to, from| to.* = std.math.cast(u32, from) orelse return guest.internal("token {d}", .{from});
         var result: RawResult = undefined;
-        library.decode(self.handle, narrow.ptr, narrow.len, @intFromBool(skip_special_tokens), &result);
+        const lowered_ids: abi.List(u32) = .of(narrow);
+        library.decode(self.handle, lowered_ids.start.?, lowered_ids.length, @intFromBool(skip_special_tokens), &result);
         if (result.is_error != 0) return failed(result.as.failure);
         return result.as.text.slice();
     }

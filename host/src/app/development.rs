@@ -48,7 +48,8 @@ impl App {
     }
 
     async fn load_built(&mut self, read: &impl Fn() -> Result<Config, String>) -> Result<(), String> {
-        self.reload(read()?, Origin::Dev).await
+        let config = read().inspect_err(|error| tracing::error!("{error}"))?;
+        self.reload(config, Origin::Dev).await
     }
 
     /// Shows the error of the last build, or that there is none.

@@ -24,6 +24,8 @@ struct Counts {
     reserved: Held,
     /// The part of `held` that was added since [`Usage::begin`].
     added: Held,
+    /// Whether something was removed since.
+    has_removed: bool,
     /// Whether less may be there than is held for that: something was written, replaced or removed since.
     is_stale: bool,
 }
@@ -36,7 +38,8 @@ impl Usage {
 
     /// Says that a listing begins.
     pub(super) fn begin(&self) {
-        self.lock().added = Held::default();
+        let mut counts = self.lock();
+        (counts.added, counts.has_removed) = (Held::default(), false);
     }
 
     /// That has been listed. What was added meanwhile may be part of it or not, and counts beside it.
@@ -47,12 +50,13 @@ impl Usage {
             bytes: listed.bytes.saturating_add(added.bytes),
             objects: listed.objects.saturating_add(added.objects),
         };
-        counts.is_stale = added != Held::default();
+        counts.is_stale = counts.has_removed || added != Held::default();
     }
 
     /// Objects may be gone, which the next listing says.
     pub(super) fn note_removed(&self) {
-        self.lock().is_stale = true;
+        let mut counts = self.lock();
+        (counts.has_removed, counts.is_stale) = (true, true);
     }
 
     /// Whether a listing may find less than is held for there.

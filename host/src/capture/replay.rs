@@ -311,6 +311,13 @@ fn alike(one: &HandlerConfig, other: &HandlerConfig) -> bool {
         && one.response_headers == other.response_headers
         && one.limits == other.limits
         && one.jobs.is_some() == other.jobs.is_some()
+        && one.outbound.is_some() == other.outbound.is_some()
+        && granted(one) == granted(other)
+}
+
+/// The buckets that a handler is granted.
+fn granted(config: &HandlerConfig) -> &[String] {
+    config.kv.as_ref().map(EndpointKv::granted).unwrap_or_default()
 }
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {

@@ -199,6 +199,8 @@ impl Project {
             return Ok(());
         }
         announce(&format!("installing what {manifest} names (once)"));
+        // One that does not end leaves half of it.
+        let _ = fs::remove_file(&done);
         install()?;
         fs::write(&done, text).with_context(|| format!("cannot write `{}`", done.display()))
     }

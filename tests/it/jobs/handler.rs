@@ -237,6 +237,7 @@ fn a_run_that_is_no_request_submits_nothing() {
         for _ in 0..3 {
             host.ask("/it", &orders);
         }
+        wait_until("the requests to be kept", || host.endpoint("it")["gate_samples"] == 3);
         // The same with a section that says nothing, which is another handler.
         let code = std::fs::read(&plugin).unwrap();
         let another = [&code[..], &[0, 2, 1, b'x']].concat();
@@ -245,7 +246,7 @@ fn a_run_that_is_no_request_submits_nothing() {
             let reply = e2e::request("PUT", &url, &[], code);
             assert_eq!(reply.status, 200, "{}", reply.text());
         };
-        put("", &code);
+        put("", &[&code[..], &[0, 2, 1, b'y']].concat());
         assert_eq!(all(&host, "it", "").len(), 3, "the gate has submitted none");
         put("/candidate?mode=shadow&share=1", &another);
         host.ask("/it", &orders);

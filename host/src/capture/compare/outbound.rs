@@ -6,7 +6,7 @@
 
 use super::{Difference, MOST, headers_and_body};
 use crate::endpoint::config::Bounds;
-use crate::outbound::OutboundCall;
+use crate::outbound::{OutboundAnswer, OutboundCall};
 use crate::request::Response;
 
 /// Compares all requests, in their order.
@@ -41,8 +41,19 @@ pub fn one(old: &OutboundCall, new: &OutboundCall, bounds: &Bounds) -> Vec<Diffe
     if old.url != new.url {
         found.push(Difference::at("query", "it is another".to_owned()));
     }
-    headers_and_body(&message(old), &message(new), bounds, &mut found);
+    let (mut old_message, mut new_message) = (message(old), message(new));
+    // Of a request that failed only so much of the body is known as was sent by then.
+    if !(is_answered(old) && is_answered(new)) {
+        let known = old_message.body.len().min(new_message.body.len());
+        old_message.body.truncate(known);
+        new_message.body.truncate(known);
+    }
+    headers_and_body(&old_message, &new_message, bounds, &mut found);
     found
+}
+
+fn is_answered(call: &OutboundCall) -> bool {
+    matches!(call.answer, Some(OutboundAnswer::Response { .. }))
 }
 
 /// In the form in which answers are compared.

@@ -93,6 +93,7 @@ impl Zig {
 
 /// The program `zig`, or that of Python's package.
 fn zig(project: &Project) -> anyhow::Result<Zig> {
+    let mut other = None;
     for way in [&["zig"][..], &["python3", "-m", "ziglang"]] {
         let zig = Zig(way);
         let Ok(output) = zig.command(project, "version").output() else { continue };
@@ -100,8 +101,13 @@ fn zig(project: &Project) -> anyhow::Result<Zig> {
             continue;
         }
         let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        ensure!(version.starts_with(ZIG), "Zig is {version}, not {ZIG}x\n  hint: {NO_ZIG}");
-        return Ok(zig);
+        if version.starts_with(ZIG) {
+            return Ok(zig);
+        }
+        other.get_or_insert(version);
+    }
+    if let Some(version) = other {
+        bail!("Zig is {version}, not {ZIG}x\n  hint: {NO_ZIG}");
     }
     bail!("`zig` is not installed\n  hint: {NO_ZIG}")
 }

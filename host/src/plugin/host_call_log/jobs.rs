@@ -34,8 +34,12 @@ impl HostCallLog {
             let mut calls = known.jobs.iter().enumerate();
             calls.find(|(number, call)| call.op == *op && !lists.given_jobs.contains(number))
         });
-        if let Some((number, JobCall { answer: Some(answer), .. })) = known {
-            lists.given_jobs.insert(number);
+        if let Some((given, call @ JobCall { answer: Some(answer), .. })) = known {
+            lists.given_jobs.insert(given);
+            // Another run may be given this one's calls.
+            if self.budget.take(call.size()) {
+                lists.jobs.push(call.clone());
+            }
             return JobSource::Known(answer.clone());
         }
         if self.is_of_instance {

@@ -35,8 +35,12 @@ impl HostCallLog {
             let mut calls = known.kv.iter().enumerate();
             calls.find(|(number, call)| call.is_same(bucket, op) && !lists.given_kv.contains(number))
         });
-        if let Some((number, KvCall { answer: Some(answer), .. })) = known {
-            lists.given_kv.insert(number);
+        if let Some((given, call @ KvCall { answer: Some(answer), .. })) = known {
+            lists.given_kv.insert(given);
+            // Another run may be given this one's calls.
+            if self.budget.take(call.size()) {
+                lists.kv.push(call.clone());
+            }
             return KvSource::Known(answer.clone());
         }
         if self.is_of_instance {
