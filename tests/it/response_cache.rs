@@ -251,7 +251,7 @@ fn a_swap_serves_no_answer_of_the_handler_before() {
 #[test]
 fn a_hit_is_no_measure_of_a_handler() {
     let breaker = "breaker = { faults = 0.5, min = 4, window = '1m', pause = '300ms' }";
-    let trying = Endpoint::new("trying").guest("hostile").set(CACHE).set(breaker);
+    let trying = Endpoint::new("trying").guest("mortal").set(CACHE).set(breaker);
     let host = Setup::of([Endpoint::new("versions").guest("version_a").set(CACHE), trying]).serve();
     let candidate = format!("{}/admin/v1/endpoints/versions/plugin/candidate", host.admin);
     let b = std::fs::read(component("tests/version_b")).unwrap();
@@ -264,14 +264,14 @@ fn a_hit_is_no_measure_of_a_handler() {
     assert_eq!(request("GET", &candidate, &[], b"").json()["candidate"]["requests"], 1);
 
     let state = || host.endpoint("trying")["breaker"].clone();
-    assert_eq!(status(&host.post("/trying", "hello")), MISS);
+    assert_eq!(status(&host.post("/trying", "one")), MISS);
     wait_until("the breaker to open", || {
-        host.post("/trying", "panic");
+        host.post("/trying", "die");
         state() == "open"
     });
-    wait_until("the pause to be over", || host.post("/trying", "hello").status == 200);
-    assert_eq!((status(&host.post("/trying", "hello")), state()), (HIT, json!("open")));
-    assert_eq!((status(&host.post("/trying", "hello again")), state()), (MISS, json!("closed")));
+    wait_until("the pause to be over", || host.post("/trying", "one").status == 200);
+    assert_eq!((status(&host.post("/trying", "one")), state()), (HIT, json!("open")));
+    assert_eq!((status(&host.post("/trying", "another")), state()), (MISS, json!("closed")));
 }
 
 #[test]

@@ -307,17 +307,11 @@ impl Replayer {
 /// Whether what a recording says that the component was given is the same.
 fn alike(one: &HandlerConfig, other: &HandlerConfig) -> bool {
     one.metadata == other.metadata
-        && one.network == other.network
+        && (one.network, &one.limits) == (other.network, &other.limits)
         && one.response_headers == other.response_headers
-        && one.limits == other.limits
         && one.jobs.is_some() == other.jobs.is_some()
         && one.outbound.is_some() == other.outbound.is_some()
-        && granted(one) == granted(other)
-}
-
-/// The buckets that a handler is granted.
-fn granted(config: &HandlerConfig) -> &[String] {
-    config.kv.as_ref().map(EndpointKv::granted).unwrap_or_default()
+        && one.kv.as_ref().map(EndpointKv::granted) == other.kv.as_ref().map(EndpointKv::granted)
 }
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {
