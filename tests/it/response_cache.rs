@@ -246,8 +246,8 @@ fn a_swap_serves_no_answer_of_the_handler_before() {
     assert_eq!((reply.json()["post"].as_str(), status(&reply)), (Some("b"), MISS));
 }
 
-/// An answer that was kept says nothing of the handler that would have made it: a canary is judged by its runs, and an open
-/// breaker is closed by one.
+/// An answer that was kept says nothing of the handler that would have made it: a canary is judged by its
+/// runs, and an open breaker is closed by one.
 #[test]
 fn a_hit_is_no_measure_of_a_handler() {
     let breaker = "breaker = { faults = 0.5, min = 4, window = '1m', pause = '300ms' }";

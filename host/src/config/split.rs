@@ -71,15 +71,15 @@ fn weights(raw: &RawValue<'_>, endpoints: &[EndpointConfig]) -> ParseResult<Vec<
     let table = table.ok_or_else(|| Diagnostic::new("is not a table of endpoints", hint))?;
     let mut weights = Vec::new();
     for (name, weight) in table {
-        let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str());
-        if !names().any(|known| known == name) {
+        let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.name == *name) else {
+            let names = || endpoints.iter().map(|endpoint| endpoint.name.as_str());
             let hint = match similar(name, names()) {
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("there are {}", list(names(), "and")),
             };
             return Err(Diagnostic::new(format!("there is no endpoint `{name}`"), hint));
-        }
-        if endpoints.iter().any(|endpoint| endpoint.name == *name && !endpoint.speaks(Some(Protocol::Http))) {
+        };
+        if !endpoint.speaks(Some(Protocol::Http)) {
             let hint = "add `http` to its `protocols`";
             return Err(Diagnostic::new(format!("`{name}` is not reached by HTTP"), hint));
         }

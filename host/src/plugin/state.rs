@@ -164,9 +164,8 @@ impl State {
 
     /// A request begins.
     pub(super) fn begin_http(&mut self) {
-        if self.http.is_some() {
-            let held = self.handle_count();
-            self.http.iter_mut().for_each(|http| http.begin(held));
+        if let Some(http) = &mut self.http {
+            http.begin(self.table.iter_mut().count());
         }
     }
 

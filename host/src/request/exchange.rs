@@ -17,9 +17,11 @@ mod tests;
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::{Notify, oneshot};
@@ -30,6 +32,9 @@ pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
 
 /// The head of an exchange's request.
 pub type Head = http::Request<()>;
+
+/// The next piece of a body, as far as it is there.
+pub type PolledPiece = Poll<Option<Result<Frame<Bytes>, BrokenBody>>>;
 
 /// A body in pieces.
 pub type BodyStream = UnsyncBoxBody<Bytes, BrokenBody>;

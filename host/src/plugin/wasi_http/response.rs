@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame};
 use tokio::task::unconstrained;
 
-use crate::request::exchange::{BodyStream, BrokenBody};
+use crate::request::exchange::{BodyStream, BrokenBody, PolledPiece};
 
 /// The end of the guest, or of the call that serves it.
 #[derive(Clone, Default)]
@@ -35,8 +35,6 @@ struct Inner {
     /// Why the response that the guest has set is none.
     fault: Option<String>,
 }
-
-type Polled = Poll<Option<Result<Frame<Bytes>, BrokenBody>>>;
 
 impl GuestResponse {
     /// The guest has set its response, whose body this is.
@@ -84,13 +82,13 @@ impl GuestResponse {
 
 /// The next frame of a body, if it was sent. Not subject to the task's budget: Tokio's channels hold frames
 /// back from a task that has used it up, as one does that wrote many pieces without a wait.
-fn sent_frame(body: &mut BodyStream) -> Polled {
+fn sent_frame(body: &mut BodyStream) -> PolledPiece {
     let frame = poll_fn(|context| Pin::new(&mut *body).poll_frame(context));
     pin!(unconstrained(frame)).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 impl Inner {
-    fn poll(&mut self, context: &mut Context<'_>) -> Polled {
+    fn poll(&mut self, context: &mut Context<'_>) -> PolledPiece {
         if let Some(frame) = self.rest.pop_front() {
             return Poll::Ready(Some(Ok(frame)));
         }
@@ -117,7 +115,7 @@ impl Body for ClientBody {
     type Data = Bytes;
     type Error = BrokenBody;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
+    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledPiece {
         lock(&self.0).poll(context)
     }
 }
@@ -152,7 +150,7 @@ mod tests {
         type Data = Bytes;
         type Error = BrokenBody;
 
-        fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
+        fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledPiece {
             self.0.poll_recv(context).map(|frame| frame.flatten().map(|it| Ok(Frame::data(Bytes::from(it)))))
         }
     }

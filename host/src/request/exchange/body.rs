@@ -15,7 +15,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::{BROKEN, BodyStream, BrokenBody, DELIVERED, GONE, Phase, Progress};
+use super::{BROKEN, BodyStream, BrokenBody, DELIVERED, GONE, Phase, PolledPiece, Progress};
 
 /// The end of a stream of server-sent events that breaks off.
 const LAST_EVENT: &[u8] = b"event: error\ndata: {\"error\": \"the handler failed\"}\n\n";
@@ -45,11 +45,7 @@ pub struct StreamedBody {
 impl StreamedBody {
     /// The last words, then time for the connection to send what it has: at an error, HTTP/2 drops what
     /// has not been sent yet.
-    fn break_off(
-        &mut self,
-        error: BrokenBody,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+    fn break_off(&mut self, error: BrokenBody, context: &mut Context<'_>) -> PolledPiece {
         let (_, flush) = self.broken.get_or_insert_with(|| {
             self.progress.break_off();
             (error, Box::pin(tokio::time::sleep(FLUSH_TIME)))
@@ -66,10 +62,7 @@ impl Body for StreamedBody {
     type Data = Bytes;
     type Error = BrokenBody;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledPiece {
         if self.is_bodiless {
             return Poll::Ready(None);
         }

@@ -15,7 +15,7 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::mpsc;
 
-use super::{BrokenBody, Exchange};
+use super::{BrokenBody, Exchange, PolledPiece};
 use crate::request::Response;
 
 /// Pieces of a body that are kept for a client that reads slowly; then the next one waits.
@@ -107,10 +107,7 @@ impl Body for Received {
     type Data = Bytes;
     type Error = BrokenBody;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenBody>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> PolledPiece {
         Poll::Ready(match ready!(self.0.poll_recv(context)) {
             Some(Some(frame)) => Some(Ok(frame)),
             Some(None) => None,
