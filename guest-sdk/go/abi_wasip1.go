@@ -89,12 +89,19 @@ func guarded[T any](handle word, call func(*Context) (T, error)) (value T, err e
 	collect()
 	source := &host{handle}
 	defer func() {
+		atEnd()
 		contextDrop(handle)
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("panic: %v", panicked)
 		}
 	}()
-	return call(&Context{source})
+	return call(&Context{source: source})
+}
+
+func atEnd() {
+	for _, function := range bridge.AtEnd {
+		function()
+	}
 }
 
 func unregistered(name string) error { return fmt.Errorf("the handler registers no guest.%s", name) }
@@ -125,6 +132,7 @@ func exportInit(start unsafe.Pointer, length word) unsafe.Pointer {
 
 func initialise(metadata json.RawMessage) (err error) {
 	defer func() {
+		atEnd()
 		if panicked := recover(); panicked != nil {
 			err = fmt.Errorf("panic: %v", panicked)
 		}

@@ -1,8 +1,12 @@
 package guest
 
-// When garbage is collected: as a call begins, once its arguments are there. A component may call nothing while it is given
-// arguments and results, and Go's collector, which cabi_realloc could set off, asks for the time. So it never runs by
-// itself; what one call leaves is collected before the next.
+// When garbage is collected: as a call begins, once its arguments are there. A component may call nothing
+// while it is given arguments and results, and Go's collector, which cabi_realloc could set off, asks for the
+// time. So it never runs by itself; what one call leaves is collected before the next.
+//
+// To measure the garbage takes longer than much of a call. So it is measured when the memory has grown, since
+// what has room in it does no harm; and after as many calls as half of what may still be left lying is enough
+// for, which keeps the memory from growing.
 
 import (
 	"runtime"
@@ -10,27 +14,55 @@ import (
 	"runtime/metrics"
 )
 
-// Garbage that is always left lying.
-const leastGarbage = 4 << 20
+const (
+	// Garbage that is always left lying, in bytes.
+	leastGarbage = 4 << 20
+	// Most calls between two measurements.
+	mostCalls = 256
+)
 
 var (
-	allocated   = []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	alive       = []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	collectedAt uint64
-	most        uint64 = leastGarbage
+	measured = []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	// Bytes that had been allocated at the last collection, and at the last measurement.
+	collectedAt, measuredAt uint64
+	// Garbage that is left lying.
+	most uint64 = leastGarbage
+	// Calls since the last measurement, and those that are to be before the next.
+	calls, enough uint64
+	// The memory's size at the last measurement.
+	pages uint32
 )
 
 func init() { debug.SetGCPercent(-1) }
 
+// Collect collects the garbage at once: for a function that makes more than fits into the memory during one
+// call. In place of runtime.GC, after which the instance could end while the host hands something over.
+func Collect() {
+	// With a goal of this collection that is smaller than the next one's, which is none, the allocator does
+	// not give memory back where the heap grows: it would ask for the time there, in cabi_realloc too.
+	debug.SetGCPercent(100)
+	runtime.GC()
+	debug.SetGCPercent(-1)
+}
+
+// memoryPages is the size of the memory in units of 64 KiB.
+func memoryPages() uint32
+
 // collect lets the collector run if there may be as much garbage as there was in use after it ran last.
 func collect() {
-	metrics.Read(allocated)
-	if allocated[0].Value.Uint64()-collectedAt < most {
+	calls++
+	if calls < enough && memoryPages() == pages {
 		return
 	}
-	runtime.GC()
-	metrics.Read(allocated)
-	metrics.Read(alive)
-	collectedAt = allocated[0].Value.Uint64()
-	most = max(leastGarbage, alive[0].Value.Uint64())
+	metrics.Read(measured)
+	allocated := measured[0].Value.Uint64()
+	ofCall := (allocated-measuredAt)/calls + 1
+	if allocated-collectedAt >= most {
+		Collect()
+		metrics.Read(measured)
+		allocated = measured[0].Value.Uint64()
+		collectedAt, most = allocated, max(leastGarbage, measured[1].Value.Uint64())
+	}
+	left := most - (allocated - collectedAt)
+	calls, enough, measuredAt, pages = 0, min(left/2/ofCall, mostCalls), allocated, memoryPages()
 }

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 )
 
@@ -35,7 +36,10 @@ const (
 )
 
 // Context is the request being served. What is not asked for is not fetched. It is good for one call.
-type Context struct{ source source }
+type Context struct {
+	source source
+	values map[string]string
+}
 
 // RequestID is from the header `x-request-id`, or made by the host.
 func (c *Context) RequestID() string { return c.source.text(requestID) }
@@ -48,6 +52,18 @@ func (c *Context) Path() string { return c.source.text(path) }
 
 // Query is without the question mark; net/url reads it.
 func (c *Context) Query() string { return c.source.text(query) }
+
+// PathValue is what the wildcard of this name in a pattern of package router matched, decoded; empty if there
+// is none.
+func (c *Context) PathValue(name string) string { return c.values[name] }
+
+// SetPathValue sets what PathValue is for a name: for packages that lead requests to functions.
+func (c *Context) SetPathValue(name, value string) {
+	if c.values == nil {
+		c.values = map[string]string{}
+	}
+	c.values[name] = value
+}
 
 // Header is the header's first value, if it has one. Names match in any case.
 func (c *Context) Header(name string) (string, bool) { return c.source.header(name) }
@@ -74,13 +90,17 @@ type Request struct {
 	Header                  map[string]string
 	Body                    []byte
 	ContentType             string
+	// By the names of a pattern's wildcards.
+	PathValues map[string]string
 	// As JSON; empty is `null` and `{}`.
 	Metadata, Parameters string
 	Signature            Signature
 }
 
 // NewContext makes a context for a test.
-func NewContext(request Request) *Context { return &Context{given{request}} }
+func NewContext(request Request) *Context {
+	return &Context{given{request}, maps.Clone(request.PathValues)}
+}
 
 type given struct{ request Request }
 

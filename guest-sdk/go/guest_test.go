@@ -97,6 +97,17 @@ func TestHalvesAreRoundedToTheNearest(t *testing.T) {
 	}
 }
 
+func TestWhatJSONDoesNotHaveIsSaid(t *testing.T) {
+	nan := float32(math.NaN())
+	_, err := JSON(map[string]any{"scores": []float32{1, nan}})
+	if err == nil || err.Error() != "the response: JSON has no number NaN; a tensor, and a pointer that is nil, are written with null" {
+		t.Error(err)
+	}
+	if response, err := JSON(NewTensor([]float32{1, nan})); err != nil || string(response.Body) != "[1,null]" {
+		t.Error(response, err)
+	}
+}
+
 func TestErrorsAreSorted(t *testing.T) {
 	kind, text, _ := kindOf(Invalid("no %d", 1))
 	if kind != kindInvalidInput || text != "no 1" {
@@ -111,5 +122,11 @@ func TestErrorsAreSorted(t *testing.T) {
 	context := NewContext(Request{Header: map[string]string{"X-User": "7"}, Metadata: `{"a": 1}`})
 	if value, ok := context.Header("x-user"); !ok || value != "7" || context.Method() != "POST" {
 		t.Error(value)
+	}
+	values := map[string]string{"id": "7"}
+	context = NewContext(Request{PathValues: values})
+	context.SetPathValue("other", "8")
+	if context.PathValue("id") != "7" || context.PathValue("other") != "8" || context.PathValue("none") != "" || len(values) != 1 {
+		t.Error(context)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"unicode/utf8"
+
+	"modelhost.example/guest/internal/encode"
 )
 
 // Sample is a request's body.
@@ -22,8 +24,8 @@ func (s *Sample) Text() (string, error) {
 	return string(s.Body), nil
 }
 
-// JSON decodes the body into what `value` points at, as encoding/json does. What does not fit is the caller's fault.
-// A field that is missing keeps its value: see [Sample.Numbers] for what is required.
+// JSON decodes the body into what `value` points at, as encoding/json does. What does not fit is the caller's
+// fault. A field that is missing keeps its value: see [Sample.Numbers] for what is required.
 func (s *Sample) JSON(value any) error {
 	err := json.Unmarshal(s.Body, value)
 	var mistyped *json.UnmarshalTypeError
@@ -47,9 +49,10 @@ type Response struct {
 	Body        []byte
 }
 
-// JSON makes a response of what encoding/json writes of a value.
+// JSON makes a response of what encoding/json writes of a value. NaN and infinities, which JSON does not
+// have, are an error, but those of a tensor are null.
 func JSON(value any) (*Response, error) {
-	body, err := json.Marshal(value)
+	body, err := encode.JSON(value)
 	if err != nil {
 		return nil, fmt.Errorf("the response: %w", err)
 	}

@@ -46,7 +46,7 @@ extern const struct resource *resources;
 extern JSRuntime *runtime;
 extern JSContext *context;
 extern JSValue *prototypes, *classes;
-extern JSValue fire_timers, host_error;
+extern JSValue fire_timers, drop_timers, host_error;
 /// Whether random numbers have a seed, which no copy of the memory may have.
 extern bool is_seeded;
 

@@ -147,7 +147,7 @@
   }
 
   class ReadableStream {
-    #source; #queue = []; #waiting = []; #isClosed = false; #error; #isPulling = false; #started; #isLocked = false;
+    #source; #queue = []; #waiting = []; #isClosed = false; #error; #isPulling = false; #pullAgain = false; #started; #isLocked = false;
     constructor(source = {}) {
       this.#source = source;
       const stream = this;
@@ -157,6 +157,7 @@
           const next = stream.#waiting.shift();
           if (next) next.resolve({ done: false, value });
           else stream.#queue.push(value);
+          stream.#pull();
         },
         close() {
           stream.#isClosed = true;
@@ -192,6 +193,25 @@
       };
     }
     cancel(reason) { return this.#cancel(reason); }
+    tee() {
+      const reader = this.getReader();
+      const open = new Set();
+      const pull = async () => {
+        try {
+          const { done, value } = await reader.read();
+          for (const controller of open) done ? controller.close() : controller.enqueue(value);
+        } catch (error) {
+          for (const controller of open) controller.error(error);
+        }
+      };
+      const branch = () => {
+        let own;
+        const start = (controller) => void open.add((own = controller));
+        const cancel = (reason) => open.delete(own) && open.size === 0 ? reader.cancel(reason) : undefined;
+        return new ReadableStream({ start, pull, cancel });
+      };
+      return [branch(), branch()];
+    }
     async *[Symbol.asyncIterator]() {
       const reader = this.getReader();
       try {
@@ -202,7 +222,6 @@
       }
     }
     async #read() {
-      await this.#started;
       if (this.#queue.length > 0) return { done: false, value: this.#queue.shift() };
       if (this.#error) throw this.#error.error;
       if (this.#isClosed) return { done: true, value: undefined };
@@ -210,14 +229,18 @@
       this.#pull();
       return next;
     }
+    get #isWanted() { return this.#waiting.length > 0 && !this.#isClosed && !this.#error; }
+    // One at a time: a piece that is wanted meanwhile is pulled when the running one ends.
     async #pull() {
-      if (this.#isPulling || !this.#source.pull) return;
+      if (!this.#source.pull || !this.#isWanted) return;
+      this.#pullAgain = true;
+      if (this.#isPulling) return;
       this.#isPulling = true;
       try {
-        while (this.#waiting.length > 0 && !this.#isClosed && !this.#error) {
-          const before = this.#waiting.length;
+        await this.#started;
+        while (this.#pullAgain && this.#isWanted) {
+          this.#pullAgain = false;
           await this.#source.pull(this.controller);
-          if (this.#waiting.length === before) break;
         }
       } catch (error) {
         this.controller.error(error);
@@ -227,7 +250,7 @@
     }
     async #cancel(reason) {
       this.#queue = [];
-      this.#isClosed = true;
+      this.controller.close();
       await this.#source.cancel?.(reason);
     }
   }
@@ -261,6 +284,14 @@
       }
       return this.#stream ?? null;
     }
+    clone() {
+      if (this.#isUsed || this.#stream?.locked) throw new TypeError("the body has been read");
+      const { url, method, headers } = this;
+      const copy = this instanceof Request ? new Request(url, { method, headers }) : new Response(null, this);
+      copy.#bytes = this.#bytes?.slice();
+      if (this.#stream) [this.#stream, copy.#stream] = this.#stream.tee();
+      return copy;
+    }
     async bytes() {
       if (this.#isUsed) throw new TypeError("the body has been read");
       this.#isUsed = true;
@@ -292,7 +323,6 @@
       this.method = (method ?? from?.method ?? "GET").toUpperCase();
       this.headers = own;
     }
-    clone() { return new Request(this.url, { method: this.method, headers: this.headers, body: this.body }); }
   }
 
   class Response extends Body {

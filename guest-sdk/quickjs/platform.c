@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 bool is_seeded;
-JSValue fire_timers, host_error;
+JSValue fire_timers, drop_timers, host_error;
 
 static JSValue print(JSContext *ctx, JSValueConst this, int count, JSValueConst *values, int stream) {
     (void)this, (void)count;
@@ -119,6 +119,7 @@ void make_platform(void) {
     JS_SetPropertyStr(context, native, "decode", JS_NewCFunction(context, decode, "decode", 2));
     JSValue own = ran(web, sizeof web - 1, "web.js", native, JS_UNDEFINED);
     fire_timers = JS_GetPropertyStr(context, own, "fireTimers");
+    drop_timers = JS_GetPropertyStr(context, own, "dropTimers");
     host_error = JS_GetPropertyStr(context, own, "hostError");
     JSValue define = JS_GetPropertyStr(context, own, "define"), bytes_of = JS_GetPropertyStr(context, own, "bytesOf");
     JS_FreeValue(context, ran(fetch, sizeof fetch - 1, "fetch.js", define, bytes_of));

@@ -4,8 +4,8 @@
 // its source, and functions that turn calls of components into calls of `dispatch`.
 // In:  `dispatch`, an export's number, its flat arguments in `frame`; three functions that it imports, see `linked_call`.
 // Out: what the function returned, in `frame[0]`: flat, or the address of what is in memory. `post_return` frees it.
-// Invariants: what the host lends for a call is given back before it ends; nothing of JavaScript runs in `cabi_realloc`
-// and in `post_return`, where a component may not call out.
+// Invariants: what the host lends for a call is given back before it ends, and no timer of one runs in another; nothing of JavaScript
+// runs in `cabi_realloc` and in `post_return`, where a component may not call out.
 
 #include "engine.h"
 
@@ -221,6 +221,7 @@ EXPORT("dispatch") void dispatch(uint32_t number) {
                                                                           (int)count, arguments));
     for (uint32_t at = 0; at < count; at++) JS_FreeValue(context, arguments[at]);
     if (lower_result(function, value)) end(told());
+    JS_FreeValue(context, JS_Call(context, drop_timers, JS_UNDEFINED, 0, NULL));
     give_back();
     if (is_init) {
         JS_RunGC(runtime);

@@ -108,6 +108,9 @@
     return 0;
   };
 
+  // What a call of the host leaves would run in that of another client.
+  const dropTimers = () => timers.clear();
+
   class ComponentError extends Error {
     constructor(payload) {
       const isText = typeof payload === "string";
@@ -192,5 +195,5 @@
     performance: { now: () => native.now(), timeOrigin: 0 },
     self: globalThis,
   });
-  return { define, bytesOf, fireTimers, hostError: (payload) => new ComponentError(payload) };
+  return { define, bytesOf, fireTimers, dropTimers, hostError: (payload) => new ComponentError(payload) };
 });

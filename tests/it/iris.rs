@@ -67,11 +67,11 @@ fn check_answer(reply: &Reply, class: usize, labels: [&str; 3], probabilities: [
 
 /// C1 to C7 on one handler: as a worker with the built-in labels, then fresh for every request with the endpoint's.
 fn check_handler(name: &str, network: &str) {
-    check(name, &component(name), network, &[]);
+    check(name, &component(name), network, &[], &[]);
 }
 
-/// The same; `own` are arguments of the first host, whose labels are [`LABELS`].
-fn check(name: &str, handler: &Path, network: &str, own: &[&str]) {
+/// The same; `own` are arguments of the first host, whose labels are [`LABELS`], `refused` further bodies.
+fn check(name: &str, handler: &Path, network: &str, own: &[&str], refused: &[(&str, &str)]) {
     let host = |model_name: &str, more: &[&str]| {
         // Interpreters on a machine that is busy with other tests.
         let patient =
@@ -87,7 +87,8 @@ fn check(name: &str, handler: &Path, network: &str, own: &[&str]) {
         check_answer(&reply, class, LABELS, probabilities);
         assert_eq!(reply.header("access-control-allow-origin"), Some("*"));
     }
-    for (content_type, body, expected) in REFUSED {
+    let refused = refused.iter().map(|(body, expected)| ("application/json", *body, *expected));
+    for (content_type, body, expected) in REFUSED.into_iter().chain(refused) {
         let reply = worker.request("POST", "/", &[("content-type", content_type)], body.as_bytes());
         let text = reply.error(400, "invalid_input", "pre_inference");
         assert!(text.contains(expected), "{name}: `{body}`: expected `{expected}` in `{text}`");
@@ -109,6 +110,14 @@ fn in_rust() {
     check_handler("iris-wasm", "none");
 }
 
+/// The same of a template: what is no object of numbers that FP32 has.
+const TEMPLATE_REFUSED: [(&str, &str); 4] = [
+    ("[]", "invalid type: sequence"),
+    (r#"{"sepal_length":[1],"sepal_width":1,"petal_length":1,"petal_width":1}"#, "invalid type: sequence"),
+    (r#"{"sepal_length":1e39,"sepal_width":1,"petal_length":1,"petal_width":1}"#, "number out of range"),
+    (r#"{"sepal_length":1e999,"sepal_width":1,"petal_length":1,"petal_width":1}"#, "number out of range"),
+];
+
 /// The template of a language.
 fn check_template(language: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -121,7 +130,13 @@ fn check_template(language: &str) {
     lend_packages(&folder.path().join("iris"));
     host(&["build", "iris"]);
     let metadata = json!({ "labels": LABELS }).to_string();
-    check(language, &folder.path().join("iris/handler.wasm"), "none", &["--metadata", &metadata]);
+    check(
+        language,
+        &folder.path().join("iris/handler.wasm"),
+        "none",
+        &["--metadata", &metadata],
+        &TEMPLATE_REFUSED,
+    );
 }
 
 #[test]

@@ -12,7 +12,7 @@ use e2e::cases::{ask, read, setup};
 use e2e::clients::finished;
 use e2e::project::{lend_crates, lend_packages};
 use e2e::wire::{self, Wire};
-use e2e::{Host, host_binary, path_with_tools, root};
+use e2e::{Host, host_binary, path_with_tools, root, wait_until};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -32,7 +32,7 @@ fn copy(from: &Path, to: &Path) {
 const QUICKJS: &str = "\n[build]\nengine = \"quickjs\"\n";
 
 /// A project of a language with the sources of this folder, and what it answers. `more` is added to its file.
-fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -> (Host, TempDir) {
+fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -> (Host, [TempDir; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let (ours, project) = (root().join("tests/languages"), folder.path().join("it"));
     let run = |arguments: &[&str]| {
@@ -62,19 +62,30 @@ fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -
     // Twice: an instance that has served answers as a fresh one does.
     ask(language, &host, &cases);
     ask(language, &host, &cases);
-    (host, folder)
+    (host, [folder, files])
 }
 
 /// Bodies that make garbage: a collector that begins while the host hands one over must not end the instance, and what is not
 /// given back would fill the memory.
 fn takes_many(language: &str, host: &Host) {
-    let text = "x".repeat(200_000);
-    let (body, answer) = (json!({ "do": text }), json!({ "answer": text, "label": "prepared" }));
     for number in 0..400 {
+        let text = "x".repeat([10, 1_000, 200_000, 400_000, 800_000][number % 5]);
+        let (body, answer) = (json!({ "do": text }), json!({ "answer": text, "label": "prepared" }));
         let reply = host.post("/it", body.to_string());
         assert_eq!(reply.status, 200, "{language}: request {number}: {}", reply.text());
         assert!(reply.json() == answer, "{language}: request {number}");
     }
+}
+
+/// JSON that is nested deeper than a stack reaches is the caller's mistake, and no fault of the handler's.
+fn refuses_deep(language: &str, host: &Host) {
+    for (open, close) in [("[", "]"), (r#"{"do":"#, "}")] {
+        for body in [open.repeat(50_000), open.repeat(50_000) + "1" + &close.repeat(50_000)] {
+            let text = host.post("/it", body).error(400, "invalid_input", "pre_inference");
+            assert!(text.contains("json"), "{language}: {text}");
+        }
+    }
+    assert_eq!(host.post("/it", r#"{"do": "echo"}"#).status, 200, "{language}");
 }
 
 /// A test for each language.
@@ -85,6 +96,7 @@ macro_rules! in_each {
             let world = root().join("tests/languages/world.wit");
             let (host, _folder) = check($language, $language, &world, "cases.json", [$($more,)? ""][0]);
             takes_many($language, &host);
+            refuses_deep($language, &host);
         })+
     };
 }
@@ -145,6 +157,41 @@ fn a_stream_in_cpp() {
 #[test]
 fn a_stream_in_zig() {
     check_application("zig");
+}
+
+/// Routes, values, objects, and jobs that the handler submits.
+fn check_stores(language: &str) {
+    let sources = format!("{language}-stores");
+    let cases = format!("{sources}/cases.json");
+    let (host, _folders) = check(language, &sources, Path::new("none.wit"), &cases, "");
+    let refused = host.post("/it/items/7", "");
+    assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, PUT, DELETE, HEAD")));
+    let job = host.post("/it/sweep", r#"{"rate":0.5}"#).json();
+    let path = format!("/it/fitted/{}", job["id"].as_str().unwrap());
+    wait_until("the job is done", || host.get(&path).json()["state"] == "completed");
+    assert_eq!(host.get(&path).json()["answer"], json!({ "loss": 0.25, "kind": "application/json" }));
+    let document = host.get("/openapi.json").json();
+    assert_eq!(document["paths"]["/it/items/{id}"]["get"]["summary"], "it: An item");
+}
+
+#[test]
+fn stores_and_routes_in_go() {
+    check("go", "go-stores", Path::new("none.wit"), "go-stores/cases.json", "");
+}
+
+#[test]
+fn stores_and_routes_in_c() {
+    check_stores("c");
+}
+
+#[test]
+fn stores_and_routes_in_cpp() {
+    check_stores("cpp");
+}
+
+#[test]
+fn stores_and_routes_in_zig() {
+    check_stores("zig");
 }
 
 /// What the runtime does itself: handles of the host, and the web's platform.

@@ -238,11 +238,7 @@ fn the_sdks_in_go_c_and_zig_pass_their_tests() {
     for (sdk, command) in [
         ("go", "go vet ./... && go test ./..."),
         ("zig", "zig build test --cache-dir \"$SCRATCH\""),
-        (
-            "c",
-            "zig cc -std=c17 -Wall -Wextra -Werror -fsanitize=undefined -Iinclude src/{image,json,modelhost,models,tensor,tokenizer}.c tests/test.c \
-             -lm -o \"$SCRATCH/test\" && \"$SCRATCH/test\"",
-        ),
+        ("c", "bash tests/run.sh \"$SCRATCH\""),
     ] {
         let scratch = tempfile::tempdir().unwrap();
         let mut tests = Command::new("bash");

@@ -60,8 +60,8 @@ fn packages_are_made_installed_and_tested() {
         &format!(
             "echo '{{\"type\": \"module\"}}' > package.json
             npm install --no-audit --no-fund --loglevel=error --offline {tarball}
-            cp -r {}/js/test js
-            node --test js/",
+            cp -r {0}/js/test js
+            node --test js/ {0}/quickjs/test",
             sdk.display()
         ),
     );

@@ -131,6 +131,7 @@ fn answers(host: &Host, project: &Path) {
 const CARGO: &str = "cargo test --quiet";
 const PYTHON: &str = ".modelhost/python/bin/python -m unittest";
 const NPM: &str = "npm test";
+const GO: &str = "go test";
 
 #[test]
 fn text_in_rust() {
@@ -165,6 +166,11 @@ fn text_in_javascript() {
 #[test]
 fn app_in_javascript() {
     journey("app", "js", NPM);
+}
+
+#[test]
+fn app_in_go() {
+    journey("app", "go", GO);
 }
 
 #[test]

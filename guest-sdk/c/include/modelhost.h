@@ -26,6 +26,11 @@ typedef struct {
     size_t len;
 } mh_bytes;
 
+typedef struct {
+    const mh_str *items;
+    size_t len;
+} mh_text_list;
+
 /* Element types of the Open Inference Protocol. */
 enum {
     MH_BOOL, MH_UINT8, MH_UINT16, MH_UINT32, MH_UINT64, MH_INT8, MH_INT16, MH_INT32, MH_INT64,
@@ -89,6 +94,9 @@ void *mh_alloc(size_t size);
 mh_str mh_keep(mh_str text);
 mh_str mh_text(const char *text);
 bool mh_equal(mh_str a, mh_str b);
+/* The same bytes as the other of the two. */
+mh_bytes mh_bytes_of(mh_str text);
+mh_str mh_text_of(mh_bytes bytes);
 /* As printf() does. */
 mh_str mh_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -102,6 +110,25 @@ const mh_error *mh_internal(const char *format, ...) __attribute__((format(print
 const mh_error *mh_respond(mh_response response);
 /* The text of an error, for tests. */
 mh_str mh_error_text(const mh_error *error);
+
+/* Why the host has not done what modelhost_kv.h, modelhost_jobs.h or modelhost_blobs.h asks for. A function that
+ * returns such an error answers with 500, as with those of mh_internal(). */
+typedef enum {
+    /* Of all other errors. */
+    MH_REASON_NONE,
+    /* The endpoint grants no bucket of this name. */
+    MH_REASON_NO_SUCH_BUCKET,
+    /* Something that was given cannot be used. Nothing was changed. */
+    MH_REASON_INVALID,
+    /* The idempotency key was used for a job with another path, query or body. */
+    MH_REASON_CONFLICT,
+    /* Beyond a limit of the endpoint. Nothing was changed. */
+    MH_REASON_LIMIT,
+    /* The store cannot be used now; whether a change was made is not known. */
+    MH_REASON_UNAVAILABLE
+} mh_reason;
+
+mh_reason mh_reason_of(const mh_error *error);
 
 /* --- Tensors --------------------------------------------------------------------------------------------------- */
 
@@ -190,6 +217,9 @@ mh_str mh_metadata(const mh_context *context);
 mh_str mh_parameters(const mh_context *context);
 /* The header's first value, if it has one. Names match in any case. */
 bool mh_request_header(const mh_context *context, const char *name, mh_str *value);
+/* The part of the path for which `{name}` stands in the route's pattern, decoded; see modelhost_router.h. Empty if
+ * the pattern has none of this name. */
+mh_str mh_path_parameter(const mh_context *context, const char *name);
 /* The request's body again, for post-inference. */
 mh_sample mh_request_sample(const mh_context *context);
 

@@ -24,6 +24,11 @@
 namespace mh {
 
 inline std::string_view view(mh_str text) { return {text.data, text.len}; }
+inline std::string_view view(mh_bytes bytes) { return view(mh_text_of(bytes)); }
+
+/* The same as C takes it, not a copy. */
+inline mh_str raw(std::string_view text) { return {text.data(), text.size()}; }
+inline mh_bytes raw_bytes(std::string_view bytes) { return mh_bytes_of(raw(bytes)); }
 
 /* A copy that lasts until the call is over. */
 inline mh_str text(std::string_view text) {
@@ -36,10 +41,24 @@ inline mh_str text(std::string_view text) {
 struct error {
     const mh_error *made;
     std::string_view text() const { return view(mh_error_text(made)); }
+    mh_reason reason() const { return mh_reason_of(made); }
 };
 
 template <typename T>
 using result = std::expected<T, error>;
+
+/* The result of a function in C, NULL if it was done. */
+inline result<void> done(const mh_error *failed) {
+    if (failed != nullptr) return std::unexpected(error{failed});
+    return {};
+}
+
+/* The same of a function that has made something. */
+template <typename T>
+result<T> done(const mh_error *failed, const T &made) {
+    if (failed != nullptr) return std::unexpected(error{failed});
+    return made;
+}
 
 /* The caller sent something unusable: 400 with this text, which the caller reads. */
 template <typename... Arguments>
@@ -276,6 +295,8 @@ public:
         mh_str value;
         return mh_request_header(raw_, name, &value) ? std::optional(view(value)) : std::nullopt;
     }
+    /* The part of the path for which `{name}` stands in the route's pattern, decoded. */
+    std::string_view path_parameter(const char *name) const { return view(mh_path_parameter(raw_, name)); }
     mh::sample sample() const { return mh::sample(mh_request_sample(raw_)); }
     mh_signature signature() const { return mh_model_signature(raw_); }
 

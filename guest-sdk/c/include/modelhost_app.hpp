@@ -12,21 +12,15 @@ class output {
 public:
     explicit output(mh_output *raw) : raw_(raw) {}
     /* Sends the head, once, and its body as the first piece. */
-    result<void> begin(const response &head) { return made(mh_begin(raw_, head)); }
+    result<void> begin(const response &head) { return done(mh_begin(raw_, head)); }
     /* Sends a piece, and waits while the client does not read. False: there is no client any more. */
-    bool write(std::string_view piece) {
-        return mh_write(raw_, {reinterpret_cast<const std::uint8_t *>(piece.data()), piece.size()});
-    }
+    bool write(std::string_view piece) { return mh_write(raw_, raw_bytes(piece)); }
     /* Sends what a writer has written as a server-sent event, and empties the writer. */
     bool event(json_writer &written) { return mh_event(raw_, written.raw()); }
     /* Sends a whole response and ends it, so that the function may work on. */
-    result<void> send(const response &whole) { return made(mh_send(raw_, whole)); }
+    result<void> send(const response &whole) { return done(mh_send(raw_, whole)); }
 
 private:
-    static result<void> made(const mh_error *failed) {
-        if (failed != nullptr) return std::unexpected(error{failed});
-        return {};
-    }
     mh_output *raw_;
 };
 

@@ -92,11 +92,6 @@ typedef struct {
     uint8_t offsets;
 } mh_encode_options;
 
-typedef struct {
-    const mh_str *items;
-    size_t len;
-} mh_text_list;
-
 /* Rows of tokens, a row for each text: MH_INT64 tensors [texts, length], named `input_ids`, `attention_mask` and
  * `token_type_ids`. Offsets are [texts, length, 2], and have no elements if not asked for. */
 typedef struct {

@@ -101,7 +101,7 @@ _Static_assert(sizeof(result) == 36 && sizeof(result.as.answer) == 32, "what `re
 #endif
 
 void *mh_run_respond(mh_respond_function *function, const mh_sample *sample, int32_t context_handle, int32_t handle) {
-    mh_context context = {context_handle};
+    mh_context context = {.handle = context_handle};
     mh_output output = {handle, UNTOUCHED};
     mh_response response = {.status = 200};
     const mh_error *error = function(sample, &context, &output, &response);

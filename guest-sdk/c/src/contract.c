@@ -25,15 +25,14 @@ IMPORT("path") void mh_host_path(int32_t context, mh_str *text);
 IMPORT("query") void mh_host_query(int32_t context, mh_str *text);
 IMPORT("metadata") void mh_host_metadata(int32_t context, mh_str *text);
 IMPORT("parameters") void mh_host_parameters(int32_t context, mh_str *text);
-typedef struct {
-    uint8_t has;
-    mh_str text;
-} optional_text;
-IMPORT("header") void mh_host_header(int32_t context, const char *name, size_t len, optional_text *value);
+IMPORT("header") void mh_host_header(int32_t context, const char *name, size_t len, mh_optional_text *value);
 IMPORT("sample") void mh_host_sample(int32_t context, mh_sample *sample);
 IMPORT("signature") void mh_host_signature(int32_t context, mh_signature *signature);
 
-void mh_context_over(const mh_context *context) { mh_host_drop(context->handle); }
+void mh_context_over(const mh_context *context) {
+    mh_host_drop(context->handle);
+    mh_close_opened();
+}
 
 #define TEXT(name)                                    \
     mh_str mh_##name(const mh_context *context) {     \
@@ -49,7 +48,7 @@ TEXT(metadata)
 TEXT(parameters)
 
 bool mh_request_header(const mh_context *context, const char *name, mh_str *value) {
-    optional_text found;
+    mh_optional_text found;
     mh_host_header(context->handle, name, strlen(name), &found);
     if (found.has) *value = found.text;
     return found.has;
@@ -88,13 +87,14 @@ static void *failed(const mh_error *error) {
 
 void *mh_run_init(mh_init_function *function, const char *data, size_t len) {
     const mh_error *error = function((mh_str){data, len});
+    mh_close_opened();
     result.is_error = error != NULL;
     if (error != NULL) result.as.text = mh_error_text(error);
     return &result;
 }
 
 void *mh_run_pre(mh_pre_function *function, const mh_sample *sample, int32_t handle) {
-    mh_context context = {handle};
+    mh_context context = {.handle = handle};
     mh_tensors inputs = {0};
     const mh_error *error = function(sample, &context, &inputs);
     mh_context_over(&context);
@@ -105,7 +105,7 @@ void *mh_run_pre(mh_pre_function *function, const mh_sample *sample, int32_t han
 }
 
 void *mh_run_tensors(mh_tensors_function *function, mh_tensors given, int32_t handle) {
-    mh_context context = {handle};
+    mh_context context = {.handle = handle};
     mh_tensors made = {0};
     const mh_error *error = function(given, &context, &made);
     mh_context_over(&context);
@@ -116,7 +116,7 @@ void *mh_run_tensors(mh_tensors_function *function, mh_tensors given, int32_t ha
 }
 
 void *mh_run_post(mh_post_function *function, mh_tensors given, int32_t handle) {
-    mh_context context = {handle};
+    mh_context context = {.handle = handle};
     mh_response response = {.status = 200};
     const mh_error *error = function(given, &context, &response);
     mh_context_over(&context);
@@ -135,7 +135,7 @@ typedef struct {
         size_t len;
     } shape;
     uint8_t required;
-    optional_text example;
+    mh_optional_text example;
     mh_str description;
 } declared_input;
 

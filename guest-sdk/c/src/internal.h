@@ -9,6 +9,8 @@ enum { MH_ERROR_INVALID, MH_ERROR_INTERNAL, MH_ERROR_RESPOND };
 
 struct mh_error {
     uint8_t kind;
+    /* A mh_reason, where the contract's error has a gap. */
+    uint8_t reason;
     union {
         mh_str text;
         mh_response response;
@@ -17,9 +19,54 @@ struct mh_error {
 
 struct mh_context {
     int32_t handle;
+    /* What `{name}` stands for in a route's pattern. */
+    mh_headers path_parameters;
 };
 
-/* Gives the host its context back. */
+/* A text that is there or not. */
+typedef struct {
+    uint8_t has;
+    mh_str text;
+} mh_optional_text;
+
+/* An error of one of the host's stores; `text` is not set for a kind that has none. */
+typedef struct {
+    uint8_t kind;
+    mh_str text;
+} mh_store_error;
+
+/* Gives the host its context back, and what the call has opened. */
 void mh_context_over(const mh_context *context);
+
+/* A handle of the host's that a call has opened, and the name that it was opened by. */
+typedef struct mh_opened {
+    struct mh_opened *next;
+    void (*drop)(int32_t handle);
+    int32_t handle;
+    mh_str name;
+} mh_opened;
+
+/* What is open of this kind and name, or NULL. */
+const mh_opened *mh_find_opened(void (*drop)(int32_t handle), mh_str name);
+/* Notes that a handle is open. */
+mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str name);
+/* It is open no more: it was dropped, or given to the host. False: it was not open. */
+bool mh_forget_opened(const mh_opened *opened);
+/* Drops all that is open, the last first. Called when the function of the call has returned: later, when its memory
+ * is given back, nothing of the host may be called. */
+void mh_close_opened(void);
+
+/* How much memory is taken, and what gives back all that was taken since then. */
+typedef struct {
+    const void *block;
+    size_t used;
+} mh_mark;
+mh_mark mh_memory(void);
+void mh_give_back(mh_mark mark);
+
+/* An internal error with a reason. */
+const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */
+bool mh_is_text(mh_str text);
 
 #endif

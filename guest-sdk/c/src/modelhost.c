@@ -38,7 +38,49 @@ void *mh_alloc(size_t size) {
     return start;
 }
 
+mh_mark mh_memory(void) { return (mh_mark){blocks, blocks == NULL ? 0 : blocks->used}; }
+
+void mh_give_back(mh_mark mark) {
+    while (blocks != mark.block) {
+        block *next = blocks->next;
+        free(blocks);
+        blocks = next;
+    }
+    if (blocks != NULL) blocks->used = mark.used;
+}
+
+static mh_opened *opened;
+
+const mh_opened *mh_find_opened(void (*drop)(int32_t handle), mh_str name) {
+    const mh_opened *each = opened;
+    while (each != NULL && !(each->drop == drop && mh_equal(each->name, name))) each = each->next;
+    return each;
+}
+
+mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str name) {
+    mh_opened *made = mh_alloc(sizeof *made);
+    *made = (mh_opened){opened, drop, handle, name};
+    opened = made;
+    return made;
+}
+
+bool mh_forget_opened(const mh_opened *one) {
+    mh_opened **at = &opened;
+    while (*at != NULL && *at != one) at = &(*at)->next;
+    if (*at == NULL) return false;
+    *at = one->next;
+    return true;
+}
+
+void mh_close_opened(void) {
+    for (; opened != NULL; opened = opened->next) opened->drop(opened->handle);
+}
+
 void mh_call_over(void) {
+#ifndef __wasm__
+    /* In a test nothing has closed it before. */
+    mh_close_opened();
+#endif
     /* One block of the usual size stays for the next call. */
     block *kept = NULL;
     while (blocks != NULL) {
@@ -80,6 +122,10 @@ mh_str mh_keep(mh_str text) {
     return (mh_str){copy, text.len};
 }
 
+mh_bytes mh_bytes_of(mh_str text) { return (mh_bytes){(const uint8_t *)text.data, text.len}; }
+
+mh_str mh_text_of(mh_bytes bytes) { return (mh_str){(const char *)bytes.data, bytes.len}; }
+
 static mh_str formatted(const char *format, va_list arguments) {
     va_list again;
     va_copy(again, arguments);
@@ -114,8 +160,16 @@ static size_t character(const unsigned char *at, size_t left) {
     return is_too_long || is_none ? 0 : len;
 }
 
+bool mh_is_text(mh_str text) {
+    for (size_t at = 0, len; at < text.len; at += len) {
+        len = character((const unsigned char *)text.data + at, text.len - at);
+        if (len == 0) return false;
+    }
+    return true;
+}
+
 /* The text of an error may have parts of a request in it, and the host takes no text but UTF-8. */
-static const mh_error *error_of(uint8_t kind, mh_str text) {
+static const mh_error *error_of(uint8_t kind, mh_reason reason, mh_str text) {
     char *data = (char *)text.data;
     for (size_t at = 0, len; at < text.len; at += len) {
         len = character((const unsigned char *)data + at, text.len - at);
@@ -126,6 +180,7 @@ static const mh_error *error_of(uint8_t kind, mh_str text) {
     }
     mh_error *error = mh_alloc(sizeof *error);
     error->kind = kind;
+    error->reason = (uint8_t)reason;
     error->as.text = text;
     return error;
 }
@@ -135,7 +190,7 @@ const mh_error *mh_invalid(const char *format, ...) {
     va_start(arguments, format);
     mh_str text = formatted(format, arguments);
     va_end(arguments);
-    return error_of(MH_ERROR_INVALID, text);
+    return error_of(MH_ERROR_INVALID, MH_REASON_NONE, text);
 }
 
 const mh_error *mh_internal(const char *format, ...) {
@@ -143,20 +198,30 @@ const mh_error *mh_internal(const char *format, ...) {
     va_start(arguments, format);
     mh_str text = formatted(format, arguments);
     va_end(arguments);
-    return error_of(MH_ERROR_INTERNAL, text);
+    return error_of(MH_ERROR_INTERNAL, MH_REASON_NONE, text);
+}
+
+const mh_error *mh_because(mh_reason reason, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    mh_str text = formatted(format, arguments);
+    va_end(arguments);
+    return error_of(MH_ERROR_INTERNAL, reason, text);
 }
 
 const mh_error *mh_respond(mh_response response) {
     mh_error *error = mh_alloc(sizeof *error);
     error->kind = MH_ERROR_RESPOND;
+    error->reason = MH_REASON_NONE;
     error->as.response = response;
     return error;
 }
 
 mh_str mh_error_text(const mh_error *error) {
-    if (error->kind != MH_ERROR_RESPOND) return error->as.text;
-    return (mh_str){(const char *)error->as.response.body.data, error->as.response.body.len};
+    return error->kind == MH_ERROR_RESPOND ? mh_text_of(error->as.response.body) : error->as.text;
 }
+
+mh_reason mh_reason_of(const mh_error *error) { return (mh_reason)error->reason; }
 
 /* --- Tensors ---------------------------------------------------------------------------------------------------- */
 

@@ -7,11 +7,11 @@
 package app
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"modelhost.example/guest"
+	"modelhost.example/guest/internal/encode"
 )
 
 // ErrGone says that there is no client any more: what follows is for nothing, and the function may return.
@@ -89,7 +89,7 @@ func (o *Output) Event(value any) error {
 			return err
 		}
 	}
-	written, err := json.Marshal(value)
+	written, err := encode.JSON(value)
 	if err != nil {
 		return fmt.Errorf("the event: %w", err)
 	}

@@ -16,7 +16,10 @@ func TestWhatAModelAnswersIsWhatTheTestSays(t *testing.T) {
 			return nil, errorOf(noSuchModel, model)
 		}
 		return inputs, nil
-	})
+	}, "iris")
+	if names := Names(); len(names) != 1 || names[0] != "iris" {
+		t.Error(names)
+	}
 	outputs, err := Infer("iris", guest.NewTensor([]float32{1, 2}, 1, 2))
 	if err != nil || len(outputs) != 1 {
 		t.Fatal(outputs, err)

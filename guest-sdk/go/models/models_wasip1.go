@@ -12,12 +12,23 @@ import (
 //go:wasmimport modelhost:handler/models@0.1.0 infer
 func importInfer(model, length, inputs, count abi.Word, result unsafe.Pointer)
 
+//go:wasmimport modelhost:handler/models@0.1.0 names
+func importNames(result unsafe.Pointer)
+
 var (
 	lower     = bridge.LowerTensors.(func([]guest.Tensor) (abi.Word, abi.Word))
 	tensorsAt = bridge.TensorsAt.(func(unsafe.Pointer, abi.Word) guest.Tensors)
 	// The result of a call: a list, or the kind of an error and its text.
 	result [4]abi.Word
 )
+
+func names() (all []string) {
+	abi.Import(func() {
+		importNames(unsafe.Pointer(&result))
+		all = abi.TextsAt(abi.Pointer(result[0]), result[1])
+	})
+	return all
+}
 
 func infer(model string, inputs []guest.Tensor) (outputs guest.Tensors, err error) {
 	abi.Import(func() {

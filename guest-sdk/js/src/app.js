@@ -2,10 +2,11 @@
 //
 // A component that exports `respond` serves every method and path below its endpoint's.
 
+import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
 import { initExport } from "./handler.js";
-import { Event, Response, Sample, errorToHost, responseOf, responseToHost } from "./messages.js";
+import { Event, Response, Sample, errorToHost, isBytes, responseOf, responseToHost } from "./messages.js";
 import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 import { websocketExport } from "./socket.js";
@@ -58,8 +59,9 @@ export class App {
 
   /**
    * Serves `POST`s together: the function gets a list of requests, as many as have come when the host calls, and returns a list with
-   * a result for each; one may be an error. The endpoint says how many may be in a batch (`batching.max_requests`); without, each
-   * is one of its own. The world exports `respond-all` too, and the path has no parameters.
+   * a result for each; one may be an error. A request whose body it fails to read has that error, and the function is called again
+   * with the others. The endpoint says how many may be in a batch (`batching.max_requests`); without, each is one of its own. The
+   * world exports `respond-all` too, and the path has no parameters.
    */
   batch(route, call) {
     const alone = async (request) => only(await together(call, [request]));
@@ -237,29 +239,47 @@ function resultToHost(result) {
   }
 }
 
-/** Calls a function of requests; one that cannot be read has an error of its own and is not among them. */
+/**
+ * Calls a function of requests. One that says it is JSON and is not has an error of its own and is not among them. Where the
+ * function fails at reading a body of another, that one has the error, and the function is called again with the rest.
+ */
 async function together(call, requests) {
-  const given = [];
-  const refused = requests.map((request) => {
+  const refused = new Map();
+  for (const request of requests.filter(isJson)) {
     try {
-      const kind = (request.contentType || "application/json").split(";")[0].trim().toLowerCase();
-      if (kind === "application/json" || kind.endsWith("+json")) request.json();
-      given.push(request);
-      return undefined;
+      request.json();
     } catch (error) {
-      return error;
+      refused.set(request, error);
     }
-  });
-  const results = given.length > 0 ? await call(given) : [];
+  }
+  for (;;) {
+    const given = requests.filter((request) => !refused.has(request));
+    try {
+      const results = given.length > 0 ? await call([...given]) : [];
+      return placed(requests, refused, results);
+    } catch (error) {
+      if (!(error instanceof InvalidInput && given.includes(error.sample))) throw error;
+      refused.set(error.sample, error);
+    }
+  }
+}
+
+function isJson({ contentType }) {
+  const kind = (contentType ?? "").split(";")[0].trim().toLowerCase();
+  return kind === "application/json" || kind.endsWith("+json");
+}
+
+/** The results of a batch and the errors of those that were refused, in the order of its requests. */
+function placed(requests, refused, results) {
   if (!Array.isArray(results)) {
-    const wanted = `a function of a batch returns a list, with one result for each of its ${given.length} requests`;
+    const wanted = `a function of a batch returns a list, with one result for each of its ${requests.length - refused.size} requests`;
     const error = `${wanted}; this one returned ${results === null ? "null" : typeof results}`;
     console.log(error);
     throw new Response({ error, code: "plugin_bad_output" }, { status: 500 });
   }
   let next = 0;
   // Results that are too few or too many stay so: the host tells all requests of it.
-  const made = refused.flatMap((error) => (error ? [error] : results.slice(next, ++next)));
+  const made = requests.flatMap((request) => refused.get(request) ?? results.slice(next, ++next));
   return [...made, ...results.slice(next)];
 }
 
@@ -339,11 +359,11 @@ async function streamed({ stream, status, contentType, headers }, output) {
 
 function typeOf({ done, value }) {
   if (typeof value === "string") return "text/plain; charset=utf-8";
-  return done || value instanceof Uint8Array ? "application/octet-stream" : "text/event-stream";
+  return done || isBytes(value) ? "application/octet-stream" : "text/event-stream";
 }
 
 function bytes(piece) {
-  if (piece instanceof Uint8Array) return piece;
+  if (isBytes(piece)) return bytesOf(piece);
   const text = typeof piece === "string" ? piece : String(piece instanceof Event ? piece : new Event(piece));
   return new TextEncoder().encode(text);
 }

@@ -1,5 +1,7 @@
 // Bytes as this realm has them: those of the host are no `Uint8Array` to `instanceof`.
 
-export function bytesOf(view) {
-  return view instanceof Uint8Array ? view : new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
+/** Of a view or a buffer. */
+export function bytesOf(given) {
+  if (given instanceof Uint8Array) return given;
+  return ArrayBuffer.isView(given) ? new Uint8Array(given.buffer, given.byteOffset, given.byteLength) : new Uint8Array(given);
 }

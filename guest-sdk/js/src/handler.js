@@ -2,7 +2,7 @@
 
 import { Context } from "./context.js";
 import { Sample, errorToHost, responseOf, responseToHost, said } from "./messages.js";
-import { closed } from "./released.js";
+import { closed, ended, released } from "./released.js";
 import { websocketExport } from "./socket.js";
 import { fromHost, tensors, toHost } from "./tensor.js";
 
@@ -16,22 +16,26 @@ import { fromHost, tensors, toHost } from "./tensor.js";
  * - `preInferenceTensors(tensors, context)`, `postInferenceTensors(outputs, context)` take and return tensors.
  * - `websocket(socket, request)` serves WebSockets.
  * - `inputs` declares what the handler takes: `{ name, datatype, shape, example, required, description }` each.
+ *
+ * Functions may be asynchronous.
  */
 export function handler({ init, preInference, postInference, preInferenceTensors, postInferenceTensors, websocket, inputs }) {
   const exported = {};
   if (init) exported.init = initExport(init);
   const named = (name, call) => (exported[name] = { [name]: call });
-  if (preInference) {
-    named("preInference", guarded(({ body, contentType }, context) =>
-      toHost(tensors(preInference(new Sample(body, contentType), context)))));
-  }
-  if (postInference) {
-    named("postInference", guarded((prediction, context) =>
-      responseToHost(responseOf(postInference(fromHost(prediction), context)))));
-  }
-  for (const [name, call] of Object.entries({ preInferenceTensors, postInferenceTensors })) {
-    if (call) named(name, guarded((given, context) => toHost(tensors(call(fromHost(given), context)))));
-  }
+  const tensorsToHost = (given) => toHost(tensors(given));
+  // What the function before the model leaves with the host may be for the one behind it. A request that does not come to that one
+  // leaves it to the next.
+  const leave = postInference || postInferenceTensors ? closed : ended;
+  const before = (name, call) => named(name, guarded((given, context) => {
+    released();
+    return call(given, Context.of(context));
+  }, tensorsToHost, { leave }));
+  const behind = (name, call, made) => named(name, guarded((given, context) => call(fromHost(given), Context.of(context)), made));
+  if (preInference) before("preInference", ({ body, contentType }, context) => preInference(new Sample(body, contentType), context));
+  if (preInferenceTensors) before("preInferenceTensors", (given, context) => preInferenceTensors(fromHost(given), context));
+  if (postInference) behind("postInference", postInference, (given) => responseToHost(responseOf(given)));
+  if (postInferenceTensors) behind("postInferenceTensors", postInferenceTensors, tensorsToHost);
   if (websocket) exported.websocket = websocketExport(websocket);
   if (inputs) {
     const declared = inputs.map(declaredInput);
@@ -42,28 +46,29 @@ export function handler({ init, preInference, postInference, preInferenceTensors
 
 /** The export `init`. */
 export function initExport(init) {
-  return {
-    init(metadata) {
-      try {
-        init(JSON.parse(metadata));
-      } catch (error) {
-        throw said(error);
-      } finally {
-        closed();
-      }
-    },
-  };
+  return { init: guarded((metadata) => init(JSON.parse(metadata)), () => undefined, { told: said }) };
 }
 
-/** Says what a function throws as the contract does. */
-function guarded(call) {
+/**
+ * A function whose results are `made` the contract's, and what it throws is `told` as the contract does. Only of an asynchronous one
+ * the result is a promise. `leave` gives up what it held, as an error always does.
+ */
+function guarded(call, made, { told = errorToHost, leave = ended } = {}) {
+  const finished = (value) => {
+    const result = made(value);
+    leave();
+    return result;
+  };
+  const failed = (error) => {
+    ended();
+    throw told(error);
+  };
   return (given, context) => {
     try {
-      return call(given, Context.of(context));
+      const value = call(given, context);
+      return typeof value?.then === "function" ? Promise.resolve(value).then(finished).catch(failed) : finished(value);
     } catch (error) {
-      throw errorToHost(error);
-    } finally {
-      closed();
+      return failed(error);
     }
   };
 }

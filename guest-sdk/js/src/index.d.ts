@@ -63,7 +63,7 @@ export type Inputs = Tensor | Tensor[] | { [name: string]: Tensor | Nested<Eleme
 /** A request's body. */
 export class Sample {
   /** In a test `new Sample({ a: 1 })` is JSON; text and bytes are what they are. */
-  constructor(body?: Uint8Array | string | Json, contentType?: string);
+  constructor(body?: Bytes | string | Json, contentType?: string);
   readonly body: Uint8Array;
   readonly contentType: string;
   /** As UTF-8. */
@@ -76,13 +76,17 @@ export class Sample {
   numbers(...names: string[]): number[];
 }
 
-/** A stream of pieces: text, bytes, events, or what is the JSON data of one. */
-export type Pieces = Iterator<string | Uint8Array | Event | Json>;
+export type Bytes = ArrayBufferView | ArrayBuffer;
+/** A piece of a stream: text, bytes, an event, or what is the JSON data of one. */
+export type Piece = string | Bytes | Event | Json;
+export type Pieces = Iterator<Piece>;
+/** What is a response in one piece. */
+export type Whole = Response | Bytes | string | Json;
 
 /** A response. Thrown, it answers at once. */
 export class Response {
   constructor(
-    body?: Uint8Array | string | Json | Pieces,
+    body?: Bytes | string | Json | Pieces,
     options?: { status?: number; headers?: { [name: string]: string }; contentType?: string },
   );
   status: number;
@@ -153,11 +157,11 @@ export interface Input {
 /** The functions around a model; those that `wit/world.wit` lists are needed. */
 export interface Functions {
   /** Runs once, when the handler is loaded; what it throws refuses the handler. */
-  init?(metadata: any): void;
-  preInference?(sample: Sample, context: Context): Inputs;
-  postInference?(outputs: Tensors, context: Context): Response | Uint8Array | string | Json;
-  preInferenceTensors?(inputs: Tensors, context: Context): Inputs;
-  postInferenceTensors?(outputs: Tensors, context: Context): Inputs;
+  init?(metadata: any): void | Promise<void>;
+  preInference?(sample: Sample, context: Context): Inputs | Promise<Inputs>;
+  postInference?(outputs: Tensors, context: Context): Whole | Promise<Whole>;
+  preInferenceTensors?(inputs: Tensors, context: Context): Inputs | Promise<Inputs>;
+  postInferenceTensors?(outputs: Tensors, context: Context): Inputs | Promise<Inputs>;
   /** Serves WebSockets. */
   websocket?: Talk;
   /** What the handler takes. */
@@ -190,12 +194,12 @@ export class Request extends Sample {
 }
 
 /** What a route's function returns. */
-export type Answer = Response | Uint8Array | string | Json | Pieces | AsyncIterator<string | Uint8Array | Event | Json>;
+export type Answer = Whole | Pieces | AsyncIterator<Piece>;
 type Call = (request: Request) => Answer | Promise<Answer>;
 
 /** An application: routes to functions. */
 export class App {
-  init(call: (metadata: any) => void): this;
+  init(call: (metadata: any) => void | Promise<void>): this;
   on(method: string, route: string, call: Call): this;
   /** Serves `GET` and `HEAD`. */
   get(route: string, call: Call): this;

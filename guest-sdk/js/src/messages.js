@@ -9,7 +9,7 @@ export class Sample {
   constructor(body = new Uint8Array(), contentType = undefined) {
     const own = encodedBody(body);
     this.body = own.body;
-    this.contentType = contentType ?? (ArrayBuffer.isView(body) ? "" : own.contentType);
+    this.contentType = contentType ?? (isBytes(body) ? "" : own.contentType);
   }
 
   /** As UTF-8. */
@@ -17,7 +17,7 @@ export class Sample {
     try {
       return new TextDecoder("utf-8", { fatal: true }).decode(this.body);
     } catch {
-      throw new InvalidInput("the body is not UTF-8");
+      throw new InvalidInput("the body is not UTF-8", this);
     }
   }
 
@@ -27,7 +27,7 @@ export class Sample {
     try {
       return JSON.parse(text);
     } catch (error) {
-      throw new InvalidInput(`malformed json: ${error.message}`);
+      throw new InvalidInput(`malformed json: ${error.message}`, this);
     }
   }
 
@@ -39,8 +39,8 @@ export class Sample {
   /** The same of numbers that are to be FP32; what is none, or too large, is the caller's fault too. */
   numbers(...names) {
     return this.#values(names, (value, name) => {
-      if (typeof value !== "number") throw new InvalidInput(`\`${name}\`: invalid type: ${kind(value)}, expected f32`);
-      if (!Number.isFinite(Math.fround(value))) throw new InvalidInput(`\`${name}\`: number out of range`);
+      if (typeof value !== "number") throw new InvalidInput(`\`${name}\`: invalid type: ${kind(value)}, expected f32`, this);
+      if (!Number.isFinite(Math.fround(value))) throw new InvalidInput(`\`${name}\`: number out of range`, this);
       return value;
     });
   }
@@ -48,9 +48,9 @@ export class Sample {
   /** The first name that is missing, or whose value `checked` refuses, is the one that is told. */
   #values(names, checked) {
     const object = this.json();
-    if (kind(object) !== "map") throw new InvalidInput(`invalid type: ${kind(object)}, expected an object`);
+    if (kind(object) !== "map") throw new InvalidInput(`invalid type: ${kind(object)}, expected an object`, this);
     return names.map((name) => {
-      if (!Object.hasOwn(object, name)) throw new InvalidInput(`missing field \`${name}\``);
+      if (!Object.hasOwn(object, name)) throw new InvalidInput(`missing field \`${name}\``, this);
       return checked(object[name], name);
     });
   }
@@ -102,7 +102,7 @@ export class Event {
   }
 
   toString() {
-    const data = typeof this.data === "string" ? this.data : JSON.stringify(this.data);
+    const data = typeof this.data === "string" ? this.data : JSON.stringify(this.data ?? null);
     // A line's end would begin another field.
     const field = (name, value) => (value === undefined ? "" : `${name}: ${String(value).replace(/[\r\n\0]/g, "")}\n`);
     const lines = data.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`);
@@ -117,6 +117,10 @@ export function responseOf(value) {
 
 export function isStream(value) {
   return typeof value?.next === "function";
+}
+
+export function isBytes(value) {
+  return ArrayBuffer.isView(value) || value instanceof ArrayBuffer;
 }
 
 /** To the host. */
@@ -142,7 +146,7 @@ export function said(error) {
 }
 
 function encodedBody(body) {
-  if (ArrayBuffer.isView(body)) return { body: bytesOf(body), contentType: "application/octet-stream" };
+  if (isBytes(body)) return { body: bytesOf(body), contentType: "application/octet-stream" };
   const encode = (text) => new TextEncoder().encode(text);
   if (typeof body === "string") return { body: encode(body), contentType: "text/plain; charset=utf-8" };
   return { body: encode(JSON.stringify(body ?? null)), contentType: "application/json" };

@@ -17,7 +17,8 @@ export function taken(handle) {
   return handle;
 }
 
-function released() {
+/** Gives all of them up. */
+export function released() {
   for (const handle of held) release(handle);
 }
 

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { App, Event, Response, Tensor, serve } from "modelhost-guest";
+import { App, Event, InvalidInput, Response, Tensor, serve } from "modelhost-guest";
 import * as models from "modelhost-guest/models";
 
 const done = [];
@@ -19,6 +19,15 @@ const app = new App()
   .get("/text", async function* () {
     yield "a";
     yield "b";
+  })
+  .get("/bytes", function* () {
+    yield new Uint8Array([97]).buffer;
+    yield new Uint16Array([0x6362]);
+  })
+  .get("/nothing", function* () {
+    yield undefined;
+    yield null;
+    yield 1;
   })
   .get("/teapot", () => {
     throw new Response("teapot", { status: 418 });
@@ -61,6 +70,9 @@ test("generators are streams", async () => {
   const events = await get("/events");
   assert.deepEqual([events.contentType, events.text()],
     ["text/event-stream", 'data: {"n":1}\n\nevent: end\ndata: bye\n\n']);
+  assert.equal((await get("/nothing")).text(), "data: null\n\ndata: null\n\ndata: 1\n\n");
+  const bytes = await get("/bytes");
+  assert.deepEqual([bytes.contentType, bytes.text()], ["application/octet-stream", "abc"]);
   const text = await get("/text");
   assert.deepEqual([text.contentType, text.text()], ["text/plain; charset=utf-8", "ab"]);
 });
@@ -121,17 +133,47 @@ test("a function of the web platform is an application", async () => {
   await assert.rejects(failing.respond.respond({ body, contentType: "" }, host, output), { tag: "internal" });
 });
 
+/** A request of a batch, and what is told of its result. */
+const member = (body, contentType = "application/json", path = "/sums") => ({
+  sample: { body: new TextEncoder().encode(body), contentType },
+  context: { method: () => "POST", path: () => path, query: () => "", header: () => undefined },
+});
+const told = ({ tag, val }) => (tag === "ok" ? new TextDecoder().decode(val.body) : val.tag);
+
 test("requests are served together", async () => {
   const { respondAll } = app.exports();
   assert.deepEqual(respondAll.paths(), ["/sums"]);
-  const member = (json) => ({
-    sample: { body: new TextEncoder().encode(json), contentType: "application/json" },
-    context: { method: () => "POST", path: () => "/sums", query: () => "", header: () => undefined },
-  });
   const results = await respondAll.respondAll([member("[1]"), member("{"), member("[2]")]);
-  const told = ({ tag, val }) => (tag === "ok" ? new TextDecoder().decode(val.body) : val.tag);
   assert.deepEqual(results.map(told), ["[2,1]", "invalid-input", "[2,2]"]);
   const wrong = respondAll.respondAll([member('{"all": 1}'), member("[2]")]);
   await assert.rejects(wrong, ({ tag, val }) => tag === "respond" && val.status === 500);
   assert.deepEqual((await app.answer({ path: "/sums", json: [7] })).json(), [1, 7]);
+});
+
+test("one that cannot be read has its own error in a batch", async () => {
+  const calls = [];
+  const batch = (call) => new App().batch("/sums", (requests) => {
+    calls.push(requests.length);
+    return call(requests);
+  }).exports().respondAll;
+  const form = "application/x-www-form-urlencoded";
+  const bodies = [member("[1]", form), member("{", form), member("[2]", undefined), member("", ""), member("{", "a/b+json")];
+
+  const reading = batch((requests) => requests.map((request) => request.json()));
+  assert.deepEqual((await reading.respondAll(bodies)).map(told), ["[1]", "invalid-input", "[2]", "invalid-input", "invalid-input"]);
+  assert.deepEqual(calls.splice(0), [4, 3, 2], "once more for each that says nothing, and not with one that says it is JSON");
+
+  const waiting = batch((requests) => Promise.all(requests.splice(0).map(async (request) => request.numbers("a"))));
+  const fields = [member('{"a": 1}'), member('{"a": "x"}'), member("{}")];
+  assert.deepEqual((await waiting.respondAll(fields)).map(told), ["[1]", "invalid-input", "invalid-input"]);
+  assert.deepEqual(calls.splice(0), [3, 2, 1]);
+
+  const text = batch((requests) => requests.map((request) => request.text()));
+  assert.deepEqual((await text.respondAll([member("{", form), member("x", "")])).map(told), ["{", "x"]);
+  const none = batch((requests) => requests.map((request) => request.json()));
+  assert.deepEqual((await none.respondAll([member("{", form)])).map(told), ["invalid-input"]);
+  const own = batch(() => {
+    throw new InvalidInput("as asked");
+  });
+  await assert.rejects(own.respondAll([member("1"), member("2")]), { tag: "invalid-input", val: "as asked" });
 });

@@ -78,6 +78,7 @@ test("scores", () => {
 
 test("bodies are read as they say, or are the caller's to mend", () => {
   assert.deepEqual(new Sample({ a: [1] }).json(), { a: [1] });
+  assert.deepEqual([new Sample(new ArrayBuffer(1)).body, new Sample(new ArrayBuffer(1)).contentType], [new Uint8Array(1), ""]);
   assert.deepEqual(new Sample({ a: 1, b: 2 }).fields("b", "a"), [2, 1]);
   assert.deepEqual(new Sample({ a: 1.5, b: -2 }).numbers("b", "a"), [-2, 1.5]);
   for (const [sample, read, message] of [
@@ -103,10 +104,13 @@ test("responses and events are what they are made of", () => {
     [new Response({ tensor }), 200, "application/json", '{"tensor":[[1.5,null]]}'],
     [new Response("grüß", { status: 404 }), 404, "text/plain; charset=utf-8", "grüß"],
     [new Response(new Uint8Array([120]), { contentType: "image/png" }), 200, "image/png", "x"],
+    [new Response(new Uint8Array([120]).buffer), 200, "application/octet-stream", "x"],
+    [new Response(new Uint16Array([0x7978])), 200, "application/octet-stream", "xy"],
   ]) {
     assert.deepEqual([response.status, response.contentType, response.text()], [status, contentType, text]);
   }
   assert.equal(String(new Event("a\r\nb")), "data: a\ndata: b\n\n");
+  assert.equal(String(new Event(undefined)), "data: null\n\n");
   assert.equal(String(new Event({ n: 1 }, { event: "x\ny", id: 7 })), 'event: xy\nid: 7\ndata: {"n":1}\n\n');
 });
 
@@ -140,4 +144,72 @@ test("the exports speak the contract", () => {
   assert.deepEqual([declared.datatype, declared.shape, declared.example], ["fp32", [1n], "1"]);
   assert.throws(() => handler({ inputs: [{ name: "a" }] }), /`a` is required/);
   assert.ok(new InvalidInput("x") instanceof Error && new Tensors() instanceof Array);
+});
+
+test("asynchronous functions are waited for", async () => {
+  const exported = handler({
+    async init(metadata) {
+      if (metadata === null) throw new Error("no metadata");
+    },
+    preInference: async (sample) => new Tensor([sample.json()]),
+    postInference: async (outputs) => ({ outputs: outputs.length }),
+    preInferenceTensors: async (tensors) => tensors,
+    postInferenceTensors: async () => Promise.reject(new InvalidInput("as asked")),
+  });
+  assert.equal(await exported.init.init("{}"), undefined);
+  await assert.rejects(exported.init.init("null"), (error) => error.startsWith("Error: no metadata ("));
+  const sample = { body: new TextEncoder().encode("[1]"), contentType: "" };
+  const given = await exported.preInference.preInference(sample, {});
+  assert.deepEqual(given.map(({ shape }) => shape), [[1n, 1n]]);
+  const response = await exported.postInference.postInference(given, {});
+  assert.equal(new TextDecoder().decode(response.body), '{"outputs":1}');
+  assert.deepEqual([...(await exported.preInferenceTensors.preInferenceTensors(given, {}))], [...given]);
+  await assert.rejects(exported.postInferenceTensors.postInferenceTensors(given, {}), { tag: "invalid-input", val: "as asked" });
+});
+
+test("what a request held is given up at its end", async () => {
+  const { hold } = await import(new URL("released.js", import.meta.resolve("modelhost-guest")));
+  const given = [];
+  const holding = (name, result) => () => {
+    hold({ [Symbol.for("dispose")]: () => given.push(name) });
+    if (result instanceof Error) throw result;
+    return result;
+  };
+  const told = (call) => {
+    try {
+      call();
+    } catch {
+      // An error is an end, too.
+    }
+    return given.splice(0);
+  };
+  const sample = { body: new Uint8Array(), contentType: "" };
+  const tensor = new Tensor([1]);
+  const [raw] = handler({ preInference: () => tensor }).preInference.preInference(sample, {});
+
+  const alone = handler({ init: holding("init"), preInference: holding("before", tensor) });
+  assert.deepEqual(told(() => alone.init.init("null")), ["init"]);
+  assert.deepEqual(told(() => alone.preInference.preInference(sample, {})), ["before"]);
+
+  const failing = handler({ preInference: holding("before", new Error()), postInference: holding("behind", new Error()) });
+  assert.deepEqual(told(() => failing.preInference.preInference(sample, {})), ["before"]);
+  assert.deepEqual(told(() => failing.postInference.postInference([], {})), ["behind"]);
+
+  for (const around of ["", "Tensors"]) {
+    const functions = { [`preInference${around}`]: holding("before", tensor), [`postInference${around}`]: holding("behind", tensor) };
+    const both = handler(functions);
+    const call = (name, ...given) => told(() => both[name + around][name + around](...given));
+    const body = around === "" ? sample : [raw];
+    // A function behind the model may use what the one before it left, and a request need not come to it.
+    assert.deepEqual(call("preInference", body, {}), []);
+    assert.deepEqual(call("postInference", [raw], {}), ["before", "behind"]);
+    assert.deepEqual(call("preInference", body, {}), []);
+    assert.deepEqual(call("preInference", body, {}), ["before"]);
+    assert.deepEqual(call("postInference", [raw], {}), ["before", "behind"]);
+  }
+
+  const later = handler({ preInference: async () => holding("later", tensor)() });
+  const waited = later.preInference.preInference(sample, {});
+  await waited;
+  assert.deepEqual(given, ["later"]);
 });

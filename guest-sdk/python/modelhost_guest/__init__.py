@@ -5,7 +5,7 @@ The same module runs in the component and in a unit test, where there is no host
 
 from . import blobs, image, jobs, kv, models, sockets, tensor, tokenizer, typed
 from ._tensor import Tensor, Tensors
-from .app import App, Request
+from .app import App
 from .context import Context, Signature, TensorSpec
 from .errors import BlobError, InvalidInput, JobError, KvError
 from .handler import (
@@ -21,6 +21,7 @@ from .image import ImageError
 from .messages import Answer, Event, Response, Sample
 from .models import ModelError
 from .porting import NotPorted, unported
+from .request import Request
 from .sockets import Socket, websocket
 from .tokenizer import TokenizerError
 from .truss import truss

@@ -6,6 +6,8 @@ A request has an instance to itself, so its coroutines run to their end before t
 import asyncio
 import time
 
+from . import handler
+
 
 class _Clock:
     """In place of a selector: there is nothing to listen to, so it sleeps."""
@@ -29,28 +31,31 @@ class _Loop(asyncio.BaseEventLoop):
 
 
 _loop = None
+# Tasks that `init` began: they go on whenever a request waits.
+_lasting = set()
+# Seconds that a task has to end when it is cancelled.
+PATIENCE = 1
 
 
-def finished(value):
-    """A coroutine's result, an asynchronous generator as an ordinary one, anything else as it is."""
-    if hasattr(value, "__anext__"):
-        return _pieces(value)
-    return _run(value) if asyncio.iscoroutine(value) else value
-
-
-def _pieces(generator):
-    try:
-        while True:
-            try:
-                yield _run(generator.__anext__())
-            except StopAsyncIteration:
-                return
-    finally:
-        _run(generator.aclose())
-
-
-def _run(awaited):
+def run(awaited):
+    """Runs a coroutine to its end."""
     global _loop
     if _loop is None:
         _loop = _Loop()
     return _loop.run_until_complete(awaited)
+
+
+def _end(is_init):
+    """Cancels the tasks that a request began and did not wait for: another request is not theirs."""
+    if _loop is None:
+        return
+    left = asyncio.all_tasks(_loop)
+    if is_init:
+        _lasting.update(left)
+    elif left := left - _lasting:
+        for task in left:
+            task.cancel()
+        run(asyncio.wait(left, timeout=PATIENCE))
+
+
+handler.end_tasks = _end

@@ -54,14 +54,14 @@ class Objects:
 
 class _Input:
     def __init__(self, content):
-        self._content = content
+        self._content = memoryview(content)
 
     def read(self, size):
         piece, self._content = self._content[:size], self._content[size:]
-        return piece
+        return bytes(piece)
 
     def close(self):
-        self._content = b""
+        self._content = memoryview(b"")
 
 
 class _Output:

@@ -6,50 +6,18 @@ that its functions are defined in.
 
 import json
 import sys
-from typing import NamedTuple, get_args, get_origin
+from typing import NamedTuple
 from urllib.parse import unquote
 
-from . import _host, kv, sockets, typed
+from . import _host, batch, sockets, typed
 from .context import Context
 from .errors import InvalidInput
-from .handler import adapted, ended
-from .messages import BYTES, EVENTS, TEXT, Answer, Body, Event, Fields, Response, answer_to, response_of, to_json
+from .handler import adapted, ended, taken
+from .messages import BYTES, EVENTS, PLAIN, TEXT, Answer, Body, Event, Response, answer_to, response_of, to_json
+from .request import Request
 
-
-class Request(Body):
-    """One request: its body (`body`, `text`, `json`, `form`) and its head."""
-
-    def __init__(self, body=b"", content_type=None, context=None, params=None):
-        super().__init__(body, content_type)
-        self.context = context or Context()
-        self.params = Fields(params or {})
-        self.headers = Headers(self.context)
-
-    id = property(lambda self: self.context.request_id)
-    method = property(lambda self: self.context.method)
-    path = property(lambda self: self.context.path)
-    query = property(lambda self: self.context.query)
-
-
-class Headers:
-    """A request's headers, each by its name in any case."""
-
-    def __init__(self, context):
-        self._context = context
-
-    def get(self, name, default=None):
-        """The first value, or `default`."""
-        value = self._context.header(name)
-        return default if value is None else value
-
-    def __getitem__(self, name):
-        value = self._context.header(name)
-        if value is None:
-            raise InvalidInput(f"missing header `{name}`")
-        return value
-
-    def __contains__(self, name):
-        return self._context.header(name) is not None
+# What comes after the last piece of a stream: None is one, an event of `null`.
+END = object()
 
 
 class Route(NamedTuple):
@@ -58,6 +26,8 @@ class Route(NamedTuple):
     methods: tuple
     path: str
     function: object
+    # What the function takes of a request; None: the request itself.
+    read: object = None
     is_background: bool = False
     # Of a batch: called with a list of requests.
     together: object = None
@@ -124,16 +94,16 @@ class App:
         """
 
         def decorator(function):
-            call, only_requests = adapted(function), _positional(function) == 1
-            item = _batched(typed.argument(function))
+            call, only_requests = adapted(function), taken(function) == 1
+            item = batch.item(typed.argument(function))
 
             def together(context, requests):
-                return _together(lambda given: call(given) if only_requests else call(context, given), requests, item)
+                return batch.together(lambda given: call(given) if only_requests else call(context, given), requests, item)
 
             def alone(context, request):
-                return _only(together(context, [request]))
+                return batch.only(together(context, [request]))
 
-            self._add(function, route, ("POST",), alone, False, together, item)
+            self._add(function, route, ("POST",), alone, item, together=together)
             self._export(function, "RespondAll", lambda: _RespondAll(self))
             return function
 
@@ -143,7 +113,10 @@ class App:
         """What the requests of one batch get, without a host: for tests. A request is a body, as `Sample` takes it."""
         samples = [it if isinstance(it, Body) else Body(it) for it in requests]
         made = [(it, Context(it, method="POST", path=path, metadata=metadata)) for it in samples]
-        return [_told(it) for it in self.respond_all(made)]
+        try:
+            return [batch.told(it) for it in self.respond_all(made)]
+        finally:
+            ended()
 
     def answer(self, method="POST", path="/", body=b"", *, json=None, content_type=None, headers=None, query="", metadata=None):
         """What a request gets, whole, without a host: for tests. Background work is done when it returns."""
@@ -157,15 +130,21 @@ class App:
             response = self.respond(sample, context, output)
         except (InvalidInput, Answer) as error:
             response = answer_to(error)
+        finally:
+            ended()
         return output.response if response is None else response
 
     def start(self, metadata=None):
         """Runs what `init` decorates, as the host does when it loads the handler; a test calls it first."""
-        if self._init is not None:
+        if self._init is None:
+            return
+        try:
             made = self._init(metadata)
-            if made is not None and not isinstance(made, dict):
-                raise TypeError(f"init returned {type(made).__name__}; the context is a dict")
-            self.context = made or {}
+        finally:
+            ended(is_init=True)
+        if made is not None and not isinstance(made, dict):
+            raise TypeError(f"init returned {type(made).__name__}; the context is a dict")
+        self.context = made or {}
 
     def respond(self, sample, context, output):
         """Serves one request: a response, or None if it was sent by `output`."""
@@ -178,12 +157,12 @@ class App:
                 allowed += route.methods
                 continue
             request = Request(sample.body, sample.content_type, context, params)
-            call = lambda: route.function(self.context, request)  # noqa: E731,B023
+            given = request if route.read is None else route.read(request)
             if route.is_background:
                 output.send(Response({"started": True}))
-                call()
+                route.function(self.context, given)
                 return None
-            response = response_of(call())
+            response = response_of(route.function(self.context, given))
             return response if response.stream is None else _streamed(response, output)
         if not allowed:
             return _nothing_there()
@@ -223,27 +202,23 @@ class App:
 
     def _serves(self, route, methods, background):
         def decorator(function):
-            call = adapted(function)
-            only_request, wanted = _positional(function) == 1, typed.argument(function)
-            given = lambda request: request if wanted is None else typed.parse(wanted, request.json)  # noqa: E731
-
-            def take(context, request):
-                return call(given(request)) if only_request else call(context, given(request))
-
-            self._add(function, route, methods, take, background, None, wanted)
+            call, wanted = adapted(function), typed.argument(function)
+            take = (lambda context, given: call(given)) if taken(function) == 1 else call
+            read = None if wanted is None else lambda request: typed.parse(wanted, request.json)
+            self._add(function, route, methods, take, wanted, read=read, is_background=background)
             return function
 
         self._free(route, methods)
         return decorator
 
-    def _add(self, function, route, methods, take, background, together, wanted):
+    def _add(self, function, route, methods, take, wanted, **how):
         """Adds a route, with what the function says of itself, and exports what serves it."""
         path, methods = self._free(route, methods)
         summary = (function.__doc__ or "").strip().split("\n")[0]
         output, is_stream = typed.described(function)
         said = None if wanted is None else typed.schema(wanted)
         produces = EVENTS if is_stream else "application/json" if output else ""
-        self._routes.append(Route(methods, path, take, background, together, summary, said, output, produces))
+        self._routes.append(Route(methods, path, take, summary=summary, input=said, output=output, produces=produces, **how))
         self._export(function, "Respond", lambda: _Respond(self))
         self._export(function, "Operations", lambda: _Operations(self))
 
@@ -269,8 +244,6 @@ class _Init:
             self._app.start(json.loads(metadata))
         except Exception as error:
             raise _host.Err(_host.said(error)) from None
-        finally:
-            kv.closed()
 
 
 class _Respond:
@@ -393,61 +366,14 @@ def _nothing_there():
 def _streamed(response, output):
     """Sends the pieces of a stream while they come. The first one says what it is, unless the response does."""
     pieces = iter(response.stream)
-    piece = next(pieces, None)
+    piece = next(pieces, END)
     content_type = response.content_type or _content_type(piece)
     output.begin(response.status, content_type, list(response.headers.items()))
-    while piece is not None and output.write(_bytes(piece)):
-        piece = next(pieces, None)
+    while piece is not END and output.write(_bytes(piece)):
+        piece = next(pieces, END)
     # The client may be gone: what the generator holds is let go.
     getattr(pieces, "close", lambda: None)()
     output.finish()
-
-
-def _batched(wanted):
-    """The class of one request where a function takes a list of them."""
-    return get_args(wanted)[0] if get_origin(wanted) is list else None
-
-
-def _together(call, requests, wanted):
-    """Calls a function of requests; one that cannot be read has an error of its own and is not among them."""
-    given, refused = [], []
-    for request in requests:
-        try:
-            kind = (request.content_type or "application/json").split(";")[0].strip().lower()
-            is_json = kind == "application/json" or kind.endswith("+json")
-            body = request.json if is_json or wanted is not None else None
-            given.append(request if wanted is None else typed.parse(wanted, body))
-            refused.append(None)
-        except InvalidInput as error:
-            refused.append(error)
-    results = call(given) if given else []
-    if not isinstance(results, (list, tuple)):
-        text = f"a function of a batch returns a list, with one result for each of its {len(given)} requests; this one returned {type(results).__name__}"
-        print(text)
-        raise Answer(Response({"error": text, "code": "plugin_bad_output"}, status=500))
-    results = iter(results)
-    # Results that are too few or too many stay so: the host tells all requests of it.
-    missing = object()
-    made = [next(results, missing) if error is None else error for error in refused]
-    return [it for it in made if it is not missing] + list(results)
-
-
-def _only(results):
-    """The result of a batch of one."""
-    if len(results) != 1:
-        raise ValueError(f"{len(results)} results for a batch of 1 request, expected one for each")
-    if isinstance(results[0], Exception):
-        raise results[0]
-    return results[0]
-
-
-def _told(result):
-    """What the host makes of a result, for tests."""
-    if isinstance(result, (InvalidInput, Answer)):
-        return answer_to(result)
-    if isinstance(result, Exception):
-        raise result
-    return response_of(result)
 
 
 def _schemas(route):
@@ -459,15 +385,10 @@ def _schemas(route):
 def _content_type(piece):
     if isinstance(piece, str):
         return TEXT
-    return BYTES if piece is None or isinstance(piece, (bytes, bytearray, memoryview)) else EVENTS
+    return BYTES if piece is END or isinstance(piece, PLAIN) else EVENTS
 
 
 def _bytes(piece):
     if isinstance(piece, str):
         return piece.encode()
-    return bytes(piece if isinstance(piece, (bytes, bytearray, memoryview, Event)) else Event(piece))
-
-
-def _positional(function):
-    code = getattr(function, "__code__", None)
-    return code.co_argcount if code is not None and not hasattr(function, "__self__") else 2
+    return bytes(piece if isinstance(piece, (*PLAIN, Event)) else Event(piece))

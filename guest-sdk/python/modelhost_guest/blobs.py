@@ -271,14 +271,16 @@ class _Output:
 
     def write(self, content):
         try:
-            while content:
-                room = self._stream.check_write()
+            # A view: a rest of bytes would be a copy.
+            rest = memoryview(content)
+            while rest:
+                room = min(self._stream.check_write(), PIECE)
                 if room == 0:
                     with self._stream.subscribe() as pollable:
                         pollable.block()
                     continue
-                piece, content = content[: min(room, PIECE)], content[min(room, PIECE) :]
-                self._stream.write(piece)
+                self._stream.write(bytes(rest[:room]))
+                rest = rest[room:]
         except _host.Err as error:
             raise _error(error) from None
 

@@ -9,8 +9,9 @@ import inspect
 import logging
 import math
 
-from . import models
+from . import models, typed
 from .app import App
+from .batch import spread
 from .errors import InvalidInput
 from .handler import post_inference, pre_inference
 from .messages import TEXT, Answer, Response
@@ -38,8 +39,7 @@ def handlers(source, module, engine="onnx", legacy=False):
         signature = context.signature.inputs
         signature = [Node(it) for it in signature] if engine == "onnx" else {it.name: Node(it) for it in signature}
         named = {"signature": signature, "metadata": signature if legacy else context.metadata}
-        rest = list(inspect.signature(function).parameters)[1:]
-        return function(first, *(named[name] for name in rest))
+        return function(first, *(named[it.name] for it in typed.parameters(function)[1:]))
 
     prepare = answer = None
     if pre is not None:
@@ -92,16 +92,14 @@ def _made(source, client, config):
             source.init(config.get("model_path", "/mnt/project"), config)
         return source
     given = {"config": config, f"{client}_client": Client(client), "model_client": Client("onnx")}
-    wanted = inspect.signature(source).parameters
-    return source(**{name: given[name] for name in wanted if name in given})
+    return source(**{it.name: given[it.name] for it in typed.parameters(source) if it.name in given})
 
 
 def _handler(module, name, texts):
     def handler(context, request):
         function = getattr(context["made"], name)
-        wanted = inspect.signature(function).parameters
         try:
-            made = function(**{key: _GIVEN[key](request) for key in wanted if key in _GIVEN})
+            made = function(**_asked(function, request))
         except HTTPException as error:
             return Response(str(error.detail), status=error.status_code)
         return _answered(made, texts)
@@ -113,15 +111,23 @@ def _handler(module, name, texts):
 def _batch_handler(module, name, texts):
     def handler(context, requests):
         function = getattr(context["made"], name)
-        wanted = inspect.signature(function).parameters
-        try:
-            made = function(**{key: [_GIVEN[key](it) for it in requests] for key in wanted if key in _GIVEN})
-        except HTTPException as error:
-            raise Answer(Response(str(error.detail), status=error.status_code)) from None
-        return [_answered(it, texts) for it in made] if isinstance(made, (list, tuple)) else made
+
+        def call(given):
+            try:
+                made = function(**{name: [it[name] for it in given] for name in given[0]})
+            except HTTPException as error:
+                raise Answer(Response(str(error.detail), status=error.status_code)) from None
+            return [_answered(it, texts) for it in made] if isinstance(made, (list, tuple)) else made
+
+        return spread(call, requests, lambda request: _asked(function, request))
 
     handler.__module__ = module
     return handler
+
+
+def _asked(function, request):
+    """The arguments that a function names, of a request."""
+    return {it.name: _GIVEN[it.name](request) for it in typed.parameters(function) if it.name in _GIVEN}
 
 
 def _answered(made, texts):

@@ -4,6 +4,11 @@
 class InvalidInput(ValueError):
     """The caller sent something unusable: 400 with this text, which the caller reads."""
 
+    def __init__(self, *text, asked=None):
+        super().__init__(*text)
+        # What was asked for what it has not: a body, an object of its JSON, headers. It tells whose error it is in a batch.
+        self.asked = asked
+
 
 class KvError(Exception):
     """Why a bucket has not done what it should. `kind` is one of no-such-bucket, invalid, limit, unavailable."""

@@ -4,14 +4,19 @@
 bindings ask for into the module of the function that it decorates.
 """
 
-import inspect
 import json
 import sys
 
-from . import _host, kv, models
+from . import _host, kv, models, typed
 from .context import Context
 from .messages import Sample, response_of, to_json
 from ._tensor import tensors
+
+# The exports that were made, and those of them that a request may end with.
+_made = set()
+_LAST = {"PostInference", "PostInferenceTensors"}
+# Ends the tasks that a call left; `_aio` puts it here, where a handler has coroutines.
+end_tasks = None
 
 
 def init(function):
@@ -25,7 +30,7 @@ def init(function):
             except Exception as error:
                 raise _host.Err(_host.said(error)) from None
             finally:
-                kv.closed()
+                ended(is_init=True)
 
     return _export(function, Init)
 
@@ -37,7 +42,7 @@ def pre_inference(function):
     class PreInference:
         def pre_inference(self, sample, context):
             sample = Sample(sample.body, sample.content_type)
-            return _guarded(context, lambda context: _host.tensors_out(tensors(call(sample, context))))
+            return _first(context, lambda context: _host.tensors_out(tensors(call(sample, context))))
 
     return _export(function, PreInference)
 
@@ -63,7 +68,7 @@ def pre_inference_tensors(function):
 
     class PreInferenceTensors:
         def pre_inference_tensors(self, sample, context):
-            return _between(call, sample, context)
+            return _between(call, sample, context, _first)
 
     return _export(function, PreInferenceTensors)
 
@@ -74,7 +79,7 @@ def post_inference_tensors(function):
 
     class PostInferenceTensors:
         def post_inference_tensors(self, prediction, context):
-            return _between(call, prediction, context)
+            return _between(call, prediction, context, _guarded)
 
     return _export(function, PostInferenceTensors)
 
@@ -113,32 +118,52 @@ def input_schema(*inputs, module=None):
 
 def adapted(function):
     """The function, to be called with any number of arguments: it gets as many, in their order, as it takes."""
-    parameters = inspect.signature(function).parameters.values()
+    most = taken(function)
+    return function if most is None else lambda *arguments: function(*arguments[:most])
+
+
+def taken(function):
+    """How many arguments a function takes by their places, of one with a decorator the decorated one; None is any number."""
+    parameters = typed.parameters(function)
     if any(it.kind is it.VAR_POSITIONAL for it in parameters):
-        return function
-    taken = sum(it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD) for it in parameters)
-    return lambda *arguments: function(*arguments[:taken])
+        return None
+    return sum(it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD) for it in parameters)
 
 
-def _between(call, given, context):
+def _between(call, given, context, guard):
     given = _host.tensors_in(given)
-    return _guarded(context, lambda context: _host.tensors_out(tensors(call(given, context))))
+    return guard(context, lambda context: _host.tensors_out(tensors(call(given, context))))
 
 
-def _guarded(host, make):
-    """Makes an export's result, and says what that raised as the contract does."""
+def _first(host, make):
+    """The same of pre-inference. Models' tensors that it made are there for post-inference, if that may follow."""
+    # A request that ended between the two left its own.
+    models.released()
+    return _guarded(host, make, is_last=_LAST.isdisjoint(_made))
+
+
+def _guarded(host, make, is_last=True):
+    """Makes an export's result, says what that raised as the contract does, and gives up what the call held."""
     context = Context._of(host)
     try:
         return make(context)
     except Exception as error:
+        is_last = True
         raise _host.error_out(error) from None
     finally:
+        if is_last:
+            models.released()
         kv.closed()
         context._end()
 
 
-def ended(*contexts):
-    """Gives up what the call of an export that serves a whole request held: models' tensors, buckets, its contexts."""
+def ended(*contexts, is_init=False):
+    """Gives up what the call of an export that serves a whole request held: tasks, models' tensors, buckets, its contexts.
+
+    Tasks of `init` go on.
+    """
+    if end_tasks is not None:
+        end_tasks(is_init)
     models.released()
     kv.closed()
     for context in contexts:
@@ -146,5 +171,6 @@ def ended(*contexts):
 
 
 def _export(function, exported):
+    _made.add(exported.__name__)
     setattr(sys.modules[function.__module__], exported.__name__, exported)
     return function

@@ -7,8 +7,12 @@ A request's inputs are the dict that `infer` gets, by the Open Inference Protoco
 """
 
 import inspect
+from types import NoneType, UnionType
+from typing import Union, get_args, get_origin
 
+from . import typed
 from .app import App
+from .batch import spread
 from .errors import InvalidInput
 from .handler import Input, adapted, init, input_schema, post_inference, pre_inference
 from .messages import EVENTS, Body, Event, Response, dumped
@@ -74,11 +78,11 @@ def serve(model, module, schema=None):
         return app
     if is_batched:
         app = App("inferless")
-        app.batch("/")(_of(module, lambda requests: served.outputs_of([inputs_of(it) for it in requests])))
+        app.batch("/")(_of(module, lambda requests: spread(served.outputs_of, requests, served.input_of)))
         return app
     pre_inference(_of(module, lambda sample: served.keep(sample.json)))
     post_inference(_of(module, lambda outputs: Response(json=served.outputs())))
-    inputs = [_input(name, said) for name, said in declared.items()] if declared is not None else _annotated(marked)
+    inputs = [_input(name, said) for name, said in declared.items()] if declared is not None else _annotated(marked or object)
     if inputs:
         input_schema(*inputs, module=module)
     return served
@@ -98,17 +102,19 @@ class Served:
 
     def keep(self, inputs):
         """For `post_inference`, which comes from the same instance; there is no model that tensors could go to."""
-        if not isinstance(inputs, dict):
-            raise InvalidInput("the inputs are an object")
-        self._inputs = dict(inputs)
+        self._inputs = dict(_object(inputs))
         return [Tensor([0], name="inputs")]
 
     def outputs(self, *more):
         return dumped(adapted(getattr(self._model, self._infer))(self._marked_of(self._inputs), *more))
 
+    def input_of(self, request):
+        """The inputs of one request of a batch."""
+        return self._marked_of(_object(inputs_of(request)))
+
     def outputs_of(self, batch):
         """`infer` of a list of inputs, which returns a list."""
-        outputs = getattr(self._model, self._infer)([self._marked_of(it) for it in batch])
+        outputs = getattr(self._model, self._infer)(batch)
         return [dumped(it) for it in outputs] if isinstance(outputs, (list, tuple)) else outputs
 
     def _marked_of(self, inputs):
@@ -138,8 +144,15 @@ class Streaming(App):
 def inputs_of(body):
     """The inputs of a request: an object, or tensors of the Open Inference Protocol."""
     inputs = body.json
-    if isinstance(inputs, dict) and isinstance(inputs.get("inputs"), list):
-        inputs = {it["name"]: it["data"][0] if len(it["data"]) == 1 else it["data"] for it in inputs["inputs"]}
+    tensors = inputs.get("inputs") if isinstance(inputs, dict) else None
+    if isinstance(tensors, list) and all(isinstance(it, dict) and isinstance(it.get("data"), list) for it in tensors):
+        inputs = {it["name"]: it["data"][0] if len(it["data"]) == 1 else it["data"] for it in tensors}
+    return inputs
+
+
+def _object(inputs):
+    if not isinstance(inputs, dict):
+        raise InvalidInput("the inputs are an object")
     return inputs
 
 
@@ -205,15 +218,16 @@ def _fits(example, datatype):
 
 def _annotated(marked):
     """The inputs of an annotated class."""
-    inputs = []
-    for name, wanted in getattr(marked, "__annotations__", {}).items():
-        default = _default(marked, name)
-        text = str(wanted)
-        is_optional = "Optional" in text or "None" in text
-        arguments = [it for it in getattr(wanted, "__args__", ()) if it is not type(None)]
-        is_list = text.startswith(("typing.List", "list", "typing.Optional[typing.List"))
-        inner = wanted if wanted in _ANNOTATED else (arguments or [str])[0]
-        inner = (getattr(inner, "__args__", None) or [inner])[0]
+    inputs, hints = [], typed.hints(marked)
+    for name in typed.written(marked):
+        wanted, default = hints[name], _default(marked, name)
+        is_optional = get_origin(wanted) in (Union, UnionType) and NoneType in get_args(wanted)
+        if is_optional:
+            wanted = next(it for it in get_args(wanted) if it is not NoneType)
+        is_list = (get_origin(wanted) or wanted) is list
+        inner = str if wanted is list else wanted
+        while get_args(inner):
+            inner = get_args(inner)[0]
         datatype = _ANNOTATED.get(inner, "BYTES")
         example = default if default is not None else ([_EXAMPLES[datatype]] if is_list else _EXAMPLES[datatype])
         inputs.append(Input(name, datatype, [-1] if is_list else [1], example, not is_optional))

@@ -1,8 +1,12 @@
 """What comes with a request and what goes back: bodies, responses, server-sent events, errors."""
 
 import dataclasses
+import enum
 import json
 import math
+import re
+from array import array
+from itertools import accumulate
 from urllib.parse import parse_qsl
 
 from . import typed
@@ -13,6 +17,15 @@ JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 BYTES = "application/octet-stream"
 EVENTS = "text/event-stream"
+# Pieces of a body as it is, beside text.
+PLAIN = (bytes, bytearray, memoryview)
+# The largest number of FP32.
+LARGEST = 3.4028235677973366e38
+# Levels of JSON: far fewer than the sandbox's stack has room for.
+DEEPEST = 128
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
 
 
 class Answer(Exception):
@@ -27,7 +40,7 @@ class Fields(dict):
     """An object of a request's JSON: a key that is not there is the caller's fault."""
 
     def __missing__(self, key):
-        raise InvalidInput(f"missing field `{key}`")
+        raise InvalidInput(f"missing field `{key}`", asked=self)
 
 
 class Body:
@@ -47,12 +60,14 @@ class Body:
         try:
             return str(self.body, "utf-8")
         except UnicodeDecodeError as error:
-            raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+            raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}", asked=self) from None
 
     @property
     def json(self):
         """As JSON. Objects are dicts that answer for a missing key with 400."""
         text = self.text
+        if text.count("[") + text.count("{") > DEEPEST and _is_deep(self.body):
+            raise InvalidInput(f"malformed json: nested deeper than {DEEPEST} levels", asked=self)
         try:
             value = _decoder.decode(text)
             if "\\u" in text:
@@ -60,7 +75,27 @@ class Body:
                 json.dumps(value, ensure_ascii=False).encode()
             return value
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"malformed json: {error}") from None
+            raise InvalidInput(f"malformed json: {error}", asked=self) from None
+
+    def fields(self, *names):
+        """The members of a JSON object by their names."""
+        value = self.json
+        if not isinstance(value, dict):
+            raise InvalidInput(f"invalid type: {_kind(value)}, expected an object", asked=self)
+        for name in names:
+            if name not in value:
+                raise InvalidInput(f"missing field `{name}`", asked=self)
+        return [value[name] for name in names]
+
+    def numbers(self, *names):
+        """The same of numbers that are to be FP32; what is none, or too large, is the caller's fault too."""
+        values = self.fields(*names)
+        for name, value in zip(names, values):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InvalidInput(f"`{name}`: invalid type: {_kind(value)}, expected f32", asked=self)
+            if not -LARGEST <= value <= LARGEST:
+                raise InvalidInput(f"`{name}`: number out of range", asked=self)
+        return values
 
     @property
     def form(self):
@@ -160,10 +195,12 @@ def to_json(value):
 
 
 def _plain(value):
-    if isinstance(value, Tensor):
+    if isinstance(value, (Tensor, memoryview, array)):
         return value.tolist()
-    if isinstance(value, (tuple, set, memoryview)):
+    if isinstance(value, (tuple, set, frozenset)):
         return list(value)
+    if isinstance(value, enum.Enum):
+        return value.value
     if typed.is_typed(type(value)):
         return typed.fields(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
@@ -176,11 +213,26 @@ def _finite(value):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    if isinstance(value, Tensor):
-        return _finite(value.tolist())
-    if typed.is_typed(type(value)):
-        return _finite(typed.fields(value))
-    return value
+    return value if value is None or isinstance(value, (str, int)) else _finite(_plain(value))
+
+
+def _is_deep(body):
+    """Whether JSON is nested deeper than the stack reaches."""
+    brackets = _STRING.sub(b"", bytes(body)).translate(None, _NO_BRACKETS)
+    return any(map(DEEPEST.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
+
+
+def _kind(value):
+    """What a value of a JSON document is, in the words of every language's SDK."""
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return "sequence"
+    if isinstance(value, dict):
+        return "map"
+    if isinstance(value, str):
+        return f"string {json.dumps(value, ensure_ascii=False)}"
+    return f"boolean `{str(value).lower()}`" if isinstance(value, bool) else f"number `{value}`"
 
 
 def _no_number(name):

@@ -6,6 +6,7 @@ A program that was written for it stays as it is: `@app.init`, `@app.handler`, `
 import json as _json
 
 from .app import App
+from .handler import adapted
 from .messages import BYTES, JSON, Body, Response as Answered
 from .store import RedisConfig, S3Config, Store
 
@@ -54,7 +55,7 @@ class Potassium(App):
         """Runs once, when the handler is loaded; it returns the context, a dict."""
 
         def init(metadata):
-            made = function(0) if function.__code__.co_argcount else function()
+            made = adapted(function)(0)
             if not isinstance(made, dict):
                 raise TypeError("Potassium init() must return a dictionary")
             return made

@@ -12,6 +12,7 @@ from .context import Context
 from .errors import InvalidInput
 from .handler import adapted, ended
 from .messages import Answer, answer_to, to_json
+from .request import Request
 
 
 class Close(NamedTuple):
@@ -90,9 +91,6 @@ class Socket:
 
 def websocket(function):
     """Serves WebSockets: the function takes the socket and, if it likes, the request of the handshake."""
-    # `app` imports this module.
-    from .app import Request
-
     call = adapted(function)
     exported(function, lambda socket, context: call(socket, Request(context=context)))
     return function
@@ -208,7 +206,10 @@ def converse(served, says=(), *, path="/", headers=None, query="", metadata=None
     context = Context(method="GET", path=path, query=query, headers=headers, metadata=metadata)
     offered = [it.strip() for it in (context.header("sec-websocket-protocol") or "").split(",")]
     client = _Client([it for it in offered if it], list(says))
-    _served(served._talk, Socket(client), context)
+    try:
+        _served(served._talk, Socket(client), context)
+    finally:
+        ended()
     return client.conversation
 
 

@@ -1,18 +1,23 @@
 """Truss's `class Model` as an application: `load`, `preprocess`, `predict`, `postprocess`, and the methods of OpenAI's paths."""
 
+import functools
 import inspect
 import os
 import pathlib
+from typing import NamedTuple
 
-from . import typed
-from .app import App
+from . import _coroutines, typed
+from .app import END, App
 from .errors import InvalidInput
-from .handler import adapted
-from .messages import BYTES, EVENTS, Response, dumped, response_of
+from .messages import BYTES, EVENTS, PLAIN, Event, Response, dumped, response_of
 from .web import HTTPException, Request as WebRequest, Response as WebResponse, WebSocket, WebSocketDisconnect
 
 PROJECT = "/mnt/project"
 STATUS = "/v1/models/model"
+# The methods of any other path, each with what the one before returned.
+STEPS = ("preprocess", "predict", "postprocess")
+# The input of the first of them before one asks for it: a body that no method takes is not read, and may be no JSON.
+UNREAD = object()
 # Paths whose method gets the request as it is, without `preprocess` and `postprocess`.
 METHODS = {
     "/v1/chat/completions": "chat_completions",
@@ -61,7 +66,7 @@ def truss(model=None, module=None):
     """
     if model is None or isinstance(model, str):
         return lambda named: truss(named, module or model)
-    app, finished = App(model.__name__), _finisher(model)
+    app, finished = App(model.__name__), _coroutines.finisher(model)
 
     def init(metadata):
         given = {
@@ -119,12 +124,14 @@ def _failed(status, text, code, headers=()):
 
 def _described(model):
     """Schemas of what the first method takes and the last one returns."""
-    methods = [getattr(model, name) for name in ("preprocess", "predict", "postprocess") if hasattr(model, name)]
+    methods = [getattr(model, name) for name in STEPS if hasattr(model, name)]
+    # Found out while the component is built, for all requests.
+    for method in (*methods, *(getattr(model, name) for name in METHODS.values() if hasattr(model, name))):
+        _asks(method, True)
     if not methods:
         return {}
-    wanted = _wanted([it for it in inspect.signature(methods[0]).parameters.values() if not _is_web(it)][1:])
     output, is_stream = typed.described(methods[-1])
-    return {"input": _schema(wanted), "output": output, "produces": EVENTS if is_stream else ""}
+    return {"input": _schema(_asks(methods[0], True).wanted), "output": output, "produces": EVENTS if is_stream else ""}
 
 
 def _schema(wanted):
@@ -139,46 +146,59 @@ def _of_path(made, request, finished):
     method = getattr(made, name, None)
     if method is None:
         raise HTTPException(404, f"`{name}` must only be called if model has it.")
-    return finished(_called(method, request.json, request))
+    return finished(_called(method, UNREAD, request))
 
 
 def _predicted(made, request, finished):
-    value = request.json
-    for step in ("preprocess", "predict", "postprocess"):
+    value = UNREAD
+    for step in STEPS:
         method = getattr(made, step, None)
         if method is None:
             continue
         if _is_whole(value):
             raise TypeError(f"`predict` answered with a stream or a response, and there is a `{step}` after it")
         value = finished(_called(method, value, request))
-    return value
+    return request.json if value is UNREAD else value
 
 
 def _called(method, value, request):
     """Calls a method of the model with what its signature takes: the input, the request, or both."""
-    parameters = list(inspect.signature(method).parameters.values())
-    web = [it for it in parameters if _is_web(it)]
-    if not web:
-        return adapted(method)(_typed(parameters, value))
-    is_web = web[0].annotation is WebRequest
-    given = {web[0].name: WebRequest(request) if is_web else request}
-    rest = [it for it in parameters if it is not web[0] and it.default is it.empty and it.kind is it.POSITIONAL_OR_KEYWORD]
-    return method(**given, **{it.name: _typed([it], value) for it in rest[:1]})
+    function = getattr(method, "__func__", method)
+    asks = _asks(function, function is not method)
+    if asks.input is not None:
+        value = _typed(asks.wanted, request.json if value is UNREAD else value)
+    if asks.request is None:
+        return method() if asks.input is None else method(value)
+    given = {asks.request: WebRequest(request) if asks.is_web else request}
+    return method(**given) if asks.input is None else method(**given, **{asks.input: value})
 
 
-def _is_web(parameter):
-    return parameter.name == "request" or parameter.annotation is WebRequest
+class Asks(NamedTuple):
+    """What a method of the model takes: the parameters that get the request, FastAPI's or the SDK's, and the input, with its class."""
+
+    request: str
+    is_web: bool
+    input: str
+    wanted: type
 
 
-def _wanted(parameters):
-    """The class that the input is annotated with."""
-    wanted = parameters[0].annotation if parameters else None
-    return wanted if isinstance(wanted, type) and wanted is not inspect.Parameter.empty else None
+@functools.cache
+def _asks(function, is_method):
+    hints = typed.hints(function)
+    parameters = typed.parameters(function)[is_method:]
+    request = next((it.name for it in parameters if it.name == "request" or hints.get(it.name) is WebRequest), None)
+    if request is None:
+        rest = [it.name for it in parameters if it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD, it.VAR_POSITIONAL)]
+    else:
+        own = [it for it in parameters if it.kind is it.POSITIONAL_OR_KEYWORD and it.default is it.empty]
+        rest = [it.name for it in own if it.name != request]
+    taken = rest[0] if rest else None
+    wanted = hints.get(taken)
+    return Asks(request, hints.get(request) is WebRequest, taken, wanted if isinstance(wanted, type) else None)
 
 
-def _typed(parameters, value):
+def _typed(wanted, value):
     """The input as the class that it is annotated with, if that is one of pydantic's or a typed one."""
-    wanted = _wanted(parameters)
     if typed.is_typed(wanted):
         return typed.parse(wanted, value)
     parse = getattr(wanted, "model_validate", None) or getattr(wanted, "parse_obj", None)
@@ -200,7 +220,7 @@ def _sent(value, request, finished):
     if hasattr(value, "__next__"):
         is_events = request.path in METHODS
         if request.headers.get("accept") == "application/json" and "openai" not in request.headers.get("user-agent", "").lower():
-            return Response(json="".join(it if isinstance(it, str) else str(it, "utf-8") for it in value))
+            return Response(json=_gathered(value))
         return _stream(value, EVENTS if is_events else BYTES)
     value = dumped(value)
     return response_of(value) if isinstance(value, (bytes, bytearray)) else Response(json=value)
@@ -208,34 +228,30 @@ def _sent(value, request, finished):
 
 def _stream(value, content_type):
     """Text and bytes are pieces of a body of unknown kind, as Truss has it; the rest are events."""
-    first = next(value, None)
+    first = next(value, END)
 
     def pieces():
-        if first is not None:
+        if first is not END:
             yield first
             yield from value
 
-    is_plain = isinstance(first, (str, bytes, bytearray, memoryview, type(None)))
+    is_plain = first is END or isinstance(first, (str, *PLAIN))
     return Response(stream=pieces(), content_type=content_type if is_plain else None)
+
+
+def _gathered(pieces):
+    """A stream for a client that wants JSON: its text, or of events a list of what they say."""
+    pieces = list(pieces)
+    if all(isinstance(it, (str, *PLAIN)) for it in pieces):
+        return b"".join(it.encode() if isinstance(it, str) else it for it in pieces).decode(errors="replace")
+    return [it.data if isinstance(it, Event) else it for it in pieces]
 
 
 def _is_whole(value):
     return isinstance(value, (Response, WebResponse)) or hasattr(value, "__next__")
 
 
-def _finisher(model):
-    """What makes values of coroutines, if the class has any."""
-    methods = [it for it in vars(model).values() if inspect.isfunction(it)]
-    if not any(inspect.iscoroutinefunction(it) or inspect.isasyncgenfunction(it) for it in methods):
-        return lambda value: value
-    from . import _aio
-
-    return _aio.finished
-
-
 def _takes(function, name):
-    code = getattr(function, "__code__", None)
-    if code is None:
+    if not inspect.isfunction(function):
         return False
-    variables = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return name in variables or bool(code.co_flags & 0x08)
+    return any(it.name == name or it.kind is it.VAR_KEYWORD for it in typed.parameters(function))

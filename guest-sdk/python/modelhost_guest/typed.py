@@ -11,7 +11,10 @@ Texts of errors and the JSON Schema are those of pydantic, whose rules apply: `"
 import collections.abc
 import dataclasses
 import enum
+import functools
 import inspect
+import json
+import sys
 import types
 import typing
 
@@ -20,6 +23,8 @@ from .errors import InvalidInput
 _MISSING = dataclasses.MISSING
 _TRUE, _FALSE = {"true", "t", "yes", "y", "on", "1"}, {"false", "f", "no", "n", "off", "0"}
 _NAMES = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object", type(None): "null"}
+# What a JSON array may become.
+_ARRAYS = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 # Classes whose objects JSON has a form for, or none.
 _OTHERS = (tuple, dict, list, str, int, float, enum.Enum, BaseException)
 _STREAMS = (collections.abc.Iterator, collections.abc.Generator, collections.abc.AsyncIterator, collections.abc.AsyncGenerator)
@@ -55,22 +60,47 @@ def parse(wanted, value):
 def argument(function):
     """The class that a function's last parameter is annotated with, if that is one."""
     try:
-        hints = typing.get_type_hints(function)
-        parameters = list(inspect.signature(function).parameters)
-    except (NameError, TypeError, ValueError):
+        last = parameters(function)[-1]
+    except (IndexError, TypeError, ValueError):
         return None
-    wanted = hints.get(parameters[-1]) if parameters else None
+    wanted = hints(function).get(last.name)
     return wanted if is_typed(wanted) or is_typed(_item(wanted)) else None
 
 
 def described(function):
     """JSON Schema of what a function returns, if its annotation is a class, and whether that is a stream."""
-    try:
-        returned = typing.get_type_hints(function).get("return")
-    except (NameError, TypeError):
-        return None, False
+    returned = hints(function).get("return")
     is_stream = typing.get_origin(returned) in _STREAMS or returned in _STREAMS
     return (schema(returned) if is_typed(returned) or is_typed(_item(returned)) else None), is_stream
+
+
+def parameters(function):
+    """What a function takes, in order; of one with a decorator that says so, what the decorated one takes."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except NameError:
+        # As of Python 3.14 annotations are evaluated when they are asked for, and may name what is there for type checkers alone.
+        return list(inspect.signature(function, annotation_format=_lenient()).parameters.values())
+
+
+def hints(of):
+    """The annotations of a function or a class, as types, also where they are written as texts. What is not there is `Any`."""
+    try:
+        return _resolved(of)
+    except Exception:
+        return {
+            name: _evaluated(hint, one)
+            for one in reversed(getattr(of, "__mro__", (of,)))
+            for name, hint in written(one).items()
+        }
+
+
+def written(of):
+    """The annotations of a function or a class, without those that it inherits."""
+    try:
+        return inspect.get_annotations(of)
+    except NameError:
+        return inspect.get_annotations(of, format=_lenient())
 
 
 def fields(value):
@@ -81,25 +111,63 @@ def fields(value):
 
 
 def schema(wanted):
-    """JSON Schema of a class, or of any type that one has."""
+    """JSON Schema of a class, or of any type that one has. A class that has itself somewhere is one of its definitions."""
+    definitions = {}
+    said = _schema(wanted, (), definitions)
+    return {"$defs": definitions, **said} if definitions else said
+
+
+def _schema(wanted, around, definitions):
+    """The same inside of the classes `around`."""
+    inner = lambda it: _schema(it, around, definitions)  # noqa: E731
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [schema(it) for it in arguments]}
+        return {"anyOf": [inner(it) for it in arguments]}
     if origin is typing.Literal:
-        return {"enum": list(arguments)}
+        return _choice(arguments)
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return {**_choice(wanted), "title": wanted.__name__}
     if origin is dict or wanted is dict:
-        return {"type": "object", **({"additionalProperties": schema(arguments[1])} if len(arguments) == 2 else {})}
-    if origin is list or wanted is list:
-        return {"type": "array", "items": schema(arguments[0]) if arguments else {}}
+        return {"type": "object", **({"additionalProperties": inner(arguments[1])} if len(arguments) == 2 else {})}
+    if (origin or wanted) is tuple and arguments and arguments[-1] is not ...:
+        count = len(arguments)
+        return {"type": "array", "prefixItems": [inner(it) for it in arguments], "minItems": count, "maxItems": count}
+    if (origin or wanted) in _ARRAYS:
+        unique = {"uniqueItems": True} if (origin or wanted) in (set, frozenset) else {}
+        return {"type": "array", "items": inner(arguments[0]) if arguments else {}, **unique}
     if not is_typed(wanted):
         return {"type": _NAMES[wanted]} if wanted in _NAMES else {}
+    reference = {"$ref": f"#/$defs/{wanted.__name__}"}
+    if wanted in around:
+        definitions[wanted.__name__] = {}
+        return reference
     properties, required = {}, []
     for name, own, default in _fields(wanted):
         if default is _MISSING:
             required.append(name)
-        said = {} if default is _MISSING or callable(default) else {"default": default}
-        properties[name] = {**said, "title": name.replace("_", " ").title(), **schema(own)}
-    return {"properties": properties, **({"required": required} if required else {}), "title": wanted.__name__, "type": "object"}
+        said = {} if default is _MISSING or callable(default) else _as_json("default", default)
+        properties[name] = {**said, "title": name.replace("_", " ").title(), **_schema(own, (*around, wanted), definitions)}
+    required = {"required": required} if required else {}
+    said = {"properties": properties, **required, "title": wanted.__name__, "type": "object"}
+    if wanted.__name__ not in definitions:
+        return said
+    definitions[wanted.__name__] = said
+    return reference
+
+
+def _choice(values):
+    return _as_json("enum", list(values))
+
+
+def _as_json(key, value):
+    """A member of a schema, if JSON has a form for its value."""
+    # `messages` imports this module.
+    from .messages import to_json
+
+    try:
+        return {key: json.loads(to_json(value))}
+    except (TypeError, ValueError, RecursionError):
+        return {}
 
 
 def _item(wanted):
@@ -107,46 +175,109 @@ def _item(wanted):
     return typing.get_args(wanted)[0] if typing.get_origin(wanted) is list and typing.get_args(wanted) else None
 
 
+@functools.cache
+def _resolved(of):
+    """Kept, unless it raises: a class may be written below the function that names it."""
+    return typing.get_type_hints(of, localns={of.__name__: of} if isinstance(of, type) else None)
+
+
+def _lenient():
+    from annotationlib import Format
+
+    return Format.FORWARDREF
+
+
+def _evaluated(hint, of):
+    if not isinstance(hint, (str, typing.ForwardRef)):
+        return hint
+    try:
+        return eval(hint, vars(sys.modules[of.__module__]), {of.__name__: of} if isinstance(of, type) else {})
+    except Exception:
+        return typing.Any
+
+
+@functools.cache
 def _annotations(wanted):
-    return {name: it for one in reversed(wanted.__mro__) for name, it in vars(one).get("__annotations__", {}).items()}
+    return {name: it for one in reversed(wanted.__mro__) for name, it in written(one).items()}
 
 
 def _fields(wanted):
     """Name, type and default of each; a function makes a default that is a new object each time."""
-    hints = typing.get_type_hints(wanted)
+    types_ = hints(wanted)
     if dataclasses.is_dataclass(wanted):
         default = lambda it: it.default if it.default is not _MISSING else it.default_factory  # noqa: E731
-        return [(it.name, hints[it.name], default(it)) for it in dataclasses.fields(wanted) if it.init]
-    return [(name, hints[name], getattr(wanted, name, _MISSING)) for name in _annotations(wanted)]
+        return [(it.name, types_[it.name], default(it)) for it in dataclasses.fields(wanted) if it.init]
+    return [(name, types_[name], getattr(wanted, name, _MISSING)) for name in _annotations(wanted)]
 
 
 def _value(wanted, value, place, problems):
     """The value as the type wants it; what is wrong with it goes to `problems`."""
+    if wanted in _SCALARS:
+        try:
+            return _SCALARS[wanted](value)
+        except ValueError as error:
+            problems.append((place, f"Input should be {error}"))
+            return value
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if is_typed(wanted):
         return _object(wanted, value, place, problems)
     if origin in (typing.Union, types.UnionType):
         return _one_of(arguments, value, place, problems)
     if origin is typing.Literal:
-        if value not in arguments:
-            problems.append((place, f"Input should be {' or '.join(repr(it) for it in arguments)}"))
-        return value
-    if (origin or wanted) is list:
-        if not isinstance(value, list):
-            return problems.append((place, "Input should be a valid list"))
-        inner = arguments[0] if arguments else typing.Any
-        return [_value(inner, it, _below(place, at), problems) for at, it in enumerate(value)]
+        return _chosen(arguments, value, place, problems)
+    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
+        return _member(wanted, value, place, problems)
+    if (origin or wanted) in _ARRAYS:
+        return _array(origin or wanted, arguments, value, place, problems)
     if (origin or wanted) is dict:
         if not isinstance(value, dict):
             return problems.append((place, "Input should be a valid dictionary"))
-        inner = arguments[1] if len(arguments) == 2 else typing.Any
-        return {name: _value(inner, it, _below(place, name), problems) for name, it in value.items()}
-    if wanted in _SCALARS:
-        try:
-            return _SCALARS[wanted](value)
-        except ValueError as error:
-            problems.append((place, f"Input should be {error}"))
+        key, inner = arguments or (str, typing.Any)
+        made = {}
+        for name, it in value.items():
+            below = _below(place, name)
+            made[_value(key, name, f"{below}.[key]", problems)] = _value(inner, it, below, problems)
+        return made
     return value
+
+
+def _array(kind, of, value, place, problems):
+    if not isinstance(value, list):
+        return problems.append((place, f"Input should be a valid {_ARRAYS[kind]}"))
+    if kind is tuple and of and of[-1] is not ...:
+        if len(value) > len(of):
+            return problems.append((place, f"Tuple should have at most {len(of)} items after validation, not {len(value)}"))
+        problems += [(_below(place, at), "Field required") for at in range(len(value), len(of))]
+    else:
+        of = (of[0] if of else typing.Any,) * len(value)
+    made = [_value(own, it, _below(place, at), problems) for at, (own, it) in enumerate(zip(of, value))]
+    try:
+        return kind(made)
+    except TypeError:
+        return problems.append((place, "Set items should be hashable"))
+
+
+def _chosen(values, value, place, problems):
+    """The one of a `Literal` that is equal, for there 1 is `True` and 1.0 as well."""
+    equal = sorted((it for it in values if it == value), key=lambda it: type(it) is not type(value))
+    if equal:
+        return equal[0]
+    return problems.append((place, f"Input should be {_listed(values)}"))
+
+
+def _member(wanted, value, place, problems):
+    """The member of an `Enum` with this value; of one of integers, with what is one."""
+    for read in (lambda it: it, *(_SCALARS[kind] for kind in (int, float) if issubclass(wanted, kind))):
+        try:
+            return wanted(read(value))
+        except (TypeError, ValueError):
+            pass
+    return problems.append((place, f"Input should be {_listed(it.value for it in wanted)}"))
+
+
+def _listed(values):
+    *rest, last = map(repr, values)
+    return f"{', '.join(rest)} or {last}" if rest else last
 
 
 def _object(wanted, value, place, problems):
@@ -165,11 +296,24 @@ def _object(wanted, value, place, problems):
     if problems:
         return None
     if dataclasses.is_dataclass(wanted):
-        return wanted(**given)
+        return _checked(wanted, given, place, problems)
     made = wanted()
     for name, it in given.items():
         setattr(made, name, it)
     return made
+
+
+def _checked(wanted, given, place, problems):
+    """An object whose own `__post_init__` may refuse it."""
+    try:
+        return wanted(**given)
+    except InvalidInput:
+        raise
+    except ValueError as error:
+        problems.append((place, f"Value error, {error}"))
+    except AssertionError as error:
+        problems.append((place, f"Assertion failed, {error}" if error.args else "Assertion failed"))
+    return None
 
 
 def _one_of(wanted, value, place, problems):
@@ -198,8 +342,10 @@ def _text(value):
 
 def _integer(value):
     if isinstance(value, str):
+        # `2.0` is one, `2.` and `2e0` are none.
+        text, _, zeros = value.strip().partition(".")
         try:
-            return int(value.strip())
+            return int(text if zeros and not zeros.strip("0") else value.strip())
         except ValueError:
             raise ValueError("a valid integer, unable to parse string as an integer") from None
     if isinstance(value, float) and not value.is_integer():
@@ -226,7 +372,9 @@ def _number(value):
 def _boolean(value):
     if isinstance(value, bool):
         return value
-    text = str(value).lower() if isinstance(value, str) or value in (0, 1) else ""
+    if isinstance(value, (int, float)) and value in (0, 1):
+        return value == 1
+    text = value.lower() if isinstance(value, str) else ""
     if text in _TRUE | _FALSE:
         return text in _TRUE
     raise ValueError("a valid boolean" + (", unable to interpret input" if isinstance(value, (str, int)) else ""))

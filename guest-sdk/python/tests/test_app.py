@@ -1,8 +1,11 @@
 """Applications without a host: routes, streams, background work, models, Truss's class."""
 
 import unittest
+from dataclasses import dataclass
+from functools import wraps
 
-from modelhost_guest import App, Answer, Event, ModelError, Response, Tensor, models, truss
+from modelhost_guest import App, Answer, Context, Event, InvalidInput, ModelError, Response, Sample, Tensor, models, truss
+from modelhost_guest.app import Collected
 
 app = App("tests")
 done = []
@@ -48,6 +51,60 @@ def teapot(request):
 @app.background("later")
 def later(request):
     done.append(request.json)
+
+
+@dataclass
+class Work:
+    n: int
+
+
+@app.background("typed")
+def typed_work(context, work: Work):
+    done.append(work)
+
+
+def logged(function):
+    @wraps(function)
+    def call(*arguments):
+        return function(*arguments)
+
+    return call
+
+
+@app.handler("/logged")
+@logged
+def logged_request(request):
+    return request.json
+
+
+@app.handler("/logged/both")
+@logged
+def logged_both(context, request):
+    return [context["n"], request.json]
+
+
+@app.batch("/logged/all")
+@logged
+def logged_all(requests):
+    return [it.json for it in requests]
+
+
+@app.get("/none")
+def none(request):
+    yield None
+    yield {"n": 1}
+    yield None
+
+
+@app.get("/nothing")
+def nothing(request):
+    yield from ()
+
+
+@app.get("/headers")
+def headers(request):
+    given = request.headers
+    return [dict(given), list(given), len(given), list(given.values()), "x-a" in given, given.get("X-A"), bool(given)]
 
 
 @app.handler("/predict")
@@ -108,9 +165,38 @@ class AppTest(unittest.TestCase):
         answer = get("/text")
         self.assertEqual((answer.content_type, answer.text, answer.headers), ("text/plain; charset=utf-8", "ab", {"x-a": "1"}))
 
+    def test_a_piece_may_be_none(self):
+        answer = get("/none")
+        self.assertEqual(answer.content_type, "text/event-stream")
+        self.assertEqual(answer.text, 'data: null\n\ndata: {"n":1}\n\ndata: null\n\n')
+        answer = get("/nothing")
+        self.assertEqual((answer.content_type, answer.text), ("application/octet-stream", ""))
+
+    def test_decorated_functions_get_what_they_take(self):
+        self.assertEqual(app.answer(path="/logged", json=[1]).json, [1])
+        self.assertEqual(app.answer(path="/logged/both", json=[1]).json, [0, [1]])
+        self.assertEqual(app.answer(path="/logged/all", json=[1]).json, [1])
+
+    def test_headers_of_usual_names_are_listed(self):
+        answer = get("/headers", headers={"X-A": "1", "User-Agent": "u", "Accept": "*/*"})
+        usual = {"accept": "*/*", "user-agent": "u"}
+        self.assertEqual(answer.json, [usual, list(usual), 2, list(usual.values()), True, "1", True])
+        self.assertEqual(get("/headers", headers={"x-a": "1"}).json, [{}, [], 0, [], True, "1", True])
+
+    def test_background_work_is_refused_before_it_begins(self):
+        done.clear()
+        answer = app.answer(path="/typed", json={"n": "x"})
+        self.assertEqual((answer.status, answer.json["code"], done), (400, "invalid_input", []))
+        sample, output = Sample({"n": "x"}), Collected()
+        with self.assertRaises(InvalidInput):
+            app.respond(sample, Context(sample, path="/typed"), output)
+        self.assertIsNone(output.response)
+        self.assertEqual(app.answer(path="/typed", json={"n": 1}).json, {"started": True})
+        self.assertEqual(done, [Work(1)])
+
     def test_background_work_follows_the_answer(self):
         self.assertEqual(app.answer(path="/later", json=7).json, {"started": True})
-        self.assertEqual(done, [7])
+        self.assertEqual(done[-1:], [7])
 
     def test_models_are_called(self):
         self.assertEqual(app.answer(path="/predict", json={"features": [1.5, 2]}).json, [3.5])

@@ -1,6 +1,8 @@
 """Containers without a host, and Potassium's store in S3."""
 
 import unittest
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 from modelhost_guest import BlobError, blobs
 from modelhost_guest.store import S3Config, Store
@@ -41,6 +43,32 @@ class BlobsTest(unittest.TestCase):
                 writer.write("half")
                 raise KeyError
         self.assertEqual(self.container.get("k"), b"abc")
+
+    def test_what_is_written_is_copied_once(self):
+        copied = []
+
+        class Content(bytes):
+            def __getitem__(self, at):
+                copied.append(at)
+                return super().__getitem__(at)
+
+        class Stream:
+            rooms, written = [0, 300_000, 5, 1 << 20] * 2, []
+
+            def check_write(self):
+                return self.rooms.pop(0)
+
+            def subscribe(self):
+                return nullcontext(SimpleNamespace(block=lambda: None))
+
+            def write(self, piece):
+                assert type(piece) is bytes
+                self.written.append(piece)
+
+        content = Content(bytes(range(256)) * 3000)
+        blobs._Output(None, Stream()).write(content)
+        self.assertEqual(([len(it) for it in Stream.written], b"".join(Stream.written)), ([262144, 5, 262144, 243707], content))
+        self.assertEqual(copied, [])
 
     def test_what_cannot_be_used_is_refused(self):
         with self.assertRaisesRegex(BlobError, "a name of 0 bytes, expected 1 to 512"):

@@ -1,5 +1,6 @@
 """The package without a host: tensors, bodies, responses, functions around a model."""
 
+import enum
 import math
 import unittest
 from array import array
@@ -18,6 +19,12 @@ from modelhost_guest import (
     post_inference,
     pre_inference,
 )
+
+
+
+class Color(enum.Enum):
+    RED = "red"
+
 
 NAN, INFINITY = float("nan"), float("inf")
 
@@ -132,16 +139,40 @@ class BodyTest(unittest.TestCase):
             (b'{"a": "\\ud83d"}', "json", "malformed json"),
             (b"\xff", "text", "not UTF-8"),
             (b"\xff", "json", "not UTF-8"),
-            (b"[" * 100_000, "json", "malformed json"),
+            (b"[" * 100_000, "json", "malformed json: nested deeper than 128 levels"),
+            (b'["]",' * 200 + b"1" + b"]" * 200, "json", "malformed json: nested deeper than 128 levels"),
         ]:
             with self.subTest(body=body[:10]), self.assertRaisesRegex(InvalidInput, text):
                 getattr(Sample(body), read)
         with self.assertRaisesRegex(InvalidInput, "missing field `width`"):
             Sample({"box": {}}).json["box"]["width"]
 
+    def test_numbers_are_those_of_an_object(self):
+        self.assertEqual(Sample({"a": 1, "b": 2.5, "c": "x"}).numbers("b", "a"), [2.5, 1])
+        self.assertEqual(Sample({"a": [1]}).fields("a"), [[1]])
+        for body, text in [
+            ([], "invalid type: sequence, expected an object"),
+            (None, "invalid type: null, expected an object"),
+            ({"b": 1}, "missing field `a`"),
+            ({"a": "x"}, '`a`: invalid type: string "x", expected f32'),
+            ({"a": True}, "`a`: invalid type: boolean `true`, expected f32"),
+            ({"a": {}}, "`a`: invalid type: map, expected f32"),
+            ({"a": -1e39}, "`a`: number out of range"),
+            (b'{"a": 1e999}', "`a`: number out of range"),
+        ]:
+            with self.subTest(body=body), self.assertRaises(InvalidInput) as raised:
+                Sample(body).numbers("a")
+            self.assertEqual(str(raised.exception), text)
+
     def test_responses_are_what_they_are_made_of(self):
         for response, status, content_type, body in [
             (Response({"a": [1, NAN], "t": Tensor([[1.5, NAN]])}), 200, "application/json", '{"a":[1,null],"t":[[1.5,null]]}'),
+            (
+                Response({"a": NAN, "b": {"c": memoryview(b"a"), "d": array("f", [NAN]), "e": {1}, "f": (Color.RED, NAN)}}),
+                200,
+                "application/json",
+                '{"a":null,"b":{"c":[97],"d":[null],"e":[1],"f":["red",null]}}',
+            ),
             (Response("grüß", status=404), 404, "text/plain; charset=utf-8", "grüß"),
             (Response(b"x", content_type="image/png"), 200, "image/png", "x"),
             (Response(json=None), 200, "application/json", "null"),

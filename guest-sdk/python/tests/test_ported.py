@@ -4,9 +4,11 @@ import asyncio
 import os
 import unittest
 
+from functools import wraps
 from types import SimpleNamespace
+from typing import List, Optional
 
-from modelhost_guest import Context, NotPorted, Sample, Signature, Tensor, Tensors, TensorSpec, cortex, inferless, models, porting, truss, unported
+from modelhost_guest import Context, Event, NotPorted, Sample, Signature, Tensor, Tensors, TensorSpec, cortex, inferless, models, porting, truss, unported
 from modelhost_guest.potassium import Potassium, Response
 from modelhost_guest.web import HTTPException, JSONResponse, Request, StreamingResponse
 
@@ -58,6 +60,20 @@ class PotassiumTest(unittest.TestCase):
         self.assertEqual(done, [7])
         self.assertEqual(app.answer(path="/later", body=b"{").status, 400)
         self.assertEqual(done, [7])
+
+    def test_a_decorated_init_gets_its_worker(self):
+        own = Potassium("own")
+
+        def logged(function):
+            return wraps(function)(lambda *arguments: function(*arguments))
+
+        @own.init
+        @logged
+        def init(worker):
+            return {"worker": worker}
+
+        own.start()
+        self.assertEqual(own.context, {"worker": 0})
 
     def test_what_is_no_response_is_an_error(self):
         with self.assertRaisesRegex(TypeError, "Potassium Response object not returned"):
@@ -129,6 +145,70 @@ class TrussTest(unittest.TestCase):
         self.assertEqual(call("/v1/chat/completions", json={"stream": True}).text, "data: 1\n\n")
         self.assertEqual(call("/v1/embeddings", json={}).status, 404)
 
+    def test_a_body_that_no_method_takes_is_not_read(self):
+        class Whole:
+            def predict(self, request: Request):
+                return request.headers["content-type"]
+
+            def embeddings(self, request):
+                return len(request.body)
+
+        call = served(Whole)
+        self.assertEqual(call(body=b"\x89PNG", content_type="image/png", headers={"content-type": "image/png"}).json, "image/png")
+        self.assertEqual(call("/v1/embeddings", body=b"{").json, 1)
+
+        class Nothing:
+            def predict(self):
+                return "nothing"
+
+        self.assertEqual(served(Nothing)(body=b"{").json, "nothing")
+
+        class Read:
+            def preprocess(self, value, request: Request):
+                return value
+
+        self.assertEqual([served(Read)(body=it).status for it in (b"{", b"{}")], [400, 200])
+
+    def test_coroutines_of_a_parent_and_of_a_response_are_awaited(self):
+        class Parent:
+            async def predict(self, value):
+                await asyncio.sleep(0)
+                return value
+
+        class Model(Parent):
+            pass
+
+        self.assertEqual(served(Model)(json=1).json, 1)
+
+        async def pieces():
+            yield "a"
+            yield "b"
+
+        class Sync:
+            def predict(self, value):
+                return StreamingResponse(pieces()) if value else pieces()
+
+        self.assertEqual([served(Sync)(json=it).text for it in (0, 1)], ["ab", "ab"])
+
+    def test_streams_are_gathered_for_clients_that_want_json(self):
+        class Model:
+            def predict(self, value):
+                if value == "bytes":
+                    yield from ("grüß"[:3].encode()[:3], "grüß".encode()[3:])
+                elif value == "none":
+                    yield None
+                else:
+                    yield {"n": 1}
+                    yield Event("b", event="end")
+                    yield "c"
+
+        call = served(Model)
+        asked = {"accept": "application/json"}
+        self.assertEqual(call(json="bytes", headers=asked).json, "grüß")
+        self.assertEqual(call(json="events", headers=asked).json, [{"n": 1}, "b", "c"])
+        self.assertEqual(call(json="none", headers=asked).json, [None])
+        self.assertEqual(call(json="none").text, "data: null\n\n")
+
     def test_readiness_is_what_the_class_says(self):
         class Model:
             healthy = True
@@ -168,9 +248,24 @@ class InferlessTest(unittest.TestCase):
             n: int
             words: list[str]
             is_on: bool | None
+            few: Optional[list[int]]
+            many: Optional[List[float]]
+            written: "Optional[list[bool]]"
+            unknown: "NotThere"  # noqa: F821
 
         made = [(it.name, it.datatype, it.shape, it.required) for it in inferless._annotated(Wanted)]
-        self.assertEqual(made, [("n", "INT32", (1,), True), ("words", "BYTES", (-1,), True), ("is_on", "BOOL", (1,), False)])
+        self.assertEqual(
+            made,
+            [
+                ("n", "INT32", (1,), True),
+                ("words", "BYTES", (-1,), True),
+                ("is_on", "BOOL", (1,), False),
+                ("few", "INT32", (-1,), False),
+                ("many", "FP64", (-1,), False),
+                ("written", "BOOL", (-1,), False),
+                ("unknown", "BYTES", (1,), True),
+            ],
+        )
 
     def test_a_streaming_class_sends_events(self):
         class Model:

@@ -1,10 +1,12 @@
 """Typed inputs, and requests that are served together, without a host."""
 
+import enum
+import json
 import unittest
 from dataclasses import dataclass, field
 from typing import Iterator, Literal, Optional
 
-from modelhost_guest import App, InvalidInput, cortex, inferless, truss, typed
+from modelhost_guest import App, InvalidInput, Response, cortex, inferless, truss, typed
 
 app = App("tests")
 
@@ -26,6 +28,44 @@ class Deep:
     c: Literal["x", "y"] = "x"
     d: dict[str, bool] = field(default_factory=dict)
     e: Prompt | None = None
+
+
+class Color(enum.Enum):
+    RED = "red"
+    ONE = 1
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+@dataclass
+class Chosen:
+    color: Color = Color.RED
+    level: Level = Level.LOW
+    pair: tuple[int, int] = (1, 2)
+    many: tuple[int, ...] = ()
+    some: set[int] = field(default_factory=set)
+    one: Literal[1] = 1
+    named: dict[int, int] = field(default_factory=dict)
+    other: object = object()
+
+
+@dataclass
+class Node:
+    n: int
+    inner: "list[Node]" = field(default_factory=list)
+
+
+@dataclass
+class Even:
+    n: int
+
+    def __post_init__(self):
+        assert self.n != 7, "no seven"
+        if self.n % 2:
+            raise ValueError(f"{self.n} is odd")
 
 
 @app.post("/generate")
@@ -67,6 +107,81 @@ class TypedTest(unittest.TestCase):
             with self.assertRaises(typed.InputErrors) as caught:
                 typed.parse(Deep, given)
             self.assertEqual(str(caught.exception), expected)
+
+    def test_enums_tuples_and_sets_are_those_of_pydantic(self):
+        made = typed.parse(
+            Chosen,
+            {"color": True, "level": "2", "pair": ["3", 4], "many": ["5"], "some": [1, 1], "one": 1.0, "named": {"1": "2"}},
+        )
+        self.assertEqual((made.color, made.level, made.pair, made.many), (Color.ONE, Level.HIGH, (3, 4), (5,)))
+        self.assertEqual((made.some, made.named, type(made.one)), ({1}, {1: 2}, int))
+        for given, expected in [
+            ({"color": "blue"}, "`color`: Input should be 'red' or 1."),
+            ({"level": 2.5}, "`level`: Input should be 1 or 2."),
+            ({"pair": [1]}, "`pair.1`: Field required."),
+            ({"pair": [1, 2, 3]}, "`pair`: Tuple should have at most 2 items after validation, not 3."),
+            ({"pair": "ab"}, "`pair`: Input should be a valid tuple."),
+            ({"many": [1, "x"]}, "`many.1`: Input should be a valid integer, unable to parse string as an integer."),
+            ({"some": 1}, "`some`: Input should be a valid set."),
+            ({"one": "1"}, "`one`: Input should be 1."),
+            ({"named": {"x": 1}}, "`named.x.[key]`: Input should be a valid integer, unable to parse string as an integer."),
+        ]:
+            with self.assertRaises(typed.InputErrors) as caught:
+                typed.parse(Chosen, given)
+            self.assertEqual(str(caught.exception), f"Input Parsing Error:\n  {expected}")
+        choice = Literal["a", None, 2]
+        self.assertIs(typed.parse(choice, None), None)
+        with self.assertRaisesRegex(InvalidInput, "should be 'a', None or 2"):
+            typed.parse(choice, "b")
+        with self.assertRaisesRegex(InvalidInput, "Set items should be hashable"):
+            typed.parse(set, [[1]])
+
+    def test_numbers_are_read_as_pydantic_reads_them(self):
+        for wanted, given, expected in [
+            (int, "2.0", 2), (int, " -3.00 ", -3), (int, "1_000", 1000), (int, True, 1), (bool, 1.0, True), (bool, 0, False),
+            (int, "2.", None), (int, ".0", None), (int, "2e0", None), (int, "2.0.0", None), (bool, " true", None), (bool, 2.0, None),
+            (bool, None, None),
+        ]:  # fmt: skip
+            with self.subTest(wanted=wanted, given=given):
+                if expected is None:
+                    self.assertRaises(InvalidInput, typed.parse, wanted, given)
+                else:
+                    self.assertIs(type(typed.parse(wanted, given)), wanted)
+                    self.assertEqual(typed.parse(wanted, given), expected)
+
+    def test_what_a_class_itself_refuses_is_the_callers(self):
+        @dataclass
+        class Outer:
+            even: Even
+
+        for given, expected in [(1, "`even`: Value error, 1 is odd."), (7, "`even`: Assertion failed, no seven.")]:
+            with self.assertRaises(typed.InputErrors) as caught:
+                typed.parse(Outer, {"even": {"n": given}})
+            self.assertEqual(str(caught.exception), f"Input Parsing Error:\n  {expected}")
+
+    def test_schemas_are_json(self):
+        said = typed.schema(Chosen)
+        json.dumps(said)
+        properties = said["properties"]
+        self.assertEqual(properties["color"], {"default": "red", "title": "Color", "enum": ["red", 1]})
+        self.assertEqual(properties["pair"]["default"], [1, 2])
+        pair = properties["pair"]
+        self.assertEqual((pair["prefixItems"], pair["minItems"], pair["maxItems"]), ([{"type": "integer"}] * 2, 2, 2))
+        self.assertEqual((properties["some"]["uniqueItems"], properties["other"]), (True, {"title": "Other"}))
+        answer = Response(Chosen(other=None)).json
+        self.assertEqual((answer["color"], answer["level"], answer["pair"], answer["some"]), ("red", 1, [1, 2], []))
+
+    def test_a_class_may_have_itself(self):
+        self.assertEqual(typed.parse(Node, {"n": 1, "inner": [{"n": "2"}]}), Node(1, [Node(2)]))
+        inner = {"title": "Inner", "type": "array", "items": {"$ref": "#/$defs/Node"}}
+        node = {
+            "properties": {"n": {"title": "N", "type": "integer"}, "inner": inner},
+            "required": ["n"],
+            "title": "Node",
+            "type": "object",
+        }
+        self.assertEqual(typed.schema(Node), {"$defs": {"Node": node}, "$ref": "#/$defs/Node"})
+        self.assertEqual(typed.schema(list[Node])["items"], {"$ref": "#/$defs/Node"})
 
     def test_defaults_are_not_shared(self):
         class Listed:

@@ -4,87 +4,25 @@
 const std = @import("std");
 const builtin = @import("builtin");
 const guest = @import("guest.zig");
+const Datatype = @import("datatype.zig").Datatype;
 
 pub const is_component = builtin.target.cpu.arch.isWasm();
 pub const backing = if (is_component) std.heap.wasm_allocator else std.heap.page_allocator;
 
 pub var arena = std.heap.ArenaAllocator.init(backing);
-/// The text and the response of the error that was made last.
+/// The error that was made last, its text, and its response.
+var said_of: ?anyerror = null;
 pub var said: []const u8 = "";
 pub var answered: guest.Response = .{};
+/// Closes what the call has opened of the host: memory that `init` leaves is kept if no handle is in it.
+pub var closing: ?*const fn () void = null;
 
-/// Element types of the Open Inference Protocol, in the order of the contract.
-pub const Datatype = enum(u8) {
-    bool,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
-    int8,
-    int16,
-    int32,
-    int64,
-    fp16,
-    bf16,
-    fp32,
-    fp64,
-    bytes,
-
-    pub fn of(comptime T: type) Datatype {
-        return switch (T) {
-            bool => .bool,
-            u8 => .uint8,
-            u16 => .uint16,
-            u32 => .uint32,
-            u64 => .uint64,
-            i8 => .int8,
-            i16 => .int16,
-            i32 => .int32,
-            i64 => .int64,
-            f16 => .fp16,
-            BFloat16 => .bf16,
-            f32 => .fp32,
-            f64 => .fp64,
-            else => @compileError("no element of a tensor: " ++ @typeName(T)),
-        };
-    }
-
-    /// The type of its elements.
-    pub fn Element(comptime self: Datatype) type {
-        return switch (self) {
-            .bool => bool,
-            .uint8 => u8,
-            .uint16 => u16,
-            .uint32 => u32,
-            .uint64 => u64,
-            .int8 => i8,
-            .int16 => i16,
-            .int32 => i32,
-            .int64 => i64,
-            .fp16 => f16,
-            .bf16 => BFloat16,
-            .fp32 => f32,
-            .fp64 => f64,
-            .bytes => @compileError("elements of bytes have `texts`"),
-        };
-    }
-};
-
-/// The upper 16 bits of an `f32`.
-pub const BFloat16 = enum(u16) {
-    _,
-
-    pub fn float(self: BFloat16) f32 {
-        return @bitCast(@as(u32, @intFromEnum(self)) << 16);
-    }
-
-    /// The nearest, ties to even.
-    pub fn of(value: f32) BFloat16 {
-        if (std.math.isNan(value)) return @enumFromInt(0x7fc0);
-        const bits: u32 = @bitCast(value);
-        return @enumFromInt(@as(u16, @truncate((bits + 0x7fff + (bits >> 16 & 1)) >> 16)));
-    }
-};
+/// Makes an error that has a text, for the caller or for the log.
+pub fn say(failed: anytype, comptime format: []const u8, arguments: anytype) @TypeOf(failed) {
+    said = std.fmt.allocPrint(guest.allocator, format, arguments) catch "out of memory";
+    said_of = failed;
+    return failed;
+}
 
 /// A list or a string.
 pub fn List(comptime T: type) type {
@@ -104,9 +42,31 @@ pub fn List(comptime T: type) type {
     };
 }
 
+/// An option.
+pub fn Optional(comptime T: type) type {
+    return extern struct {
+        has: u8,
+        value: T,
+
+        pub fn get(self: @This()) ?T {
+            return if (self.has == 0) null else self.value;
+        }
+
+        pub fn of(given: ?T) @This() {
+            return .{ .has = @intFromBool(given != null), .value = given orelse std.mem.zeroes(T) };
+        }
+    };
+}
+
+/// What an import returns that may fail by one of several kinds of errors with a text.
+pub fn Reply(comptime T: type) type {
+    return extern struct { is_error: u8, as: extern union { value: T, failure: extern struct { kind: u8, text: Text } } };
+}
+
 pub const Text = List(u8);
+pub const RawOptional = Optional(Text);
 pub const RawTensor = extern struct { name: Text, datatype: Datatype, shape: List(u64), data: Text };
-const RawHeader = extern struct { name: Text, value: Text };
+pub const RawHeader = extern struct { name: Text, value: Text };
 const RawResponse = extern struct { status: u16, content_type: Text, headers: List(RawHeader), body: Text };
 const RawError = extern struct { kind: u8, as: extern union { text: Text, response: RawResponse } };
 const RawAnswer = extern struct {
@@ -114,7 +74,6 @@ const RawAnswer = extern struct {
     as: extern union { answer: extern struct { has: u8, response: RawResponse }, failure: RawError },
 };
 const RawSpec = extern struct { name: Text, datatype: Datatype, shape: List(i64) };
-const RawOptional = extern struct { has: u8, text: Text };
 const RawInput = extern struct {
     name: Text,
     datatype: Datatype,
@@ -122,6 +81,15 @@ const RawInput = extern struct {
     required: bool,
     example: RawOptional,
     description: Text,
+};
+const RawOperation = extern struct {
+    method: Text,
+    path: Text,
+    summary: Text,
+    consumes: Text,
+    input: RawOptional,
+    produces: Text,
+    output: RawOptional,
 };
 const Result = extern struct {
     is_error: u8,
@@ -134,13 +102,18 @@ comptime {
         std.debug.assert(@sizeOf(RawResponse) == 28 and @offsetOf(RawResponse, "headers") == 12);
         std.debug.assert(@sizeOf(RawAnswer) == 36 and @offsetOf(RawAnswer, "as") == 4);
         std.debug.assert(@sizeOf(RawError) == 32 and @sizeOf(RawSpec) == 20 and @sizeOf(RawInput) == 44);
+        std.debug.assert(@sizeOf(RawOperation) == 64 and @offsetOf(RawOperation, "produces") == 44);
         @export(&realloc, .{ .name = "cabi_realloc" });
     }
 }
 
+/// Where the next bytes that the host gives are to lie: what is read piece by piece does not fill the memory
+/// of the call.
+pub var landing: []u8 = &.{};
+
 /// What the host gives lasts as long as the call.
 fn realloc(old: ?[*]u8, old_size: usize, alignment: usize, size: usize) callconv(.c) ?[*]u8 {
-    _ = alignment;
+    if (alignment == 1 and old_size == 0 and 0 < size and size <= landing.len) return landing.ptr;
     const made = arena.allocator().alignedAlloc(u8, .@"16", @max(size, 1)) catch @trap();
     if (old_size > 0) @memcpy(made[0..@min(old_size, size)], old.?[0..@min(old_size, size)]);
     return made.ptr;
@@ -150,35 +123,44 @@ fn realloc(old: ?[*]u8, old_size: usize, alignment: usize, size: usize) callconv
 var result: Result = undefined;
 var answer: RawAnswer = undefined;
 var schema: List(RawInput) = undefined;
+var operations_said: List(RawOperation) = undefined;
 
 fn over(_: *const anyopaque) callconv(.c) void {
     _ = arena.reset(.{ .retain_with_limit = 64 * 1024 });
     // They were of this call: an error of the next one that says nothing has nothing to say.
     said = "";
+    said_of = null;
     answered = .{ .status = 500 };
 }
 
+/// Ends a call while imports may still be called.
+fn end(context: ?i32) void {
+    if (context) |handle| host.drop(handle);
+    if (closing) |close| close();
+}
+
+pub fn rawHeaders(headers: []const guest.Header) List(RawHeader) {
+    const raw = arena.allocator().alloc(RawHeader, headers.len) catch @trap();
+    for (raw, headers) |*to, from| to.* = .{ .name = .of(from.name), .value = .of(from.value) };
+    return .of(raw);
+}
+
 pub fn rawResponse(response: guest.Response) RawResponse {
-    const headers = arena.allocator().alloc(RawHeader, response.headers.len) catch @trap();
-    for (headers, response.headers) |*to, from| to.* = .{ .name = .of(from.name), .value = .of(from.value) };
     return .{
         .status = response.status,
         .content_type = .of(response.content_type),
-        .headers = .of(headers),
+        .headers = rawHeaders(response.headers),
         .body = .of(response.body),
     };
 }
 
 fn text(failed: anyerror) []const u8 {
-    return switch (failed) {
-        error.InvalidInput, error.Internal => said,
-        else => @errorName(failed),
-    };
+    return if (said_of != null and said_of.? == failed) said else @errorName(failed);
 }
 
 fn rawError(failed: anyerror) RawError {
     return switch (failed) {
-        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(said) } },
+        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(text(failed)) } },
         error.Respond => .{ .kind = 2, .as = .{ .response = rawResponse(answered) } },
         else => .{ .kind = 1, .as = .{ .text = .of(text(failed)) } },
     };
@@ -227,6 +209,7 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
     const name = "modelhost:handler/" ++ function_name ++ "@0.1.0#" ++ function_name;
     const Export = struct {
         fn init(start: ?[*]const u8, length: usize) callconv(.c) *const Result {
+            defer end(null);
             result.is_error = 0;
             function((Text{ .start = start, .length = length }).slice()) catch |failed| {
                 result = .{ .is_error = 1, .as = .{ .text = .of(text(failed)) } };
@@ -235,13 +218,13 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
         }
 
         fn pre_inference(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32) callconv(.c) *const Result {
-            defer drop(handle);
+            defer end(handle);
             const sample = sampleOf(.{ .start = kind, .length = kind_length }, .{ .start = body, .length = body_length });
             return returned(function(sample, Context{ .handle = handle }));
         }
 
         fn post_inference(start: ?[*]const RawTensor, length: usize, handle: i32) callconv(.c) *const Result {
-            defer drop(handle);
+            defer end(handle);
             const made: anyerror!guest.Response = function(lifted(.{ .start = start, .length = length }), Context{ .handle = handle });
             const response = made catch |failed| return failure(failed);
             result = .{ .is_error = 0, .as = .{ .response = rawResponse(response) } };
@@ -249,14 +232,14 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
         }
 
         fn pre_inference_tensors(start: ?[*]const RawTensor, length: usize, handle: i32) callconv(.c) *const Result {
-            defer drop(handle);
+            defer end(handle);
             return returned(function(lifted(.{ .start = start, .length = length }), Context{ .handle = handle }));
         }
 
         const post_inference_tensors = pre_inference_tensors;
 
         fn respond(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32, out: i32) callconv(.c) *const RawAnswer {
-            defer drop(handle);
+            defer end(handle);
             const sample = sampleOf(.{ .start = kind, .length = kind_length }, .{ .start = body, .length = body_length });
             var output: guest.Output = .{ .handle = out };
             const made: anyerror!?guest.Response = function(sample, Context{ .handle = handle }, &output);
@@ -277,16 +260,36 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
                 .datatype = from.datatype,
                 .shape = .of(from.shape),
                 .required = from.required,
-                .example = .{ .has = @intFromBool(from.example != null), .text = .of(from.example orelse "") },
+                .example = optional(from.example),
                 .description = .of(from.description),
             };
             schema = .of(inputs);
             return &schema;
         }
+
+        fn operations() callconv(.c) *const List(RawOperation) {
+            const routes: []const guest.Route = function;
+            const raw = arena.allocator().alloc(RawOperation, routes.len) catch @trap();
+            for (raw, routes) |*to, from| to.* = .{
+                .method = .of(from.method),
+                .path = .of(from.path),
+                .summary = .of(from.said.summary),
+                .consumes = .of(from.consumes()),
+                .input = optional(from.said.input),
+                .produces = .of(from.said.produces),
+                .output = optional(from.said.output),
+            };
+            operations_said = .of(raw);
+            return &operations_said;
+        }
     };
     if (!@hasDecl(Export, field)) @compileError("a handler has no function `" ++ field ++ "`");
     @export(&@field(Export, field), .{ .name = name });
     @export(&over, .{ .name = "cabi_post_" ++ name });
+}
+
+pub fn optional(given: ?[]const u8) RawOptional {
+    return .of(if (given) |it| .of(it) else null);
 }
 
 fn kebab(comptime field: []const u8) []const u8 {
@@ -356,7 +359,7 @@ pub const Context = struct {
         if (is_component) {
             var found: RawOptional = undefined;
             host.header(self.handle, name.ptr, name.len, &found);
-            return if (found.has == 0) null else found.text.slice();
+            return if (found.get()) |value| value.slice() else null;
         }
         for (self.given.headers) |own| {
             if (std.ascii.eqlIgnoreCase(own.name, name)) return own.value;
@@ -393,10 +396,6 @@ fn specs(raw: List(RawSpec)) []const TensorSpec {
         to.* = .{ .name = from.name.slice(), .datatype = from.datatype, .shape = from.shape.slice() };
     }
     return made;
-}
-
-fn drop(handle: i32) void {
-    host.drop(handle);
 }
 
 const Ask = *const fn (handle: i32, found: *Text) callconv(.c) void;

@@ -6,8 +6,9 @@
 //! is copied with an allocator of the handler's, such as `std.heap.wasm_allocator`.
 
 const std = @import("std");
-const builtin = @import("builtin");
 const abi = @import("abi.zig");
+const json_text = @import("json.zig");
+const router = @import("router.zig");
 
 /// Libraries, which `modelhost build` puts into the handler's component.
 pub const image = @import("image.zig");
@@ -17,11 +18,26 @@ pub const tokenizer = @import("tokenizer.zig");
 /// The endpoint's models, called by the handler.
 pub const models = @import("models.zig");
 
+/// What the host keeps: values and objects that outlive a request, and jobs of the handler's own endpoint.
+pub const kv = @import("kv.zig");
+pub const blobs = @import("blobs.zig");
+pub const jobs = @import("jobs.zig");
+
 /// The response of an application, in pieces.
 pub const Output = @import("output.zig").Output;
 
-pub const Datatype = abi.Datatype;
-pub const BFloat16 = abi.BFloat16;
+/// Applications as a table of routes.
+pub const Route = router.Route;
+pub const Request = router.Request;
+pub const answer = router.answer;
+
+/// A value as JSON text, as std.json writes it; NaN and infinities, which are no JSON, are `null`.
+pub fn toJson(value: anytype) error{OutOfMemory}![]const u8 {
+    return json_text.alloc(allocator, value);
+}
+
+pub const Datatype = @import("datatype.zig").Datatype;
+pub const BFloat16 = @import("datatype.zig").BFloat16;
 
 /// Memory that lasts until the call is over.
 pub const allocator = abi.arena.allocator();
@@ -31,14 +47,12 @@ pub const Error = error{ InvalidInput, Internal, Respond };
 
 /// The caller sent something unusable: 400 with this text, which the caller reads.
 pub fn invalid(comptime format: []const u8, arguments: anytype) error{InvalidInput} {
-    abi.said = std.fmt.allocPrint(allocator, format, arguments) catch "out of memory";
-    return error.InvalidInput;
+    return abi.say(error.InvalidInput, format, arguments);
 }
 
 /// The handler cannot do its job: 500; the text goes to the log.
 pub fn internal(comptime format: []const u8, arguments: anytype) error{Internal} {
-    abi.said = std.fmt.allocPrint(allocator, format, arguments) catch "out of memory";
-    return error.Internal;
+    return abi.say(error.Internal, format, arguments);
 }
 
 /// Answers with this response and skips what is left. Any status: a cache hit is a 200.
@@ -47,7 +61,7 @@ pub fn respond(response: Response) error{Respond} {
     return error.Respond;
 }
 
-/// The text of the error that was made last, for tests.
+/// The text of the error that was made last.
 pub fn lastError() []const u8 {
     return abi.said;
 }
@@ -141,10 +155,9 @@ pub const Response = struct {
     headers: []const Header = &.{},
     body: []const u8 = "",
 
-    /// A value as std.json writes it.
+    /// A value as `toJson` writes it.
     pub fn json(value: anytype) error{OutOfMemory}!Response {
-        const body = try std.json.Stringify.valueAlloc(allocator, value, .{});
-        return .{ .content_type = "application/json", .body = body };
+        return .{ .content_type = "application/json", .body = try toJson(value) };
     }
 
     pub fn text(body: []const u8) Response {
@@ -236,16 +249,29 @@ pub const Input = struct {
 /// - `respond: fn (Sample, Context, *Output) anyerror!?Response`, in place of all but `init`: an application, which answers
 ///   each request to the endpoint's path, of any method, and to all paths below it. The context's path is the one below
 ///   the endpoint's, at least `/`. It returns a response, or answers by the output and returns null.
+/// - `routes: []const Route`, in place of `respond`: each request is led to the function of its route, and
+///   the host lists the routes in `/openapi.json`.
 pub fn handler(comptime functions: anytype) void {
-    const is_component = builtin.target.cpu.arch.isWasm();
+    if (!abi.is_component) return;
     inline for (@typeInfo(@TypeOf(functions)).@"struct".fields) |field| {
-        if (is_component) abi.exported(field.name, @field(functions, field.name));
+        const function = @field(functions, field.name);
+        if (comptime std.mem.eql(u8, field.name, "routes")) {
+            abi.exported("respond", router.Serving(function).respond);
+            abi.exported("operations", function);
+        } else {
+            abi.exported(field.name, function);
+        }
     }
 }
 
 test {
     _ = Output;
     _ = models;
+    _ = kv;
+    _ = blobs;
+    _ = jobs;
+    _ = router;
+    _ = json_text;
     _ = image;
     _ = tensor;
     _ = tokenizer;

@@ -87,6 +87,16 @@ func StringAt(start unsafe.Pointer, length Word) string {
 	return unsafe.String((*byte)(start), length)
 }
 
+// TextsAt reads a list of texts.
+func TextsAt(start unsafe.Pointer, length Word) []string {
+	words := WordsAt(start, 2*length)
+	texts := make([]string, length)
+	for at := range texts {
+		texts[at] = StringAt(Pointer(words[2*at]), words[2*at+1])
+	}
+	return texts
+}
+
 // WordsAt reads a list of words.
 func WordsAt(start unsafe.Pointer, length Word) []Word {
 	if length == 0 {

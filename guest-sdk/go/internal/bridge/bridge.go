@@ -1,9 +1,13 @@
-// Package bridge has the functions of package guest that its packages call and a handler does not see. Package guest sets
-// them, whose types they are of, before a package that imports it begins.
+// Package bridge has the functions of package guest that its packages call and a handler does not see.
+// Package guest sets them, whose types they are of, before a package that imports it begins.
 package bridge
 
 // Collect lets the collector run if there is enough to collect; the host may not be handing anything over.
 var Collect func()
+
+// AtEnd has what is called as a call of the handler ends, while imports may still be called: handles of the
+// host's are given back.
+var AtEnd []func()
 
 // Respond runs a function of an application and gives where its result lies; Lower makes words of a response,
 // LowerTensors of tensors, which TensorsAt reads.

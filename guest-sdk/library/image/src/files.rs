@@ -232,12 +232,43 @@ fn is_progressive(bytes: &[u8]) -> bool {
     true
 }
 
-/// Whether a JPEG lacks its end: the decoder would make up what is missing. (A small picture inside the head
-/// has an end as well; behind that one comes the beginning of the scan.)
+/// Whether a JPEG lacks its end: the decoder would make up what is missing. A small picture inside the head
+/// has an end as well, and anything may lie behind the file's own: a film, another picture.
 fn is_cut_off(bytes: &[u8]) -> bool {
-    let end = bytes.windows(2).rposition(|pair| pair == [0xff, 0xd9]);
-    let behind = end.and_then(|end| bytes.get(end..));
-    behind.is_none_or(|behind| behind.windows(2).any(|pair| pair == [0xff, 0xda]))
+    // As almost all do.
+    if bytes.ends_with(&[0xff, 0xd9]) {
+        return false;
+    }
+    let mut at = 2;
+    let mut is_in_scan = false;
+    while let Some(&[first, marker]) = bytes.get(at..at + 2) {
+        match (first, marker) {
+            (0xff, 0xd9) => return false,
+            // A byte that fills.
+            (0xff, 0xff) => at += 1,
+            // A byte of the scan's that looks like a marker, and what stands alone.
+            (0xff, 0x00 | 0x01 | 0xd0..=0xd8) => at += 2,
+            (0xff, _) => {
+                let length = bytes.get(at + 2..at + 4).and_then(|length| length.try_into().ok());
+                let Some(length) = length.map(u16::from_be_bytes) else { return true };
+                is_in_scan = marker == 0xda;
+                at += 2 + usize::from(length);
+            }
+            // The scan goes on up to the next marker.
+            _ if is_in_scan => match bytes.get(at..).and_then(marker_in) {
+                Some(next) => at += next,
+                None => return true,
+            },
+            // Between segments there is nothing else; the decoder says what is wrong.
+            _ => at += 1,
+        }
+    }
+    true
+}
+
+/// Where the next byte is that a marker may begin with.
+fn marker_in(bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|byte| *byte == 0xff)
 }
 
 /// Red, green and blue of pixels with so many values.

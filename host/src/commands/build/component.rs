@@ -91,8 +91,11 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
         resolve.push_group(package)?;
     }
     let mut world = "package modelhost:build;\nworld made {\n".to_owned();
-    for import in ["types", "models", "request"] {
+    for import in ["types", "models", "request", "kv", "jobs"] {
         world += &format!("  import {INTERFACES}{import}@0.1.0;\n");
+    }
+    for import in ["types", "container", "blobstore"] {
+        world += &format!("  import wasi:blobstore/{import}@0.2.0-draft;\n");
     }
     for file in CONTRACT.get_dir(LIBRARIES).context("the contract is incomplete")?.files() {
         let library = resolve.push_source(&file.path().display().to_string(), text(file.path())?)?;

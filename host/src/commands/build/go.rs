@@ -24,8 +24,8 @@ const REGISTERED: [(&str, &str); 6] = [
 ];
 /// How the linker writes the SDK's package.
 const PACKAGE: &str = "guest.";
-/// The interface that a package of the SDK's exports, which is linked where a handler imports it.
-const OF_PACKAGE: &str = "respond@";
+/// The interfaces that packages of the SDK's export, which are linked where a handler imports them.
+const OF_PACKAGES: [&str; 2] = ["respond@", "operations@"];
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
@@ -70,7 +70,7 @@ fn registered(module: &Module) -> Vec<String> {
         })
     };
     let is_registered = |interface: &&String| {
-        interface.starts_with(OF_PACKAGE)
+        OF_PACKAGES.iter().any(|prefix| interface.starts_with(prefix))
             || REGISTERED.iter().any(|(prefix, function)| interface.starts_with(prefix) && calls(function))
     };
     module.interfaces.iter().filter(is_registered).cloned().collect()
@@ -87,14 +87,19 @@ mod tests {
 
     #[test]
     fn what_a_handler_registers_is_exported() {
-        let interfaces =
-            ["init@0.1.0", "pre-inference@0.1.0", "pre-inference-tensors@0.1.0", "respond@0.1.0"];
+        let interfaces = [
+            "init@0.1.0",
+            "pre-inference@0.1.0",
+            "pre-inference-tensors@0.1.0",
+            "respond@0.1.0",
+            "operations@0.1.0",
+        ];
         let functions = ["modelhost_guest.PreInference", "main.init.0", "other.Init", "xguest.Init"];
         let module = Module {
             interfaces: interfaces.map(str::to_owned).to_vec(),
             functions: functions.map(str::to_owned).to_vec(),
         };
-        assert_eq!(registered(&module), ["pre-inference@0.1.0", "respond@0.1.0"]);
+        assert_eq!(registered(&module), ["pre-inference@0.1.0", "respond@0.1.0", "operations@0.1.0"]);
     }
 
     #[test]

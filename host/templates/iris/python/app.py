@@ -23,8 +23,7 @@ def load(metadata):
 @pre_inference
 def prepare(sample):
     """From the request to the model's input."""
-    flower = sample.json
-    return Tensor([[flower[name] for name in FEATURES]], "FP32")
+    return Tensor([sample.numbers(*FEATURES)], "FP32")
 
 
 @post_inference

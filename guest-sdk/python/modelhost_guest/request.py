@@ -1,0 +1,59 @@
+"""One request of an application: its body and its head."""
+
+from collections.abc import Mapping
+
+from .context import Context
+from .errors import InvalidInput
+from .messages import Body, Fields
+
+# The host gives a header by its name, and does not list them; these are what `Headers` lists.
+USUAL = (
+    "accept", "accept-encoding", "accept-language", "authorization", "content-type", "cookie", "host", "if-none-match",
+    "last-event-id", "origin", "referer", "user-agent", "x-forwarded-prefix", "x-request-id",
+)  # fmt: skip
+
+
+class Request(Body):
+    """One request: its body (`body`, `text`, `json`, `form`) and its head."""
+
+    def __init__(self, body=b"", content_type=None, context=None, params=None):
+        super().__init__(body, content_type)
+        self.context = context or Context()
+        self.params = Fields(params or {})
+        self.headers = Headers(self.context)
+
+    id = property(lambda self: self.context.request_id)
+    method = property(lambda self: self.context.method)
+    path = property(lambda self: self.context.path)
+    query = property(lambda self: self.context.query)
+
+
+class Headers(Mapping):
+    """A request's headers, each by its name in any case. Listed are those of usual names, in lower case."""
+
+    def __init__(self, context):
+        self._context = context
+
+    def get(self, name, default=None):
+        """The first value, or `default`."""
+        value = self._context.header(name)
+        return default if value is None else value
+
+    def __getitem__(self, name):
+        value = self._context.header(name)
+        if value is None:
+            raise InvalidInput(f"missing header `{name}`", asked=self)
+        return value
+
+    def __contains__(self, name):
+        return self._context.header(name) is not None
+
+    def __iter__(self):
+        return (name for name in USUAL if name in self)
+
+    def __len__(self):
+        return sum(1 for _ in self)
+
+    def __bool__(self):
+        # Of names that are not usual ones there may be some.
+        return True
