@@ -204,7 +204,7 @@ impl App {
             Ok(Changes { added, replaced, removed }) if added.len() + replaced.len() + removed.len() > 0 => {
                 tracing::info!(?added, ?replaced, ?removed, "other endpoints are served");
             }
-            Ok(_) => {}
+            Ok(_) => tracing::info!("the endpoints are the same"),
             Err(error) => {
                 let error = on_one_line(&format!("{error:#}"));
                 tracing::error!("not reloaded, what there was goes on serving: {error}");
@@ -287,13 +287,14 @@ impl App {
         let working = workers.ended();
         let all = async { tokio::join!(serving, working).0 };
         tokio::pin!(all);
-        let unanswered = || -> usize { served.endpoints.iter().map(|endpoint| endpoint.unanswered()).sum() };
         let mut cut_off = 0;
         if tokio::time::timeout(timeout, &mut all).await.is_err() {
-            cut_off = unanswered();
+            let endpoints = registry.deployments().await;
+            cut_off = endpoints.iter().map(|endpoint| endpoint.unanswered()).sum();
             // They are told so, and get the time to read it. A connection without a request is owed nothing.
             served.drain.end();
-            served.endpoints.iter().for_each(|endpoint| endpoint.close());
+            endpoints.iter().for_each(|endpoint| endpoint.close());
+            drop(endpoints);
             let _ = tokio::time::timeout(FAREWELL, &mut all).await;
         }
         if let Some(archive) = registry.archive() {

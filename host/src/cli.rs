@@ -134,8 +134,9 @@ pub enum Command {
     New(New),
     /// Build a handler project to a component, `handler.wasm`.
     ///
-    /// The language follows from the project's manifest: Cargo.toml, requirements.txt or package.json. Tools
-    /// that the manifest names are installed into the project. What tools print is shown if they fail.
+    /// The language follows from the project's manifest: Cargo.toml, requirements.txt, package.json, go.mod,
+    /// compile_flags.txt (C, C++) or build.zig. Tools that the manifest names are installed into the project.
+    /// What tools print is shown if they fail.
     #[command(after_help = BUILD_EXAMPLE, after_long_help = sections(&[EXIT_CODES, BUILD_EXAMPLE]))]
     Build(Build),
     /// Serve a handler project while it is being written: every change of its files is built and served.

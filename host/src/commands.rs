@@ -26,6 +26,8 @@ pub mod version;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
+
 use crate::config::Problems;
 use crate::telemetry::logs;
 
@@ -72,10 +74,15 @@ fn environment(name: &str) -> Option<String> {
 
 /// Writes a line to stdout at once. A reader that has read enough (`host inspect … | head`) is no failure.
 fn say(line: &str) -> anyhow::Result<()> {
+    write(format!("{line}\n")).map(drop)
+}
+
+/// Writes to stdout at once, and says whether there is a reader still.
+fn write(text: impl AsRef<[u8]>) -> anyhow::Result<bool> {
     let mut stdout = std::io::stdout().lock();
-    match writeln!(stdout, "{line}").and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        written => Ok(written?),
+    match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        written => Ok(written.map(|()| true).context("cannot write to stdout")?),
     }
 }
 

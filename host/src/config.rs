@@ -149,6 +149,11 @@ fn canonical(path: &Path) -> Option<PathBuf> {
     })
 }
 
+/// Whether an endpoint of this name would be at one of the server's own paths.
+pub fn is_the_servers(name: &str) -> bool {
+    read::reserved(&format!("/{name}")).is_some()
+}
+
 fn unreadable(path: &Path, error: &std::io::Error) -> Diagnostic {
     let message = format!("cannot read `{}`: {error}", path.display());
     Diagnostic::new(message, "give a text file that the host may read")
@@ -192,6 +197,17 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<EndpointConfig> {
             sources.report(place, diagnostic);
         }
         endpoints.push(endpoint);
+    }
+    for (endpoint, table) in endpoints.iter().zip(tables) {
+        let of_another = |path: &&String| **path != endpoint.path && paths.contains(*path);
+        if let Some(path) = endpoint.paths.iter().find(of_another) {
+            let place = sources.place(&set::PATHS, table).or_else(|| table.place.clone());
+            let message = format!("another endpoint has the path `{path}`, which this one would answer");
+            sources.report(
+                place,
+                Diagnostic::new(message, "leave it out of `paths`, or give that endpoint another path"),
+            );
+        }
     }
     // Clients call a model of several `ENDPOINT.MODEL`, which another endpoint may be called as well.
     for endpoint in &endpoints {

@@ -14,6 +14,7 @@ pub mod breaker;
 pub mod config;
 pub mod generation;
 pub mod observers;
+pub mod readiness;
 pub mod response_cache;
 
 use std::pin::pin;
@@ -27,11 +28,13 @@ use self::admission::{AdmissionQueue, Permit, Reservation};
 use self::config::{EndpointConfig, OnFault};
 use self::generation::Generation;
 use self::observers::{EndedRun, Observer, RunStart};
+use self::readiness::Readiness;
 use self::response_cache::{CacheUse, Looked, ResponseCache};
 use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::model::sequences::Sequences;
+use crate::pipeline::models::Named;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
 use crate::request::{Input, Output, Request};
@@ -50,8 +53,8 @@ pub struct Endpoint {
     removed: watch::Sender<bool>,
     current: ArcSwap<Generation>,
     responses: Option<ResponseCache>,
-    /// The last answer of an application about its readiness; held while it is asked.
-    pub readiness: tokio::sync::Mutex<bool>,
+    /// The readiness of an application, as it says itself.
+    pub readiness: Readiness,
 }
 
 /// A request that has a place at its endpoint.
@@ -83,7 +86,7 @@ impl Endpoint {
         metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
         let current = ArcSwap::from_pointee(first);
         let sockets = AdmissionQueue::new(config.limits.sockets.open, 0);
-        let (removed, readiness) = (watch::Sender::new(false), tokio::sync::Mutex::new(true));
+        let (removed, readiness) = (watch::Sender::new(false), Readiness::default());
         let responses = config.response_cache.clone().map(ResponseCache::new);
         Endpoint { config, metrics, admission, sockets, removed, current, responses, readiness }
     }
@@ -96,6 +99,11 @@ impl Endpoint {
     /// The result of `read` on the generation that new requests begin on, without counting a reference.
     pub fn read_current<T>(&self, read: impl FnOnce(&Generation) -> T) -> T {
         read(&self.current.load())
+    }
+
+    /// Whether its handler is the whole program.
+    pub fn is_application(&self) -> bool {
+        self.read_current(|current| current.pipeline.is_application())
     }
 
     /// The one atomic store by which another generation takes over.
@@ -258,7 +266,7 @@ impl Endpoint {
     /// How many sequences there are of its models that keep state, and the bytes of that.
     fn sequences(&self) -> Option<(usize, usize)> {
         let current = self.current.load();
-        let handles = current.models().0.iter().filter_map(|model| model.handle.as_ref());
+        let handles = current.models().0.iter().flat_map(Named::handles);
         let figures = handles.filter_map(|handle| handle.sequences().map(Sequences::figures));
         figures.reduce(|(count, bytes), (more, of_these)| (count + more, bytes + of_these))
     }

@@ -297,7 +297,10 @@ impl JobStore {
             }
             Backend::Redis(redis) => redis.cancel(endpoint, id, false).await?,
         };
-        self.queue(endpoint).stop(id);
+        let queue = self.queue(endpoint);
+        queue.stop(id);
+        // With the last part of a batch the job that follows it is due.
+        queue.ready();
         Ok(job)
     }
 
@@ -307,12 +310,14 @@ impl JobStore {
     /// [`JobError::Unavailable`].
     pub async fn cancel_queued(&self, endpoint: &str, id: &str) -> Result<Option<Job>, JobError> {
         let (name, own) = (endpoint.to_owned(), id.to_owned());
-        match &self.0 {
+        let job = match &self.0 {
             Backend::Embedded(embedded) => {
-                embedded.write(0, move |tables| tables.cancel(&name, &own, true)).await
+                embedded.write(0, move |tables| tables.cancel(&name, &own, true)).await?
             }
-            Backend::Redis(redis) => redis.cancel(endpoint, id, true).await,
-        }
+            Backend::Redis(redis) => redis.cancel(endpoint, id, true).await?,
+        };
+        self.queue(endpoint).ready();
+        Ok(job)
     }
 
     /// Webhooks that are to be sent now, within the limits, and how long it is until another one is.

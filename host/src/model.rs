@@ -97,6 +97,10 @@ pub struct ModelConfig {
     pub path: PathBuf,
     /// Which version of a folder of versions; `None` takes the highest.
     pub version: Option<u64>,
+    /// How many of the others are served besides: the highest.
+    pub others: usize,
+    /// Whether versions that come, go or change are taken without an order.
+    pub watch: bool,
     /// Which signature of a SavedModel; `None` chooses by its rule.
     pub signature_key: Option<String>,
     /// A file with the names of its classes, one on each line.
@@ -117,7 +121,8 @@ impl ModelConfig {
     /// Whether `other` would be loaded in the same way, wherever it is found.
     fn loads_like(&self, other: &ModelConfig) -> bool {
         let (path, state) = (other.path.clone(), other.state.clone());
-        ModelConfig { path, state, version: other.version, ..self.clone() } == *other
+        let ModelConfig { version, others, watch, .. } = *other;
+        ModelConfig { path, state, version, others, watch, ..self.clone() } == *other
     }
 }
 

@@ -143,7 +143,7 @@ pub struct Request {
     /// The input for handler and model.
     pub input: Input,
     /// Which of the endpoint's models it goes to, if its protocol says so; else the query may.
-    pub model: Option<Arc<str>>,
+    pub model: Option<ModelChoice>,
     /// When it arrived.
     pub arrived: Instant,
     /// When the request's time is up (monotonic wall clock).
@@ -152,6 +152,15 @@ pub struct Request {
     pub debug: bool,
     /// The endpoint's `limits.body`, which also holds for tensors as JSON.
     pub body_limit: usize,
+}
+
+/// One of an endpoint's models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelChoice {
+    /// Its name within the endpoint.
+    pub name: Arc<str>,
+    /// The version that is asked for; `None`: the one that requests go to by themselves.
+    pub version: Option<u64>,
 }
 
 /// The input of a request. At most `limits.body` bytes.

@@ -44,6 +44,34 @@ fn is_whole(response: &str) -> bool {
     response.ends_with("0\r\n\r\n")
 }
 
+/// What a browser asks before a page's request is the server's to answer, also where a key is wanted, but for an application that is
+/// granted the headers of the answer.
+#[test]
+fn a_browsers_preflight_is_answered_in_an_applications_place() {
+    let application = |name: &str| Endpoint::new(name).guest("application");
+    let key = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(key.path(), "a-key-of-the-tests").unwrap();
+    let locked = application("locked").set(format!("keys = ['@{}']", key.path().display()));
+    let own = application("own").set("response_headers = ['access-control-allow-headers']");
+    let host = Setup::of([application("open"), locked, own]).serve();
+    let asks = [
+        ("origin", "https://page.example"),
+        ("access-control-request-method", "DELETE"),
+        ("access-control-request-headers", "content-type,authorization"),
+    ];
+    for path in ["/open/echo", "/locked", "/locked/none"] {
+        let reply = host.request("OPTIONS", path, &asks, b"");
+        let header = |name: &str| reply.header(name).unwrap_or_default().to_owned();
+        assert_eq!((reply.status, header("access-control-allow-origin").as_str()), (204, "*"), "{path}");
+        assert!(header("access-control-allow-methods").contains("DELETE"), "{path}");
+        assert_eq!(header("access-control-allow-headers"), "content-type,authorization", "{path}");
+        assert!(!header("x-request-id").is_empty(), "{path}");
+    }
+    // Any other `OPTIONS` is the application's, and so is this one's.
+    assert_eq!(host.request("OPTIONS", "/open/echo", &asks[..1], b"").status, 200);
+    assert_eq!(host.request("OPTIONS", "/own/echo", &asks, b"").status, 200);
+}
+
 #[test]
 fn an_application_gets_every_method_and_path_below_its_own() {
     let host = serve(&["--path", "/deep/app"]);

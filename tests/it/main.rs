@@ -58,6 +58,7 @@ mod libraries;
 mod lists;
 mod loading;
 mod metrics;
+mod model_versions;
 mod models;
 mod nn;
 mod no_handler;

@@ -129,7 +129,8 @@ fn it_is_valid_and_complete() {
     assert_eq!(call["tags"], json!(["iris"]));
     let statuses: Vec<&str> = call["responses"].as_object().unwrap().keys().map(|status| &**status).collect();
     assert_eq!(statuses, ["200", "400", "405", "413", "415", "500", "503", "504", "default"]);
-    let headers = call["responses"]["503"]["headers"].as_object().unwrap();
+    let place = call["responses"]["503"]["$ref"].as_str().unwrap();
+    let headers = document.pointer(&place[1..]).unwrap()["headers"].as_object().unwrap();
     assert_eq!(headers.keys().collect::<Vec<_>>(), ["retry-after", "x-handler-digest", "x-request-id"]);
     // What this handler reads and answers only it knows.
     assert_eq!(

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use e2e::load::Pattern;
 use e2e::setup::{Endpoint, Setup};
+use e2e::wire::{self, Wire};
 use e2e::{Host, wait_until};
 
 /// An endpoint that signs with `letter`.
@@ -90,4 +91,40 @@ fn what_cannot_be_served_changes_nothing() {
     host.wait_for_log("takes a restart");
     read_again(&host, &file, &Setup::of([stays, endpoint("comes", "b")]));
     wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
+}
+
+/// The drain waits for requests on endpoints that were replaced, and refuses them as it does others.
+#[test]
+fn a_drain_knows_the_requests_on_endpoints_that_are_served_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    let sleeper = |name: &str, queue: usize| {
+        let limits = format!("pre_timeout = '60s', queue = {queue}");
+        Endpoint::new(name).guest("files").limits(&limits)
+    };
+    let drain = "[server]\ndrain_timeout = '500ms'";
+    let before = Setup::of([sleeper("replaced", 1), sleeper("removed", 1)]).tables(drain);
+    fs::write(&file, before.text()).unwrap();
+    let host = Host::serve(&["--config", file.to_str().unwrap()]);
+    let mut waiting = ["/replaced", "/removed"].map(|path| {
+        let mut wire = Wire::connect(&host.url).unwrap();
+        wire.send(&wire::post(path, &[], "sleep:20000")).unwrap();
+        wire
+    });
+    wait_until("the requests to be in flight", || {
+        let in_flight =
+            |name: &str| host.metric(&format!("modelhost_requests_in_flight{{endpoint=\"{name}\"}}"));
+        in_flight("replaced") + in_flight("removed") == 2.0
+    });
+    read_again(&host, &file, &Setup::of([sleeper("replaced", 2)]).tables(drain));
+    wait_until("the other to be gone", || names(&host) == ["replaced"]);
+
+    host.signal("TERM");
+    for wire in &mut waiting {
+        let reply = wire.read().unwrap();
+        reply.error(503, "shutting_down", "pre_inference");
+    }
+    let (status, log) = host.wait();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("with 2 requests unanswered"), "{log}");
 }

@@ -11,6 +11,7 @@ import importlib
 import io
 import marshal
 import os
+import pkgutil
 import posixpath
 import stat
 import sys
@@ -43,6 +44,13 @@ for name in IMPORTS:
     except Exception:
         # The sources may count with that, or the error is theirs to raise.
         pass
+
+# The modules of each package that is there, now that its files are: a name that is none of these is a mistake of the author's.
+MODULES = {
+    name: {it.name for it in pkgutil.iter_modules(module.__path__)}
+    for name, module in list(sys.modules.items())
+    if hasattr(module, "__path__")
+}
 
 instances = {}
 
@@ -169,12 +177,21 @@ def failed(error):
         text, where = str(error), [(frame.filename, frame.lineno) for frame in told.stack[-1:]]
     text = " ".join(text.split()) + "".join(f" ({file.removeprefix(f'{FOLDER}/')}:{line})" for file, line in where)
     more = ""
-    if isinstance(error, ImportError) and error.name:
+    if isinstance(error, ImportError) and error.name_from and not may_be_module(error.name, error.name_from):
+        pass
+    elif isinstance(error, ImportError) and error.name:
         name = f"{error.name}.{error.name_from}" if error.name_from else error.name
         more = f"; without module `{name}`, a full build follows"
     elif isinstance(error, (ImportError, OSError)):
         more = "; a full build follows"
     return f"{type(error).__name__}: {text}{more}"
+
+
+def may_be_module(package, name):
+    """Whether a package that is there may have a module of this name; what is no package has none."""
+    if package in MODULES:
+        return name in MODULES[package]
+    return package not in sys.modules or hasattr(sys.modules[package], "__path__")
 
 
 def is_of_the_project(frame):

@@ -8,6 +8,7 @@ Out: FOLDER/sources, the files that the handler may import or read, by `marshal`
 """
 
 import ast
+import importlib.machinery
 import importlib.util
 import marshal
 import os
@@ -87,18 +88,26 @@ def outside(files, missed):
             ahead += [".".join(parents[:n]) for n in range(1, len(parents))]
             ahead += imported(files[own], package)
         elif not any(it.startswith(name.split(".")[0] + end) for it in files for end in (".py", "/")):
-            found.add(name)
-    return sorted(name for name in found if is_there(name.split(".")[0]))
+            parts = name.split(".")
+            found.update(".".join(parts[:number]) for number in range(1, len(parts) + 1))
+    return sorted(name for name in found if is_there(name))
 
 
 def is_there(name):
-    """Whether there is such a module, as far as this Python knows."""
-    if name in BINDINGS or name in sys.stdlib_module_names:
+    """Whether there is such a module, as far as this Python knows. Nothing is imported."""
+    top, *below = name.split(".")
+    if top in BINDINGS:
         return True
     try:
-        return importlib.util.find_spec(name) is not None
+        spec = importlib.util.find_spec(top)
+        for number, _ in enumerate(below, 2):
+            if spec is None or spec.submodule_search_locations is None:
+                return False
+            path = ".".join(name.split(".")[:number])
+            spec = importlib.machinery.PathFinder.find_spec(path, list(spec.submodule_search_locations))
     except (ImportError, ValueError):
         return False
+    return spec is not None or top in sys.stdlib_module_names and not below
 
 
 def main():

@@ -8,7 +8,7 @@
 //! began on.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 
 use anyhow::Context as _;
@@ -37,6 +37,8 @@ pub(super) struct Registry {
     resources: Arc<Resources>,
     /// By name. Held while endpoints change.
     entries: Mutex<HashMap<String, Entry>>,
+    /// Those that are served no more, as long as a request is left on them.
+    past: Mutex<Vec<Weak<Deployment>>>,
 }
 
 /// An endpoint, and the tasks that follow it.
@@ -59,7 +61,7 @@ pub(super) struct Changes {
 impl Registry {
     /// A registry without endpoints.
     pub(super) fn new(resources: Resources) -> Registry {
-        Registry { resources: Arc::new(resources), entries: Mutex::default() }
+        Registry { resources: Arc::new(resources), entries: Mutex::default(), past: Mutex::default() }
     }
 
     /// Serves these endpoints, in this order, and no others: gives all of them to `publish`.
@@ -93,14 +95,14 @@ impl Registry {
             if let Some(entry) = entries.remove(name) {
                 entry.deployment.metrics.generation.set(0);
                 entry.deployment.remove();
-                entry.end().await;
+                self.end(entry).await;
             }
         }
         for (name, entry) in follow(loaded) {
             match entries.insert(name.clone(), entry) {
                 None => changes.added.push(name),
                 Some(before) => {
-                    before.end().await;
+                    self.end(before).await;
                     changes.replaced.push(name);
                 }
             }
@@ -113,19 +115,28 @@ impl Registry {
         self.resources.archive.clone()
     }
 
+    /// All that requests may be left on: what is served, and what was.
+    pub(super) async fn deployments(&self) -> Vec<Arc<Deployment>> {
+        let entries = self.entries.lock().await;
+        let past = self.past.lock().await;
+        let served = entries.values().map(|entry| entry.deployment.clone());
+        served.chain(past.iter().filter_map(Weak::upgrade)).collect()
+    }
+
+    /// The endpoint is served no more. Requests that have begun end on it.
+    async fn end(&self, entry: Entry) {
+        let mut past = self.past.lock().await;
+        past.retain(|deployment| deployment.strong_count() > 0);
+        past.push(Arc::downgrade(&entry.deployment));
+        end_all(entry.tasks).await;
+        entry.deployment.metrics.plugins.set([None, None, None]);
+    }
+
     /// Ends the tasks that follow endpoints: what they would publish has nothing left to serve.
     pub(super) async fn stop_following(&self) {
         for entry in self.entries.lock().await.values_mut() {
             end_all(std::mem::take(&mut entry.tasks)).await;
         }
-    }
-}
-
-impl Entry {
-    /// The endpoint is served no more. Requests that have begun end on it.
-    async fn end(self) {
-        end_all(self.tasks).await;
-        self.deployment.metrics.plugins.set([None, None, None]);
     }
 }
 
@@ -185,7 +196,7 @@ impl Resources {
     }
 }
 
-/// Starts the tasks that follow endpoints: their handlers' files, their breakers.
+/// Starts the tasks that follow endpoints: their handlers' files, their folders of versions, their breakers.
 fn follow(loaded: Vec<Loaded>) -> Vec<(String, Entry)> {
     let file = |(deployment, stamp): &Loaded| {
         Some((deployment.clone(), deployment.config.plugin.clone()?, (*stamp)?))
@@ -195,6 +206,8 @@ fn follow(loaded: Vec<Loaded>) -> Vec<(String, Entry)> {
         let breaker = deployment.config.breaker.map(|_| auto_rollback::follow(deployment.clone()));
         let mut tasks: Vec<JoinHandle<()>> = breaker.map(tokio::spawn).into_iter().collect();
         tasks.extend(stamp.and_then(|_| watching.next()));
+        let is_watched = deployment.config.models.iter().any(|(_, model)| model.watch);
+        tasks.extend(is_watched.then(|| tokio::spawn(watch::versions::follow(deployment.clone()))));
         (deployment.config.name.clone(), Entry { deployment, tasks })
     };
     loaded.into_iter().map(entry).collect()

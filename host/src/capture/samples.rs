@@ -38,7 +38,7 @@ use crate::kv::KvCall;
 use crate::outbound::OutboundCall;
 use crate::plugin::host_call_log::{HostCallLog, KnownCalls};
 use crate::request::exchange::Client;
-use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
+use crate::request::{Form, Input, ModelChoice, Output, PlainHead, Request, TensorInput};
 use crate::tensor::{Datatype, Tensor, push_bytes_element};
 
 /// Of the requests of so much time at most [`SamplesConfig::samples`] are kept.
@@ -63,7 +63,7 @@ pub struct Sample {
     /// The input of the request.
     pub input: SampleInput,
     /// The model that its protocol named.
-    pub model: Option<Arc<str>>,
+    pub model: Option<ModelChoice>,
     /// The requests that its handler sent to others, which are not sent again.
     pub known: Arc<KnownCalls>,
 }

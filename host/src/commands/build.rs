@@ -19,9 +19,10 @@ mod tool;
 mod zig;
 
 use std::fmt;
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
@@ -30,6 +31,7 @@ pub(super) use self::runner::Remedy;
 pub(super) use self::tool::Interrupted;
 use self::tool::{Interrupt, announce, cause_first};
 use crate::cli;
+use crate::commands::signals::is_signalled;
 use crate::commands::{Failure, say};
 use crate::file;
 
@@ -51,6 +53,8 @@ const LANGUAGES: [(&str, Builder, Option<QuickBuilder>); 6] = [
     ("compile_flags.txt", zig::build_c, None),
     ("build.zig", zig::build_zig, None),
 ];
+/// How often is looked whether another build has ended.
+const LOCK_INTERVAL: Duration = Duration::from_millis(50);
 /// Bytes of a component.
 const LARGEST: u64 = 1 << 30;
 
@@ -59,8 +63,9 @@ const LARGEST: u64 = 1 << 30;
 /// # Errors
 /// The folder is no project, a tool is missing, or the handler does not build.
 pub fn build(arguments: &cli::Build) -> Result<(), Failure> {
-    let built = Project::open(&arguments.folder)?.build()?;
-    Ok(say(&built.to_string())?)
+    // A signal to this process alone has to end the tools as well.
+    let project = Project::open(&arguments.folder)?.interrupted_if(is_signalled()?);
+    Ok(say(&project.build()?.to_string())?)
 }
 
 /// A handler project.
@@ -153,6 +158,7 @@ impl Project {
         let started = Instant::now();
         let private = self.private();
         fs::create_dir_all(&private).with_context(|| format!("cannot make `{}`", private.display()))?;
+        let _lock = self.lock()?;
         let kept = quick.map(|build| build(self)).transpose()?.flatten();
         let is_quick = kept.is_some();
         let component = kept.map_or_else(|| (self.builder)(self), Ok)?;
@@ -161,6 +167,29 @@ impl Project {
         let target = self.folder.join(COMPONENT);
         fs::rename(&component, &target).with_context(|| format!("cannot write `{}`", target.display()))?;
         Ok(Built { bytes, took: started.elapsed(), is_quick })
+    }
+
+    /// Waits until no other process builds the project; another one waits until what this gives is dropped.
+    fn lock(&self) -> anyhow::Result<File> {
+        let path = self.private().join("lock");
+        let lock = File::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+        let mut is_announced = false;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => return Ok(lock),
+                Err(TryLockError::WouldBlock) => {}
+                // A file system without locks.
+                Err(TryLockError::Error(_)) => return Ok(lock),
+            }
+            if !is_announced {
+                announce("waiting for another build of this project");
+                is_announced = true;
+            }
+            if self.interrupt.as_ref().is_some_and(|interrupt| interrupt()) {
+                return Err(Interrupted.into());
+            }
+            thread::sleep(LOCK_INTERVAL);
+        }
     }
 
     /// Runs a tool to its end, see [`tool::finish`].

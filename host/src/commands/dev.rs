@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use tokio::sync::{mpsc, oneshot};
 
-use self::sources::Sources;
+use self::sources::{MOST, Sources};
 use crate::app::{self, App, Build, ReloadReason};
 use crate::cli;
 use crate::commands::build::{Interrupted, Project, Remedy};
@@ -120,6 +120,12 @@ impl Builds {
 fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason>, ended: &Arc<AtomicBool>) {
     let folder = project.folder.clone();
     let mut seen = Sources::of(&folder, models);
+    if seen.is_partial() {
+        report(&format!(
+            "warning: the project has more than {MOST} files, and changes of the others are not seen; a folder \
+             whose name begins with a dot is left out"
+        ));
+    }
     let mut has_built = false;
     let mut project = project;
     // Once a handler starts only if it is built whole, so are the next ones.

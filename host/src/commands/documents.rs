@@ -1,20 +1,19 @@
 //! `host completions` and `host man`: texts that are made of the command line's definition.
 
-use std::io::Write as _;
+use std::fs;
 use std::path::Path;
-use std::{fs, io};
 
 use anyhow::Context as _;
 
 use crate::cli::{self, Shell};
-use crate::commands::Failure;
+use crate::commands::{Failure, write};
 
 /// Prints what makes `shell` complete the program.
 ///
 /// # Errors
 /// None but a stdout that cannot be written to.
 pub fn completions(shell: Shell) -> Result<(), Failure> {
-    Ok(io::stdout().write_all(&cli::completions(shell)).context("cannot write to stdout")?)
+    Ok(write(cli::completions(shell)).map(drop)?)
 }
 
 /// Writes the pages of the manual into `folder`.

@@ -18,6 +18,7 @@ use include_dir::{Dir, DirEntry, include_dir};
 
 use crate::cli::{self, Language, Template, program};
 use crate::commands::{CONFIG, Failure, say};
+use crate::config;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
@@ -64,6 +65,14 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
         let text = format!(
             "`{name}` is no name for a handler
   hint: lower-case letters, digits and `-`, a letter first, at most {LONGEST_NAME}"
+        );
+        return Err(Failure::Input(text));
+    }
+    if name == SDK || config::is_the_servers(name) {
+        let of = if name == SDK { "the SDK in the project" } else { "one of the server's own paths" };
+        let text = format!(
+            "`{name}` is the name of {of}
+  hint: choose another name"
         );
         return Err(Failure::Input(text));
     }

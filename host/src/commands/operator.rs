@@ -23,7 +23,7 @@ pub use self::status::status;
 pub use self::trial::trial;
 use crate::cli;
 use crate::commands::admin::Client;
-use crate::commands::say;
+use crate::commands::write;
 
 /// The server answers from what it has in memory.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -106,16 +106,16 @@ fn time(seconds: f64) -> String {
     humantime::format_rfc3339_millis(SystemTime::UNIX_EPOCH + since).to_string()
 }
 
-/// Shows what `look` finds, again and again until it says that this was the last; on a terminal in the place
-/// of what it showed before.
+/// Shows what `look` finds, again and again until it says that this was the last, or nothing reads it any
+/// more; on a terminal in the place of what it showed before.
 fn watch(mut look: impl FnMut() -> anyhow::Result<(String, bool)>) -> anyhow::Result<()> {
     let is_terminal = stdout().is_terminal();
     loop {
         let (shown, is_last) = look()?;
         // To the top, and what was there is gone.
         let place = if is_terminal { "\x1b[H\x1b[2J" } else { "" };
-        say(&format!("{place}{shown}"))?;
-        if is_last {
+        let is_read = write(format!("{place}{shown}\n"))?;
+        if is_last || !is_read {
             return Ok(());
         }
         thread::sleep(PAUSE);

@@ -1,7 +1,10 @@
-//! The signals that end a command which serves.
+//! The signals that end a command which serves, or builds.
 //!
-//! In: SIGTERM, Ctrl-C. Out: a future.
+//! In: SIGTERM, Ctrl-C. Out: a future, or a question.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::telemetry::logs;
@@ -32,4 +35,20 @@ pub(super) fn stop() -> anyhow::Result<impl Future<Output = ()>> {
             }
         });
     })
+}
+
+/// Whether one of the two has come; from now on none of them ends the process by itself.
+pub(super) fn is_signalled() -> anyhow::Result<impl Fn() -> bool + Send + 'static> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let signalled = Arc::<AtomicBool>::default();
+    let told = signalled.clone();
+    let stopped = {
+        let _entered = runtime.enter();
+        stop()?
+    };
+    thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        runtime.block_on(stopped);
+        told.store(true, Ordering::Relaxed);
+    })?;
+    Ok(move || signalled.load(Ordering::Relaxed))
 }

@@ -87,6 +87,12 @@ fn report(endpoint: &str, answer: &Value) -> anyhow::Result<()> {
         let share = value("share");
         return say(&format!("{endpoint}: on trial as {mode} with a share of {share}, handler {digest}"));
     }
+    if text("outcome") == Some("dropped") {
+        let generation = value("generation");
+        return say(&format!(
+            "{endpoint}: candidate dropped; generation {generation} serves, handler {digest}"
+        ));
+    }
     say(&format!(
         "{endpoint}: generation {} {}, handler {digest}",
         value("generation"),

@@ -21,6 +21,7 @@ use crate::cli;
 use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
 use crate::config::{self, Overrides, settings};
 use crate::endpoint::config::EndpointConfig;
+use crate::error::RequestError;
 use crate::model::Catalog;
 use crate::request::Output;
 use crate::rollout::deployment::Deployment;
@@ -89,7 +90,14 @@ fn cases(endpoints: &mut [EndpointConfig], project: &Path) -> Result<Vec<Cases>,
             return Ok(Cases { folder: PathBuf::new(), cases: Vec::new() });
         };
         let read = golden::read(&folder, &endpoint.path, endpoint.limits.body);
-        let cases = read.map_err(|error| Failure::Input(format!("{error}\n  hint: {}", hint(&folder))))?;
+        let hint = |error: &str| match error.ends_with(golden::NO_SAMPLE) || !folder.exists() {
+            true => hint(&folder),
+            false => {
+                "correct the file; one that expects an answer may be removed, and `--update` writes it anew"
+                    .to_owned()
+            }
+        };
+        let cases = read.map_err(|error| Failure::Input(format!("{error}\n  hint: {}", hint(&error))))?;
         let folder = if folder.is_file() { folder.parent().unwrap_or(&folder).to_owned() } else { folder };
         Ok(Cases { folder, cases })
     };
@@ -139,7 +147,10 @@ async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Re
 
 /// The differences from what a case expects, one a line.
 fn lines(differences: Option<Vec<Difference>>, outcome: &Outcome) -> Vec<String> {
-    let Some(differences) = differences else { return vec![NO_ANSWER.to_owned()] };
+    let failed = |error: &RequestError| format!("{} in {}: {error}", error.code.name(), error.stage);
+    let Some(differences) = differences else {
+        return vec![outcome.as_ref().err().map_or_else(|| NO_ANSWER.to_owned(), failed)];
+    };
     let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
     // What an operator would find in the log.
     lines.extend(outcome.as_ref().err().and_then(|error| error.detail.as_deref().map(str::to_owned)));

@@ -27,6 +27,8 @@ use crate::{jobs, pipeline, plugin};
 
 /// The name of the model of an endpoint with one model, where a name is needed.
 const ONLY_MODEL: &str = "default";
+/// The component that `modelhost build` makes of a project.
+const BUILT: &str = "handler.wasm";
 
 pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConfig {
     let plugin = sources.get(&set::PLUGIN, table);
@@ -170,6 +172,8 @@ fn model(sources: &mut Sources<'_>, table: &Table) -> Option<ModelConfig> {
     let model = ModelConfig {
         path: path.clone().unwrap_or_default(),
         version: sources.get(&set::MODEL_VERSION, table),
+        others: sources.get(&set::MODEL_VERSIONS, table).saturating_sub(1),
+        watch: sources.get(&set::WATCH_MODEL, table),
         signature_key: sources.get(&set::SIGNATURE_KEY, table),
         labels: sources.get(&set::LABELS, table),
         state: sources.get(&set::STATE, table),
@@ -450,8 +454,9 @@ pub(super) fn existing_file(
 
 pub(super) fn missing(path: &Path, in_file: bool) -> Diagnostic {
     let base = if in_file { "the folder of the config file" } else { "the current folder" };
+    let build = if path.ends_with(BUILT) { "`modelhost build` makes it of a project; or " } else { "" };
     Diagnostic::new(
         format!("there is no `{}`", path.display()),
-        format!("check the path; a relative one starts from {base}"),
+        format!("{build}check the path; a relative one starts from {base}"),
     )
 }

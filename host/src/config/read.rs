@@ -4,6 +4,7 @@
 //! its place. The readers of single values are in [`values`](crate::values).
 //! Invariant: readers look at the value only; whether a file exists is for `config/endpoint.rs` to see.
 
+use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -116,28 +117,33 @@ pub(crate) fn key_path(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     }
 }
 
-/// A list of paths, the server's own among them but for those that operators and proxies need.
+/// A list of paths, the server's own among them but for those that operators and proxies need, and what these
+/// are below: an application gets everything below its path.
 pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
-    const KEPT: [&str; 3] = ["metrics", "healthz", "admin"];
+    const KEPT: [&str; 6] = ["metrics", "healthz", "livez", "readyz", "ping", "admin"];
     let hint = "write paths such as `/v1/chat/completions`";
     let path = |text: &str| {
         let rest = text.strip_prefix('/').filter(|rest| is_path(rest) && !rest.is_empty());
         let rest = rest.ok_or_else(|| Diagnostic::new(format!("`{text}` is not a path"), hint))?;
         let first = rest.split('/').next().unwrap_or_default();
-        if KEPT.contains(&first) || rest.starts_with("v2/health") {
+        if KEPT.contains(&first) || rest == "v2" || rest.starts_with("v2/health") {
             return Err(Diagnostic::new(format!("`{text}` stays the server's"), "leave it out"));
         }
         Ok(text.to_owned())
     };
-    strings(raw, hint, path)
+    let paths = strings(raw, hint, path)?;
+    let mut seen = HashSet::new();
+    match paths.iter().find(|path| !seen.insert(*path)) {
+        Some(twice) => Err(Diagnostic::new(format!("`{twice}` is listed twice"), "leave one out")),
+        None => Ok(paths),
+    }
 }
 
 /// Whether the server itself answers at `path` or below it.
 pub(super) fn reserved(path: &str) -> Option<Diagnostic> {
-    const OURS: [&str; 9] =
-        ["metrics", "healthz", "v1", "v2", "admin", "_k", "__status__", "docs", "openapi.json"];
+    const OURS: &str = "metrics healthz livez readyz ping v1 v2 admin _k __status__ docs openapi.json";
     let first = path.split('/').nth(1).unwrap_or_default();
-    OURS.contains(&first).then(|| {
+    OURS.split(' ').any(|ours| ours == first).then(|| {
         Diagnostic::new(
             format!("`/{first}` is the server's own"),
             format!("choose another path, such as `/models{path}`"),

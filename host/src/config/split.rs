@@ -30,8 +30,8 @@ pub(super) fn splits(sources: &mut Sources<'_>, file: &File, endpoints: &[Endpoi
             }
         }
         let (Some(path), Some(endpoints_of)) = (path, weights) else { continue };
-        let of_others =
-            endpoints.iter().map(|endpoint| &endpoint.path).chain(splits.iter().map(|split| &split.path));
+        let of_endpoints = endpoints.iter().flat_map(|it| std::iter::once(&it.path).chain(&it.paths));
+        let of_others = of_endpoints.chain(splits.iter().map(|split| &split.path));
         if of_others.into_iter().any(|other| *other == path) {
             let message = format!("an endpoint or another split has the path `{path}` too");
             sources.report(place(table, "path"), Diagnostic::new(message, "give it a path of its own"));

@@ -2,12 +2,14 @@
 //!
 //! Place in the flow: behind [`JobStore`](super::JobStore). In: changes and questions of all endpoints. Out:
 //! their answers.
-//! Invariants: an operation is one round trip, and is sent once; a job that runs here has a lease in Redis,
-//! which this host renews with every beat until what came of the job is stored: once it has not done so for
-//! [`LEASE`], another host takes the job, and what comes of it here counts no more. Jobs that other hosts
-//! have submitted, cancelled or taken are known here by the next beat. What was acknowledged is as safe as
-//! that Redis is told to keep it (`appendonly`, `appendfsync`).
+//! Invariants: an operation is one round trip, and is sent once; only a claim whose answer was lost is
+//! asked again, by its token; a job that runs here has a lease in Redis, which this host renews with every
+//! beat until what came of the job is stored: once it has not done so for [`LEASE`], another host takes the
+//! job, and what comes of it here counts no more. Jobs that other hosts have submitted, cancelled or taken
+//! are known here by the next beat. What was acknowledged is as safe as that Redis is told to keep it
+//! (`appendonly`, `appendfsync`).
 
+mod arguments;
 mod reply;
 
 use std::collections::HashMap;
@@ -19,7 +21,9 @@ use bytes::Bytes;
 use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
+use uuid::Uuid;
 
+use self::arguments::{encoded, fields, number};
 use self::reply::{Beat, Reply};
 use super::queue::Sending;
 use super::record::milliseconds;
@@ -66,11 +70,17 @@ struct EndpointJobs {
     queue: Arc<Queue>,
     /// The claims of jobs whose leases this host renews, by id.
     held: Mutex<HashMap<String, u64>>,
+    /// The tokens of claims whose answers were lost: a job may have been claimed by each.
+    unanswered: Mutex<Vec<String>>,
 }
 
 impl EndpointJobs {
     fn held(&self) -> std::sync::MutexGuard<'_, HashMap<String, u64>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unanswered(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets go of a lease, if it is that of this claim; gives whether it is.
@@ -159,17 +169,38 @@ impl Redis {
     }
 
     pub(super) async fn claim(&self, endpoint: &str) -> Result<Option<(Job, Bytes)>, JobError> {
-        let mut reply = self.run(endpoint, "claim", &[number(milliseconds(LEASE)).as_bytes()]).await?;
+        let own = self.client.endpoint(endpoint);
+        let lost = own.unanswered().pop();
+        let is_again = lost.is_some();
+        let token = lost.unwrap_or_else(|| Uuid::new_v4().to_string());
+        let mut reply = match self.claimed_by(endpoint, &token, is_again).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                own.unanswered().push(token);
+                return Err(error);
+            }
+        };
         if reply.is_none() {
             return Ok(None);
         }
         let (job, body) = (reply.job()?, reply.body()?.unwrap_or_default());
-        let own = self.client.endpoint(endpoint);
         if own.held().insert(job.id.clone(), job.claims).is_some() {
             // An attempt of this host's that has lost its lease, and was not told yet.
             own.queue.stop(&job.id);
         }
         Ok(Some((job, body)))
+    }
+
+    async fn claimed_by(&self, endpoint: &str, token: &str, is_again: bool) -> Result<Reply, JobError> {
+        let (lease, again) = (number(milliseconds(LEASE)), if is_again { "1" } else { "0" });
+        self.run(endpoint, "claim", &[lease.as_bytes(), token.as_bytes(), again.as_bytes()]).await
+    }
+
+    /// Claims a job and forgets the answer.
+    #[cfg(test)]
+    pub(super) async fn lose_a_claim(&self, endpoint: &str) {
+        self.claimed_by(endpoint, "token", false).await.unwrap();
+        self.client.endpoint(endpoint).unanswered().push("token".to_owned());
     }
 
     /// Whether a body can be stored.
@@ -437,37 +468,4 @@ impl ScriptClient {
             }
         }
     }
-}
-
-fn encoded<T: serde::Serialize>(value: &T) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
-}
-
-/// A number that the script can hold: those of Lua have 53 bits.
-fn number(number: u64) -> String {
-    number.min(1 << 52).to_string()
-}
-
-/// The fields of a job that is new, as far as the script has to know them: names and values.
-fn fields(job: &Job, delay: Duration) -> Vec<String> {
-    let mut fields = vec![
-        ("priority", job.priority.to_string()),
-        ("attempts", job.attempts.to_string()),
-        ("keep", number(job.keep)),
-        ("delay", number(milliseconds(delay))),
-    ];
-    let wait = job.start_by.map(|time| number(time.saturating_sub(job.submitted)));
-    let pauses = job.pauses.map(|pauses| (number(pauses.first), number(pauses.longest)));
-    let (first, longest) = pauses.unzip();
-    let has_key = job.idempotency_key.as_ref();
-    let optional = [
-        ("wait", wait),
-        ("first", first),
-        ("longest", longest),
-        ("origin", job.webhook.as_ref().map(|webhook| webhook.origin.clone())),
-        ("key", has_key.cloned()),
-        ("digest", has_key.map(|_| job.digest.clone())),
-    ];
-    fields.extend(optional.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    fields.into_iter().flat_map(|(name, value)| [name.to_owned(), value]).collect()
 }

@@ -432,6 +432,25 @@ async fn what_is_longer_than_a_redis_takes_fails_with_the_reason() {
 }
 
 #[tokio::test]
+async fn a_claim_whose_answer_was_lost_is_one_attempt() {
+    let server = Server::start();
+    let store = in_redis(&server, |_| ()).await;
+    let ids = [submit(&store, of("a", 1)).await.id, submit(&store, of("b", 1)).await.id];
+    let Backend::Redis(redis) = &store.0 else { unreachable!() };
+    redis.lose_a_claim("it").await;
+    let claimed = [claim(&store).await.unwrap(), claim(&store).await.unwrap()];
+    assert_eq!(claimed.each_ref().map(|(job, _)| job.id.clone()), ids);
+    assert_eq!(
+        claimed.each_ref().map(|(job, body)| (job.attempt, body.clone())),
+        [(1, "a".into()), (1, "b".into())]
+    );
+    assert!(claim(&store).await.is_none());
+    // What was claimed by a token and ended is not claimed by it again.
+    store.end("it", &claimed[0].0.current(), answered(true)).await.unwrap();
+    assert!(claim(&store).await.is_none());
+}
+
+#[tokio::test]
 async fn hosts_whose_clocks_differ_agree_on_the_order_and_the_age_of_jobs() {
     use std::sync::atomic::Ordering;
     let (server, hour) = (Server::start(), 3_600_000);

@@ -92,6 +92,28 @@ impl Location {
     }
 }
 
+impl Location {
+    /// The numbers of the highest versions in a folder of versions that have a model, but for `number`: at
+    /// most `count`, the highest first.
+    ///
+    /// # Errors
+    /// Text for the operator.
+    pub fn others(path: &Path, number: u64, count: usize) -> Result<Vec<u64>, String> {
+        let others = Location::complete(path)?.into_iter().filter_map(|location| location.version);
+        Ok(others.filter(|version| *version != number).take(count).collect())
+    }
+
+    /// The versions in a folder of versions that have a model, the highest first.
+    ///
+    /// # Errors
+    /// Text for the operator: it cannot be read.
+    pub fn complete(path: &Path) -> Result<Vec<Location>, String> {
+        let found = versions(path)?.into_iter().rev();
+        // One that has several is reported when it is loaded.
+        Ok(found.filter_map(|(number, folder)| in_folder(&folder, Some(number)).ok().flatten()).collect())
+    }
+}
+
 /// The one model that lies in `folder` itself, if any does.
 ///
 /// # Errors

@@ -36,6 +36,31 @@ pub struct Named {
     pub signature: Arc<Signature>,
     /// The way to it; `None` while it is unloaded.
     pub handle: Option<Handle>,
+    /// The ways to the other versions that are served, the highest first; each takes and gives what the
+    /// handler knows.
+    pub others: Arc<[Handle]>,
+}
+
+impl Named {
+    /// The ways to all versions that are served.
+    pub fn handles(&self) -> impl Iterator<Item = &Handle> {
+        self.handle.iter().chain(self.others.iter())
+    }
+
+    /// The way to this version, if it is served; without a number, to the one that requests go to by
+    /// themselves.
+    pub fn version(&self, wanted: Option<u64>) -> Option<&Handle> {
+        match wanted {
+            None => self.handle.as_ref(),
+            Some(wanted) => self.handles().find(|handle| handle.version() == wanted),
+        }
+    }
+
+    /// The versions that are served, as a message names them: `version 2`, `versions 2, 1`.
+    pub fn shown_versions(&self) -> String {
+        let numbers: Vec<String> = self.handles().map(|handle| handle.version().to_string()).collect();
+        format!("version{} {}", if numbers.len() > 1 { "s" } else { "" }, numbers.join(", "))
+    }
 }
 
 /// The way to a model, or to an ensemble of models.
@@ -128,11 +153,13 @@ impl Models {
     /// # Errors
     /// `not_found` for a name that no model has, `model_unloaded`.
     pub fn of(&self, request: &Request) -> Result<Option<&Handle>, RequestError> {
+        let choice = request.model.as_ref();
         let named = match self.0.as_slice() {
             [] => return Ok(None),
             [only] => only,
             [first, ..] => {
-                match request.model.as_deref().or_else(|| wanted(request.head.query(), "model=")) {
+                let name = choice.map(|choice| &*choice.name);
+                match name.or_else(|| wanted(request.head.query(), "model=")) {
                     None => first,
                     Some(name) => self.get(name).ok_or_else(|| {
                         let names: Vec<String> =
@@ -148,15 +175,21 @@ impl Models {
         let Some(handle) = &named.handle else {
             return refused(Code::ModelUnloaded, format!("model `{}` is not loaded", named.shown));
         };
-        if let Some(version) = wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty()) {
-            let served = handle.version();
-            if version.parse() != Ok(served) {
-                let message =
-                    format!("model `{}` is served in version {served}, not `{version}`", named.shown);
-                return refused(Code::NotFound, message);
-            }
+        let by_query = || wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty());
+        let (version, text) = match choice.and_then(|choice| choice.version) {
+            Some(version) => (Some(version), None),
+            None => match by_query() {
+                Some(text) => (text.parse().ok(), Some(text)),
+                None => return Ok(Some(handle)),
+            },
+        };
+        if let Some(handle) = version.and_then(|version| named.version(Some(version))) {
+            return Ok(Some(handle));
         }
-        Ok(Some(handle))
+        let asked = text.map_or_else(|| version.unwrap_or_default().to_string(), str::to_owned);
+        let message =
+            format!("model `{}` is served in {}, not `{asked}`", named.shown, named.shown_versions());
+        refused(Code::NotFound, message)
     }
 
     /// Their names and signatures.

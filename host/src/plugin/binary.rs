@@ -49,6 +49,23 @@ impl Binary {
         Binary { bytes, digest: digest.into() }
     }
 
+    /// Whether it has no beginning of a component, or ends where a section of it does. One that is being
+    /// written mostly ends within one.
+    pub fn is_whole(&self) -> bool {
+        const HEAD: &[u8] = b"\0asm";
+        let Some(mut rest) = self.bytes.strip_prefix(HEAD).and_then(|rest| rest.get(4..)) else {
+            return !self.bytes.starts_with(HEAD) && !HEAD.starts_with(&self.bytes);
+        };
+        while let Some((_, behind)) = rest.split_first() {
+            let Some((length, behind)) = unsigned(behind) else { return false };
+            let Some(next) = usize::try_from(length).ok().and_then(|length| behind.get(length..)) else {
+                return false;
+            };
+            rest = next;
+        }
+        true
+    }
+
     /// The file.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
@@ -57,5 +74,31 @@ impl Binary {
     /// SHA-256 in hex: what names a version of a handler.
     pub fn digest(&self) -> &Arc<str> {
         &self.digest
+    }
+}
+
+/// A number of at most 32 bits, as WebAssembly writes it (LEB128), and what follows it.
+fn unsigned(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let end = bytes.iter().take(5).position(|byte| byte & 0x80 == 0)?;
+    let (number, rest) = bytes.split_at_checked(end + 1)?;
+    let add = |sum: u64, byte: &u8| sum << 7 | u64::from(byte & 0x7f);
+    Some((number.iter().rev().fold(0, add), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_that_ends_within_a_section_is_not_whole() {
+        let component =
+            wat::parse_str(r#"(component (core module (func (export "f") nop)) (import "x" (func)))"#);
+        let component = component.unwrap();
+        let is_whole = |bytes: &[u8]| Binary::new(bytes.to_vec()).is_whole();
+        assert!(is_whole(&component) && is_whole(&component[..8]) && is_whole(b"no component at all"));
+        let whole: Vec<usize> = (1..component.len()).filter(|end| is_whole(&component[..*end])).collect();
+        // After the head, and between its sections.
+        assert!(whole.len() < 5 && whole.contains(&8), "{whole:?}");
+        assert!(!is_whole(&[&component[..8], &[1, 0xff, 0xff, 0xff, 0xff, 0xff]].concat()));
     }
 }

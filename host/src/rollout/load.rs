@@ -13,6 +13,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::jobs::Mode;
 use crate::jobs::handler::HandlerJobs;
 use crate::kv::EndpointKv;
+use crate::model::location::Location;
 use crate::model::{Catalog, Model, ModelConfig, ModelError, ModelHandle};
 use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
@@ -60,7 +61,7 @@ fn with_ensemble(config: &EndpointConfig, mut models: Models) -> Result<Models, 
         .map_err(|problems| DeployError::Ensemble { endpoint: config.name.clone(), problems })?;
     let handle = handle.map(Handle::Ensemble);
     let shown = config.name.as_str().into();
-    models.0.insert(0, Named { name: ENSEMBLE.into(), shown, signature, handle });
+    models.0.insert(0, Named { name: ENSEMBLE.into(), shown, signature, handle, others: Arc::default() });
     Ok(models)
 }
 
@@ -132,21 +133,69 @@ fn job_access(config: &EndpointConfig, sandbox: &Sandbox, metrics: &EndpointMetr
 pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Result<Models, DeployError> {
     let mut models = Models::default();
     for (name, model) in &config.models {
-        let handle = async { open(catalog.load(model).await?, model, config).await };
-        let handle = handle
+        let (handle, others) = versions(catalog, model, config, &[])
             .await
             .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
         let signature = handle.signature().clone();
         // The only one is the endpoint to its clients.
         let shown = if config.models.len() > 1 { name } else { &config.name };
         let (name, shown) = (name.as_str().into(), shown.as_str().into());
-        models.0.push(Named { name, shown, signature, handle: Some(Handle::Model(handle)) });
+        models.0.push(Named { name, shown, signature, handle: Some(handle), others });
     }
     Ok(models)
 }
 
+/// The ways to a model: to the version that requests go to by themselves, and to the others that are served
+/// beside it. Those of `known` that run the same stay.
+///
+/// # Errors
+/// One cannot be loaded, or a handler would meet inputs and outputs that it was not written for.
+pub(super) async fn versions(
+    catalog: &Catalog,
+    config: &ModelConfig,
+    endpoint: &EndpointConfig,
+    known: &[Handle],
+) -> Result<(Handle, Arc<[Handle]>), ModelError> {
+    let way = async |config: &ModelConfig| {
+        let model = catalog.load(config).await?;
+        let is_its = |handle: &&Handle| handle.model().is_some_and(|known| Arc::ptr_eq(known, &model));
+        match known.iter().find(is_its) {
+            Some(handle) => Ok(handle.clone()),
+            None => open(model, config, endpoint).await.map(Handle::Model),
+        }
+    };
+    let first = way(config).await?;
+    let count = config.others;
+    let failed = |reason| ModelError::Load { path: config.path.clone(), reason };
+    let number = match first.model().and_then(|model| model.location().version) {
+        _ if count == 0 && !config.watch => return Ok((first, Arc::default())),
+        Some(number) => number,
+        None => {
+            let setting = if config.watch { "watch" } else { "versions" };
+            let reason = format!("`{setting}` is set, but it is one model, not a folder of versions");
+            return Err(failed(reason));
+        }
+    };
+    let path = config.path.clone();
+    let found = tokio::task::spawn_blocking(move || Location::others(&path, number, count));
+    let found = found.await.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+    let mut others = Vec::new();
+    for version in found {
+        let other = way(&ModelConfig { version: Some(version), ..config.clone() }).await?;
+        let mismatch = first.signature().mismatch(other.signature()).filter(|_| endpoint.plugin.is_some());
+        if let Some(mismatch) = mismatch {
+            return Err(failed(format!(
+                "version {version} is not like version {number}, and the handler is for both: {mismatch}; hint: \
+                 lower `versions`"
+            )));
+        }
+        others.push(other);
+    }
+    Ok((first, others.into()))
+}
+
 /// A way to a loaded model. With batching, this runs the model on batches.
-pub(super) async fn open(
+async fn open(
     model: Arc<Model>,
     config: &ModelConfig,
     endpoint: &EndpointConfig,
@@ -161,10 +210,8 @@ impl Models {
     /// Whether a model is loaded here that is not loaded there.
     pub(super) fn holds_others_than(&self, there: &Models) -> bool {
         let pairs = self.0.iter().zip(&there.0);
-        pairs.into_iter().any(|(here, there)| match (&here.handle, &there.handle) {
-            (Some(here), Some(there)) => !here.runs_those_of(there),
-            (Some(_), None) => true,
-            (None, _) => false,
+        pairs.into_iter().any(|(here, there)| {
+            here.handles().any(|handle| !there.handles().any(|other| handle.runs_those_of(other)))
         })
     }
 }

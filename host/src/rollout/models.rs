@@ -13,7 +13,7 @@ use std::time::Instant;
 use super::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
 use super::deployment::Deployment;
 use super::error::DeployError;
-use super::load::{open, pipeline};
+use super::load::{pipeline, versions};
 use crate::endpoint::generation::Generation;
 use crate::model::ModelConfig;
 use crate::pipeline::models::{Handle, Models};
@@ -50,9 +50,10 @@ impl Deployment {
         self.expect(order, old.digest.as_deref())?;
         self.configured(name)?;
         let mut models = old.models().clone();
-        if models.named(name).and_then(|named| named.handle.take()).is_none() {
+        let Some(named) = models.named(name).filter(|named| named.handle.is_some()) else {
             return Ok(DeployOutcome::unchanged(&old));
-        }
+        };
+        (named.handle, named.others) = (None, Arc::default());
         let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models, &self.metrics)?;
         let swapped = self.publish(&turn, pipeline, order, started);
         // Its memory is what is wanted.
@@ -74,15 +75,13 @@ impl Deployment {
             let config = ModelConfig { version: version.or(config.version), ..config.clone() };
             let failed =
                 |cause| DeployError::Model { endpoint: self.config.name.clone(), cause: Box::new(cause) };
-            let model = self.catalog.load(&config).await.map_err(failed)?;
-            let loaded = named.handle.as_ref().and_then(Handle::model);
-            if loaded.is_some_and(|loaded| Arc::ptr_eq(loaded, &model)) {
-                continue;
-            }
-            let handle = open(model, &config, &self.config).await.map_err(failed)?;
+            let known: Vec<Handle> = named.handles().cloned().collect();
+            let (handle, others) =
+                versions(&self.catalog, &config, &self.config, &known).await.map_err(failed)?;
             named.signature = handle.signature().clone();
-            named.handle = Some(Handle::Model(handle));
-            is_new = true;
+            (named.handle, named.others) = (Some(handle), others);
+            is_new |= known.len() != named.handles().count()
+                || !known.iter().zip(named.handles()).all(|(before, after)| before.runs_those_of(after));
         }
         Ok(is_new.then_some(models))
     }

@@ -1,16 +1,17 @@
 //! Sees that a handler's file has changed, waits until it is complete, and swaps it in.
 //!
-//! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells it
-//! to look. A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by bit.
-//! Both look the same from here: the file's stamp (time, size, identity) changes, and once it has held still
-//! for [`SETTLED`] the file is read; an empty one, which is never meant, after [`EMPTY`] only. Should a
-//! writer pause for longer than that, the half-written file fails to load, the old version stays, and the
-//! rest of the writing changes the stamp again. What the system tells of files is no more than a reason to
-//! look, because looking works on every file system: network mounts, container volumes, and folders whose
-//! links are switched as a whole.
+//! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells
+//! it to look. A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by
+//! bit. Both look the same from here: the file's stamp (time, size, identity) changes, and once it has held
+//! still for [`SETTLED`] the file is read; an empty one, which is never meant, after [`EMPTY`] only, and
+//! one that is cut off is loaded after [`PAUSED`] only. Should a writer pause for longer than that, the
+//! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp
+//! again. What the system tells of files is no more than a reason to look, because looking works on every
+//! file system: network mounts, container volumes, and folders whose links are switched as a whole.
 //! Invariant: a version is published only if the stamp was the same before and after reading it.
 
 mod changes;
+pub mod versions;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +34,8 @@ const SETTLED: Duration = Duration::from_millis(150);
 /// The same for a file without content: a writer that overwrites it has emptied it, and is about to fill it
 /// (2 s were not enough of a busy disk once).
 const EMPTY: Duration = Duration::from_secs(5);
+/// The same for a file that ends within a section of the component: its writer has paused, or has failed.
+const PAUSED: Duration = Duration::from_secs(5);
 
 /// Follows handler files until the tasks are aborted, one task a file, in their order. With each comes the
 /// stamp of the version that is being served, taken before that version was read.
@@ -87,6 +90,11 @@ async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileSt
         }
         let read = Binary::read(&path).await;
         if FileStamp::of(&path).await != now {
+            continue;
+        }
+        // A copy that pauses; the file is looked at again when it has gone on.
+        if read.as_ref().is_ok_and(|binary| !binary.is_whole()) && since.elapsed() < PAUSED {
+            tokio::time::sleep(SETTLED).await;
             continue;
         }
         // Taken or refused, this version of the file has had its chance.

@@ -84,7 +84,7 @@ pub fn service(served: &Arc<Served>) -> anyhow::Result<HttpService> {
     let routes = Routes::new(bounded!(Inference, Service { served: served.clone() }))
         .add_service(bounded!(Prediction, tensorflow::Service::of(served)))
         .add_service(bounded!(Models, tensorflow::Service::of(served)))
-        .add_service(HealthServer::new(Health::of(&services, &served.drain)))
+        .add_service(HealthServer::new(Health::of(&services, served)))
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);
     let router = routes.into_axum_router();

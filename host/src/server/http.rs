@@ -130,8 +130,7 @@ impl HttpService {
         };
         // Those of the endpoints that HTTP reaches, by whether they are applications.
         let speaks = |endpoint: &Deployment, is_application: bool| {
-            endpoint.config.speaks(Some(Protocol::Http))
-                && endpoint.read_current(|it| it.pipeline.is_application()) == is_application
+            endpoint.config.speaks(Some(Protocol::Http)) && endpoint.is_application() == is_application
         };
         for endpoint in served.endpoints.iter().filter(|it| speaks(it, false)) {
             add(&endpoint.config.path, endpoint);
@@ -299,26 +298,33 @@ impl HttpService {
             return None;
         }
         let path = head.parts.uri.path();
+        let is_truss = truss::is_socket(path);
         let of_application = |it: &Arc<ApplicationRoute>| SocketTarget::new(&it.route, &it.prefix);
-        let application = self.application(path).or(self.at_root.as_ref()).map(of_application);
-        let called = || match self.calls.get(path)? {
-            Route::Endpoint(target) => Some(SocketTarget::new(target, "")),
-            Route::Weighted(weighted) => Some(SocketTarget::new(weighted.endpoint(head.headers()), "")),
-        };
-        let only = || match (self.models.as_ref()?, truss::is_socket(path)) {
-            (served, true) => match &*served.endpoints {
-                [only] => {
-                    let (endpoint, served) = (only.clone(), served.clone());
-                    Some(SocketTarget::new(&EndpointRoute { endpoint, served }, ""))
-                }
-                _ => None,
-            },
+        let called = self.calls.get(path).map(|route| match route {
+            Route::Endpoint(target) => SocketTarget::new(target, ""),
+            Route::Weighted(weighted) => SocketTarget::new(weighted.endpoint(head.headers()), ""),
+        });
+        let shared = self.shared.get(path).and_then(SharedPath::only);
+        let only = self.models.as_ref().filter(|_| is_truss).and_then(|served| match &*served.endpoints {
+            [only] => {
+                let (endpoint, served) = (only.clone(), served.clone());
+                Some(SocketTarget::new(&EndpointRoute { endpoint, served }, ""))
+            }
             _ => None,
-        };
-        application
-            .or_else(called)
-            .or_else(only)
-            .filter(|target| target.is_served() || truss::is_socket(path))
+        });
+        // As a request without an upgrade finds its way, but for those that serve none.
+        let mut candidates = [
+            shared.map(|target| SocketTarget::new(target.route(), "")),
+            self.application(path).map(of_application),
+            called,
+            self.at_root.as_ref().map(of_application),
+            only,
+        ]
+        .into_iter()
+        .flatten()
+        .peekable();
+        let first = candidates.peek().cloned().filter(|_| is_truss);
+        candidates.find(SocketTarget::is_served).or(first)
     }
 
     /// Answers a handshake.
@@ -328,12 +334,15 @@ impl HttpService {
         response
     }
 
-    /// The application whose path this is, or is below of. No more of a path is looked at than can be one:
-    /// each look reads it from its beginning, and a client may send thousands of slashes.
+    /// The application whose path this is, or is below of, if it is not that of another endpoint. No more
+    /// of a path is looked at than can be one: each look reads it from its beginning, and a client may send
+    /// thousands of slashes.
     fn application(&self, path: &str) -> Option<&Arc<ApplicationRoute>> {
         let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
         let longest = self.longest_application.min(path.len());
-        (1..=longest).rev().filter(ends).find_map(|end| self.applications.get(path.get(..end)?))
+        let found = |end| Some((end, self.applications.get(path.get(..end)?)?));
+        let (end, application) = (1..=longest).rev().filter(ends).find_map(found)?;
+        (end == path.len() || !self.calls.contains_key(path)).then_some(application)
     }
 }
 

@@ -17,7 +17,7 @@ use crate::model::location::Format;
 use crate::model::sequences::Sequences;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, PREDICT_METHOD};
 use crate::pipeline::models::{Handle, Named, ONLY_VERSION};
-use crate::request::Protocol;
+use crate::request::{ModelChoice, Protocol};
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
 use crate::rollout::deployment::Deployment;
 use crate::rollout::error::DeployError;
@@ -50,6 +50,8 @@ pub struct Entry<'a> {
     pub endpoint: &'a Arc<Deployment>,
     /// Which of the endpoint's models; `None` if it has none.
     pub model: Option<Arc<str>>,
+    /// The version that it was asked for; `None`: the one that requests go to by themselves.
+    wanted: Option<u64>,
     /// The name it was found by.
     pub name: String,
 }
@@ -59,7 +61,7 @@ pub struct Entry<'a> {
 pub struct Metadata {
     /// As it was asked for.
     pub name: String,
-    /// The one version that is served.
+    /// The versions that are served, the lowest first.
     pub versions: Vec<String>,
     /// The field's name for the engine: `onnxruntime_onnx`, `tensorflow_savedmodel`; `wasm_handler` for a
     /// handler alone; empty while it is not loaded.
@@ -121,17 +123,13 @@ impl Served {
         let mut found =
             std::iter::once(name).chain(dots).filter_map(|endpoint| self.endpoints.named(endpoint));
         let entry = found.find_map(|endpoint| Entry::of(endpoint, name));
-        let Some(entry) = entry.filter(|entry| entry.endpoint.config.speaks(protocol)) else {
+        let Some(mut entry) = entry.filter(|entry| entry.endpoint.config.speaks(protocol)) else {
             let message = format!("there is no model `{name}`");
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
         entry.endpoint.authorize(|| credentials)?;
         if let Some(wanted) = version.filter(|wanted| !wanted.is_empty()) {
-            let served = entry.version();
-            if wanted != served {
-                let message = format!("model `{name}` is served in version {served}, not `{wanted}`");
-                return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
-            }
+            entry.choose(wanted)?;
         }
         Ok(entry)
     }
@@ -144,6 +142,7 @@ impl Served {
             let entry = |name: String, model: Option<&&str>| Entry {
                 endpoint,
                 model: model.map(|it| (*it).into()),
+                wanted: None,
                 name,
             };
             let own = entry(endpoint.config.name.clone(), models.first());
@@ -168,9 +167,14 @@ impl Served {
 
     /// All models and whether they are served.
     pub fn index(&self, protocol: Option<Protocol>) -> Vec<IndexEntry> {
-        self.entries(protocol)
-            .map(|entry| IndexEntry { version: entry.version(), ready: entry.is_ready(), name: entry.name })
-            .collect()
+        let indexed = |entry: Entry<'_>| {
+            let ready = entry.is_ready();
+            let versions = entry.versions().into_iter();
+            versions
+                .map(|version| IndexEntry { name: entry.name.clone(), version, ready })
+                .collect::<Vec<_>>()
+        };
+        self.entries(protocol).flat_map(indexed).collect()
     }
 }
 
@@ -194,14 +198,41 @@ impl<'a> Entry<'a> {
                 Some(models.iter().find(|model| **model == wanted)?)
             }
         };
-        Some(Entry { endpoint, model: model.map(|model| (*model).into()), name: name.to_owned() })
+        let model = model.map(|model| (*model).into());
+        Some(Entry { endpoint, model, wanted: None, name: name.to_owned() })
     }
 }
 
 impl<'a> Entry<'a> {
     /// Where a request for it goes.
     pub(super) fn destination(&self) -> Destination<'a> {
-        Destination { endpoint: self.endpoint, model: self.model.clone() }
+        let choice = |name: &Arc<str>| ModelChoice { name: name.clone(), version: self.wanted };
+        Destination { endpoint: self.endpoint, model: self.model.as_ref().map(choice) }
+    }
+
+    /// Makes it the one of this version.
+    ///
+    /// # Errors
+    /// `not_found` that names the versions there are.
+    fn choose(&mut self, wanted: &str) -> Result<(), RequestError> {
+        let current = self.endpoint.current();
+        let named = self.named(&current);
+        let number = wanted.parse().ok();
+        let is_served = match &named {
+            Some(named) if named.handle.is_some() => {
+                number.is_some_and(|number| named.version(Some(number)).is_some())
+            }
+            // What is not loaded says so later.
+            _ => number == Some(ONLY_VERSION),
+        };
+        if is_served {
+            self.wanted = number;
+            return Ok(());
+        }
+        let served = named.filter(|named| named.handle.is_some()).map(|named| named.shown_versions());
+        let served = served.unwrap_or_else(|| format!("version {ONLY_VERSION}"));
+        let message = format!("model `{}` is served in {served}, not `{wanted}`", self.name);
+        Err(RequestError::new(Code::NotFound, Stage::Admit, message))
     }
 }
 
@@ -213,16 +244,30 @@ impl Entry<'_> {
     }
 
     fn handle_in(&self, generation: &Generation) -> Option<Handle> {
-        self.named(generation)?.handle
+        self.named(generation)?.version(self.wanted).cloned()
     }
 
     fn handle(&self) -> Option<Handle> {
         self.handle_in(&self.endpoint.current())
     }
 
-    /// The version that is served now.
+    /// The version that is asked for, else that which requests go to by themselves now.
     pub fn version(&self) -> String {
         self.version_in(&self.endpoint.current())
+    }
+
+    /// The versions that are served now, the lowest first; of one that was asked for by its version, that.
+    pub fn versions(&self) -> Vec<String> {
+        let named = self.named(&self.endpoint.current());
+        let mut numbers: Vec<u64> = match (self.wanted, &named) {
+            (None, Some(named)) => named.handles().map(Handle::version).collect(),
+            (wanted, _) => wanted.into_iter().collect(),
+        };
+        if numbers.is_empty() {
+            numbers.push(ONLY_VERSION);
+        }
+        numbers.sort_unstable();
+        numbers.iter().map(u64::to_string).collect()
     }
 
     /// The version in a generation: of an answer, that of the model that gave it.
@@ -232,7 +277,13 @@ impl Entry<'_> {
 
     /// The inputs and outputs of the model; none for a handler alone.
     pub fn signature(&self) -> Arc<Signature> {
-        self.named(&self.endpoint.current()).map(|named| named.signature).unwrap_or_default()
+        self.signature_in(&self.endpoint.current())
+    }
+
+    fn signature_in(&self, generation: &Generation) -> Arc<Signature> {
+        let Some(named) = self.named(generation) else { return Arc::default() };
+        // The one that is not loaded has that which the handler knows.
+        named.version(self.wanted).map_or(named.signature.clone(), |handle| handle.signature().clone())
     }
 
     /// The outcomes of its requests. They are counted by endpoint, so models of one endpoint have the same
@@ -283,13 +334,13 @@ impl Entry<'_> {
     fn inputs_in(&self, generation: &Generation) -> Vec<TensorSpec> {
         match generation.schema_of_tensors() {
             Some(schema) => schema.signature().inputs.clone(),
-            None => self.named(generation).map(|named| named.signature.inputs.clone()).unwrap_or_default(),
+            None => self.signature_in(generation).inputs.clone(),
         }
     }
 
     /// Whether its endpoint is an application, which serves no tensors.
     pub fn is_application(&self) -> bool {
-        self.endpoint.read_current(|current| current.pipeline.is_application())
+        self.endpoint.is_application()
     }
 
     /// Whether its handler is given the body of a request as it is.
@@ -325,8 +376,8 @@ impl Entry<'_> {
     /// The description of its inputs and outputs.
     pub fn metadata(&self) -> Metadata {
         let current = self.endpoint.current();
-        let named = self.named(&current);
-        let handle = named.as_ref().and_then(|named| named.handle.as_ref());
+        let handle = self.handle_in(&current);
+        let handle = handle.as_ref();
         let model = handle.and_then(Handle::model);
         let platform = match model.map(|model| model.location().format) {
             Some(Format::Onnx) => "onnxruntime_onnx",
@@ -339,10 +390,10 @@ impl Entry<'_> {
         let batching = max_batch(handle, &current);
         Metadata {
             name: self.name.clone(),
-            versions: vec![self.version()],
+            versions: self.versions(),
             platform,
             inputs: specs(&self.inputs_in(&current)),
-            outputs: named.as_ref().map(|named| specs(&named.signature.outputs)).unwrap_or_default(),
+            outputs: specs(&self.signature_in(&current).outputs),
             max_batch: if batching > 1 { batching } else { 0 },
             sequences: handle.and_then(Handle::sequences).map(sequences),
             instances: model.map_or(1, |model| model.sessions()),

@@ -2,8 +2,9 @@
 //!
 //! Place in the flow: behind every path that tells readiness. In: an endpoint. Out: whether a `GET` of the
 //! application's own path ends in a 2xx.
-//! Invariants: it counts as no client's request and waits for no place; while all places are taken, what the
-//! application said last stands; one at a time asks an endpoint; requests are served all the same.
+//! Invariants: it counts as no client's request and waits for no place; while all places are taken, what
+//! the application said last stands; an endpoint is asked once at a time, for all who want to know then;
+//! requests are served all the same.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Empty, Limited};
 
 use super::served::Served;
+use crate::endpoint::readiness::Answer;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
 use crate::request::exchange::{Client, Exchange};
@@ -47,23 +49,27 @@ impl Served {
     /// Whether an application says that it is ready; what is not asked is.
     async fn application_says_ready(&self, endpoint: &Arc<Deployment>) -> bool {
         let Some(path) = endpoint.config.readiness.clone() else { return true };
-        let endpoint = endpoint.clone();
-        // Guest code runs on the runtime of requests, for a client of the admin address too.
-        let asked = self.runtime.spawn(async move {
-            let mut last = endpoint.readiness.lock().await;
-            // Another instance would know nothing of what those of requests have come to.
-            if endpoint.free_places() == 0 {
-                return *last;
-            }
-            let limit = endpoint.config.limits.request_timeout;
-            let status = tokio::time::timeout(limit, ask(&endpoint, &path)).await;
-            *last = matches!(status, Ok(Some(200..=299)));
-            if !*last {
-                tracing::debug!(endpoint = %endpoint.config.name, "the application says that it is not ready");
-            }
-            *last
-        });
-        asked.await.unwrap_or(false)
+        // Another instance would know nothing of what those of requests have come to.
+        if endpoint.free_places() == 0 {
+            return endpoint.readiness.last();
+        }
+        let asked = |answer: Answer| {
+            let endpoint = endpoint.clone();
+            // Guest code runs on the runtime of requests, for a client of the admin address too.
+            self.runtime.spawn(async move {
+                let limit = endpoint.config.limits.request_timeout;
+                let status = tokio::time::timeout(limit, ask(&endpoint, &path)).await;
+                let is_ready = matches!(status, Ok(Some(200..=299)));
+                if !is_ready {
+                    tracing::debug!(
+                        endpoint = %endpoint.config.name,
+                        "the application says that it is not ready"
+                    );
+                }
+                answer.tell(&endpoint.readiness, is_ready);
+            });
+        };
+        endpoint.readiness.told(asked).await
     }
 }
 

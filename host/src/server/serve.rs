@@ -19,7 +19,7 @@ use crate::endpoint::generation::Generation;
 use crate::endpoint::response_cache::CacheUse;
 use crate::error::{RequestError, Stage};
 use crate::keys::Credentials;
-use crate::request::{Head, Input, Output, Request};
+use crate::request::{Head, Input, ModelChoice, Output, Request};
 use crate::rollout::deployment::Deployment;
 
 /// How messages come and answers go. Implemented by the head of a request.
@@ -104,7 +104,7 @@ impl Call<'_> {
 pub(super) struct Destination<'a> {
     pub endpoint: &'a Deployment,
     /// Which of the endpoint's models, if the protocol says so.
-    pub model: Option<Arc<str>>,
+    pub model: Option<ModelChoice>,
 }
 
 /// The signature of an answer.

@@ -8,6 +8,8 @@
 //! taken of a handler than its client reads. A client that says nothing is asked whether it is there. The
 //! connection lasts until its handler has ended, so that a drain waits for that.
 
+mod heard;
+
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -22,6 +24,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 
+use self::heard::{Heard, Listened};
 use crate::request::socket::{Close, Command, Ending, Message, SocketLimits, SocketWire};
 use crate::telemetry::metrics::OpenSocket;
 
@@ -83,6 +86,8 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     counts: OpenSocket,
     leaving: impl Future<Output = ()>,
 ) {
+    let told = Heard::now();
+    let io = Listened { io, heard: told.clone() };
     let (writer, reader) = stream(io, bounds.limits.message).await.split();
     let now = Instant::now();
     let connection = Connection {
@@ -98,17 +103,18 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         is_read_out: false,
         is_lost: false,
         has_ended: false,
+        told,
         heard: now,
         spoken: now,
-        is_asked: false,
+        asked: None,
         paid: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
     };
     connection.run(leaving).await;
 }
 
 struct Connection<S> {
-    writer: SplitSink<Stream<S>, Frame>,
-    reader: SplitStream<Stream<S>>,
+    writer: SplitSink<Stream<Listened<S>>, Frame>,
+    reader: SplitStream<Stream<Listened<S>>>,
     wire: SocketWire,
     bounds: Bounds,
     counts: OpenSocket,
@@ -126,12 +132,14 @@ struct Connection<S> {
     is_lost: bool,
     /// The handler has.
     has_ended: bool,
-    /// When there was last a sign of the client.
+    /// When bytes came last of the client.
+    told: Heard,
+    /// When nothing had to be heard of the client last.
     heard: Instant,
     /// When there was last a message, in either direction.
     spoken: Instant,
-    /// Whether the client has been asked for a sign since.
-    is_asked: bool,
+    /// When the client was last asked for a sign.
+    asked: Option<Instant>,
     /// Up to when the client has spoken, if each message takes its part of a second.
     paid: Instant,
 }
@@ -174,6 +182,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.end().await;
     }
 
+    /// When there was last a sign of the client.
+    fn heard(&self) -> Instant {
+        self.heard.max(self.told.last())
+    }
+
+    /// Whether the client has been asked for a sign, and gave none since.
+    fn is_asked(&self) -> bool {
+        self.asked.is_some_and(|asked| self.heard() <= asked)
+    }
+
     fn is_over(&self) -> bool {
         self.is_lost || self.is_read_out && self.writing.is_none() && self.last.is_none()
     }
@@ -189,10 +207,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let idle = is_open.then(|| self.spoken + self.bounds.limits.idle);
         let paid = (is_open && self.paid > now).then_some(self.paid);
         let (every, within) = self.bounds.ping;
-        let asked = if self.is_asked { every + within } else { every };
+        let asked = if self.is_asked() { every + within } else { every };
         // A client that takes nothing is not asked: what is being written says enough.
-        let may_ask = self.is_asked || self.writing.is_none();
-        let ping = (is_open && self.may_read(now) && may_ask).then(|| self.heard + asked);
+        let may_ask = self.is_asked() || self.writing.is_none();
+        let ping = (is_open && self.may_read(now) && may_ask).then(|| self.heard() + asked);
         let all = [self.until, stalled, idle, paid, ping];
         all.into_iter().flatten().min().unwrap_or(now + NEVER)
     }
@@ -212,14 +230,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return self.close(Close::new(Close::GOING_AWAY, format!("nothing was said for {idle:?}")));
         }
         let (every, within) = self.bounds.ping;
-        if !self.may_read(now) || !has_passed(self.heard, every) {
+        if !self.may_read(now) || !has_passed(self.heard(), every) {
             return;
         }
-        if self.is_asked && has_passed(self.heard, every + within) {
+        if self.is_asked() && has_passed(self.heard(), every + within) {
             return self.lose();
         }
-        if !self.is_asked && self.writing.is_none() {
-            self.is_asked = true;
+        if !self.is_asked() && self.writing.is_none() {
+            self.asked = Some(now);
             self.write(Frame::Ping(Default::default()));
         }
     }
@@ -227,7 +245,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     /// Takes what the client has said.
     fn said(&mut self, said: Option<Result<Frame, Error>>) {
         let now = Instant::now();
-        (self.heard, self.is_asked) = (now, false);
+        self.heard = now;
         let message = match said {
             Some(Ok(Frame::Text(text))) => Message::Text(text.as_str().to_owned()),
             Some(Ok(Frame::Binary(bytes))) => Message::Binary(bytes.into()),

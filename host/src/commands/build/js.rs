@@ -167,7 +167,13 @@ fn type_error(printed: &str) -> String {
 /// Without the frames of the builder's stack, the lowest error first.
 fn cause(printed: &str) -> String {
     let lines: Vec<&str> = printed.lines().filter(|line| !line.starts_with("    at ")).collect();
-    let is_error = |line: &&&str| line.contains("Error: ") && !line.starts_with("(jco");
+    // Of the bundler's own errors the line has a code, `[MISSING_EXPORT] …`, and perhaps `Error:` before it.
+    let is_coded = |line: &str| {
+        let code =
+            line.trim_start_matches("Error: ").strip_prefix('[').and_then(|rest| rest.split_once("] "));
+        code.is_some_and(|(code, _)| code.chars().all(|c| c.is_ascii_uppercase() || c == '_'))
+    };
+    let is_error = |line: &&&str| line.contains("Error: ") && !line.starts_with("(jco") || is_coded(line);
     let cause = lines.iter().rfind(is_error).map(|line| line.trim_start_matches("Error: "));
     cause_first(cause, lines.join("\n").trim())
 }
@@ -188,6 +194,10 @@ mod tests {
         let printed =
             format!("ERROR  Build failed with 1 error:\n\nError: {unresolved}\n    at onLog (a.mjs:8:49)");
         assert!(cause(&printed).starts_with(&format!("{unresolved}\n\n")), "{printed}");
+        let missing = "[MISSING_EXPORT] \"Tensr\" is not exported by \"modelhost-guest/src/index.js\".";
+        let printed =
+            format!("ERROR  Build failed with 1 error:\n\n{missing}\n   ╭─[ handler.js:1:10 ]\n    at x");
+        assert!(cause(&printed).starts_with(&format!("{missing}\n\n")), "{printed}");
         let thrown = "handler.js:72:1 ReferenceError: boom is not defined";
         let printed = format!("(jco componentize) Error: Failed to initialize:\nException\n{thrown}\nStack:");
         assert_eq!(cause(&printed), format!("{thrown}\n\n{printed}"));

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::ensure;
+
 use super::runner::{self, Runner};
 use super::{Project, announce, cause_first};
 
@@ -66,11 +68,14 @@ fn componentize(
     module: &[&str],
     output: &Path,
 ) -> anyhow::Result<()> {
-    let mut builder = project.command(environment.join("bin/componentize-py"));
+    let script = environment.join("bin/componentize-py");
+    ensure!(script.is_file(), "`componentize-py` is not installed\n  hint: {NO_BUILDER}");
+    // By the environment's Python: the script's first line has the path that the project once had.
+    let mut builder = project.command(environment.join("bin/python"));
     // By this it finds the packages of the environment.
-    builder.env("VIRTUAL_ENV", environment);
+    builder.arg(script).env("VIRTUAL_ENV", environment);
     builder.args(["--quiet", "--wit-path"]).arg(wit).args(["--world", world, "componentize"]);
-    project.finish(builder.args(module).arg("--output").arg(output), NO_BUILDER, cause)?;
+    project.finish(builder.args(module).arg("--output").arg(output), NO_PYTHON, cause)?;
     Ok(())
 }
 

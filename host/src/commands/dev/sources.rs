@@ -20,7 +20,7 @@ use crate::file::stamp::FileStamp;
 const MADE: [&str; 6] =
     ["target", "node_modules", "__pycache__", "Cargo.lock", "package-lock.json", COMPONENT];
 /// Most files: a folder that is no project is not searched for ever.
-const MOST: usize = 10_000;
+pub(super) const MOST: usize = 10_000;
 /// How long the files must have held still: an editor writes several.
 const SETTLED: Duration = Duration::from_millis(50);
 
@@ -64,6 +64,11 @@ impl Sources {
         let needs_build =
             self.differ(&now).any(|file| !self.is_loaded_only(file)) || libraries != self.libraries;
         Some(Sources { files: now, libraries, needs_build, ..self.clone() })
+    }
+
+    /// Whether there are more files than are looked at.
+    pub(super) fn is_partial(&self) -> bool {
+        self.files.len() >= MOST
     }
 
     /// Whether the files are other ones, so that a build of these is of no use any more.

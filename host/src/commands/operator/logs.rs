@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{client, number, part, text, time};
+use super::{client, endpoints, number, part, text, time};
 use crate::cli;
 use crate::commands::admin::Client;
-use crate::commands::{Failure, say};
+use crate::commands::{Failure, write};
 
 /// Between two looks for lines that have come.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -21,28 +21,34 @@ const PAUSE: Duration = Duration::from_millis(300);
 /// The server cannot be reached, or refuses.
 pub fn logs(arguments: &cli::Logs) -> Result<(), Failure> {
     let client = client(&arguments.server)?;
-    let mut last = show(&client, arguments, None)?;
-    if !arguments.follow {
-        return Ok(());
-    }
-    loop {
+    let mut before = None;
+    while let Some(now) = show(&client, arguments, before)? {
+        if !arguments.follow {
+            break;
+        }
+        // Another process has fewer: its lines have begun again.
+        before = Some(if before.is_some_and(|before| now < before) { 0 } else { now });
         thread::sleep(PAUSE);
-        last = match show(&client, arguments, Some(last))? {
-            // Another process: its lines have begun again.
-            fewer if fewer < last => 0,
-            now => now,
-        };
     }
+    Ok(())
 }
 
-/// Prints the lines after a number, else the last; gives the number to go on from.
-fn show(client: &Client, arguments: &cli::Logs, after: Option<u64>) -> anyhow::Result<u64> {
+/// Prints the lines after a number, else the last; gives the number to go on from, or `None` if nothing reads
+/// them any more.
+fn show(client: &Client, arguments: &cli::Logs, after: Option<u64>) -> anyhow::Result<Option<u64>> {
     let answer = client.get(&path(arguments, after))?;
     let lines = part(&answer, "lines").as_array().map(Vec::as_slice).unwrap_or_default();
-    for line in lines {
-        say(&if arguments.json { line.to_string() } else { shown(line) })?;
+    if let (true, None, Some(name)) = (lines.is_empty(), after, &arguments.endpoint) {
+        // One that was there may have left lines; of another name there are none.
+        endpoints(client, Some(name))?;
     }
-    Ok(part(&answer, "last").as_u64().unwrap_or_default())
+    for line in lines {
+        let line = if arguments.json { line.to_string() } else { shown(line) };
+        if !write(format!("{line}\n"))? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(part(&answer, "last").as_u64().unwrap_or_default()))
 }
 
 fn path(arguments: &cli::Logs, after: Option<u64>) -> String {

@@ -80,7 +80,10 @@ fn models(endpoint: &Value) -> String {
     let models = part(endpoint, "models").as_array().map(Vec::as_slice).unwrap_or_default();
     let one = |model: &Value| {
         let version = model.get("version").and_then(Value::as_u64);
-        let version = version.map_or(String::new(), |version| format!(":{version}"));
+        let others = part(model, "other_versions").as_array().map(Vec::as_slice).unwrap_or_default();
+        let numbers = version.into_iter().chain(others.iter().filter_map(Value::as_u64));
+        let numbers = numbers.map(|number| number.to_string()).collect::<Vec<_>>().join(",");
+        let version = if numbers.is_empty() { numbers } else { format!(":{numbers}") };
         let unloaded = if part(model, "loaded") == false { " (unloaded)" } else { "" };
         format!("{}{version}{unloaded}", text(model, "name"))
     };

@@ -31,8 +31,7 @@ const RECORDED_SHARE: &str = "a number from 0 to 1, such as `0.01` for one in a 
 
 settings! {
     [Endpoint]
-    CONFIG: Option<PathBuf> = (none, ""), some(path),
-        "config", "", Value("FILE"),
+    CONFIG: Option<PathBuf> = (none, ""), some(path), "config", "", Value("FILE"),
         "Config file, for more than one endpoint. Flags and environment win over it.";
     NAME: Option<String> = ("stem of the handler's or the model's file", None, "iris"), some(name),
         "name", "endpoint.name", Value("NAME"), "Name of the endpoint, as in metrics, logs and admin paths.";
@@ -47,8 +46,8 @@ settings! {
         "readiness", "endpoint.readiness", Value("PATH"),
         "Path of an application that says whether it is ready: its `GET` ends in a 2xx. Readiness of the server and \
          of its models waits for it; requests do not.";
-    WATCH: bool = "true", switch,
-        "watch", "endpoint.watch", Switch("no-watch"), "Swap in the handler's file when it changes.";
+    WATCH: bool = "true", switch, "watch", "endpoint.watch", Switch("no-watch"),
+        "Swap in the handler's file when it changes.";
     SMOKE: bool = "true", switch, "smoke", "endpoint.smoke", Switch("no-smoke"),
         "Try the input schema's examples at the start, and before a new handler or model is published.";
     KEEP_MODEL: bool = "false", switch, "keep-model", "endpoint.keep_model", Switch("no-keep-model"),
@@ -195,8 +194,11 @@ settings! {
     MODEL_VERSION: Option<u64> = ("the highest", None, "2"), some(count(0..=u64::MAX)),
         "model-version", "endpoint.model.version", Value("N"),
         "Which version of a folder of versions (`1/model.onnx`, `2/saved_model.pb`).";
-    SIGNATURE_KEY: Option<String> =
-        ("the only one, `serving_default` or `predict`", None, "predict"), some(text),
+    MODEL_VERSIONS: usize = "1", count(1..=100), "model-versions", "endpoint.model.versions", Value("N"),
+        "How many versions of a folder of versions are served: that one, and the highest of the others, for requests that name one.";
+    WATCH_MODEL: bool = "false", switch, "watch-model", "endpoint.model.watch", Switch("no-watch-model"),
+        "Follow a folder of versions: what comes, changes or goes there is served, or no longer, without an order.";
+    SIGNATURE_KEY: Option<String> = ("the only one, `serving_default` or `predict`", None, "predict"), some(text),
         "signature-key", "endpoint.model.signature_key", Value("KEY"), "Which signature of a SavedModel.";
     LABELS: Option<PathBuf> = (none, "labels.txt"), some(path),
         "labels", "endpoint.model.labels", Value("FILE"),
@@ -209,8 +211,7 @@ settings! {
         "Where the model runs. `auto` takes a GPU if there is one and says why in the log; `cuda` is had \
          or fails at start.";
     DEVICE_MEMORY: Option<u64> = "none", or("none", size(MIB..=1024 * GIB)),
-        "device-memory", "endpoint.model.device_memory", Value("SIZE|none"),
-        "Most memory of a GPU that one model may take.";
+        "device-memory", "endpoint.model.device_memory", Value("SIZE|none"), "Most memory of a GPU that one model may take.";
     INSTANCES: Option<usize> = "auto", or("auto", count(1..=256)),
         "instances", "endpoint.model.instances", Value("N"),
         "How many runs of the model there may be at the same time. An ONNX model of more than 1 MiB is in \

@@ -102,6 +102,19 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "[[endpoint]]\nname = 'a'\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'b'\nmodel = 'm.onnx'\npaths = ['/b', '/a']\n\
+         [[endpoint]]\nname = 'c'\nmodel = 'm.onnx'\npaths = ['/x', '/y', '/x']\n\
+         [[endpoint]]\nname = 'd'\nmodel = 'm.onnx'\npaths = ['/v2']\n[[split]]\npath = '/b'\nendpoints = { a = 1 }",
+        &[],
+        &[
+            "modelhost.toml:7: `endpoint.paths`: another endpoint has the path `/a`, which this one would answer; hint: leave \
+             it out of `paths`, or give that endpoint another path",
+            "modelhost.toml:11: `endpoint.paths`: `/x` is listed twice; hint: leave one out",
+            "modelhost.toml:15: `endpoint.paths`: `/v2` stays the server's; hint: leave it out",
+            "modelhost.toml:17: `split.path`: an endpoint or another split has the path `/b` too; hint: give it a path of its own",
+        ],
+    ),
+    (
         "[[endpoint]]\nmodel = 'm.onnx'\n[[endpoint]]\nmodel = 'm.onnx'\n[[endpoint]]\nname = 'b'\npath = '/m'\n\
          plugin = 'h.wasm'",
         &[],

@@ -27,6 +27,8 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("model", "DIR/m.onnx", "\"m.onnx\"", ""),
     ("device", "cuda:1", "\"cuda:1\"", "device: Cuda( 1, ),"),
     ("model-version", "3", "3", "version: Some( 3, ),"),
+    ("model-versions", "4", "4", "others: 3,"),
+    ("watch-model", "true", "true", "watch: true,"),
     ("signature-key", "predict", "\"predict\"", r#"signature_key: Some( "predict", ),"#),
     ("state", "a=b", "{ a = \"b\" }", r#"state: [ ( "a", "b", ), ],"#),
     ("sequences", "7", "7", "most: 7,"),

@@ -25,8 +25,15 @@ function operations.submit(most_jobs, most_bytes, id, record, body, ...)
   return { 'stored', view(job) }
 end
 
--- The first job that is due, with its body, until its lease ends.
-function operations.claim(lease)
+-- The first job that is due, with its body, until its lease ends. Asked `again`, since the answer was lost, it is the job that has been
+-- claimed by this token, whose attempt counts once.
+function operations.claim(lease, token, again)
+  for _, id in ipairs(again == '1' and call('ZRANGE', leases, 0, -1) or {}) do
+    if call('HGET', own(id), 'token') == token then
+      call('ZADD', leases, whole(now + lease), id)
+      return { 'job', view(load(id)), call('HGET', bodies, id) }
+    end
+  end
   promote()
   for _ = 1, MOST do
     local id = call('ZRANGE', waiting, 0, 0)[1]
@@ -39,7 +46,8 @@ function operations.claim(lease)
       finish(job, 'failed', TOO_LATE)
     elseif job then
       call('ZADD', leases, whole(now + lease), id)
-      set(job, { state = 'running', attempt = job.attempt + 1, claims = (job.claims or 0) + 1, changed = now })
+      local claims = (job.claims or 0) + 1
+      set(job, { state = 'running', attempt = job.attempt + 1, claims = claims, token = token, changed = now })
       return { 'job', view(job), call('HGET', bodies, id) }
     end
   end

@@ -4,8 +4,8 @@
 //!
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
 //! `NAME.expected.json` beside it is what has to be answered, with status 200. `NAME.request.json` is a
-//! request with method, path and headers ([`case`]), and its `NAME.expected.json` a whole answer. Names that
-//! begin with a dot and folders are left out.
+//! request with method, path and headers ([`case`]), and its `NAME.expected.json` a whole answer. Folders,
+//! names that begin with a dot and the backups of editors are left out.
 
 mod case;
 
@@ -25,10 +25,14 @@ use crate::outbound::OutboundCall;
 use crate::pipeline::respond;
 use crate::request::{Output, PlainHead, Response, is_json_type};
 
+/// The end of the error of a folder without one.
+pub const NO_SAMPLE: &str = "holds no sample";
 /// Most samples of a folder.
 const MOST: usize = 1000;
 /// The end of the name of an expected answer.
 const EXPECTED: &str = ".expected.json";
+/// The ends of the names of backups.
+const BACKUPS: [&str; 4] = ["~", ".bak", ".orig", ".swp"];
 /// The end of the name of a whole request.
 const REQUEST: &str = ".request.json";
 
@@ -126,7 +130,7 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') || !path.is_file() {
+        if name.starts_with('.') || BACKUPS.iter().any(|end| name.ends_with(end)) || !path.is_file() {
             continue;
         }
         match name.ends_with(EXPECTED) {
@@ -138,13 +142,27 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     if samples.len() > MOST {
         return Err(format!("`{shown}` holds {} samples, more than {MOST}", samples.len()));
     }
+    // In the order of their names, those of one answer need not be neighbours.
+    let answered = samples.iter().filter_map(|sample| Some((answer(sample)?, sample)));
+    let mut by_answer: Vec<_> = answered.collect();
+    by_answer.sort();
+    if let Some([(answer, one), (_, other)]) = by_answer.array_windows().find(|[one, other]| one.0 == other.0)
+    {
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        return Err(format!(
+            "`{}` answers both `{}` and `{}`: rename one of the two",
+            answer.display(),
+            name(one),
+            name(other)
+        ));
+    }
     let samples: Vec<_> = samples.into_iter().map(|sample| (answer(&sample), sample)).collect();
     let is_lone = |path: &&PathBuf| !samples.iter().any(|(answer, _)| answer.as_ref() == Some(*path));
     if let Some(lone) = answers.iter().find(is_lone) {
         return Err(format!("`{}` answers nothing: there is no sample of its name", lone.display()));
     }
     match samples.is_empty() {
-        true => Err(format!("`{shown}` holds no sample")),
+        true => Err(format!("`{shown}` {NO_SAMPLE}")),
         false => Ok(samples.into_iter().map(|(answer, sample)| (sample, answer)).collect()),
     }
 }

@@ -185,6 +185,10 @@ fn folders_that_cannot_be_used_are_refused() {
         (&[][..], "holds no sample"),
         (&[(".a.json", "1"), ("inner/", "")], "holds no sample"),
         (&[("a.json", "1"), ("b.expected.json", "1")], "b.expected.json` answers nothing"),
+        (
+            &[("a.bin", "1"), ("a.expected.json", "1"), ("a.json", "1")],
+            "a.expected.json` answers both `a.bin` and `a.json`: rename one of the two",
+        ),
         (&[("a.json", "1"), ("a.expected.json", "{")], "a.expected.json` is not JSON"),
         (&[("a.json", "12345")], "a.json`: it has 5 bytes, more than 4"),
     ] {

@@ -123,6 +123,7 @@ fn model(named: &Named) -> Value {
         "name": named.name,
         "loaded": named.handle.is_some(),
         "version": loaded.and_then(|model| model.location().version),
+        "other_versions": named.others.iter().map(Handle::version).collect::<Vec<_>>(),
         "device": loaded.map(|model| model.device().to_string()),
         "instances": loaded.map(|model| model.sessions()),
         "max_batch": named.handle.as_ref().map(Handle::max_batch),

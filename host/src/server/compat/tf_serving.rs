@@ -12,10 +12,13 @@ use crate::tensor::Datatype;
 /// One object for all three: KServe reads `name` and `ready`, TensorFlow Serving's clients the rest, Truss's
 /// the status code.
 pub(in crate::server) fn ready(entry: &Entry<'_>) -> Value {
-    let version = json!({
-        "version": entry.version(), "state": "AVAILABLE", "status": { "error_code": "OK", "error_message": "" },
-    });
-    json!({ "name": entry.name, "ready": true, "model_version_status": [version] })
+    let version = |version: String| {
+        json!({
+            "version": version, "state": "AVAILABLE", "status": { "error_code": "OK", "error_message": "" },
+        })
+    };
+    let versions: Vec<Value> = entry.versions().into_iter().rev().map(version).collect();
+    json!({ "name": entry.name, "ready": true, "model_version_status": versions })
 }
 
 /// As TensorFlow Serving tells it.

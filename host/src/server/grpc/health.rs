@@ -1,11 +1,13 @@
 //! `grpc.health.v1.Health`: what load balancers and orchestrators ask.
 //!
-//! Place in the flow: beside it. Like the health calls over HTTP: serving from the first answer until the
-//! process is asked to stop.
+//! Place in the flow: beside it. Like readiness over HTTP: serving from the first answer until the process
+//! is asked to stop, but while an application says that it is not ready; a client that watches is not told
+//! of that.
 //! Invariant: a client that watches is told when the drain begins, and then let go, or it would hold the
 //! drain up.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tonic::codegen::tokio_stream::Stream;
@@ -13,22 +15,22 @@ use tonic::{Request, Response, Status};
 use tonic_health::pb;
 use tonic_health::pb::health_check_response::ServingStatus;
 
-use crate::server::drain::Drain;
+use crate::server::served::Served;
 
 /// The health of a server and all its services: they have the same.
 pub(super) struct Health {
     services: Vec<&'static str>,
-    drain: Drain,
+    served: Arc<Served>,
 }
 
 impl Health {
     /// The empty name, which is the server's, is one of the services.
-    pub(super) fn of(services: &[&'static str], drain: &Drain) -> Health {
-        Health { services: [&[""], services].concat(), drain: drain.clone() }
+    pub(super) fn of(services: &[&'static str], served: &Arc<Served>) -> Health {
+        Health { services: [&[""], services].concat(), served: served.clone() }
     }
 
     fn status(&self) -> ServingStatus {
-        if self.drain.has_begun() { ServingStatus::NotServing } else { ServingStatus::Serving }
+        if self.served.drain.has_begun() { ServingStatus::NotServing } else { ServingStatus::Serving }
     }
 }
 
@@ -42,14 +44,15 @@ impl pb::health_server::Health for Health {
         if !self.services.contains(&service) {
             return Err(Status::not_found("there is no such service"));
         }
-        Ok(Response::new(answer(self.status())))
+        let is_ready = self.served.all_are_ready().await;
+        Ok(Response::new(answer(if is_ready { self.status() } else { ServingStatus::NotServing })))
     }
 
     type WatchStream = Watch;
 
     async fn watch(&self, request: Request<pb::HealthCheckRequest>) -> Result<Response<Watch>, Status> {
         let known = self.services.contains(&&*request.get_ref().service);
-        let drain = self.drain.clone();
+        let drain = self.served.drain.clone();
         Ok(Response::new(Watch {
             now: Some(if known { self.status() } else { ServingStatus::ServiceUnknown }),
             last: known.then_some(ServingStatus::NotServing),

@@ -19,6 +19,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 
+use super::cors;
 use super::route::EndpointRoute;
 use crate::arrivals::Origin;
 use crate::endpoint::generation::Generation;
@@ -51,6 +52,14 @@ pub(super) async fn call(
 ) -> Response {
     let EndpointRoute { endpoint, served } = &route.route;
     let id = head.id();
+    // One that is granted the headers of the answer answers by itself.
+    let grants = &endpoint.config.response_headers;
+    let is_its = grants.iter().any(|name| name.starts_with("access-control-"));
+    if served.config.cors_allow_origin.is_some() && !is_its && cors::is_preflight(&head) {
+        let mut response = cors::preflight_of_an_application(head.headers());
+        insert(response.headers_mut(), X_REQUEST_ID, &id);
+        return response;
+    }
     below(&route.prefix, &mut head, &id);
     let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
     let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());

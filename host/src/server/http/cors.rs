@@ -7,13 +7,17 @@
 use axum::extract::State;
 use axum::http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS, ALLOW, HeaderMap,
-    VARY,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderMap, ORIGIN, VARY,
 };
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 
+use crate::server::head::Head;
+
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, OPTIONS, POST");
+/// Of an application, which decides about methods when the request comes.
+const ALL: HeaderValue = HeaderValue::from_static("DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT");
 /// Of a path that only takes calls.
 const CALLS: HeaderValue = HeaderValue::from_static("OPTIONS, POST");
 /// Of a path that only tells something.
@@ -49,6 +53,18 @@ pub(super) async fn preflight_of_calls(State(allowed): State<bool>, request: Hea
 /// `OPTIONS` on a path that answers nothing but `GET`. `State` as above.
 pub(super) async fn preflight_of_reads(State(allowed): State<bool>, request: HeaderMap) -> Response {
     answer(&READS, allowed, &request)
+}
+
+/// Whether a browser asks by this whether a page may send a request.
+pub(super) fn is_preflight(head: &Head) -> bool {
+    head.parts.method == Method::OPTIONS
+        && head.headers().contains_key(ORIGIN)
+        && head.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// The answer to that in place of an application, for pages that may call it.
+pub(super) fn preflight_of_an_application(request: &HeaderMap) -> Response {
+    answer(&ALL, true, request)
 }
 
 /// The answer to `OPTIONS` on a path with these methods.

@@ -83,8 +83,7 @@ fn open(served: &Served) -> String {
     let first = served.endpoints.iter().find(|endpoint| endpoint.config.speaks(Some(Protocol::Http)));
     let Some(first) = first else { return String::new() };
     let name = &first.config.name;
-    let call =
-        if first.current().pipeline.is_application() { String::new() } else { format!("/{name}.predict") };
+    let call = if first.is_application() { String::new() } else { format!("/{name}.predict") };
     format!("if (!location.hash) history.replaceState(null, \"\", \"#/{name}{call}\");\n")
 }
 

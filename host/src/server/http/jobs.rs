@@ -155,7 +155,7 @@ impl JobRoutes {
         let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
         (0..=self.longest.min(path.len())).rev().filter(ends).find_map(|end| {
             let (route, form) = self.routes.get(path.get(..end)?)?;
-            let has_paths = route.endpoint.read_current(|it| it.pipeline.is_application());
+            let has_paths = route.endpoint.is_application();
             let order = form.order(method, path.get(end..)?, query, has_paths)?;
             Some(JobRequest { route: route.clone(), form: *form, order })
         })

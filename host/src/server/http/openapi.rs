@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: beside it; reads the current generations, runs nothing. The page at `/docs` is made
 //! from it.
-//! In:   endpoints, their handlers' stages, their models' signatures. Out: JSON, made anew for every request.
+//! In:   endpoints, their handlers' stages, their models' signatures. Out: JSON, made anew when another
+//!       generation is served, one document at a time and not on a worker: it takes long for many.
 //! Invariants: an operation's answers are all that its path gives; its request schema accepts what the path
 //! accepts, as far as JSON Schema can say it. `tests/it/schemathesis.rs` holds both against a running host.
 //!
@@ -21,13 +22,18 @@ mod split;
 mod v1;
 mod values;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
+use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
 
 use self::answers::Paths;
 use crate::server::served::Served;
@@ -47,16 +53,54 @@ const PROTOCOLS: [fn(&Served) -> Paths; 8] = [
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> Vec<(&'static str, MethodRouter)> {
-    vec![("/openapi.json", get(serve).with_state(served.clone()))]
+    let documents = Documents { served: served.clone(), last: Arc::default() };
+    vec![("/openapi.json", get(serve).with_state(documents))]
 }
 
-async fn serve(State(served): State<Arc<Served>>) -> Json<Value> {
-    Json(document(&served))
+/// The document as it was made last, and what it was made of.
+#[derive(Clone)]
+struct Documents {
+    served: Arc<Served>,
+    last: Arc<Mutex<Option<(u64, Bytes)>>>,
+}
+
+async fn serve(State(documents): State<Documents>) -> Response {
+    let mut last = documents.last.clone().lock_owned().await;
+    // To its end, also if the client leaves: so there is one at a time.
+    let made = tokio::task::spawn_blocking(move || {
+        let served = &documents.served;
+        let now = generations(served);
+        match &*last {
+            Some((then, document)) if *then == now => document.clone(),
+            _ => {
+                let document = Bytes::from(document(served).to_string());
+                *last = Some((now, document.clone()));
+                document
+            }
+        }
+    });
+    match made.await {
+        Ok(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
+        Err(error) => {
+            tracing::error!("the OpenAPI document cannot be made: {error}");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// A number that is another one when another generation is served.
+fn generations(served: &Served) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    served
+        .endpoints
+        .iter()
+        .for_each(|endpoint| endpoint.read_current(|current| current.id.hash(&mut hasher)));
+    hasher.finish()
 }
 
 fn document(served: &Served) -> Value {
-    let mut paths = BTreeMap::new();
-    let locked: Vec<&str> = served
+    let (mut paths, mut used) = (BTreeMap::new(), BTreeSet::new());
+    let locked: HashSet<&str> = served
         .endpoints
         .iter()
         .filter(|endpoint| !endpoint.config.keys.is_empty())
@@ -65,13 +109,14 @@ fn document(served: &Served) -> Value {
     for (path, mut item) in PROTOCOLS.iter().flat_map(|protocol| protocol(served)) {
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
             let names = operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let is_locked: Vec<bool> = names.map(|name| locked.contains(&name)).collect();
+            let is_locked: Vec<bool> = names.map(|name| locked.contains(name)).collect();
             if is_locked.contains(&true) {
                 // A request that is sent to an endpoint without keys needs none. What is told of several
                 // needs those of all.
                 answers::lock(operation, method == "post" && is_locked.contains(&false));
             }
         }
+        answers::references(&item, &mut used);
         paths.entry(path).or_insert(item);
     }
     let endpoints = served.endpoints.iter().map(|endpoint| endpoint::tag(endpoint));
@@ -87,7 +132,7 @@ fn document(served: &Served) -> Value {
         "servers": [{ "url": "/" }],
         "security": [],
         "tags": tags,
-        "components": answers::components(&json!(paths).to_string(), !locked.is_empty()),
+        "components": answers::components(used, !locked.is_empty()),
         "paths": paths,
     })
 }

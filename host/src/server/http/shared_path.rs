@@ -46,7 +46,7 @@ pub(super) enum PathTarget {
 impl PathTarget {
     /// The endpoint, whose own part of the path of an application begins behind `prefix`.
     pub(super) fn new(route: EndpointRoute, prefix: String) -> PathTarget {
-        if route.endpoint.read_current(|it| it.pipeline.is_application()) {
+        if route.endpoint.is_application() {
             PathTarget::Application(Arc::new(ApplicationRoute { route, prefix }))
         } else {
             PathTarget::Classic(Arc::new(route))
@@ -115,6 +115,11 @@ impl SharedPath {
     }
 
     /// Answers a request, which came at `arrived`.
+    /// Its endpoint, if it has one alone.
+    pub(super) fn only(&self) -> Option<&PathTarget> {
+        self.targets.values().next().filter(|_| self.targets.len() == 1)
+    }
+
     pub(super) async fn call(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         if head.parts.method == Method::OPTIONS {
             let allowed = State(self.served.config.cors_allow_origin.is_some());

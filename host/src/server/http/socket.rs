@@ -51,6 +51,7 @@ const KEY: usize = 16;
 const PROTOCOLS: usize = 100;
 
 /// Where sockets are opened.
+#[derive(Clone)]
 pub(super) struct SocketTarget {
     endpoint: Arc<Deployment>,
     served: Arc<Served>,

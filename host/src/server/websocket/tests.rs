@@ -51,6 +51,22 @@ async fn a_client_that_answers_no_ping_is_gone() {
     assert!(socket.progress().is_gone());
 }
 
+/// Within a message it can answer no ping.
+#[tokio::test]
+async fn a_client_whose_message_takes_long_is_not_gone() {
+    let (socket, mut io) = socket(bounds()).await;
+    let text = "slow".repeat(5);
+    // A text of 20 bytes, masked by zeroes.
+    io.write_all(&[0x81, 0x80 | 20, 0, 0, 0, 0]).await.unwrap();
+    for byte in text.as_bytes() {
+        tokio::time::sleep(SOON / 2).await;
+        io.write_all(&[*byte]).await.unwrap();
+    }
+    assert_eq!(socket.receive(None).await, Ok(Message::Text(text)));
+    let gone = Close::new(Close::ABNORMAL, "");
+    assert_eq!(socket.receive(None).await, Err(NoMessage::Closed(gone)));
+}
+
 /// While nothing is read of it, because its handler takes nothing, it cannot be heard.
 #[tokio::test]
 async fn a_client_that_cannot_be_heard_is_not_gone() {

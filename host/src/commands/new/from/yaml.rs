@@ -9,7 +9,7 @@ mod flow;
 
 use serde_json::{Map, Value};
 
-use self::flow::{Flow, is_closed, quoted};
+use self::flow::{Flow, Quotes, is_closed, quoted};
 
 /// Collections in each other.
 const DEEPEST: usize = 32;
@@ -304,17 +304,11 @@ fn key(text: &str) -> Option<(String, &str)> {
 
 /// A text up to the comment behind it.
 fn without_comment(text: &str) -> &str {
-    let mut quote = None;
+    let mut quotes = Quotes::default();
     let mut before = ' ';
     for (at, c) in text.char_indices() {
-        match quote {
-            Some(open) if c == open => quote = None,
-            Some(_) => {}
-            None if matches!(c, '"' | '\'') && matches!(before, ' ' | '[' | '{' | ',' | ':') => {
-                quote = Some(c)
-            }
-            None if c == '#' && before == ' ' => return text.get(..at).unwrap_or(text).trim_end(),
-            None => {}
+        if !quotes.take(c) && c == '#' && before == ' ' {
+            return text.get(..at).unwrap_or(text).trim_end();
         }
         before = c;
     }
@@ -359,6 +353,8 @@ flow: [
 plain: some words
   go on
 url: http://127.0.0.1:8000/x
+metadata: {note: it's fine, more: "say \"hi\" # x"}  # quotes
+said: "say \"hi\" # x"
 "#;
         let expected = json!({
             "model_name": "a: b",
@@ -372,6 +368,8 @@ url: http://127.0.0.1:8000/x
             "flow": [[{"role": "system"}]],
             "plain": "some words go on",
             "url": "http://127.0.0.1:8000/x",
+            "metadata": {"note": "it's fine", "more": "say \"hi\" # x"},
+            "said": "say \"hi\" # x",
         });
         let read = read(text).unwrap();
         assert_eq!(read.json(), expected);

@@ -92,10 +92,11 @@ pub(super) async fn status(
     } else {
         State::Loading
     };
-    let status = ModelVersionStatus {
-        version: entry.version().parse().unwrap_or_default(),
+    let status = |version: String| ModelVersionStatus {
+        version: version.parse().unwrap_or_default(),
         state: state.into(),
         status: Some(StatusProto::default()),
     };
-    Ok(GetModelStatusResponse { model_version_status: vec![status] })
+    let model_version_status = entry.versions().into_iter().rev().map(status).collect();
+    Ok(GetModelStatusResponse { model_version_status })
 }

@@ -51,7 +51,7 @@ async fn stored(
     let mut submission = read(&body)?;
     submission.attempts = config.jobs.attempts;
     submission.keep = config.jobs.keep;
-    let is_application = route.endpoint.read_current(|it| it.pipeline.is_application());
+    let is_application = route.endpoint.is_application();
     submission.on_complete = is_application.then(|| ON_COMPLETE.to_owned());
     store.submit_batch(&config.name, submission, config.jobs.quota).await.map_err(failed)
 }

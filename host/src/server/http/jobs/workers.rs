@@ -212,7 +212,7 @@ async fn outcome(route: &EndpointRoute, job: Job, body: Bytes) -> Outcome {
     let arrived = Instant::now();
     let (mut head, body) = Head::split(request);
     head.job_depth = Some(job.depth);
-    let collected = if route.endpoint.read_current(|it| it.pipeline.is_application()) {
+    let collected = if route.endpoint.is_application() {
         let prefix = config.path.trim_end_matches('/').to_owned();
         let route = EndpointRoute { endpoint: route.endpoint.clone(), served: route.served.clone() };
         application::call_to_end(&ApplicationRoute { route, prefix }, head, body, arrived, |response| {

@@ -4,7 +4,7 @@
 //! In: the error codes that an operation may end in. Out: response objects. The statuses are those of
 //! `server/status.rs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
@@ -66,7 +66,10 @@ pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Valu
             together.push(*code);
         }
     }
-    let errors = by_status.into_iter().map(|(status, codes)| (status.to_string(), error(status, &codes)));
+    let errors = by_status.into_iter().map(|(status, codes)| {
+        let error = SharedError { status, codes, from_handler };
+        (status.to_string(), error.reference())
+    });
     let mut answers: Map<String, Value> = [("200".to_owned(), ok)].into_iter().chain(errors).collect();
     if from_handler {
         for answer in answers.values_mut() {
@@ -77,7 +80,53 @@ pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Valu
     Value::Object(answers)
 }
 
-/// The error of one status.
+/// The error of one status. It stands among the components, once, however many operations end in it: a
+/// thousand endpoints would have twenty thousand copies.
+#[derive(Debug, PartialEq, Eq)]
+struct SharedError {
+    status: u16,
+    codes: Vec<Code>,
+    from_handler: bool,
+}
+
+impl SharedError {
+    /// Where the errors are.
+    const PLACE: &str = "#/components/responses/";
+
+    /// `error-503-1c`, where the last part has a bit for each code; `-handler` behind it.
+    fn name(&self) -> String {
+        let bits = Code::ALL.iter().enumerate().filter(|(_, code)| self.codes.contains(code));
+        let bits = bits.fold(0, |bits, (at, _)| bits | 1_u64 << at);
+        let end = if self.from_handler { "-handler" } else { "" };
+        format!("error-{}-{bits:x}{end}", self.status)
+    }
+
+    fn reference(&self) -> Value {
+        json!({ "$ref": format!("{}{}", Self::PLACE, self.name()) })
+    }
+
+    /// The one of this name.
+    fn named(name: &str) -> Option<SharedError> {
+        let (status, rest) = name.strip_prefix("error-")?.split_once('-')?;
+        let (bits, from_handler) = rest.strip_suffix("-handler").map_or((rest, false), |bits| (bits, true));
+        let bits = u64::from_str_radix(bits, 16).ok()?;
+        let codes = Code::ALL.into_iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+        Some(SharedError {
+            status: status.parse().ok()?,
+            codes: codes.map(|(_, code)| code).collect(),
+            from_handler,
+        })
+    }
+
+    fn response(&self) -> Value {
+        let mut response = error(self.status, &self.codes);
+        if let (true, Some(Value::Object(headers))) = (self.from_handler, response.get_mut("headers")) {
+            headers.insert("x-handler-digest".to_owned(), header("x-handler-digest"));
+        }
+        response
+    }
+}
+
 fn error(status: u16, codes: &[Code]) -> Value {
     let names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
     let lines: Vec<String> =
@@ -112,7 +161,8 @@ pub(super) fn lock(operation: &mut Value, or_none: bool) {
     if let Some(Value::Object(answers)) = operation.get_mut("responses") {
         let (status, _) = status::of(Code::Unauthorized);
         let status = status.as_u16();
-        answers.insert(status.to_string(), error(status, &[Code::Unauthorized]));
+        let error = SharedError { status, codes: vec![Code::Unauthorized], from_handler: false };
+        answers.insert(status.to_string(), error.reference());
     }
 }
 
@@ -121,8 +171,28 @@ pub(super) fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
-/// The components that `paths`, the operations as text, refer to; `locked`: the way to present a key is one.
-pub(super) fn components(paths: &str, locked: bool) -> Value {
+/// Adds the components that a value refers to.
+pub(super) fn references(of: &Value, into: &mut BTreeSet<String>) {
+    match of {
+        Value::Object(members) => {
+            if let Some(Value::String(place)) = members.get("$ref")
+                && !into.contains(place)
+            {
+                into.insert(place.clone());
+            }
+            members.values().for_each(|member| references(member, into));
+        }
+        Value::Array(elements) => elements.iter().for_each(|element| references(element, into)),
+        _ => {}
+    }
+}
+
+/// The components that operations refer to; `locked`: the way to present a key is one.
+pub(super) fn components(mut used: BTreeSet<String>, locked: bool) -> Value {
+    let names = used.iter().filter_map(|place| place.strip_prefix(SharedError::PLACE));
+    let responses: Map<String, Value> =
+        names.filter_map(|name| Some((name.to_owned(), SharedError::named(name)?.response()))).collect();
+    responses.values().for_each(|response| references(response, &mut used));
     let text = json!({ "type": "string" });
     let mut components = json!({
         "schemas": {
@@ -158,7 +228,10 @@ pub(super) fn components(paths: &str, locked: bool) -> Value {
         },
     });
     if let Some(Value::Object(headers)) = components.get_mut("headers") {
-        headers.retain(|name, _| paths.contains(&format!("\"#/components/headers/{name}\"")));
+        headers.retain(|name, _| used.contains(&format!("#/components/headers/{name}")));
+    }
+    if let (Value::Object(components), false) = (&mut components, responses.is_empty()) {
+        components.insert("responses".to_owned(), Value::Object(responses));
     }
     if let (Value::Object(components), true) = (&mut components, locked) {
         let scheme =
@@ -172,15 +245,29 @@ pub(super) fn components(paths: &str, locked: bool) -> Value {
 mod tests {
     use super::*;
 
+    /// The errors that answers refer to, by their places.
+    fn shared(answers: &Value) -> BTreeMap<String, Value> {
+        let mut used = BTreeSet::new();
+        references(answers, &mut used);
+        let components = components(used.clone(), false);
+        let found = used.into_iter().filter_map(|place| {
+            let answer = components.pointer(place.strip_prefix("#/components")?)?.clone();
+            Some((place, answer))
+        });
+        found.collect()
+    }
+
     #[test]
     fn errors_are_grouped_by_status() {
         let codes = [Code::Overloaded, Code::InvalidInput, Code::ShuttingDown, Code::MethodNotAllowed];
         let answers = with_errors(json_ok("fine", &json!({})), &codes, true);
+        let shared = shared(&answers);
         let found: Vec<(&str, Vec<&str>)> = answers
             .as_object()
             .unwrap()
             .iter()
             .map(|(status, answer)| {
+                let answer = answer.get("$ref").map_or(answer, |place| &shared[place.as_str().unwrap()]);
                 (&**status, answer["headers"].as_object().unwrap().keys().map(|name| &**name).collect())
             })
             .collect();
@@ -194,16 +281,19 @@ mod tests {
                 ("503", vec!["retry-after", digest, id]),
             ]
         );
-        let schema = &answers["503"]["content"]["application/json"]["schema"];
+        let schema =
+            &shared[answers["503"]["$ref"].as_str().unwrap()]["content"]["application/json"]["schema"];
         assert_eq!(schema["allOf"][1]["properties"]["code"]["enum"], json!(["overloaded", "shutting_down"]));
     }
 
     #[test]
     fn every_code_can_be_documented() {
         let answers = with_errors(json!({}), &Code::ALL, false);
+        let shared = shared(&answers);
         for code in Code::ALL {
             let status = status::of(code).0.as_u16().to_string();
-            let description = answers[&status]["description"].as_str().unwrap();
+            let answer = &shared[answers[&status]["$ref"].as_str().unwrap()];
+            let description = answer["description"].as_str().unwrap();
             assert!(description.contains(&format!("- `{}`: ", code.name())), "{description}");
         }
     }

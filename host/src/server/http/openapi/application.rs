@@ -32,7 +32,7 @@ const CODES: [Code; 6] = [
 pub(super) fn paths(served: &Served) -> Paths {
     let is_application = |endpoint: &&Arc<Deployment>| {
         let speaks = endpoint.config.speaks(Some(Protocol::Http));
-        speaks && endpoint.read_current(|current| current.pipeline.is_application())
+        speaks && endpoint.is_application()
     };
     served.endpoints.iter().filter(is_application).flat_map(|endpoint| of_one(endpoint)).collect()
 }

@@ -27,8 +27,7 @@ pub(super) fn paths(served: &Served) -> Paths {
         (endpoint.config.path.clone(), methods)
     };
     let speaks = |endpoint: &&Arc<Deployment>| {
-        let is_application = endpoint.read_current(|current| current.pipeline.is_application());
-        endpoint.config.speaks(Some(Protocol::Http)) && !is_application
+        endpoint.config.speaks(Some(Protocol::Http)) && !endpoint.is_application()
     };
     let own = served.endpoints.iter().filter(speaks).map(item);
     let signatures = served.endpoints.iter().filter(speaks).map(|endpoint| {

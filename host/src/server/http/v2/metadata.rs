@@ -108,7 +108,7 @@ fn configuration(model: &Metadata) -> Value {
         "name": model.name,
         "platform": model.platform,
         "backend": model.platform.split('_').next(),
-        "version_policy": { "latest": { "num_versions": 1 } },
+        "version_policy": { "latest": { "num_versions": model.versions.len() } },
         "max_batch_size": model.max_batch,
         "input": tensors(&model.inputs),
         "output": tensors(&model.outputs),

@@ -6,17 +6,47 @@ use serde_json::{Number, Value};
 
 use super::{DEEPEST, Kind, Node};
 
+/// Follows a text, character by character, to tell what is quoted in it.
+#[derive(Default)]
+pub(super) struct Quotes {
+    open: Option<char>,
+    is_escaped: bool,
+    /// The last character that is no space.
+    before: Option<char>,
+}
+
+impl Quotes {
+    /// Whether the next character is in quotes, or one of them. A quote opens at the beginning of a scalar
+    /// alone: that of `it's` is a letter.
+    pub(super) fn take(&mut self, c: char) -> bool {
+        let was_open = self.open.is_some();
+        match self.open {
+            Some(_) if std::mem::take(&mut self.is_escaped) => {}
+            Some('"') if c == '\\' => self.is_escaped = true,
+            Some(open) if open == c => self.open = None,
+            Some(_) => {}
+            None if matches!(c, '"' | '\'')
+                && matches!(self.before, None | Some('[' | '{' | ',' | ':' | '-')) =>
+            {
+                self.open = Some(c);
+            }
+            None => {}
+        }
+        if c != ' ' {
+            self.before = Some(c);
+        }
+        was_open || self.open.is_some()
+    }
+}
+
 /// Whether every bracket of a flow collection is closed.
 pub(super) fn is_closed(text: &str) -> bool {
-    let (mut depth, mut quote) = (0_i32, None);
+    let (mut depth, mut quotes) = (0_i32, Quotes::default());
     for c in text.chars() {
-        match (quote, c) {
-            (Some(open), c) if open == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') => quote = Some(c),
-            (None, '[' | '{') => depth += 1,
-            (None, ']' | '}') => depth -= 1,
-            (None, _) => {}
+        match (quotes.take(c), c) {
+            (false, '[' | '{') => depth += 1,
+            (false, ']' | '}') => depth -= 1,
+            _ => {}
         }
     }
     depth <= 0
