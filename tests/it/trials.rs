@@ -419,7 +419,7 @@ fn the_command_puts_on_trial_serves_and_ends() {
     };
     for (arguments, code, expected) in [
         (vec!["--plugin", &b, "--shadow", "0.5"], 0, "e: on trial as shadow with a share of 0.5, handler "),
-        (vec!["--drop-candidate"], 0, "e: generation 1 dropped, handler "),
+        (vec!["--drop-candidate"], 0, "e: candidate dropped; generation 1 serves, handler "),
         (vec!["--drop-candidate"], 0, "e: generation 1 unchanged, handler "),
         (vec!["--promote"], 1, "error: endpoint `e`: there is no candidate"),
         (
