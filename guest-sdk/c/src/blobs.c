@@ -165,22 +165,14 @@ const mh_error *mh_blob_names(mh_container container, size_t most, mh_text_list 
     const mh_error *error = mh_store_list(container.handle, &handle);
     if (error != NULL) return error;
     const mh_opened *listing = mh_note_opened(mh_store_drop_listing, handle, (mh_str){NULL, 0});
-    mh_str *items = NULL;
-    size_t len = 0, room = 0;
-    for (bool is_end = false; !is_end && len < most;) {
+    mh_growing_list all = {NULL, 0, 0};
+    for (bool is_end = false; !is_end && all.len < most;) {
         mh_text_list page;
-        error = mh_store_names(handle, most - len < MH_BLOB_PAGE ? most - len : MH_BLOB_PAGE, &page, &is_end);
+        error = mh_store_names(handle, most - all.len < MH_BLOB_PAGE ? most - all.len : MH_BLOB_PAGE, &page, &is_end);
         if (error != NULL) break;
-        if (room - len < page.len) {
-            room = 2 * len + page.len;
-            mh_str *more = mh_alloc(room * sizeof *more);
-            if (len > 0) memcpy(more, items, len * sizeof *more);
-            items = more;
-        }
-        if (page.len > 0) memcpy(items + len, page.items, page.len * sizeof *items);
-        len += page.len;
+        mh_append(&all, page);
     }
     drop(&listing);
-    if (error == NULL) *names = (mh_text_list){items, len};
+    if (error == NULL) *names = (mh_text_list){all.items, all.len};
     return error;
 }

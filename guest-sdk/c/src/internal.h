@@ -69,4 +69,11 @@ const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribut
 /* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */
 bool mh_is_text(mh_str text);
 
+/* A list of texts that grows. */
+typedef struct {
+    mh_str *items;
+    size_t len, room;
+} mh_growing_list;
+void mh_append(mh_growing_list *texts, mh_text_list page);
+
 #endif

@@ -1,6 +1,4 @@
 /* Buckets. A handler that opens none links none of it. */
-#include <string.h>
-
 #include "kv_host.h"
 
 static const mh_error *told(mh_store_error error) {
@@ -106,21 +104,13 @@ const mh_error *mh_kv_page(mh_bucket bucket, mh_str prefix, uint32_t limit, mh_s
 
 const mh_error *mh_kv_keys(mh_bucket bucket, mh_str prefix, mh_text_list *keys) {
     mh_str cursor = {NULL, 0};
-    mh_str *items = NULL;
-    size_t len = 0, room = 0;
+    mh_growing_list all = {NULL, 0, 0};
     do {
         mh_text_list page;
         const mh_error *error = mh_kv_page(bucket, prefix, UINT32_MAX, &cursor, &page);
         if (error != NULL) return error;
-        if (room - len < page.len) {
-            room = 2 * len + page.len;
-            mh_str *more = mh_alloc(room * sizeof *more);
-            if (len > 0) memcpy(more, items, len * sizeof *more);
-            items = more;
-        }
-        if (page.len > 0) memcpy(items + len, page.items, page.len * sizeof *items);
-        len += page.len;
+        mh_append(&all, page);
     } while (cursor.data != NULL);
-    *keys = (mh_text_list){items, len};
+    *keys = (mh_text_list){all.items, all.len};
     return NULL;
 }

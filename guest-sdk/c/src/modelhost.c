@@ -145,6 +145,17 @@ mh_str mh_format(const char *format, ...) {
     return text;
 }
 
+void mh_append(mh_growing_list *texts, mh_text_list page) {
+    if (texts->room - texts->len < page.len) {
+        texts->room = 2 * texts->len + page.len;
+        mh_str *more = mh_alloc(texts->room * sizeof *more);
+        if (texts->len > 0) memcpy(more, texts->items, texts->len * sizeof *more);
+        texts->items = more;
+    }
+    if (page.len > 0) memcpy(texts->items + texts->len, page.items, page.len * sizeof *page.items);
+    texts->len += page.len;
+}
+
 /* --- Errors ----------------------------------------------------------------------------------------------------- */
 
 /* The length of the character at the beginning; 0 if its bytes are no UTF-8 (RFC 3629, section 4). */

@@ -210,10 +210,10 @@ func checked(it Submission) (given, error) {
 		return given{}, invalid("a time of %s", min(it.Delay, it.Wait))
 	}
 	if it.Delay > 0 {
-		made.delay = some(milliseconds(it.Delay))
+		made.delay = some(encode.Milliseconds(it.Delay))
 	}
 	if it.Wait > 0 {
-		made.wait = some(milliseconds(it.Wait))
+		made.wait = some(encode.Milliseconds(it.Wait))
 	}
 	if int64(it.Attempts) < 0 || int64(it.Attempts) > 1<<32-1 {
 		return given{}, invalid("%d attempts", it.Attempts)
@@ -222,15 +222,6 @@ func checked(it Submission) (given, error) {
 		made.attempts = some(uint32(it.Attempts))
 	}
 	return made, nil
-}
-
-// milliseconds of a time, no part of which is lost.
-func milliseconds(span time.Duration) uint64 {
-	whole := uint64(span / time.Millisecond)
-	if span%time.Millisecond != 0 {
-		whole++
-	}
-	return whole
 }
 
 func invalid(format string, arguments ...any) error {

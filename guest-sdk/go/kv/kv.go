@@ -193,11 +193,7 @@ func checked(key string, ttl time.Duration) (uint64, error) {
 	if ttl < 0 {
 		return 0, invalid("a time to live of %s", ttl)
 	}
-	milliseconds := uint64(ttl / time.Millisecond)
-	if ttl%time.Millisecond != 0 {
-		milliseconds++
-	}
-	return milliseconds, check(key)
+	return encode.Milliseconds(ttl), check(key)
 }
 
 // errorOf is an error of the contract, whose kinds are in this order.

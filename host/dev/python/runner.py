@@ -177,11 +177,11 @@ def failed(error):
         text, where = str(error), [(frame.filename, frame.lineno) for frame in told.stack[-1:]]
     text = " ".join(text.split()) + "".join(f" ({file.removeprefix(f'{FOLDER}/')}:{line})" for file, line in where)
     more = ""
-    if isinstance(error, ImportError) and error.name_from and not may_be_module(error.name, error.name_from):
-        pass
-    elif isinstance(error, ImportError) and error.name:
-        name = f"{error.name}.{error.name_from}" if error.name_from else error.name
-        more = f"; without module `{name}`, a full build follows"
+    if isinstance(error, ImportError) and error.name:
+        if not error.name_from:
+            more = f"; without module `{error.name}`, a full build follows"
+        elif may_be_module(error.name, error.name_from):
+            more = f"; without module `{error.name}.{error.name_from}`, a full build follows"
     elif isinstance(error, (ImportError, OSError)):
         more = "; a full build follows"
     return f"{type(error).__name__}: {text}{more}"

@@ -95,19 +95,19 @@ def outside(files, missed):
 
 def is_there(name):
     """Whether there is such a module, as far as this Python knows. Nothing is imported."""
-    top, *below = name.split(".")
-    if top in BINDINGS:
+    parts = name.split(".")
+    if parts[0] in BINDINGS or name in sys.stdlib_module_names:
         return True
     try:
-        spec = importlib.util.find_spec(top)
-        for number, _ in enumerate(below, 2):
+        spec = importlib.util.find_spec(parts[0])
+        for number in range(2, len(parts) + 1):
             if spec is None or spec.submodule_search_locations is None:
                 return False
-            path = ".".join(name.split(".")[:number])
+            path = ".".join(parts[:number])
             spec = importlib.machinery.PathFinder.find_spec(path, list(spec.submodule_search_locations))
     except (ImportError, ValueError):
         return False
-    return spec is not None or top in sys.stdlib_module_names and not below
+    return spec is not None
 
 
 def main():

@@ -90,9 +90,7 @@ impl Location {
             (None, _) => versioned(&versions, version),
         }
     }
-}
 
-impl Location {
     /// The numbers of the highest versions in a folder of versions that have a model, but for `number`: at
     /// most `count`, the highest first.
     ///

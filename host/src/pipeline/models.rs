@@ -55,12 +55,19 @@ impl Named {
             Some(wanted) => self.handles().find(|handle| handle.version() == wanted),
         }
     }
+}
 
-    /// The versions that are served, as a message names them: `version 2`, `versions 2, 1`.
-    pub fn shown_versions(&self) -> String {
-        let numbers: Vec<String> = self.handles().map(|handle| handle.version().to_string()).collect();
-        format!("version{} {}", if numbers.len() > 1 { "s" } else { "" }, numbers.join(", "))
+/// The refusal of a version that a model, which a message calls `name`, is not served in; `named`: those that
+/// it is.
+pub fn without_version(name: &str, named: Option<&Named>, wanted: &str) -> RequestError {
+    let mut numbers: Vec<u64> = named.into_iter().flat_map(Named::handles).map(Handle::version).collect();
+    if numbers.is_empty() {
+        numbers.push(ONLY_VERSION);
     }
+    let plural = if numbers.len() > 1 { "s" } else { "" };
+    let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let message = format!("model `{name}` is served in version{plural} {numbers}, not `{wanted}`");
+    RequestError::new(Code::NotFound, Stage::Admit, message)
 }
 
 /// The way to a model, or to an ensemble of models.
@@ -171,25 +178,21 @@ impl Models {
                 }
             }
         };
-        let refused = |code, message| Err(RequestError::new(code, Stage::Admit, message));
         let Some(handle) = &named.handle else {
-            return refused(Code::ModelUnloaded, format!("model `{}` is not loaded", named.shown));
+            let message = format!("model `{}` is not loaded", named.shown);
+            return Err(RequestError::new(Code::ModelUnloaded, Stage::Admit, message));
         };
-        let by_query = || wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty());
-        let (version, text) = match choice.and_then(|choice| choice.version) {
-            Some(version) => (Some(version), None),
-            None => match by_query() {
-                Some(text) => (text.parse().ok(), Some(text)),
-                None => return Ok(Some(handle)),
-            },
-        };
-        if let Some(handle) = version.and_then(|version| named.version(Some(version))) {
-            return Ok(Some(handle));
+        let unserved = |wanted: &str| without_version(&named.shown, Some(named), wanted);
+        if let Some(version) = choice.and_then(|choice| choice.version) {
+            return named.version(Some(version)).map(Some).ok_or_else(|| unserved(&version.to_string()));
         }
-        let asked = text.map_or_else(|| version.unwrap_or_default().to_string(), str::to_owned);
-        let message =
-            format!("model `{}` is served in {}, not `{asked}`", named.shown, named.shown_versions());
-        refused(Code::NotFound, message)
+        match wanted(request.head.query(), "version=").filter(|wanted| !wanted.is_empty()) {
+            None => Ok(Some(handle)),
+            Some(text) => {
+                let found = text.parse().ok().and_then(|version| named.version(Some(version)));
+                found.map(Some).ok_or_else(|| unserved(text))
+            }
+        }
     }
 
     /// Their names and signatures.

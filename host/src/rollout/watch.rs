@@ -3,11 +3,11 @@
 //! Place in the flow: one task an endpoint, beside the request path, which rests until `changes.rs` tells
 //! it to look. A rename over the file is complete at once; a plain `cp` truncates it and fills it bit by
 //! bit. Both look the same from here: the file's stamp (time, size, identity) changes, and once it has held
-//! still for [`SETTLED`] the file is read; an empty one, which is never meant, after [`EMPTY`] only, and
-//! one that is cut off is loaded after [`PAUSED`] only. Should a writer pause for longer than that, the
-//! half-written file fails to load, the old version stays, and the rest of the writing changes the stamp
-//! again. What the system tells of files is no more than a reason to look, because looking works on every
-//! file system: network mounts, container volumes, and folders whose links are switched as a whole.
+//! still for [`SETTLED`] the file is read; an empty one, which is never meant, and one that is cut off are
+//! loaded after [`UNFINISHED`] only. Should a writer pause for longer than that, the half-written file
+//! fails to load, the old version stays, and the rest of the writing changes the stamp again. What the
+//! system tells of files is no more than a reason to look, because looking works on every file system:
+//! network mounts, container volumes, and folders whose links are switched as a whole.
 //! Invariant: a version is published only if the stamp was the same before and after reading it.
 
 mod changes;
@@ -31,11 +31,10 @@ use crate::text::on_one_line;
 const INTERVAL: Duration = Duration::from_millis(50);
 /// How long a file must have held still.
 const SETTLED: Duration = Duration::from_millis(150);
-/// The same for a file without content: a writer that overwrites it has emptied it, and is about to fill it
-/// (2 s were not enough of a busy disk once).
-const EMPTY: Duration = Duration::from_secs(5);
-/// The same for a file that ends within a section of the component: its writer has paused, or has failed.
-const PAUSED: Duration = Duration::from_secs(5);
+/// The same for a file without content, which a writer that overwrites it is about to fill, and for one that
+/// ends within a section of the component: its writer has paused, or has failed (2 s were not enough of a
+/// busy disk once).
+const UNFINISHED: Duration = Duration::from_secs(5);
 
 /// Follows handler files until the tasks are aborted, one task a file, in their order. With each comes the
 /// stamp of the version that is being served, taken before that version was read.
@@ -53,6 +52,8 @@ pub fn follow(files: Vec<(Arc<Deployment>, PathBuf, FileStamp)>) -> Vec<JoinHand
 
 async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileStamp, woken: Arc<Notify>) {
     let mut changed: Option<(FileStamp, tokio::time::Instant)> = None;
+    // What has been read and is cut off.
+    let mut cut_off = None;
     loop {
         if changed.is_none() {
             woken.notified().await;
@@ -78,7 +79,7 @@ async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileSt
                 continue;
             }
         };
-        let patience = if now.is_empty() { EMPTY } else { SETTLED };
+        let patience = if now.is_empty() || cut_off == Some(now) { UNFINISHED } else { SETTLED };
         if since.elapsed() < patience {
             continue;
         }
@@ -92,9 +93,8 @@ async fn follow_one(endpoint: Arc<Deployment>, path: PathBuf, mut served: FileSt
         if FileStamp::of(&path).await != now {
             continue;
         }
-        // A copy that pauses; the file is looked at again when it has gone on.
-        if read.as_ref().is_ok_and(|binary| !binary.is_whole()) && since.elapsed() < PAUSED {
-            tokio::time::sleep(SETTLED).await;
+        if patience == SETTLED && read.as_ref().is_ok_and(|binary| !binary.is_whole()) {
+            cut_off = Some(now);
             continue;
         }
         // Taken or refused, this version of the file has had its chance.

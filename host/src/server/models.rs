@@ -16,7 +16,7 @@ use crate::keys::Credentials;
 use crate::model::location::Format;
 use crate::model::sequences::Sequences;
 use crate::model::{DEFAULT_SIGNATURE_KEY, Device, PREDICT_METHOD};
-use crate::pipeline::models::{Handle, Named, ONLY_VERSION};
+use crate::pipeline::models::{Handle, Named, ONLY_VERSION, without_version};
 use crate::request::{ModelChoice, Protocol};
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest};
 use crate::rollout::deployment::Deployment;
@@ -215,24 +215,16 @@ impl<'a> Entry<'a> {
     /// # Errors
     /// `not_found` that names the versions there are.
     fn choose(&mut self, wanted: &str) -> Result<(), RequestError> {
-        let current = self.endpoint.current();
-        let named = self.named(&current);
-        let number = wanted.parse().ok();
-        let is_served = match &named {
-            Some(named) if named.handle.is_some() => {
-                number.is_some_and(|number| named.version(Some(number)).is_some())
-            }
+        let named = self.named(&self.endpoint.current());
+        self.wanted = wanted.parse().ok().filter(|number| match &named {
+            Some(named) if named.handle.is_some() => named.version(Some(*number)).is_some(),
             // What is not loaded says so later.
-            _ => number == Some(ONLY_VERSION),
-        };
-        if is_served {
-            self.wanted = number;
-            return Ok(());
+            _ => *number == ONLY_VERSION,
+        });
+        match self.wanted {
+            Some(_) => Ok(()),
+            None => Err(without_version(&self.name, named.as_ref(), wanted)),
         }
-        let served = named.filter(|named| named.handle.is_some()).map(|named| named.shown_versions());
-        let served = served.unwrap_or_else(|| format!("version {ONLY_VERSION}"));
-        let message = format!("model `{}` is served in {served}, not `{wanted}`", self.name);
-        Err(RequestError::new(Code::NotFound, Stage::Admit, message))
     }
 }
 

@@ -1,10 +1,11 @@
-// Package encode writes values as JSON.
+// Package encode writes values as the host takes them: JSON, times.
 package encode
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 )
 
 // JSON is what encoding/json writes of a value. Its error names what has to be changed where encoding/json
@@ -16,4 +17,13 @@ func JSON(value any) ([]byte, error) {
 		return nil, fmt.Errorf("JSON has no number %s; a tensor, and a pointer that is nil, are written with null", unsupported.Str)
 	}
 	return written, err
+}
+
+// Milliseconds of a time that is not negative, no part of which is lost.
+func Milliseconds(span time.Duration) uint64 {
+	whole := uint64(span / time.Millisecond)
+	if span%time.Millisecond != 0 {
+		whole++
+	}
+	return whole
 }

@@ -28,14 +28,10 @@ impl Key {
     pub(super) fn of(request: &Request, generation: &Generation, headers: &Arc<[String]>) -> Key {
         let mut parts = Parts(Sha256::new());
         parts.0.update(generation.id.to_le_bytes());
-        let (model, version) =
-            request.model.as_ref().map_or(("", None), |choice| (&*choice.name, choice.version));
-        parts.text(model);
-        parts.0.update(version.map_or([0; 9], |number| {
-            let mut bytes = [1; 9];
-            bytes[1..].copy_from_slice(&number.to_le_bytes());
-            bytes
-        }));
+        let choice = request.model.as_ref();
+        parts.text(choice.map_or("", |choice| &choice.name));
+        let version = choice.and_then(|choice| choice.version).map(|version| version.to_string());
+        parts.optional(version.as_deref());
         parts.text(request.head.query());
         if generation.pipeline.plugin.is_some() {
             parts.text(request.head.method());

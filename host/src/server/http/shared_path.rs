@@ -114,12 +114,12 @@ impl SharedPath {
         }
     }
 
-    /// Answers a request, which came at `arrived`.
     /// Its endpoint, if it has one alone.
     pub(super) fn only(&self) -> Option<&PathTarget> {
         self.targets.values().next().filter(|_| self.targets.len() == 1)
     }
 
+    /// Answers a request, which came at `arrived`.
     pub(super) async fn call(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         if head.parts.method == Method::OPTIONS {
             let allowed = State(self.served.config.cors_allow_origin.is_some());

@@ -17,6 +17,9 @@ pub(super) type Paths = Vec<(String, Value)>;
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
 pub(super) const PROCESS_TAG: &str = "the server";
 
+/// The header with the digest of a handler that had its say.
+const HANDLER_DIGEST: &str = "x-handler-digest";
+
 /// That group, described.
 pub(super) fn process_tag() -> Value {
     json!({ "name": PROCESS_TAG, "description": "Health, metrics and the list of models." })
@@ -57,7 +60,7 @@ pub(super) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code])
 
 /// `ok` and an error for each status among `codes`; `from_handler`: the handler's digest may stand on them,
 /// for it had its say.
-pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Value {
+pub(super) fn with_errors(mut ok: Value, codes: &[Code], from_handler: bool) -> Value {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in codes {
         let together = by_status.entry(status::of(*code).0.as_u16()).or_default();
@@ -70,14 +73,10 @@ pub(super) fn with_errors(ok: Value, codes: &[Code], from_handler: bool) -> Valu
         let error = SharedError { status, codes, from_handler };
         (status.to_string(), error.reference())
     });
-    let mut answers: Map<String, Value> = [("200".to_owned(), ok)].into_iter().chain(errors).collect();
-    if from_handler {
-        for answer in answers.values_mut() {
-            let Some(Value::Object(headers)) = answer.get_mut("headers") else { continue };
-            headers.insert("x-handler-digest".to_owned(), header("x-handler-digest"));
-        }
+    if let (true, Some(Value::Object(headers))) = (from_handler, ok.get_mut("headers")) {
+        headers.insert(HANDLER_DIGEST.to_owned(), header(HANDLER_DIGEST));
     }
-    Value::Object(answers)
+    Value::Object([("200".to_owned(), ok)].into_iter().chain(errors).collect())
 }
 
 /// The error of one status. It stands among the components, once, however many operations end in it: a
@@ -119,35 +118,27 @@ impl SharedError {
     }
 
     fn response(&self) -> Value {
-        let mut response = error(self.status, &self.codes);
-        if let (true, Some(Value::Object(headers))) = (self.from_handler, response.get_mut("headers")) {
-            headers.insert("x-handler-digest".to_owned(), header("x-handler-digest"));
-        }
-        response
+        let names: Vec<&str> = self.codes.iter().map(|code| code.name()).collect();
+        let lines: Vec<String> =
+            self.codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.summary())).collect();
+        let of_status = match self.status {
+            401 => Some("www-authenticate"),
+            405 => Some("allow"),
+            503 => Some("retry-after"),
+            _ => None,
+        };
+        let digest = self.from_handler.then_some(HANDLER_DIGEST);
+        let headers = ["x-request-id"].into_iter().chain(of_status).chain(digest);
+        let headers: Map<String, Value> = headers.map(|name| (name.to_owned(), header(name))).collect();
+        let schema = json!({
+            "allOf": [{ "$ref": "#/components/schemas/Error" }, { "properties": { "code": { "enum": names } } }],
+        });
+        json!({
+            "description": lines.join("\n"),
+            "headers": headers,
+            "content": { "application/json": { "schema": schema } },
+        })
     }
-}
-
-fn error(status: u16, codes: &[Code]) -> Value {
-    let names: Vec<&str> = codes.iter().map(|code| code.name()).collect();
-    let lines: Vec<String> =
-        codes.iter().map(|code| format!("- `{}`: {}", code.name(), code.summary())).collect();
-    let mut headers = vec!["x-request-id"];
-    match status {
-        401 => headers.push("www-authenticate"),
-        405 => headers.push("allow"),
-        503 => headers.push("retry-after"),
-        _ => {}
-    }
-    let headers: Map<String, Value> =
-        headers.into_iter().map(|name| (name.to_owned(), header(name))).collect();
-    let schema = json!({
-        "allOf": [{ "$ref": "#/components/schemas/Error" }, { "properties": { "code": { "enum": names } } }],
-    });
-    json!({
-        "description": lines.join("\n"),
-        "headers": headers,
-        "content": { "application/json": { "schema": schema } },
-    })
 }
 
 /// The name of the one way to present a key.
