@@ -40,7 +40,8 @@ try_debian() {
     [ -x "$rustup_bin/wasm-component-ld" ] || have wasm-component-ld || return 1
     step "no $GUEST_TARGET from rustup: building its standard library from Debian's sources (once, a few minutes)"
     GUEST_ENV=(
-        "RUSTC_BOOTSTRAP=1" "RUSTC=$DEBIAN_RUSTC" "PATH=$PATH:$rustup_bin"
+        # Clippy, where `make lint` has put it in the compiler's place, is not of this compiler.
+        "RUSTC_BOOTSTRAP=1" "RUSTC=$DEBIAN_RUSTC" "RUSTC_WORKSPACE_WRAPPER=" "PATH=$PATH:$rustup_bin"
         "CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=$GUEST_FLAGS -L$DEBIAN_WASI -C link-self-contained=no -C link-arg=--wasm-ld-path=$DEBIAN_LINKER"
     )
     GUEST_ARGS=(-Z "build-std=std,panic_abort")

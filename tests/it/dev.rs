@@ -8,8 +8,8 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use e2e::browser::Browser;
-use e2e::project::lend_packages;
-use e2e::{Host, Reply, host_binary, root, wait_until};
+use e2e::project::{lend_crates, lend_packages};
+use e2e::{Host, Reply, host_binary, wait_until};
 use serde_json::{Value, json};
 
 /// How long a build may take that compiles all crates of a project, on a machine that is busy.
@@ -34,14 +34,14 @@ fn project(folder: &Path, language: &str) -> PathBuf {
     project
 }
 
-/// `host dev` in a project; its crates are compiled once for all tests.
+/// `host dev` in a project.
 fn command(project: &Path, more: &[&str]) -> Command {
     let mut command = Command::new(host_binary());
     command.args(["dev", "--admin-listen", "127.0.0.1:0"]).args(more);
     if more.is_empty() {
         command.args(["--listen", "127.0.0.1:0"]);
     }
-    command.current_dir(project).env("CARGO_TARGET_DIR", root().join("target/projects"));
+    lend_crates(&mut command).current_dir(project);
     command
 }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use e2e::clients::finished;
+use e2e::project::lend_crates;
 use e2e::setup::Endpoint;
 use e2e::{Host, assert_close, component, host_binary, path_with_tools, root};
 use serde_json::{Value, json};
@@ -16,8 +17,7 @@ use serde_json::{Value, json};
 /// Runs the host in `folder`.
 fn run(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(host_binary());
-    // The project's own build is what a user has.
-    command.args(arguments).current_dir(folder).env_remove("CARGO_TARGET_DIR").env("PATH", path_with_tools());
+    lend_crates(&mut command).args(arguments).current_dir(folder).env("PATH", path_with_tools());
     command.output().expect("the host starts")
 }
 
@@ -99,7 +99,7 @@ fn rust_from_new_to_an_answer() {
     let folder = tempfile::tempdir().unwrap();
     done(folder.path(), &["new", "flowers", "--lang", "rust"]);
     let mut tests = Command::new("cargo");
-    tests.args(["test", "--quiet"]).current_dir(folder.path().join("flowers")).env_remove("CARGO_TARGET_DIR");
+    lend_crates(&mut tests).args(["test", "--quiet"]).current_dir(folder.path().join("flowers"));
     let printed = finished(&mut tests, "cargo test");
     assert!(printed.contains("test result: ok. 2 passed"), "{printed}");
 

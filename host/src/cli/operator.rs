@@ -150,8 +150,8 @@ pub struct Logs {
     /// Only the lines about this request.
     #[arg(long, value_name = "ID")]
     pub request: Option<String>,
-    /// Only lines of this level and above: `error`, `warn`, `info`, `debug`, `trace`.
-    #[arg(long, value_name = "LEVEL")]
+    /// Only lines of this level and above.
+    #[arg(long, value_name = "LEVEL", value_parser = ["error", "warn", "info", "debug", "trace"])]
     pub level: Option<String>,
     /// How many of the last lines.
     #[arg(short = 'n', long, value_name = "N", default_value = "100", value_parser = lines)]

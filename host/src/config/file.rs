@@ -105,11 +105,15 @@ pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
     let mut walker = Walker { path, text, ends, problems: Vec::new() };
     let mut file = File { path: path.to_owned(), ..File::default() };
     let (document, errors) = DeTable::parse_recoverable(text);
-    for error in &errors {
+    // What follows an open bracket is read as part of it, so that each line would be another error.
+    let open = errors.iter().find(|error| error.message().starts_with("unclosed"));
+    for error in errors.iter().take(if open.is_some() { 1 } else { usize::MAX }) {
         let line = error.span().map_or(1, |span| walker.line(span.start));
         let place = Place { line, text: format!("{}:{line}", path.display()) };
-        let message = error.message().replace('\n', ", ");
-        let hint = if walker.is_bare_word(line) {
+        let message = open.unwrap_or(error).message().replace('\n', ", ");
+        let hint = if open.is_some() {
+            "close the bracket that is open here"
+        } else if walker.is_bare_word(line) {
             "write a text in quotes"
         } else {
             "see https://toml.io for the syntax"

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
+use super::compiler::give_memory_back;
 use crate::text::hex;
 use crate::{blocking, file};
 
@@ -43,7 +44,7 @@ impl Binary {
 
     /// Names these bytes. A file of many megabytes takes milliseconds, not as one of the runtime's workers.
     pub fn new(bytes: impl Into<Bytes>) -> Binary {
-        let bytes = bytes.into();
+        let bytes = Bytes::from_owner(Collected(bytes.into()));
         let digest = blocking::if_large(bytes.len(), || Sha256::digest(&bytes));
         let digest = hex(&digest);
         Binary { bytes, digest: digest.into() }
@@ -74,6 +75,24 @@ impl Binary {
     /// SHA-256 in hex: what names a version of a handler.
     pub fn digest(&self) -> &Arc<str> {
         &self.digest
+    }
+}
+
+/// Bytes that the system gets back when they are freed: of interpreters, tens of megabytes.
+struct Collected(Bytes);
+
+impl AsRef<[u8]> for Collected {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Collected {
+    fn drop(&mut self) {
+        const LARGE: usize = 1 << 20;
+        if std::mem::take(&mut self.0).len() >= LARGE {
+            give_memory_back();
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use std::hash::{Hash as _, Hasher};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use wasmtime::Engine;
@@ -62,6 +63,9 @@ pub(super) struct Cache {
     limit: u64,
     /// Whether this process can add entries and remove them.
     access: Access,
+    opened: SystemTime,
+    /// It was said that the limit is too small.
+    told: AtomicBool,
 }
 
 /// The access that this process has to a cache's folder.
@@ -109,7 +113,15 @@ impl Cache {
         let key = key(&folder, access)?;
         let mut hasher = Blake3(blake3::Hasher::new());
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        let cache = Cache { folder, key, engine: hasher.0.finalize(), limit, access };
+        let cache = Cache {
+            folder,
+            key,
+            engine: hasher.0.finalize(),
+            limit,
+            access,
+            opened: SystemTime::now(),
+            told: AtomicBool::new(false),
+        };
         match access {
             Access::Full => cache.remove_abandoned(),
             Access::Read => tracing::info!(folder = %cache.folder.display(),
@@ -295,9 +307,14 @@ impl Cache {
             entries.push((metadata.modified()?, metadata.len(), file));
         }
         entries.sort();
-        for (_, length, file) in entries {
+        for (used, length, file) in entries {
             if total <= self.limit {
                 break;
+            }
+            if used > self.opened && !self.told.swap(true, Ordering::Relaxed) {
+                tracing::warn!(folder = %self.folder.display(), limit = self.limit,
+                    "the compile cache has no room for all handlers in use, which are compiled at the next start; \
+                     hint: raise `plugin.cache_size`");
             }
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

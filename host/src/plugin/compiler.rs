@@ -127,7 +127,7 @@ impl Drop for AtWork {
 
 /// Gives the memory back to the system that this thread has freed: the allocator keeps it for what the
 /// thread may need next.
-fn give_memory_back() {
+pub(super) fn give_memory_back() {
     #[allow(unsafe_code, reason = "a function of the allocator's")]
     unsafe extern "C" {
         safe fn mi_collect(force: bool);

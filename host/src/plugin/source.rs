@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::compiled::Compiled;
-use super::compiler::TooCostly;
+use super::compiler::{TooCostly, give_memory_back};
 use super::deadline::LongCallTracker;
 use super::exports::{Indices, Outline};
 use super::grants::Granted;
@@ -80,11 +80,16 @@ impl Source {
     }
 }
 
-/// Loads on a thread of its own.
+/// Loads on a thread of its own, and gives back what that took in memory: some handlers are tens of megabytes.
 pub(super) async fn blocking<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
-    let loaded = tokio::task::spawn_blocking(load).await;
+    let loaded = tokio::task::spawn_blocking(|| {
+        let loaded = load();
+        give_memory_back();
+        loaded
+    });
+    let loaded = loaded.await;
     loaded.map_err(|error| LoadError::Start(error.to_string()))?
 }
 

@@ -4,6 +4,7 @@
 // Natively its exports have names that no linker takes.
 #![cfg(target_family = "wasm")]
 #![allow(
+    clippy::indexing_slicing,
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,

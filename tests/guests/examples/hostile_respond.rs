@@ -177,7 +177,7 @@ fn attack(kind: &str) {
 fn models(what: &str) -> String {
     let small = || Resident::make(Datatype::Fp32, &[2], &[0; 8]);
     let large = || Resident::make(Datatype::Fp32, &[1 << 18], &vec![0; 1 << 20]);
-    let refused = match what {
+    match what {
         "tensors" => refused(small),
         "bytes" => refused(large),
         "runs" => {
@@ -207,8 +207,7 @@ fn models(what: &str) -> String {
             format!("{:?}", run.wait().unwrap_err())
         }
         other => panic!("cannot do `{other}`"),
-    };
-    refused
+    }
 }
 
 /// The error of the first attempt that is refused; what the others gave is never dropped.

@@ -4,6 +4,8 @@
 //! what it got of the clock and of chance. How it deviates from that is a mark in the component, which tests
 //! write over.
 
+#![allow(clippy::indexing_slicing, reason = "a guest of tests, which sees what it is sent")]
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::hint::black_box;
 use std::time::{SystemTime, UNIX_EPOCH};

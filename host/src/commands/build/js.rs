@@ -151,11 +151,15 @@ fn componentize(
     world: &str,
     output: &Path,
 ) -> anyhow::Result<()> {
-    let mut jco = project.command(modules.join(".bin/jco"));
+    let program = modules.join(".bin/jco");
+    ensure!(program.is_file(), "`jco` is not installed\n  hint: {NO_BUILDER}");
+    let mut jco = project.command("node");
+    // Several threads of Node's collector wait for each other here: half of the build's processor time.
+    jco.arg("--single-threaded-gc").arg(program);
     jco.arg("componentize").arg(module).arg("--wit").arg(wit).args(["--world-name", world]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(output);
-    project.finish(&mut jco, NO_BUILDER, cause)?;
+    project.finish(&mut jco, NO_NODE, cause)?;
     Ok(())
 }
 

@@ -494,7 +494,7 @@ settings! {
          and what it must know of refused ones; no other user may be able to write there. A folder of root's \
          that this user can only read is read and never written to. Files in it may be removed while hosts \
          run, and not written to: hosts run them. `none` keeps none.";
-    CACHE_SIZE: u64 = "1GiB", size(MIB..=1024 * GIB),
+    CACHE_SIZE: u64 = "4GiB", size(MIB..=1024 * GIB),
         "cache-size", "plugin.cache_size", Value("SIZE"),
         "Most bytes that handlers, compiled or kept, take there; beyond it those go that were not used for longest.";
 }

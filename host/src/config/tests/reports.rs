@@ -372,6 +372,10 @@ fn errors_of_syntax_come_with_the_problems_of_flags() {
     let places: Vec<&str> =
         report.lines().skip(1).map(|line| line.trim().split(": ").next().unwrap()).collect();
     assert_eq!(places, ["--listen", "modelhost.toml:2", "modelhost.toml:4"], "{report}");
+    let report = folder.report("[[endpoint]]\nprotocols = ['http',\nmodel = 'm.onnx'\nname = 'a'", &[]);
+    let expected =
+        "modelhost.toml:3: unclosed array, expected `]`; hint: close the bracket that is open here";
+    assert_eq!(report, format!("1 problem in the configuration\n  {expected}"));
     let report = folder.serve(&["config DIR/none.toml"]).unwrap_err();
     assert!(
         report.starts_with("1 problem in the configuration\n  --config: there is no `DIR/none.toml`"),

@@ -209,6 +209,12 @@ fn what_was_not_used_for_longest_goes_first() {
     made(&small, &engine, &component(4)).unwrap();
     let left: Vec<bool> = (0..5).map(|note| path(note).exists()).collect();
     assert_eq!(left, [true, false, false, true, true]);
+    // Those of before go first. Then there is no room for what is in use, which is said.
+    for (note, is_told) in [(6, false), (7, false), (8, true)] {
+        made(&small, &engine, &component(note)).unwrap();
+        assert_eq!(small.told.load(Ordering::Relaxed), is_told, "{note}");
+    }
+    made(&small, &engine, &component(0)).unwrap();
 
     let (tiny, engine) = open(&folder, length - 1);
     made(&tiny, &engine, &component(5)).unwrap();
