@@ -71,15 +71,22 @@ func lowerResponse(to []word, response *Response) {
 	to[5], to[6] = abi.Address(response.Body), word(len(response.Body))
 }
 
-func lowerError(err error) {
+func lowerError(to []word, err error) {
 	kind, said, response := kindOf(err)
-	area[0], area[1] = 1, kind
+	to[0] = kind
 	if response != nil {
-		lowerResponse(area[2:], response)
+		lowerResponse(to[1:], response)
 		return
 	}
 	// It may have a part of the request in it, and the host takes no text but UTF-8.
-	area[2], area[3] = abi.Text(strings.ToValidUTF8(said, "?"))
+	to[1], to[2] = abi.Text(strings.ToValidUTF8(said, "?"))
+}
+
+// failed is the result of a call that returned an error.
+func failed(err error) unsafe.Pointer {
+	area[0] = 1
+	lowerError(area[1:], err)
+	return result()
 }
 
 func result() unsafe.Pointer { return unsafe.Pointer(&area) }
@@ -87,20 +94,20 @@ func result() unsafe.Pointer { return unsafe.Pointer(&area) }
 // guarded calls a function of the handler; a panic is an error.
 func guarded[T any](handle word, call func(*Context) (T, error)) (value T, err error) {
 	collect()
-	source := &host{handle}
-	defer func() {
-		atEnd()
-		contextDrop(handle)
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
-	return call(&Context{source: source})
+	defer ended(&err, handle)
+	return call(&Context{source: &host{handle}})
 }
 
-func atEnd() {
+// ended gives back what the host lent to a call, as a deferred function; a panic of the call is its error.
+func ended(err *error, contexts ...word) {
 	for _, function := range bridge.AtEnd {
 		function()
+	}
+	for _, handle := range contexts {
+		contextDrop(handle)
+	}
+	if panicked := recover(); panicked != nil {
+		*err = fmt.Errorf("panic: %v", panicked)
 	}
 }
 
@@ -108,8 +115,7 @@ func unregistered(name string) error { return fmt.Errorf("the handler registers 
 
 func returnTensors(tensors []Tensor, err error) unsafe.Pointer {
 	if err != nil {
-		lowerError(err)
-		return result()
+		return failed(err)
 	}
 	area[0] = 0
 	area[1], area[2] = lowered(tensors)
@@ -131,12 +137,7 @@ func exportInit(start unsafe.Pointer, length word) unsafe.Pointer {
 }
 
 func initialise(metadata json.RawMessage) (err error) {
-	defer func() {
-		atEnd()
-		if panicked := recover(); panicked != nil {
-			err = fmt.Errorf("panic: %v", panicked)
-		}
-	}()
+	defer ended(&err)
 	return onInit(metadata)
 }
 
@@ -166,9 +167,9 @@ func exportPostInference(start unsafe.Pointer, length, context word) unsafe.Poin
 	})
 	switch {
 	case err != nil:
-		lowerError(err)
+		return failed(err)
 	case response == nil:
-		lowerError(fmt.Errorf("the function of guest.PostInference returned no response"))
+		return failed(fmt.Errorf("the function of guest.PostInference returned no response"))
 	default:
 		area[0] = 0
 		lowerResponse(area[1:], response)
@@ -206,7 +207,7 @@ func exportPostInferenceTensors(start unsafe.Pointer, length, context word) unsa
 func postPostInferenceTensors(unsafe.Pointer) { abi.Over() }
 
 func init() {
-	bridge.Collect, bridge.Respond = collect, respond
+	bridge.Collect, bridge.Respond, bridge.RespondAll, bridge.Guard = collect, respond, respondAll, guard
 	bridge.Lower, bridge.LowerTensors, bridge.TensorsAt = lowerResponse, lowered, tensorsAt
 }
 
@@ -218,7 +219,7 @@ func respond(kind unsafe.Pointer, kindLength word, body unsafe.Pointer, bodyLeng
 	}))
 	switch {
 	case err != nil:
-		lowerError(err)
+		return failed(err)
 	case response == nil:
 		area[0], area[1] = 0, 0
 	default:
@@ -290,52 +291,67 @@ func contextSignature(handle word, result unsafe.Pointer)
 // host is the request's context at the host. Results lie in `imported`: a stack may move while the host allocates.
 type host struct{ handle word }
 
-func (h *host) text(question int) string {
-	into := unsafe.Pointer(&imported)
-	switch question {
-	case requestID:
-		contextRequestID(h.handle, into)
-	case method:
-		contextMethod(h.handle, into)
-	case path:
-		contextPath(h.handle, into)
-	case query:
-		contextQuery(h.handle, into)
-	case metadata:
-		contextMetadata(h.handle, into)
-	default:
-		contextParameters(h.handle, into)
-	}
-	return abi.StringAt(abi.Pointer(imported[0]), imported[1])
-}
-
-func (h *host) header(name string) (string, bool) {
-	contextHeader(h.handle, unsafe.Pointer(unsafe.StringData(name)), word(len(name)), unsafe.Pointer(&imported))
-	if imported[0]&0xff == 0 {
-		return "", false
-	}
-	return abi.StringAt(abi.Pointer(imported[1]), imported[2]), true
-}
-
-func (h *host) sample() *Sample {
-	contextSample(h.handle, unsafe.Pointer(&imported))
-	return &Sample{abi.StringAt(abi.Pointer(imported[0]), imported[1]), abi.BytesAt(abi.Pointer(imported[2]), imported[3])}
-}
-
-func (h *host) signature() Signature {
-	contextSignature(h.handle, unsafe.Pointer(&imported))
-	specs := func(start, length word) []TensorSpec {
-		words := abi.WordsAt(abi.Pointer(start), length*specWords)
-		specs := make([]TensorSpec, length)
-		for at := range specs {
-			w := words[at*specWords : (at+1)*specWords]
-			var shape []int64
-			if w[4] > 0 {
-				shape = unsafe.Slice((*int64)(abi.Pointer(w[3])), w[4])
-			}
-			specs[at] = TensorSpec{abi.StringAt(abi.Pointer(w[0]), w[1]), Datatype(w[2]), shape}
+func (h *host) text(question int) (text string) {
+	abi.Import(func() {
+		into := unsafe.Pointer(&imported)
+		switch question {
+		case requestID:
+			contextRequestID(h.handle, into)
+		case method:
+			contextMethod(h.handle, into)
+		case path:
+			contextPath(h.handle, into)
+		case query:
+			contextQuery(h.handle, into)
+		case metadata:
+			contextMetadata(h.handle, into)
+		default:
+			contextParameters(h.handle, into)
 		}
-		return specs
+		text = abi.StringAt(abi.Pointer(imported[0]), imported[1])
+	})
+	return text
+}
+
+func (h *host) header(name string) (value string, isThere bool) {
+	abi.Import(func() {
+		start := unsafe.Pointer(unsafe.StringData(name))
+		contextHeader(h.handle, start, word(len(name)), unsafe.Pointer(&imported))
+		if isThere = imported[0]&0xff != 0; isThere {
+			value = abi.StringAt(abi.Pointer(imported[1]), imported[2])
+		}
+	})
+	return value, isThere
+}
+
+func (h *host) sample() (sample *Sample) {
+	abi.Import(func() {
+		contextSample(h.handle, unsafe.Pointer(&imported))
+		kind, body := abi.Pointer(imported[0]), abi.Pointer(imported[2])
+		sample = &Sample{abi.StringAt(kind, imported[1]), abi.BytesAt(body, imported[3])}
+	})
+	return sample
+}
+
+func (h *host) signature() (signature Signature) {
+	abi.Import(func() {
+		contextSignature(h.handle, unsafe.Pointer(&imported))
+		signature = Signature{specsAt(imported[0], imported[1]), specsAt(imported[2], imported[3])}
+	})
+	return signature
+}
+
+// specsAt reads a list of what a model expects or returns.
+func specsAt(start, length word) []TensorSpec {
+	words := abi.WordsAt(abi.Pointer(start), length*specWords)
+	specs := make([]TensorSpec, length)
+	for at := range specs {
+		w := words[at*specWords : (at+1)*specWords]
+		var shape []int64
+		if w[4] > 0 {
+			shape = unsafe.Slice((*int64)(abi.Pointer(w[3])), w[4])
+		}
+		specs[at] = TensorSpec{abi.StringAt(abi.Pointer(w[0]), w[1]), Datatype(w[2]), shape}
 	}
-	return Signature{specs(imported[0], imported[1]), specs(imported[2], imported[3])}
+	return specs
 }

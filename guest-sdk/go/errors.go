@@ -3,6 +3,8 @@ package guest
 import (
 	"errors"
 	"fmt"
+
+	"modelhost.example/guest/internal/bridge"
 )
 
 // InvalidInput is an error that is the caller's to mend: 400 with this text, which the caller reads. Any other error
@@ -42,4 +44,23 @@ func kindOf(err error) (uint32, string, *Response) {
 		return kindRespond, "", rejected.response
 	}
 	return kindInternal, err.Error(), nil
+}
+
+func init() { bridge.AnswerTo = answerTo }
+
+// answerTo is the response that the host would make of an error for a client; none of one that is for the
+// log.
+func answerTo(err error) *Response {
+	kind, text, response := kindOf(err)
+	if kind != kindInvalidInput {
+		return response
+	}
+	body := struct {
+		Error string `json:"error"`
+		Code  string `json:"code"`
+	}{text, "invalid_input"}
+	if response, err = JSON(body); err != nil {
+		return Text(text).WithStatus(400)
+	}
+	return response.WithStatus(400)
 }

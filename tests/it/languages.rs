@@ -32,7 +32,13 @@ fn copy(from: &Path, to: &Path) {
 const QUICKJS: &str = "\n[build]\nengine = \"quickjs\"\n";
 
 /// A project of a language with the sources of this folder, and what it answers. `more` is added to its file.
-fn check(language: &str, sources: &str, world: &Path, cases: &str, more: &str) -> (Host, [TempDir; 2]) {
+pub(crate) fn check(
+    language: &str,
+    sources: &str,
+    world: &Path,
+    cases: &str,
+    more: &str,
+) -> (Host, [TempDir; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let (ours, project) = (root().join("tests/languages"), folder.path().join("it"));
     let run = |arguments: &[&str]| {

@@ -1,6 +1,7 @@
 //! WebSockets: how they open and end. The handlers are tests/guests/examples/socket.rs and hostile_socket.rs; a client's
 //! library is driven too.
 
+mod compiled;
 mod lifetimes;
 mod limits;
 mod sdks;

@@ -187,6 +187,8 @@ typedef struct {
     char *data;
     size_t len, capacity;
     bool comma;
+    /* Which call its memory is of. */
+    uint32_t age;
 } mh_json_writer;
 
 void mh_write_begin(mh_json_writer *writer, char bracket);

@@ -5,11 +5,16 @@
  *         MH_POST("/items", add, .input = "{\"type\": \"object\"}"),
  *     };
  *     MH_ROUTES(routes)
+ *
+ * Routes of WebSockets are a table of their own, MH_SOCKET_ROUTES; a route that serves requests together,
+ * MH_BATCH, is one of the others, and served so by MH_BATCH_ROUTES(routes) beside MH_ROUTES.
  */
 #ifndef MODELHOST_ROUTER_H
 #define MODELHOST_ROUTER_H
 
 #include <modelhost_app.h>
+#include <modelhost_batch.h>
+#include <modelhost_socket.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +38,8 @@ typedef struct {
     const char *produces;
     /* JSON Schema of the response, as text. */
     const char *output;
+    /* In place of `function`: serves several requests by one call, and each alone without MH_BATCH_ROUTES. */
+    mh_batch_function *together;
 } mh_route;
 
 /* Routes, each of a path, a function, and what callers are told of it. */
@@ -41,6 +48,8 @@ typedef struct {
 #define MH_POST(pattern, ...) MH_ROUTE("POST", pattern, __VA_ARGS__)
 #define MH_PUT(pattern, ...) MH_ROUTE("PUT", pattern, __VA_ARGS__)
 #define MH_DELETE(pattern, ...) MH_ROUTE("DELETE", pattern, __VA_ARGS__)
+/* Requests that are served together. The path has no parameters. */
+#define MH_BATCH(pattern, ...) {.method = "POST", .path = pattern, .together = __VA_ARGS__}
 
 /* Leads a request to the first route that fits it. Without one the response is 404, or 405 with `allow` if
  * the path is there for other methods. What MH_ROUTES does, for applications that have a function of their
@@ -65,6 +74,42 @@ void *mh_tell_routes(const mh_route *routes, size_t count);
     MH_C MH_EXPORT(MH_PREFIX "operations@0.1.0#operations") void *mh_operations(void);                      \
     void *mh_operations(void) { return mh_tell_routes(routes, sizeof(routes) / sizeof(routes[0])); }        \
     MH_POST_RETURN(mh_operations, "operations@0.1.0#operations")
+
+/* --- Requests that are served together ------------------------------------------------------------------ */
+
+/* Leads the requests of a batch to the route of their path. */
+const mh_error *mh_route_batch(const mh_route *routes, size_t count, mh_member *members,
+                               size_t members_count);
+void *mh_tell_batches(const mh_route *routes, size_t count);
+
+/* Has the host serve together what comes to the routes of MH_BATCH: beside MH_ROUTES. */
+#define MH_BATCH_ROUTES(routes)                                                                             \
+    static const mh_error *mh_by_batch_routes(mh_member *members, size_t members_count) {                   \
+        return mh_route_batch(routes, sizeof(routes) / sizeof(routes[0]), members, members_count);          \
+    }                                                                                                       \
+    MH_BATCH_EXPORTS(mh_by_batch_routes, mh_tell_batches(routes, sizeof(routes) / sizeof(routes[0])))
+
+/* --- WebSockets ----------------------------------------------------------------------------------------- */
+
+/* What talks with clients at a path. */
+typedef struct {
+    /* As that of a mh_route. */
+    const char *path;
+    mh_websocket_function *function;
+} mh_socket_route;
+
+#define MH_SOCKET(pattern, function) {pattern, function}
+
+/* Leads a handshake to the first route that fits it. Without one it is answered with 404. */
+const mh_error *mh_route_socket(
+    const mh_socket_route *routes, size_t count, mh_upgrade *upgrade, const mh_context *context);
+
+/* Makes an array of mh_socket_route serve WebSockets: in place of MH_WEBSOCKET. */
+#define MH_SOCKET_ROUTES(routes)                                                                            \
+    static const mh_error *mh_by_socket_routes(mh_upgrade *upgrade, const mh_context *context) {            \
+        return mh_route_socket(routes, sizeof(routes) / sizeof(routes[0]), upgrade, context);               \
+    }                                                                                                       \
+    MH_WEBSOCKET(mh_by_socket_routes)
 
 #ifdef __cplusplus
 }

@@ -7,13 +7,19 @@
  *     MODELHOST_ROUTES(routes)
  *
  * A function takes (sample, context) and returns a response, or takes (sample, context, output) and returns
- * one or none, as that of MODELHOST_RESPOND does.
+ * one or none, as that of MODELHOST_RESPOND does. mh::batch<predict>("/predict") serves requests together,
+ * with MODELHOST_BATCH_ROUTES(routes) beside; mh::websocket<echo>("/echo") is one of a table of its own:
+ *
+ *     constexpr mh::socket_route sockets[] = {mh::websocket<echo>("/echo")};
+ *     MODELHOST_SOCKET_ROUTES(sockets)
  */
 #ifndef MODELHOST_ROUTER_HPP
 #define MODELHOST_ROUTER_HPP
 
 #include <modelhost_app.hpp>
+#include <modelhost_batch.hpp>
 #include <modelhost_router.h>
+#include <modelhost_socket.hpp>
 
 namespace mh {
 
@@ -45,7 +51,8 @@ const mh_error *route_of(const mh_sample *given, const mh_context *request, mh_o
 
 template <auto function>
 constexpr route on(const char *method, const char *path, told what = {}) {
-    return {method, path, route_of<function>, what.summary, what.consumes, what.input, what.produces, what.output};
+    return {method,     path,          route_of<function>, what.summary, what.consumes,
+            what.input, what.produces, what.output,        nullptr};
 }
 /* Serves `GET` and `HEAD`. */
 template <auto function>
@@ -57,8 +64,23 @@ constexpr route put(const char *path, told what = {}) { return on<function>("PUT
 template <auto function>
 constexpr route del(const char *path, told what = {}) { return on<function>("DELETE", path, what); }
 
+/* Serves what is posted to a path together. The path has no parameters. */
+template <auto function>
+constexpr route batch(const char *path, told what = {}) {
+    return {"POST",     path,          nullptr,     what.summary,      what.consumes,
+            what.input, what.produces, what.output, batch_of<function>};
+}
+
+using socket_route = mh_socket_route;
+
+/* Talks with clients at a path. */
+template <auto function>
+constexpr socket_route websocket(const char *path) { return {path, websocket_of<function>}; }
+
 }  // namespace mh
 
 #define MODELHOST_ROUTES(routes) MH_ROUTES(routes)
+#define MODELHOST_BATCH_ROUTES(routes) MH_BATCH_ROUTES(routes)
+#define MODELHOST_SOCKET_ROUTES(routes) MH_SOCKET_ROUTES(routes)
 
 #endif

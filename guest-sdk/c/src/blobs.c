@@ -24,7 +24,8 @@ const mh_error *mh_blob_open(const char *name, mh_container *container) {
 
 /* Drops what is open, once. */
 static void drop(const mh_opened **opened) {
-    if (*opened != NULL && mh_forget_opened(*opened)) (*opened)->drop((*opened)->handle);
+    mh_opened taken;
+    if (*opened != NULL && mh_take_opened(*opened, &taken)) taken.drop(taken.handle);
     *opened = NULL;
 }
 
@@ -128,8 +129,9 @@ const mh_error *mh_blob_finish(mh_blob_writer *writer) {
     drop(&writer->stream);
     const mh_opened *value = writer->value;
     writer->value = NULL;
-    if (value == NULL || !mh_forget_opened(value)) return mh_internal("the object is finished");
-    return mh_store_finish(value->handle);
+    mh_opened taken;
+    if (value == NULL || !mh_take_opened(value, &taken)) return mh_internal("the object is finished");
+    return mh_store_finish(taken.handle);
 }
 
 void mh_blob_give_up(mh_blob_writer *writer) {

@@ -2,7 +2,7 @@
  * structs of modelhost.h do, which is asserted here, so that nothing is copied. */
 #include <string.h>
 
-#include "internal.h"
+#include "socket_host.h"
 
 #ifdef __wasm__
 _Static_assert(sizeof(mh_tensor) == 28 && offsetof(mh_tensor, data) == 20, "the contract's `tensor`");
@@ -123,6 +123,15 @@ void *mh_run_post(mh_post_function *function, mh_tensors given, int32_t handle) 
     if (error != NULL) return failed(error);
     result.is_error = 0;
     result.as.response = response;
+    return &result;
+}
+
+void *mh_run_websocket(mh_websocket_function *function, int32_t upgrade, int32_t handle) {
+    mh_context context = {.handle = handle};
+    const mh_error *error = mh_talk(function, upgrade, &context);
+    mh_context_over(&context);
+    result.is_error = error != NULL;
+    if (error != NULL) result.as.text = mh_error_text(error);
     return &result;
 }
 

@@ -38,7 +38,8 @@ typedef struct {
 /* Gives the host its context back, and what the call has opened. */
 void mh_context_over(const mh_context *context);
 
-/* A handle of the host's that a call has opened, and the name that it was opened by. */
+/* A handle of the host's that a call has opened, and the name that it was opened by. Its memory is not that of
+ * the call, which a socket gives back with each message. */
 typedef struct mh_opened {
     struct mh_opened *next;
     void (*drop)(int32_t handle);
@@ -50,8 +51,8 @@ typedef struct mh_opened {
 const mh_opened *mh_find_opened(void (*drop)(int32_t handle), mh_str name);
 /* Notes that a handle is open. */
 mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str name);
-/* It is open no more: it was dropped, or given to the host. False: it was not open. */
-bool mh_forget_opened(const mh_opened *opened);
+/* It is open no more: its handle is the caller's, to be dropped or given to the host. False: it was not open. */
+bool mh_take_opened(const mh_opened *opened, mh_opened *taken);
 /* Drops all that is open, the last first. Called when the function of the call has returned: later, when its memory
  * is given back, nothing of the host may be called. */
 void mh_close_opened(void);
@@ -63,11 +64,18 @@ typedef struct {
 } mh_mark;
 mh_mark mh_memory(void);
 void mh_give_back(mh_mark mark);
+/* The same where what was taken may have been the handler's: a writer of JSON that has kept some begins anew. */
+void mh_end_message(mh_mark mark);
+/* Counts calls, and the messages of a socket. */
+uint32_t mh_memory_age(void);
 
 /* An internal error with a reason. */
 const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */
 bool mh_is_text(mh_str text);
+
+/* A response that says why a request is refused, as the host's do: `{"error": text, "code": code}`. */
+mh_response mh_refusal(uint16_t status, mh_str text, const char *code);
 
 /* A list of texts that grows. */
 typedef struct {

@@ -291,6 +291,12 @@ const mh_error *mh_numbers(const mh_sample *sample, size_t count, const char *co
 /* --- Writing ---------------------------------------------------------------------------------------------------- */
 
 static char *room(mh_json_writer *w, size_t len) {
+    if (w->age != mh_memory_age()) {
+        /* What it had written is gone with the memory of an earlier call, or message. */
+        if (w->len > 0) abort();
+        w->capacity = 0;
+        w->age = mh_memory_age();
+    }
     if (w->capacity - w->len < len) {
         w->capacity = (w->len + len) * 2 + 256;
         char *larger = mh_alloc(w->capacity);
@@ -410,6 +416,19 @@ mh_response mh_json_response(const mh_json_writer *w) {
         .content_type = mh_text("application/json"),
         .body = {(const uint8_t *)w->data, w->len},
     };
+}
+
+mh_response mh_refusal(uint16_t status, mh_str text, const char *code) {
+    mh_json_writer w = {0};
+    mh_write_begin(&w, '{');
+    mh_write_name(&w, "error");
+    mh_write_text(&w, text);
+    mh_write_name(&w, "code");
+    mh_write_text(&w, mh_text(code));
+    mh_write_end(&w, '}');
+    mh_response response = mh_json_response(&w);
+    response.status = status;
+    return response;
 }
 
 mh_response mh_text_response(mh_str text) {

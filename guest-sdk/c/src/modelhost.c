@@ -20,6 +20,7 @@ enum { BLOCK = 64 * 1024, ALIGN = 16 };
 #define HEADER ((sizeof(block) + ALIGN - 1) / ALIGN * ALIGN)
 
 static block *blocks;
+static uint32_t age = 1;
 
 void *mh_alloc(size_t size) {
     if (size > SIZE_MAX / 2) abort();
@@ -46,8 +47,20 @@ void mh_give_back(mh_mark mark) {
         free(blocks);
         blocks = next;
     }
-    if (blocks != NULL) blocks->used = mark.used;
+    if (blocks == NULL) return;
+#ifndef __wasm__
+    /* What a test still reads of it is seen. */
+    memset((char *)blocks + HEADER + mark.used, 0xDD, blocks->used - mark.used);
+#endif
+    blocks->used = mark.used;
 }
+
+void mh_end_message(mh_mark mark) {
+    mh_give_back(mark);
+    age++;
+}
+
+uint32_t mh_memory_age(void) { return age; }
 
 static mh_opened *opened;
 
@@ -58,22 +71,33 @@ const mh_opened *mh_find_opened(void (*drop)(int32_t handle), mh_str name) {
 }
 
 mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str name) {
-    mh_opened *made = mh_alloc(sizeof *made);
-    *made = (mh_opened){opened, drop, handle, name};
+    mh_opened *made = malloc(sizeof *made + name.len);
+    if (made == NULL) abort();
+    char *own_name = (char *)(made + 1);
+    if (name.len > 0) memcpy(own_name, name.data, name.len);
+    *made = (mh_opened){opened, drop, handle, {own_name, name.len}};
     opened = made;
     return made;
 }
 
-bool mh_forget_opened(const mh_opened *one) {
+bool mh_take_opened(const mh_opened *one, mh_opened *taken) {
     mh_opened **at = &opened;
     while (*at != NULL && *at != one) at = &(*at)->next;
     if (*at == NULL) return false;
-    *at = one->next;
+    *taken = **at;
+    free(*at);
+    *at = taken->next;
+    taken->name = (mh_str){NULL, 0};
     return true;
 }
 
 void mh_close_opened(void) {
-    for (; opened != NULL; opened = opened->next) opened->drop(opened->handle);
+    while (opened != NULL) {
+        mh_opened *last = opened;
+        opened = last->next;
+        last->drop(last->handle);
+        free(last);
+    }
 }
 
 void mh_call_over(void) {
@@ -81,6 +105,7 @@ void mh_call_over(void) {
     /* In a test nothing has closed it before. */
     mh_close_opened();
 #endif
+    age++;
     /* One block of the usual size stays for the next call. */
     block *kept = NULL;
     while (blocks != NULL) {

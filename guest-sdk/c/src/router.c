@@ -69,17 +69,16 @@ static size_t most_parameters(mh_str pattern) {
     return most;
 }
 
-static mh_response refusal(uint16_t status, const char *text, const char *code) {
-    mh_json_writer json = {0};
-    mh_write_begin(&json, '{');
-    mh_write_name(&json, "error");
-    mh_write_text(&json, mh_text(text));
-    mh_write_name(&json, "code");
-    mh_write_text(&json, mh_text(code));
-    mh_write_end(&json, '}');
-    mh_response response = mh_json_response(&json);
-    response.status = status;
-    return response;
+static mh_response nothing_there(void) {
+    return mh_refusal(404, mh_text("there is nothing at this path"), "not_found");
+}
+
+/* The context with the parameters of a path, if it fits the pattern. */
+static bool routed(const char *path, const mh_context *context, mh_str asked, mh_context *made) {
+    mh_str pattern = mh_text(path);
+    *made = *context;
+    made->path_parameters.items = mh_alloc(most_parameters(pattern) * sizeof *made->path_parameters.items);
+    return fits(pattern, asked, &made->path_parameters);
 }
 
 /* `GET, POST, HEAD`: each method once. */
@@ -98,29 +97,60 @@ static mh_str allowed(const mh_route *const *others, size_t count) {
     return mh_format("%s%s", list, has_get && !has_head ? ", HEAD" : "");
 }
 
+/* Calls the function of a route; one of batches with this request alone. */
+static const mh_error *served(const mh_route *route, const mh_sample *sample, const mh_context *context,
+                              mh_output *output, mh_response *response) {
+    if (route->together == NULL) return route->function(sample, context, output, response);
+    mh_member only = {.sample = *sample, .context = context, .response = {.status = 200}};
+    const mh_error *error = route->together(&only, 1);
+    *response = only.response;
+    return error != NULL ? error : only.error;
+}
+
 const mh_error *mh_route_request(const mh_route *routes, size_t count, const mh_sample *sample, const mh_context *context,
     mh_output *output, mh_response *response) {
     mh_str method = mh_method(context), path = mh_path(context);
     const mh_route **others = mh_alloc(count * sizeof *others);
     size_t others_count = 0;
     for (const mh_route *route = routes; route < routes + count; route++) {
-        mh_str pattern = mh_text(route->path), own = mh_text(route->method);
-        mh_context routed = *context;
-        routed.path_parameters.items = mh_alloc(most_parameters(pattern) * sizeof *routed.path_parameters.items);
-        if (!fits(pattern, path, &routed.path_parameters)) continue;
+        mh_str own = mh_text(route->method);
+        mh_context own_context;
+        if (!routed(route->path, context, path, &own_context)) continue;
         bool is_head_of_get = mh_equal(method, mh_text("HEAD")) && mh_equal(own, mh_text("GET"));
-        if (mh_equal(own, method) || is_head_of_get) return route->function(sample, &routed, output, response);
+        if (mh_equal(own, method) || is_head_of_get) {
+            return served(route, sample, &own_context, output, response);
+        }
         others[others_count++] = route;
     }
     if (others_count == 0) {
-        *response = refusal(404, "there is nothing at this path", "not_found");
+        *response = nothing_there();
         return NULL;
     }
-    *response = refusal(405, "the path is there for other methods", "method_not_allowed");
+    *response = mh_refusal(405, mh_text("the path is there for other methods"), "method_not_allowed");
     mh_header *allow = mh_alloc(sizeof *allow);
     *allow = (mh_header){mh_text("allow"), allowed(others, others_count)};
     response->headers = (mh_headers){allow, 1};
     return NULL;
+}
+
+const mh_error *mh_route_batch(const mh_route *routes, size_t count, mh_member *members,
+                               size_t members_count) {
+    mh_str path = members_count == 0 ? mh_text("") : mh_path(members->context);
+    for (const mh_route *route = routes; route < routes + count; route++) {
+        bool is_meant = route->together != NULL && mh_equal(mh_text(route->path), path);
+        if (is_meant) return route->together(members, members_count);
+    }
+    return mh_internal("no function serves requests to this path together");
+}
+
+const mh_error *mh_route_socket(
+    const mh_socket_route *routes, size_t count, mh_upgrade *upgrade, const mh_context *context) {
+    mh_str path = mh_path(context);
+    for (const mh_socket_route *route = routes; route < routes + count; route++) {
+        mh_context own_context;
+        if (routed(route->path, context, path, &own_context)) return route->function(upgrade, &own_context);
+    }
+    return mh_upgrade_refuse(upgrade, nothing_there());
 }
 
 /* The contract's `operation`. */
@@ -164,4 +194,13 @@ void *mh_tell_routes(const mh_route *routes, size_t count) {
         };
     }
     return &told;
+}
+
+void *mh_tell_batches(const mh_route *routes, size_t count) {
+    const char **paths = mh_alloc(count * sizeof *paths);
+    size_t found = 0;
+    for (const mh_route *route = routes; route < routes + count; route++) {
+        if (route->together != NULL) paths[found++] = route->path;
+    }
+    return mh_tell_paths(paths, found);
 }

@@ -1,4 +1,4 @@
-/* Unit tests of routes: requests whose context is the test's. */
+/* Unit tests of routes, and of batches: requests whose context is the test's. */
 #include "modelhost_router.h"
 
 #include <string.h>
@@ -11,6 +11,10 @@ static const char *asked_method, *asked_path;
 mh_str mh_method(const mh_context *context) { return (void)context, mh_text(asked_method); }
 
 mh_str mh_path(const mh_context *context) { return (void)context, mh_text(asked_path); }
+
+static int contexts_over;
+
+void mh_context_over(const mh_context *context) { contexts_over += context->handle; }
 
 static const mh_error *item(const mh_sample *sample, const mh_context *context, mh_output *output, mh_response *response) {
     (void)sample, (void)output;
@@ -26,6 +30,22 @@ static const mh_error *add(const mh_sample *sample, const mh_context *context, m
     return mh_invalid("none is added");
 }
 
+static const mh_error *lengths(mh_member *members, size_t count) {
+    for (mh_member *member = members; member < members + count; member++) {
+        size_t len = member->sample.body.len;
+        if (len == 0) member->error = mh_invalid("no body");
+        member->response = mh_text_response(mh_format("%zu of %zu", len, count));
+        if (len == 9) return mh_internal("all of them");
+    }
+    return NULL;
+}
+
+static const mh_error *room(mh_upgrade *upgrade, const mh_context *context) {
+    mh_socket *socket;
+    const mh_error *error = mh_upgrade_accept(upgrade, &socket);
+    return error != NULL ? error : mh_socket_send_text(socket, mh_path_parameter(context, "room"));
+}
+
 static const mh_route routes[] = {
     MH_GET("/", item, .summary = "The first one"),
     MH_GET("/items/{id}", item, .produces = "text/plain"),
@@ -33,9 +53,19 @@ static const mh_route routes[] = {
     MH_POST("/items/{other}", add, .consumes = "image/png"),
     MH_GET("/items/{id}/tags/{tag}", item, .output = "true"),
     MH_DELETE("/files/{*path}", item),
+    MH_BATCH("/lengths", lengths, .summary = "Lengths"),
 };
 enum { COUNT = sizeof routes / sizeof *routes };
 MH_OPERATIONS(routes)
+MH_BATCH_ROUTES(routes)
+
+static const mh_socket_route sockets[] = {
+    MH_SOCKET("/rooms/{room}", room),
+    MH_SOCKET("/rooms/{*other}", room),
+};
+static const mh_error *talk(mh_upgrade *upgrade, const mh_context *context) {
+    return mh_route_socket(sockets, sizeof sockets / sizeof *sockets, upgrade, context);
+}
 
 static mh_response answer(const char *method, const char *path, const mh_error **error) {
     mh_context context = {0};
@@ -101,11 +131,87 @@ static void routes_are_told(void) {
     check(mh_equal(told->items[2].consumes, mh_text("application/json")) && told->items[2].input.has, "a body");
     check(mh_equal(told->items[3].consumes, mh_text("image/png")), "another body");
     check(told->items[4].output.has && !told->items[5].output.has, "a schema");
+    check(mh_equal(told->items[6].method, mh_text("POST")), "a batch is one of requests that are posted");
+}
+
+static void handshakes_are_led_to_their_functions(void) {
+    const mh_text_list none = {NULL, 0};
+    asked_path = "/rooms/a%20b";
+    mh_conversation said = mh_converse(talk, none, NULL, 0);
+    check(said.len == 1 && mh_equal(mh_text_of(said.sent[0].data), mh_text("a b")), "a parameter");
+    asked_path = "/rooms/a/b";
+    check(mh_converse(talk, none, NULL, 0).sent[0].data.len == 0, "the next one that fits");
+    asked_path = "/room";
+    said = mh_converse(talk, none, NULL, 0);
+    check(said.refusal.status == 404 && mh_equal(mh_text_of(said.refusal.body), mh_text(NOTHING)), "none");
+    mh_conversations_forget();
+}
+
+/* What the host is given, which has another layout in a component. */
+typedef struct {
+    uint8_t is_error;
+    union {
+        struct {
+            const struct {
+                uint8_t is_error;
+                union {
+                    mh_response response;
+                    mh_error error;
+                } as;
+            } *items;
+            size_t len;
+        } answers;
+        mh_error error;
+    } as;
+} batch_result;
+
+struct mh_raw_member {
+    mh_sample sample;
+    int32_t context;
+};
+
+static void requests_are_served_together(void) {
+    const struct {
+        mh_str *items;
+        size_t len;
+    } *paths = mh_paths();
+    check(paths->len == 1 && mh_equal(paths->items[0], mh_text("/lengths")), "the path of a batch");
+    asked_path = "/lengths";
+    struct mh_raw_member members[] = {
+        {.sample.body = mh_bytes_of(mh_text("abc")), .context = 1},
+        {.sample.body = {NULL, 0}, .context = 10},
+        {.sample.body = mh_bytes_of(mh_text("z")), .context = 100},
+    };
+    const batch_result *result = mh_respond_all(members, 3);
+    check(!result->is_error && result->as.answers.len == 3 && contexts_over == 111, "an answer to each");
+    check(!result->as.answers.items[0].is_error && result->as.answers.items[1].is_error,
+          "errors are of one request");
+    check(mh_equal(result->as.answers.items[1].as.error.as.text, mh_text("no body")), "its text");
+    mh_bytes last = result->as.answers.items[2].as.response.body;
+    check(mh_equal(mh_text_of(last), mh_text("1 of 3")), "the last one's answer");
+    mh_respond_all_over(NULL);
+    members[1].sample.body = mh_bytes_of(mh_text("123456789"));
+    result = mh_respond_all(members, 3);
+    check(result->is_error && mh_equal(result->as.error.as.text, mh_text("all of them")), "an error of all");
+    asked_path = "/elsewhere";
+    result = mh_respond_all(members, 3);
+    check(result->is_error && result->as.error.kind == MH_ERROR_INTERNAL, "no function serves this path");
+}
+
+static void a_batch_of_one_is_a_request(void) {
+    const mh_error *error;
+    answer("POST", "/lengths", &error);
+    check(error != NULL && mh_equal(mh_error_text(error), mh_text("no body")), "its error");
+    mh_response response = answer("GET", "/lengths", &error);
+    check(error == NULL && response.status == 405, "others are not served");
 }
 
 int main(void) {
     requests_are_led_to_their_functions();
     routes_are_told();
+    handshakes_are_led_to_their_functions();
+    requests_are_served_together();
+    a_batch_of_one_is_a_request();
     mh_call_over();
     return 0;
 }

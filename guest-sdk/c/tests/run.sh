@@ -13,11 +13,14 @@ for source in src/*.c tests/*.c; do
     # shellcheck disable=SC2086
     ${CC:-zig cc} -std=c17 $FLAGS -c "$source" -o "$OUT/${source//\//-}.o"
 done
-for test in test kv jobs blobs router; do
+for test in test kv jobs blobs socket router; do
     own=("$OUT/tests-$test.c.o")
     for object in "$OUT"/src-*.o; do
-        # Routes ask for the request, which their own test stands in for.
-        [ "$test" = router ] || [ "$object" != "$OUT/src-router.c.o" ] || continue
+        # Routes and batches ask for the request, which their own test stands in for.
+        case $test-$object in
+            router-*) ;;
+            *-"$OUT"/src-router.c.o | *-"$OUT"/src-batch.c.o) continue ;;
+        esac
         own+=("$object")
     done
     ${CC:-zig cc} -fsanitize=undefined "${own[@]}" -lm -o "$OUT/$test"
@@ -26,6 +29,6 @@ done
 if [ -n "${CXX:-}" ]; then
     # shellcheck disable=SC2046,SC2086
     $CXX -std=c++23 -fno-exceptions -fno-rtti $FLAGS tests/wrappers.cpp \
-        $(ls "$OUT"/src-*.o | grep -v router) -lm -o "$OUT/wrappers"
+        $(ls "$OUT"/src-*.o | grep -v -e router -e batch) -lm -o "$OUT/wrappers"
     "$OUT/wrappers"
 fi

@@ -1,8 +1,10 @@
-/* Unit tests of values, jobs and objects in C++. */
+/* Unit tests of values, jobs, objects, sockets and batches in C++. */
 #include "check.h"
+#include "modelhost_batch.hpp"
 #include "modelhost_blobs.hpp"
 #include "modelhost_jobs.hpp"
 #include "modelhost_kv.hpp"
+#include "modelhost_socket.hpp"
 
 using namespace std::chrono_literals;
 using namespace std::string_view_literals;
@@ -54,11 +56,79 @@ static void objects_are_kept() {
     check(container.set("", "").error().text() == "a name of 0 bytes, expected 1 to 512", "why it has failed");
 }
 
+static mh::result<void> talk(mh::upgrade &upgrade, const mh::context &) {
+    check(upgrade.protocols() == std::vector{"soft"sv, "loud"sv} && !upgrade.offers("lou"),
+          "what is offered");
+    auto opened = upgrade.accept("loud");
+    if (!opened) return std::unexpected(opened.error());
+    mh::socket socket = std::move(*opened);
+    check(!upgrade.accept() && !upgrade.refuse({}), "it is answered once");
+    check(socket.receive(-1ms).error() == mh::no_message::timed_out, "nothing comes in time");
+    check(socket.receive(24h * 365).error() == mh::no_message::timed_out, "nor in a year");
+    while (auto message = socket.receive()) {
+        if (message->is_text && message->data == "fail") return mh::internal("as asked");
+        check(socket.send(*message).value() && !socket.closed(), "it is open");
+    }
+    mh::json_writer json;
+    check(!socket.send_json(json.begin('[').end(']')).value(), "it is closed");
+    check(!socket.close(1005) && socket.closed()->code == 1000 && socket.closed()->reason == "",
+          "by the client");
+    check(socket.close(4000, "late").has_value() && socket.closed()->code == 1000, "the first close counts");
+    return {};
+}
+
+static mh::result<void> refusing(mh::upgrade &upgrade, const mh::context &) {
+    check(upgrade.accept("chat").error().text() == "the client offers no subprotocol `chat`",
+          "it is not offered");
+    return mh::invalid("no {}", "room");
+}
+
+static void sockets_talk() {
+    const mh_str offers[] = {mh::raw("soft"), mh::raw("loud")};
+    const mh_message nothing = {MH_MESSAGE_NONE, {}};
+    const mh_message says[] = {
+        nothing, nothing, {MH_MESSAGE_TEXT, mh::raw_bytes("a")}, {MH_MESSAGE_BINARY, mh::raw_bytes("\0x"sv)},
+        {MH_MESSAGE_TEXT, mh::raw_bytes("fail")}};
+    mh_conversation said = mh_converse(mh::websocket_of<talk>, {offers, 2}, says, 4);
+    check(said.len == 2 && mh::view(said.sent[0].data) == "a" && mh::view(said.sent[1].data) == "\0x"sv,
+          "messages");
+    check(said.sent[1].kind == MH_MESSAGE_BINARY && mh::view(said.protocol) == "loud", "as they were");
+    check(said.error.data == nullptr && said.close.code == 0, "and no more");
+    said = mh_converse(mh::websocket_of<talk>, {offers, 2}, says, 5);
+    check(mh::view(said.error) == "as asked", "an error");
+    said = mh_converse(mh::websocket_of<refusing>, {nullptr, 0}, nullptr, 0);
+    check(said.refusal.status == 0 && mh::view(said.error) == "no room", "what was answered is answered");
+}
+
+static mh::result<mh::response> length(const mh::sample &sample, std::size_t count) {
+    if (sample.text().empty()) return mh::invalid("no body");
+    return mh_text_response(mh::text(std::format("{} of {}", sample.text().size(), count)));
+}
+
+static mh::result<void> lengths(std::span<mh::member> members) {
+    for (mh::member &member : members) member.answer(length(member.sample(), members.size()));
+    if (members.size() == 1) return mh::internal("all of them");
+    return {};
+}
+
+static void requests_are_served_together() {
+    mh_member members[3] = {};
+    members[0].sample.body = mh::raw_bytes("abc");
+    members[2].sample.body = mh::raw_bytes("z");
+    check(mh::batch_of<lengths>(members, 3) == nullptr, "a batch");
+    check(members[0].error == nullptr && mh::view(members[0].response.body) == "3 of 3", "an answer");
+    check(mh::view(mh_error_text(members[1].error)) == "no body" && members[2].error == nullptr, "one error");
+    check(mh::view(mh_error_text(mh::batch_of<lengths>(members, 1))) == "all of them", "an error of all");
+}
+
 int main() {
     values_are_kept();
     jobs_are_submitted();
     objects_are_kept();
+    sockets_talk();
+    requests_are_served_together();
     mh_call_over();
+    mh_conversations_forget();
     mh_kv_forget();
     mh_jobs_forget();
     mh_blobs_forget();

@@ -11,15 +11,18 @@
 //		…
 //
 // The application serves by it as soon as this package is imported, and says what it serves, which the host's
-// `/openapi.json` and `/docs` have.
+// `/openapi.json` and `/docs` have. [WebSocket] leads sockets to functions, and [Batch] serves several
+// requests at once.
 package router
 
 import (
+	"net/url"
 	"slices"
 	"strings"
 
 	"modelhost.example/guest"
 	"modelhost.example/guest/app"
+	"modelhost.example/guest/websocket"
 )
 
 // An Operation is what callers are told of a route. All of it is optional.
@@ -44,13 +47,15 @@ type Route struct {
 	names     []string
 	function  app.Function
 	operation Operation
+	// Of a socket, in place of the function.
+	talk websocket.Function
 }
 
 // Describe says what the route is for, and what it takes and returns.
 func (r *Route) Describe(operation Operation) { r.operation = operation }
 
-// routes, the most specific ones first.
-var routes []*Route
+// routes, and those of sockets, the most specific ones first.
+var routes, sockets []*Route
 
 func init() { app.Serve(Serve) }
 
@@ -66,16 +71,62 @@ func init() { app.Serve(Serve) }
 // `/items/new` before `/items/{id}`. Handle panics if the pattern cannot be read, or is there already.
 func Handle(pattern string, function app.Function) *Route {
 	route, problem := parsed(pattern)
-	if problem != "" {
-		panic("router.Handle: `" + pattern + "`: " + problem)
+	if problem == "" {
+		route.function = function
+		problem = added(&routes, route)
 	}
-	route.function = function
-	at, isThere := slices.BinarySearchFunc(routes, route, compare)
-	if isThere {
-		panic("router.Handle: `" + pattern + "`: the route is there already, as `" + routes[at].text + "`")
-	}
-	routes = slices.Insert(routes, at, route)
+	must("Handle", pattern, problem)
 	return route
+}
+
+// Batch registers a function for the POSTs to a path, which has no wildcards. It gets several of them at
+// once, as [app.Batch] says. Batch panics as [Handle] does.
+func Batch(path string, function app.BatchFunction) *Route {
+	route, problem := parsed("POST " + path)
+	isWild := func(it segment) bool { return it.kind != literal }
+	if problem == "" && slices.ContainsFunc(route.segments, isWild) {
+		problem = "a batch has one path, without wildcards; `{$}` is for a slash at the end"
+	}
+	if problem == "" {
+		route.function = function.Alone
+		problem = added(&routes, route)
+	}
+	must("Batch", path, problem)
+	// As clients send it.
+	asked := url.URL{Path: route.path()}
+	app.Batch(asked.EscapedPath(), function)
+	return route
+}
+
+// WebSocket registers a function for the sockets at the paths that a pattern without a method matches. Where
+// none matches the handshake is answered with 404. WebSocket panics as [Handle] does.
+func WebSocket(pattern string, function websocket.Function) {
+	route, problem := parsed(pattern)
+	if problem == "" && route.method != "" {
+		problem = "each handshake is a GET: the pattern is a path alone"
+	}
+	if problem == "" {
+		route.talk = function
+		problem = added(&sockets, route)
+	}
+	must("WebSocket", pattern, problem)
+	websocket.Serve(ServeWebSocket)
+}
+
+// added puts a route in its place, or says what is wrong.
+func added(to *[]*Route, route *Route) (problem string) {
+	at, isThere := slices.BinarySearchFunc(*to, route, compare)
+	if isThere {
+		return "the route is there already, as `" + (*to)[at].text + "`"
+	}
+	*to = slices.Insert(*to, at, route)
+	return ""
+}
+
+func must(name, pattern, problem string) {
+	if problem != "" {
+		panic("router." + name + ": `" + pattern + "`: " + problem)
+	}
 }
 
 // Serve leads a request to the function of its route. Without one the response is 404; or 405, if the path is
@@ -90,15 +141,13 @@ func Serve(sample *guest.Sample, context *guest.Context, output *app.Output) (*g
 			continue
 		}
 		if route.method == method || route.method == "" || route.method == "GET" && method == "HEAD" {
-			for at, value := range values {
-				context.SetPathValue(route.names[at], value)
-			}
+			route.set(context, values)
 			return route.function(sample, context, output)
 		}
 		allowed = append(allowed, route.method)
 	}
 	if len(allowed) == 0 {
-		return refusal(404, "not_found", "there is nothing at this path")
+		return nothing()
 	}
 	if slices.Contains(allowed, "GET") {
 		allowed = append(allowed, "HEAD")
@@ -109,6 +158,34 @@ func Serve(sample *guest.Sample, context *guest.Context, output *app.Output) (*g
 		response.Header = map[string]string{"allow": strings.Join(slices.Compact(allowed), ", ")}
 	}
 	return response, err
+}
+
+// ServeWebSocket leads a socket to the function of its route. It is what serves the application's sockets
+// unless websocket.Serve registers another function, which may call it.
+func ServeWebSocket(socket *websocket.Socket, context *guest.Context) error {
+	asked := segmentsOf(context.Path())
+	for _, route := range sockets {
+		if values, matches := match(route.segments, asked); matches {
+			route.set(context, values)
+			return route.talk(socket, context)
+		}
+	}
+	response, err := nothing()
+	if err != nil {
+		return err
+	}
+	return guest.Respond(response)
+}
+
+// set tells the context what the wildcards matched.
+func (r *Route) set(context *guest.Context, values []string) {
+	for at, value := range values {
+		context.SetPathValue(r.names[at], value)
+	}
+}
+
+func nothing() (*guest.Response, error) {
+	return refusal(404, "not_found", "there is nothing at this path")
 }
 
 func refusal(status int, code, text string) (*guest.Response, error) {

@@ -7,6 +7,7 @@ import (
 
 	"modelhost.example/guest"
 	"modelhost.example/guest/app"
+	"modelhost.example/guest/websocket"
 )
 
 // named answers with what it is called, and what the wildcards matched.
@@ -108,6 +109,102 @@ func TestRoutesAreTold(t *testing.T) {
 	}
 }
 
+func TestSocketsReachTheirRoutes(t *testing.T) {
+	sockets = nil
+	defer func() { sockets = nil }()
+	tells := func(name string) websocket.Function {
+		return func(socket *websocket.Socket, context *guest.Context) error {
+			return socket.SendText(name + " " + context.PathValue("room"))
+		}
+	}
+	WebSocket("/rooms/{room}", tells("room"))
+	WebSocket("/rooms/lobby", tells("lobby"))
+	WebSocket("/tree/{room...}", tells("tree"))
+	for path, expected := range map[string]string{
+		"/rooms/a%20b": "room a b", "/rooms/lobby": "lobby ", "/tree/a/b": "tree a/b", "/rooms": "", "/": "",
+	} {
+		var r websocket.Recorder
+		if err := r.Record(ServeWebSocket, guest.Request{Path: path}); err != nil {
+			t.Fatal(path, err)
+		}
+		if said := strings.Join(r.Texts(), "|"); said != expected || (r.Refusal != nil) != (expected == "") {
+			t.Errorf("%s: %s, expected %s", path, said, expected)
+		}
+		if r.Refusal != nil && (r.Refusal.Status != 404 || !strings.Contains(string(r.Refusal.Body), "not_found")) {
+			t.Error(path, r.Refusal)
+		}
+	}
+	for pattern, expected := range map[string]string{
+		"GET /rooms":    "each handshake is a GET: the pattern is a path alone",
+		"rooms":         "a path begins with `/` and has no query",
+		"/rooms/{name}": "the route is there already, as `/rooms/{room}`",
+	} {
+		panics(t, "router.WebSocket: `"+pattern+"`: "+expected, func() { WebSocket(pattern, tells("")) })
+	}
+}
+
+func TestABatchIsARouteOfItsOwn(t *testing.T) {
+	routes = nil
+	defer func() { routes = nil }()
+	count := func(requests []*app.Request) (results []app.Result, err error) {
+		for _, request := range requests {
+			var number int
+			if err := request.JSON(&number); err != nil {
+				return nil, err
+			}
+			results = append(results, app.Result{Response: guest.Text("counted")})
+		}
+		return results, nil
+	}
+	Batch("/count", count).Describe(Operation{Summary: "Counts"})
+	Batch("/café/{$}", count)
+	Handle("GET /count", named("get"))
+	for request, expected := range map[string]string{
+		"POST /count": "counted", "GET /count": "get", "POST /caf%C3%A9/": "counted", "GET /caf%C3%A9/": "405",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		var r app.Recorder
+		if err := r.Record(Serve, guest.Request{Method: method, Path: path, Body: []byte("1")}); err != nil {
+			t.Fatal(request, err)
+		}
+		if said := string(r.Body); said != expected && !(r.Status == 405 && expected == "405") {
+			t.Errorf("%s: %s, expected %s", request, said, expected)
+		}
+	}
+	var r app.Recorder
+	err := r.Record(Serve, guest.Request{Path: "/count", Body: []byte("x")})
+	if err == nil || !strings.HasPrefix(err.Error(), "malformed json: ") {
+		t.Error(err)
+	}
+	expected := []told{
+		{"POST", "/café/", Operation{Consumes: "application/json"}},
+		{"POST", "/count", Operation{Summary: "Counts", Consumes: "application/json"}},
+		{"GET", "/count", Operation{}},
+	}
+	if all := operations(); !slices.Equal(all, expected) {
+		t.Error(all)
+	}
+	for path, expected := range map[string]string{
+		"/{id}":       "a batch has one path, without wildcards; `{$}` is for a slash at the end",
+		"/tree/":      "a batch has one path, without wildcards; `{$}` is for a slash at the end",
+		"POST /other": "a path begins with `/` and has no query",
+		"/count":      "the route is there already, as `POST /count`",
+	} {
+		panics(t, "router.Batch: `"+path+"`: "+expected, func() { Batch(path, count) })
+	}
+}
+
+// panics calls a function that has to.
+func panics(t *testing.T, expected string, call func()) {
+	t.Helper()
+	defer func() {
+		if said := recover(); said != expected {
+			t.Errorf("%v, expected %s", said, expected)
+		}
+	}()
+	call()
+}
+
 func TestPatternsThatCannotBeReadPanic(t *testing.T) {
 	routes = nil
 	defer func() { routes = nil }()
@@ -128,13 +225,6 @@ func TestPatternsThatCannotBeReadPanic(t *testing.T) {
 		"GET /{a}/{a}":      "the wildcard `a` is there twice",
 		"GET /items/{name}": "the route is there already, as `GET /items/{id}`",
 	} {
-		func() {
-			defer func() {
-				if said := recover(); said != "router.Handle: `"+pattern+"`: "+expected {
-					t.Errorf("%s: %v", pattern, said)
-				}
-			}()
-			Handle(pattern, named(""))
-		}()
+		panics(t, "router.Handle: `"+pattern+"`: "+expected, func() { Handle(pattern, named("")) })
 	}
 }

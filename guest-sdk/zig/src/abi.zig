@@ -4,6 +4,7 @@
 const std = @import("std");
 const builtin = @import("builtin");
 const guest = @import("guest.zig");
+const sockets = @import("socket.zig");
 const Datatype = @import("datatype.zig").Datatype;
 
 pub const is_component = builtin.target.cpu.arch.isWasm();
@@ -67,8 +68,13 @@ pub const Text = List(u8);
 pub const RawOptional = Optional(Text);
 pub const RawTensor = extern struct { name: Text, datatype: Datatype, shape: List(u64), data: Text };
 pub const RawHeader = extern struct { name: Text, value: Text };
-const RawResponse = extern struct { status: u16, content_type: Text, headers: List(RawHeader), body: Text };
-const RawError = extern struct { kind: u8, as: extern union { text: Text, response: RawResponse } };
+pub const RawResponse = extern struct {
+    status: u16,
+    content_type: Text,
+    headers: List(RawHeader),
+    body: Text,
+};
+pub const RawError = extern struct { kind: u8, as: extern union { text: Text, response: RawResponse } };
 const RawAnswer = extern struct {
     is_error: u8,
     as: extern union { answer: extern struct { has: u8, response: RawResponse }, failure: RawError },
@@ -126,15 +132,49 @@ var schema: List(RawInput) = undefined;
 var operations_said: List(RawOperation) = undefined;
 
 fn over(_: *const anyopaque) callconv(.c) void {
-    _ = arena.reset(.{ .retain_with_limit = 64 * 1024 });
-    // They were of this call: an error of the next one that says nothing has nothing to say.
+    endMessages();
+    reset();
+}
+
+/// Memory that stays for the next call, or message.
+const kept = 64 * 1024;
+
+fn reset() void {
+    // What a test still reads of it is seen.
+    _ = arena.reset(if (is_component) .{ .retain_with_limit = kept } else .free_all);
+    forgetErrors();
+}
+
+/// They were of one call: an error of the next one that says nothing has nothing to say.
+fn forgetErrors() void {
     said = "";
     said_of = null;
     answered = .{ .status = 500 };
 }
 
+/// The memory that the function of a socket had taken before its first message.
+var before: ?std.heap.ArenaAllocator.State = null;
+
+/// Gives back the memory that was taken since the last message of a socket came.
+pub fn nextMessage() void {
+    // A bucket is opened again where it is used.
+    if (closing) |close| close();
+    if (before != null) return reset();
+    before = arena.state;
+    arena.state = .init;
+    forgetErrors();
+}
+
+/// Gives back the memory of a socket's last message.
+pub fn endMessages() void {
+    const state = before orelse return;
+    arena.deinit();
+    arena.state = state;
+    before = null;
+}
+
 /// Ends a call while imports may still be called.
-fn end(context: ?i32) void {
+pub fn end(context: ?i32) void {
     if (context) |handle| host.drop(handle);
     if (closing) |close| close();
 }
@@ -154,15 +194,19 @@ pub fn rawResponse(response: guest.Response) RawResponse {
     };
 }
 
-fn text(failed: anyerror) []const u8 {
+pub fn textOf(failed: anyerror) []const u8 {
     return if (said_of != null and said_of.? == failed) said else @errorName(failed);
 }
 
-fn rawError(failed: anyerror) RawError {
+pub fn rawError(failed: anyerror) RawError {
+    return rawErrorOf(failed, textOf(failed));
+}
+
+pub fn rawErrorOf(failed: anyerror, text: []const u8) RawError {
     return switch (failed) {
-        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(text(failed)) } },
+        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(text) } },
         error.Respond => .{ .kind = 2, .as = .{ .response = rawResponse(answered) } },
-        else => .{ .kind = 1, .as = .{ .text = .of(text(failed)) } },
+        else => .{ .kind = 1, .as = .{ .text = .of(text) } },
     };
 }
 
@@ -206,15 +250,17 @@ fn returned(made: anyerror![]const guest.Tensor) *const Result {
 /// Exports a function by the name of its field.
 pub fn exported(comptime field: []const u8, comptime function: anytype) void {
     const function_name = comptime kebab(field);
-    const name = "modelhost:handler/" ++ function_name ++ "@0.1.0#" ++ function_name;
+    const name = function_name ++ "@0.1.0#" ++ function_name;
     const Export = struct {
         fn init(start: ?[*]const u8, length: usize) callconv(.c) *const Result {
             defer end(null);
-            result.is_error = 0;
-            function((Text{ .start = start, .length = length }).slice()) catch |failed| {
-                result = .{ .is_error = 1, .as = .{ .text = .of(text(failed)) } };
-            };
-            return &result;
+            return ended(function((Text{ .start = start, .length = length }).slice()));
+        }
+
+        fn websocket(upgrade: i32, handle: i32) callconv(.c) *const Result {
+            defer end(handle);
+            var handshake: guest.Upgrade = .{ .context = .{ .handle = handle }, .handle = upgrade };
+            return ended(sockets.served(function, &handshake));
         }
 
         fn pre_inference(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32) callconv(.c) *const Result {
@@ -269,8 +315,8 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
 
         fn operations() callconv(.c) *const List(RawOperation) {
             const routes: []const guest.Route = function;
-            const raw = arena.allocator().alloc(RawOperation, routes.len) catch @trap();
-            for (raw, routes) |*to, from| to.* = .{
+            var raw: std.ArrayList(RawOperation) = .empty;
+            for (routes) |from| if (from.talk == null) raw.append(arena.allocator(), .{
                 .method = .of(from.method),
                 .path = .of(from.path),
                 .summary = .of(from.said.summary),
@@ -278,14 +324,28 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
                 .input = optional(from.said.input),
                 .produces = .of(from.said.produces),
                 .output = optional(from.said.output),
-            };
-            operations_said = .of(raw);
+            }) catch @trap();
+            operations_said = .of(raw.items);
             return &operations_said;
         }
     };
     if (!@hasDecl(Export, field)) @compileError("a handler has no function `" ++ field ++ "`");
-    @export(&@field(Export, field), .{ .name = name });
-    @export(&over, .{ .name = "cabi_post_" ++ name });
+    exportedAs(name, &@field(Export, field));
+}
+
+/// Exports a function of the component by the name of its interface and its own.
+pub fn exportedAs(comptime name: []const u8, comptime function: anytype) void {
+    @export(function, .{ .name = "modelhost:handler/" ++ name });
+    @export(&over, .{ .name = "cabi_post_modelhost:handler/" ++ name });
+}
+
+/// The result of a function that makes nothing.
+fn ended(made: anyerror!void) *const Result {
+    result.is_error = 0;
+    made catch |failed| {
+        result = .{ .is_error = 1, .as = .{ .text = .of(textOf(failed)) } };
+    };
+    return &result;
 }
 
 pub fn optional(given: ?[]const u8) RawOptional {

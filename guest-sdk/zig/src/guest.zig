@@ -7,8 +7,10 @@
 
 const std = @import("std");
 const abi = @import("abi.zig");
+const batch = @import("batch.zig");
 const json_text = @import("json.zig");
 const router = @import("router.zig");
+const sockets = @import("socket.zig");
 
 /// Libraries, which `modelhost build` puts into the handler's component.
 pub const image = @import("image.zig");
@@ -30,6 +32,18 @@ pub const Output = @import("output.zig").Output;
 pub const Route = router.Route;
 pub const Request = router.Request;
 pub const answer = router.answer;
+pub const answerAll = router.answerAll;
+
+/// Requests that are served together.
+pub const Member = batch.Member;
+
+/// WebSockets.
+pub const Upgrade = sockets.Upgrade;
+pub const Socket = sockets.Socket;
+pub const Message = sockets.Message;
+pub const Close = sockets.Close;
+pub const Conversation = sockets.Conversation;
+pub const converse = sockets.converse;
 
 /// A value as JSON text, as std.json writes it; NaN and infinities, which are no JSON, are `null`.
 pub fn toJson(value: anytype) error{OutOfMemory}![]const u8 {
@@ -250,7 +264,11 @@ pub const Input = struct {
 ///   each request to the endpoint's path, of any method, and to all paths below it. The context's path is the one below
 ///   the endpoint's, at least `/`. It returns a response, or answers by the output and returns null.
 /// - `routes: []const Route`, in place of `respond`: each request is led to the function of its route, and
-///   the host lists the routes in `/openapi.json`.
+///   the host lists the routes in `/openapi.json`. Those that serve requests together, or WebSockets, are
+///   among them.
+/// - `respond_all: struct { paths, function: fn ([]Member) anyerror!void }`, beside `respond`: what is posted
+///   to these paths, which have no parameters, is served together.
+/// - `websocket: fn (*Upgrade) anyerror!void`, beside any of them or alone: talks with a client.
 pub fn handler(comptime functions: anytype) void {
     if (!abi.is_component) return;
     inline for (@typeInfo(@TypeOf(functions)).@"struct".fields) |field| {
@@ -258,6 +276,14 @@ pub fn handler(comptime functions: anytype) void {
         if (comptime std.mem.eql(u8, field.name, "routes")) {
             abi.exported("respond", router.Serving(function).respond);
             abi.exported("operations", function);
+            const paths = comptime router.batchPaths(function);
+            const serving = router.Serving(function);
+            if (paths.len > 0) batch.exported(paths, serving.respondAll);
+            if (comptime router.hasSockets(function)) abi.exported("websocket", serving.websocket);
+        } else if (comptime std.mem.eql(u8, field.name, "respond_all")) {
+            batch.exported(function.paths, batch.together(function.function));
+        } else if (comptime std.mem.eql(u8, field.name, "websocket")) {
+            abi.exported(field.name, sockets.talking(function));
         } else {
             abi.exported(field.name, function);
         }
@@ -271,6 +297,8 @@ test {
     _ = blobs;
     _ = jobs;
     _ = router;
+    _ = batch;
+    _ = sockets;
     _ = json_text;
     _ = image;
     _ = tensor;

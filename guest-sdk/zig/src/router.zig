@@ -1,9 +1,12 @@
 //! Applications as a table of routes. Each request is led to the function of the first route that fits it;
 //! without one the response is 404, or 405 with `allow` if the path is there for other methods. The component
-//! exports the table as `operations`, which the host shows in `/openapi.json`.
+//! exports the table as `operations`, which the host shows in `/openapi.json`. Routes of batches and of
+//! WebSockets have exports of their own, if there are some.
 
 const std = @import("std");
 const abi = @import("abi.zig");
+const batches = @import("batch.zig");
+const sockets = @import("socket.zig");
 const guest = @import("guest.zig");
 const Response = guest.Response;
 
@@ -16,6 +19,10 @@ pub const Route = struct {
     path: []const u8,
     function: *const fn (Request) anyerror!?Response,
     said: Said = .{},
+    /// The same of several requests, if it has that.
+    together: ?batches.Together = null,
+    /// In place of serving requests.
+    talk: ?sockets.Talk = null,
 
     /// What `/openapi.json` says of a route besides.
     pub const Said = struct {
@@ -46,6 +53,31 @@ pub const Route = struct {
         return on("DELETE", path, function, said);
     }
 
+    /// Serves what is posted together, as many requests as have come when the host calls: the function takes
+    /// a list of them, `[]guest.Member`, and answers each. The path has no parameters.
+    pub fn batch(path: []const u8, comptime function: anytype, said: Said) Route {
+        const Called = struct {
+            const together = batches.together(function);
+
+            fn alone(request: Request) anyerror!?Response {
+                return try batches.only(together, request.sample, request.context);
+            }
+        };
+        var route: Route = .{ .method = "POST", .path = path, .function = Called.alone, .said = said };
+        route.together = Called.together;
+        return route;
+    }
+
+    /// Serves WebSockets: the function takes a `*guest.Upgrade`.
+    pub fn websocket(path: []const u8, comptime function: anytype) Route {
+        const Called = struct {
+            fn refused(_: Request) anyerror!?Response {
+                return try nothing();
+            }
+        };
+        return .{ .method = "", .path = path, .function = Called.refused, .talk = sockets.talking(function) };
+    }
+
     /// A route of any method. The function takes a `Request`; it returns a `Response`, or null if it has
     /// answered by the request's output, and may fail.
     pub fn on(method: []const u8, path: []const u8, comptime function: anytype, said: Said) Route {
@@ -72,20 +104,48 @@ pub const Request = struct {
 
     /// The part of the path that stands where the route has `{name}`, or `{*name}`.
     pub fn parameter(self: Request, name: []const u8) error{Internal}![]const u8 {
-        for (self.parameters) |own| {
-            if (is(own.name, name)) return own.value;
-        }
-        return guest.internal("the route has no parameter `{s}`", .{name});
+        return parameterOf(self.parameters, name);
     }
 };
 
-/// The table as the function `respond`.
+pub fn parameterOf(parameters: []const guest.Header, name: []const u8) error{Internal}![]const u8 {
+    for (parameters) |own| {
+        if (is(own.name, name)) return own.value;
+    }
+    return guest.internal("the route has no parameter `{s}`", .{name});
+}
+
+/// The table as the functions `respond`, `respond_all` and `websocket`.
 pub fn Serving(comptime routes: []const Route) type {
     return struct {
+        pub fn respondAll(members: []guest.Member) anyerror!void {
+            return ledTogether(routes, members);
+        }
+
+        pub fn websocket(upgrade: *guest.Upgrade) anyerror!void {
+            return ledToTalk(routes, upgrade);
+        }
+
         pub fn respond(sample: guest.Sample, context: guest.Context, output: *guest.Output) anyerror!?Response {
             return led(routes, .{ .sample = sample, .context = context, .output = output });
         }
     };
+}
+
+/// The paths of routes that serve requests together.
+pub fn batchPaths(comptime routes: []const Route) []const []const u8 {
+    var paths: []const []const u8 = &.{};
+    for (routes) |route| {
+        if (route.together != null) paths = paths ++ .{route.path};
+    }
+    return paths;
+}
+
+pub fn hasSockets(comptime routes: []const Route) bool {
+    for (routes) |route| {
+        if (route.talk != null) return true;
+    }
+    return false;
 }
 
 /// For tests: what a request gets, whole, or the error of its function:
@@ -101,10 +161,50 @@ pub fn answer(routes: []const Route, given: guest.Context.Given) anyerror!Respon
     return whole orelse output.recorded;
 }
 
+/// For tests: what each request of a batch gets, whole, or the error of its function:
+/// `guest.answerAll(&routes, "/sums", &.{ .{ .body = "[1]" }, .{ .body = "[2]" } })`.
+pub fn answerAll(
+    routes: []const Route,
+    path: []const u8,
+    samples: []const guest.Sample,
+) anyerror![]const anyerror!Response {
+    const members = try guest.allocator.alloc(guest.Member, samples.len);
+    for (members, samples) |*to, from| to.* = .{
+        .sample = from,
+        .context = .{ .given = .{ .path = path, .sample = from } },
+    };
+    try ledTogether(routes, members);
+    const answers = try guest.allocator.alloc(anyerror!Response, samples.len);
+    for (answers, members) |*to, from| to.* = from.made catch |failed| switch (failed) {
+        error.InvalidInput => refusal(400, "invalid_input", from.text),
+        else => failed,
+    };
+    return answers;
+}
+
+fn ledTogether(routes: []const Route, members: []guest.Member) anyerror!void {
+    const path = if (members.len == 0) "" else members[0].context.path();
+    for (routes) |route| {
+        if (is(route.path, path)) if (route.together) |together| return together(members);
+    }
+    return guest.internal("no function serves requests to this path together", .{});
+}
+
+fn ledToTalk(routes: []const Route, upgrade: *guest.Upgrade) anyerror!void {
+    const path = upgrade.context.path();
+    for (routes) |route| {
+        const talk = route.talk orelse continue;
+        upgrade.parameters = try fitted(route.path, path) orelse continue;
+        return talk(upgrade);
+    }
+    return upgrade.refuse(try nothing());
+}
+
 fn led(routes: []const Route, request: Request) anyerror!?Response {
     const method, const path = .{ request.context.method(), request.context.path() };
     var allowed: std.ArrayList([]const u8) = .empty;
     for (routes) |route| {
+        if (route.talk != null) continue;
         const parameters = try fitted(route.path, path) orelse continue;
         if (is(route.method, method) or is(route.method, "GET") and is(method, "HEAD")) {
             var own = request;
@@ -113,7 +213,7 @@ fn led(routes: []const Route, request: Request) anyerror!?Response {
         }
         if (!has(allowed.items, route.method)) try allowed.append(guest.allocator, route.method);
     }
-    if (allowed.items.len == 0) return try refusal(404, "not_found", "there is nothing at this path");
+    if (allowed.items.len == 0) return try nothing();
     if (has(allowed.items, "GET") and !has(allowed.items, "HEAD")) try allowed.append(guest.allocator, "HEAD");
     var refused = try refusal(405, "method_not_allowed", "the path is there for other methods");
     const methods = try std.mem.join(guest.allocator, ", ", allowed.items);
@@ -121,7 +221,11 @@ fn led(routes: []const Route, request: Request) anyerror!?Response {
     return refused;
 }
 
-fn refusal(status: u16, code: []const u8, text: []const u8) error{OutOfMemory}!Response {
+fn nothing() error{OutOfMemory}!Response {
+    return refusal(404, "not_found", "there is nothing at this path");
+}
+
+pub fn refusal(status: u16, code: []const u8, text: []const u8) error{OutOfMemory}!Response {
     var response = try Response.json(.{ .@"error" = text, .code = code });
     response.status = status;
     return response;
@@ -221,6 +325,24 @@ const table = [_]Route{
             return Response.text(try request.parameter("id"));
         }
     }.call, .{}),
+    .websocket("/rooms/{room}", struct {
+        fn call(upgrade: *guest.Upgrade) !void {
+            const socket = try upgrade.accept(null);
+            _ = try socket.sendText(try upgrade.parameter("room"));
+        }
+    }.call),
+    .batch("/sums", struct {
+        fn call(members: []guest.Member) void {
+            for (members) |*member| member.answer(sum(member.sample, members.len));
+        }
+
+        fn sum(sample: guest.Sample, of: usize) !Response {
+            var total: f64 = 0;
+            for (try sample.json([]const f64)) |number| total += number;
+            if (total < 0) return error.Overflow;
+            return Response.json(.{ .sum = total, .of = of });
+        }
+    }.call, .{ .summary = "Sums" }),
 };
 
 test "requests are led to their functions, and refused" {
@@ -246,6 +368,36 @@ test "requests are led to their functions, and refused" {
         "{\"error\":\"the path is there for other methods\",\"code\":\"method_not_allowed\"}",
         other.body,
     );
+    try std.testing.expectEqual(404, (try answer(&table, .{ .method = "GET", .path = "/rooms/a" })).status);
     try std.testing.expectEqualStrings("", table[0].consumes());
     try std.testing.expectEqualStrings("application/json", table[1].consumes());
+}
+
+test "requests of a batch are led to their function together" {
+    const answers = try answerAll(&table, "/sums", &.{
+        .{ .body = "[1, 2]" },
+        .{ .body = "{}" },
+        .{ .body = "[-1]" },
+        .{ .body = "[4]" },
+    });
+    try std.testing.expectEqualStrings("{\"sum\":3,\"of\":4}", (try answers[0]).body);
+    try std.testing.expectEqual(400, (try answers[1]).status);
+    const text = "{\"error\":\"the body is another json than expected: ";
+    try std.testing.expect(std.mem.startsWith(u8, (try answers[1]).body, text));
+    try std.testing.expectError(error.Overflow, answers[2]);
+    try std.testing.expectEqualStrings("{\"sum\":4,\"of\":4}", (try answers[3]).body);
+    const alone = try answer(&table, .{ .path = "/sums", .sample = .{ .body = "[1]" } });
+    try std.testing.expectEqualStrings("{\"sum\":1,\"of\":1}", alone.body);
+    const wrong = try answer(&table, .{ .path = "/sums", .sample = .{ .body = "" } });
+    try std.testing.expectEqual(400, wrong.status);
+    try std.testing.expectError(error.Internal, answerAll(&table, "/stream", &.{.{ .body = "" }}));
+    try std.testing.expectEqualDeep(@as([]const []const u8, &.{"/sums"}), comptime batchPaths(&table));
+}
+
+test "handshakes are led to their functions" {
+    const room = try guest.converse(&table, .{ .path = "/rooms/a%20b" });
+    try std.testing.expectEqualStrings("a b", room.sent[0].text);
+    const none = try guest.converse(&table, .{ .path = "/items/7" });
+    try std.testing.expectEqual(404, none.refusal.?.status);
+    try std.testing.expect(comptime hasSockets(&table) and !hasSockets(table[0..2]));
 }

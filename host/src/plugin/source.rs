@@ -80,7 +80,7 @@ impl Source {
     }
 }
 
-/// Loads on a thread of its own, and gives back what that took in memory: some handlers are tens of megabytes.
+/// Loads on a thread of its own, and gives back the memory that it took, tens of megabytes for some handlers.
 pub(super) async fn blocking<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {

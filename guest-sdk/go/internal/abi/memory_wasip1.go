@@ -11,6 +11,9 @@ import "unsafe"
 // Word is a 32-bit word, of which a result is a row.
 type Word = uint32
 
+// Passed counts the bytes that the host, or the handler, was given.
+var Passed uint64
+
 var (
 	held  []unsafe.Pointer
 	given []any
@@ -31,6 +34,7 @@ func cabiRealloc(old unsafe.Pointer, oldSize, align, size Word) unsafe.Pointer {
 		copy(unsafe.Slice((*byte)(made), size), unsafe.Slice((*byte)(old), oldSize))
 	}
 	held = append(held, made)
+	Passed += uint64(size)
 	return made
 }
 
@@ -119,6 +123,7 @@ func Address[T any](values []T) Word {
 		return 8
 	}
 	given = append(given, unsafe.SliceData(values))
+	Passed += uint64(len(values)) * uint64(unsafe.Sizeof(values[0]))
 	return Word(uintptr(unsafe.Pointer(unsafe.SliceData(values))))
 }
 

@@ -9,6 +9,10 @@ var Collect func()
 // host's are given back.
 var AtEnd []func()
 
-// Respond runs a function of an application and gives where its result lies; Lower makes words of a response,
+// Respond runs a function of an application, and RespondAll one of a batch, and gives where the result lies;
+// Guard runs a function of a context, and gives what its error is. Lower makes words of a response,
 // LowerTensors of tensors, which TensorsAt reads.
-var Respond, Lower, LowerTensors, TensorsAt any
+var Respond, RespondAll, Guard, Lower, LowerTensors, TensorsAt any
+
+// AnswerTo makes of an error the response that it is to a client; of one that is for the log, none.
+var AnswerTo any

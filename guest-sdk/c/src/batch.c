@@ -1,0 +1,77 @@
+/* The contract's `respond-all`. A handler that exports none links none of it. */
+#include "modelhost_batch.h"
+
+#include "internal.h"
+
+/* The contract's `member`. */
+struct mh_raw_member {
+    mh_sample sample;
+    int32_t context;
+};
+
+/* The answer to one request. */
+typedef struct {
+    uint8_t is_error;
+    union {
+        mh_response response;
+        mh_error error;
+    } as;
+} member_result;
+
+/* The result of a call, which the host reads before it ends the call. */
+static struct {
+    uint8_t is_error;
+    union {
+        struct {
+            const member_result *items;
+            size_t len;
+        } answers;
+        mh_error error;
+    } as;
+} result;
+
+#ifdef __wasm__
+_Static_assert(sizeof(struct mh_raw_member) == 20 && sizeof(member_result) == 36, "the contract's `member`");
+_Static_assert(sizeof(result) == 36 && offsetof(member_result, as) == 4, "what `respond-all` returns");
+#endif
+
+void *mh_run_batch(mh_batch_function *function, const struct mh_raw_member *given, size_t count) {
+    mh_context *contexts = mh_alloc(count * sizeof *contexts);
+    mh_member *members = mh_alloc(count * sizeof *members);
+    for (size_t at = 0; at < count; at++) {
+        contexts[at] = (mh_context){.handle = given[at].context};
+        members[at] = (mh_member){
+            .sample = given[at].sample, .context = &contexts[at], .response = {.status = 200}};
+    }
+    const mh_error *error = function(members, count);
+    for (size_t at = 0; at < count; at++) mh_context_over(&contexts[at]);
+    result.is_error = error != NULL;
+    if (error != NULL) {
+        result.as.error = *error;
+        return &result;
+    }
+    member_result *answers = mh_alloc(count * sizeof *answers);
+    for (size_t at = 0; at < count; at++) {
+        answers[at].is_error = members[at].error != NULL;
+        if (members[at].error != NULL) {
+            answers[at].as.error = *members[at].error;
+        } else {
+            answers[at].as.response = members[at].response;
+        }
+    }
+    result.as.answers.items = answers;
+    result.as.answers.len = count;
+    return &result;
+}
+
+static struct {
+    mh_str *items;
+    size_t len;
+} told;
+
+void *mh_tell_paths(const char *const *paths, size_t count) {
+    told.items = mh_alloc(count * sizeof *told.items);
+    told.len = count;
+    for (size_t at = 0; at < count; at++) told.items[at] = mh_text(paths[at]);
+    return &told;
+}
