@@ -301,10 +301,17 @@ impl App {
             // What is recorded is written: as much as waits, and nothing that comes later.
             let closing = tokio::task::spawn_blocking(move || archive.close());
             // A disk that does not answer costs recordings and nothing else.
-            if tokio::time::timeout(timeout.min(LAST_RECORDINGS), closing).await.is_err() {
+            if tokio::time::timeout(timeout.min(LAST_WRITES), closing).await.is_err() {
                 tracing::warn!("the last recordings are lost: the disk takes too long");
             }
         }
+        let (values, jobs) = (served.store.clone(), served.jobs.clone());
+        let closing = tokio::task::spawn_blocking(move || {
+            values.iter().for_each(|store| store.close());
+            jobs.iter().for_each(|store| store.close());
+        });
+        // What was answered is on the disk; the next start has more to read.
+        let _ = tokio::time::timeout(timeout.min(LAST_WRITES), closing).await;
         if cut_off > 0 {
             anyhow::bail!(
                 "stopped after {timeout:?} with {cut_off} requests unanswered: they were refused as `shutting_down`\n  \
@@ -449,8 +456,8 @@ async fn store(config: &Config, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
 /// Most instances if their number is not configured: for endpoints that need few each; and for one that needs
 /// many, as many as the address space has room for.
 const MOST_INSTANCES: (usize, usize) = (1024, 16_384);
-/// How long the last recordings may take.
-const LAST_RECORDINGS: Duration = Duration::from_secs(5);
+/// How long the last recordings may take, and closing the stores.
+const LAST_WRITES: Duration = Duration::from_secs(5);
 /// After the drain's time is over: how long the last answers, refusals, may take.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or that has as many as it may.

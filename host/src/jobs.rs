@@ -207,6 +207,13 @@ impl JobStore {
         }
     }
 
+    /// Closes a file, after which changes fail. Takes as long as the disk does.
+    pub fn close(&self) {
+        if let Backend::Embedded(embedded) = &self.0 {
+            embedded.close();
+        }
+    }
+
     /// The part of an endpoint's jobs that is in memory.
     pub fn queue(&self, endpoint: &str) -> Arc<Queue> {
         match &self.0 {

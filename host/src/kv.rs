@@ -275,6 +275,13 @@ impl Store {
         }
     }
 
+    /// Closes a file, after which operations fail. Takes as long as the disk does.
+    pub fn close(&self) {
+        if let Backend::Embedded(embedded) = &self.0 {
+            embedded.close();
+        }
+    }
+
     async fn call(&self, bucket: &Bucket, op: KvOp, quota: Quota) -> KvOutcome {
         match &self.0 {
             Backend::Empty => match op {

@@ -94,6 +94,7 @@ impl Registry {
         for name in &changes.removed {
             if let Some(entry) = entries.remove(name) {
                 entry.deployment.metrics.generation.set(0);
+                entry.deployment.metrics.breaker_open.set(0);
                 entry.deployment.remove();
                 self.end(entry).await;
             }

@@ -87,7 +87,11 @@ impl Folder {
             });
         }
         let clear = || -> io::Result<()> {
-            fs::read_dir(root.join(UNFINISHED))?.try_for_each(|entry| fs::remove_file(entry?.path()))
+            fs::read_dir(root.join(UNFINISHED))?.try_for_each(|entry| {
+                let entry = entry?;
+                // No host makes folders there.
+                if entry.file_type()?.is_dir() { Ok(()) } else { fs::remove_file(entry.path()) }
+            })
         };
         clear().map_err(|error| failed(&error))?;
         Ok(Folder { root: root.to_owned(), _lock: lock, owners: Mutex::default(), next: AtomicU64::new(0) })

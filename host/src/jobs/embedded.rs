@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -38,7 +39,9 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(500);
 /// A store in a file.
 pub(super) struct Embedded {
     file: Arc<File>,
-    writer: Sender<Box<dyn PendingWrite>>,
+    /// None once it is closed.
+    writer: ArcSwapOption<Sender<Box<dyn PendingWrite>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     places: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
 }
@@ -100,6 +103,9 @@ impl Embedded {
                 DatabaseError::DatabaseAlreadyOpen => {
                     "another process has it open, or it is `kv.store`: jobs need a file of their own"
                 }
+                DatabaseError::Storage(StorageError::Corrupted(_)) => {
+                    "put a copy in its place that was made while it was whole"
+                }
                 _ => "`jobs.store` is a file in a folder that this user can write to, or not there yet",
             };
             failed(error.to_string(), hint)
@@ -114,11 +120,21 @@ impl Embedded {
         let (writer, changes) = channel();
         let own = file.clone();
         let started = std::thread::Builder::new().name("jobs".to_owned());
-        started
+        let thread = started
             .spawn(move || own.write(&changes, next_time))
             .map_err(|error| failed(error.to_string(), "the system has to allow one more thread"))?;
+        let (writer, thread) = (ArcSwapOption::from_pointee(writer), Mutex::new(Some(thread)));
         let (places, bytes) = (Semaphore::new(WAITING), Semaphore::new(WAITING_BYTES));
-        Ok(Embedded { file, writer, places: Arc::new(places), bytes: Arc::new(bytes) })
+        Ok(Embedded { file, writer, thread, places: Arc::new(places), bytes: Arc::new(bytes) })
+    }
+
+    /// Writes what waits and closes the file: one that was not closed is read whole by the next start. What
+    /// comes later fails. Takes as long as the disk does.
+    pub(super) fn close(&self) {
+        self.writer.store(None);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // It has nothing to tell.
+        let _ = thread.map(JoinHandle::join);
     }
 
     pub(super) fn queue(&self, endpoint: &str) -> Arc<Queue> {
@@ -137,7 +153,7 @@ impl Embedded {
         let place = self.places.clone().acquire_owned().await.map_err(|_| gone())?;
         let (answer, outcome) = oneshot::channel();
         let change = Waiting { change: Some(change), outcome: None, answer, size, _places: (place, bytes) };
-        self.writer.send(Box::new(change)).map_err(|_| gone())?;
+        self.writer.load().as_ref().ok_or_else(gone)?.send(Box::new(change)).map_err(|_| gone())?;
         outcome.await.map_err(|_| gone())?
     }
 
@@ -197,7 +213,7 @@ impl File {
         }
     }
 
-    /// The writer: until nothing can send to it any more.
+    /// The writer: until nothing can send to it any more, which closes the file.
     fn write(&self, changes: &Receiver<Box<dyn PendingWrite>>, mut next_time: Option<u64>) {
         loop {
             let first = match next_time {
@@ -211,7 +227,7 @@ impl File {
             match first {
                 Ok(change) => batch.push(change),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.database.store(None),
             }
             let mut bytes: usize = batch.iter().map(|change| change.size()).sum();
             while bytes < BATCH.0

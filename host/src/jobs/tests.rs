@@ -82,6 +82,20 @@ fn failed() -> Outcome {
 }
 
 #[tokio::test]
+async fn a_file_that_was_closed_is_not_read_whole_by_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs");
+    let store = in_file(&path).await.unwrap();
+    store.submit("it", of("a", 4), QUOTA).await.unwrap();
+    assert!(crate::stores::test_server::has_to_be_recovered(&path));
+    store.close();
+    assert!(!crate::stores::test_server::has_to_be_recovered(&path));
+    assert!(matches!(store.submit("it", of("b", 4), QUOTA).await, Err(JobError::Unavailable(_))));
+    let store = in_file(&path).await.unwrap();
+    assert_eq!(store.queue("it").numbers().0, 1);
+}
+
+#[tokio::test]
 async fn the_first_of_the_most_urgent_comes_first_and_of_another_endpoint_none() {
     for opened in all().await {
         let store = &opened.store;

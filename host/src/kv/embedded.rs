@@ -8,13 +8,14 @@
 //! After a failed write, of a full disk for example, the file is opened again; until then operations fail.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::apply::{self, Tables, VALUES};
@@ -32,7 +33,9 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(500);
 /// A store in a file.
 pub(super) struct Embedded {
     file: Arc<File>,
-    writer: Sender<Job>,
+    /// None once it is closed.
+    writer: ArcSwapOption<Sender<Job>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
     places: Arc<Semaphore>,
 }
 
@@ -61,6 +64,9 @@ impl Embedded {
                 DatabaseError::DatabaseAlreadyOpen => {
                     "another process has it open: each host needs a file of its own, or hosts share a Redis"
                 }
+                DatabaseError::Storage(StorageError::Corrupted(_)) => {
+                    "put a copy in its place that was made while it was whole"
+                }
                 _ => "`kv.store` is a file in a folder that this user can write to, or not there yet",
             };
             failed(error.to_string(), hint)
@@ -80,10 +86,20 @@ impl Embedded {
         let (writer, jobs) = channel();
         let own = file.clone();
         let started = std::thread::Builder::new().name("kv".to_owned());
-        started
+        let thread = started
             .spawn(move || own.write(&jobs, next_end))
             .map_err(|error| failed(error.to_string(), "the system has to allow one more thread"))?;
-        Ok(Embedded { file, writer, places: Arc::new(Semaphore::new(WAITING)) })
+        let (writer, thread) = (ArcSwapOption::from_pointee(writer), Mutex::new(Some(thread)));
+        Ok(Embedded { file, writer, thread, places: Arc::new(Semaphore::new(WAITING)) })
+    }
+
+    /// Writes what waits and closes the file: one that was not closed is read whole by the next start. What
+    /// comes later fails. Takes as long as the disk does.
+    pub(super) fn close(&self) {
+        self.writer.store(None);
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // It has nothing to tell.
+        let _ = thread.map(JoinHandle::join);
     }
 
     pub(super) async fn call(&self, bucket: &Bucket, op: KvOp, quota: Quota) -> KvOutcome {
@@ -96,7 +112,7 @@ impl Embedded {
         let place = self.places.clone().acquire_owned().await.map_err(|_| gone(()))?;
         let (answer, outcome) = oneshot::channel();
         let job = Job { bucket: bucket.clone(), op, quota, answer, _place: place };
-        self.writer.send(job).map_err(|_| gone(()))?;
+        self.writer.load().as_ref().ok_or_else(|| gone(()))?.send(job).map_err(|_| gone(()))?;
         outcome.await.map_err(|_| gone(()))?
     }
 
@@ -112,7 +128,7 @@ fn database(path: &Path) -> Result<Database, DatabaseError> {
 }
 
 impl File {
-    /// The writer: until nothing can send to it any more.
+    /// The writer: until nothing can send to it any more, which closes the file.
     fn write(&self, jobs: &Receiver<Job>, mut next_end: Option<u64>) {
         loop {
             let first = match next_end {
@@ -126,7 +142,7 @@ impl File {
             match first {
                 Ok(job) => batch.push(job),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => return self.database.store(None),
             }
             let mut bytes: usize = batch.iter().map(|job| size(&job.op)).sum();
             while bytes < BATCH.0

@@ -283,6 +283,23 @@ fn writers_share_transactions_and_everything_is_there_after_opening_again() {
 }
 
 #[test]
+fn a_file_that_was_closed_is_not_read_whole_by_the_next_start() {
+    let (folder, store) = store();
+    let kv = endpoint(&store, "one", QUOTA);
+    let bucket = kv.open("a").unwrap();
+    let path = folder.path().join("values");
+    assert_eq!(block_on(kv.call(&bucket, set("k", "v", None))), DONE);
+    assert!(crate::stores::test_server::has_to_be_recovered(&path));
+    store.close();
+    assert!(!crate::stores::test_server::has_to_be_recovered(&path));
+    for op in [get("k"), set("k", "w", None)] {
+        assert!(matches!(block_on(kv.call(&bucket, op)), Err(KvError::Unavailable(_))));
+    }
+    let kv = endpoint(&Arc::new(open(&path).unwrap()), "one", QUOTA);
+    assert_eq!(block_on(kv.call(&bucket, get("k"))), value("v"));
+}
+
+#[test]
 fn a_place_that_cannot_be_a_store_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().unwrap();
     let other = folder.path().join("other");

@@ -1,11 +1,19 @@
-//! A Redis server of a unit test's own.
+//! A Redis server of a unit test's own, and a look at a store's file.
 
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::RedisPlace;
+
+/// Whether a file of redb's was not closed: a bit of the byte after its magic number.
+pub(crate) fn has_to_be_recovered(file: &Path) -> bool {
+    let mut head = [0; 10];
+    File::open(file).unwrap().read_exact(&mut head).unwrap();
+    head[9] & 2 != 0
+}
 
 /// A server and the folder of its data.
 pub(crate) struct Server {

@@ -48,7 +48,10 @@ use crate::error::{Code, PluginFault, Stage};
 /// Names and help texts, in the order of docs/reference.md.
 pub const METRICS: [(&str, &str); 45] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
-    ("modelhost_request_duration_seconds", "Time from a request's arrival to its response, by endpoint."),
+    (
+        "modelhost_request_duration_seconds",
+        "Time from a request's arrival to the end of its response, and of work after it, by endpoint.",
+    ),
     ("modelhost_stage_duration_seconds", "Time a request spent in a stage, by endpoint and stage."),
     (
         "modelhost_batch_requests",

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, Request, State};
-use axum::http::header::{ETAG, IF_MATCH};
+use axum::http::header::{ETAG, IF_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
@@ -161,7 +161,7 @@ impl SwapParams {
                 ("persist", _) => params.persist = switch(&raw).map_err(wrong)?,
                 ("ignore", pattern) => params.gate.ignore.push(Pattern::parse(pattern)?),
                 ("tolerance", _) => {
-                    params.gate.tolerance = Some(number(0.0..=f64::MAX).read(&raw).map_err(wrong)?);
+                    params.gate.tolerance = Some(number(0.0..=1e6).read(&raw).map_err(wrong)?);
                 }
                 ("mismatches", _) => params.gate.mismatches = Some(ratio().read(&raw).map_err(wrong)?),
                 ("accept_differences", _) => {
@@ -268,7 +268,9 @@ impl Uploads {
     pub(super) async fn component(&self, body: Body) -> Result<Bytes, Response> {
         let busy = || {
             let text = "too many components are being sent; try again in a moment".to_owned();
-            refused(StatusCode::SERVICE_UNAVAILABLE, "overloaded", text)
+            let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, "overloaded", text);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            response
         };
         let _place = self.places.try_acquire().map_err(|_| busy())?;
         let turn = tokio::time::timeout(Uploads::WAIT, self.reading.acquire()).await;
