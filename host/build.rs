@@ -1,9 +1,9 @@
-//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, and finds out which commit is built.
+//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, copies SDKs, and finds out which commit is built.
 //!
 //! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
 //! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
-//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. And
-//! the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git does, else
+//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. SDKs without their own tests, in
+//! `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git does, else
 //! `unknown`. And an argument of the linker, where it takes that.
 
 use std::env::{self, VarError};
@@ -20,6 +20,9 @@ const PROTOS: &str = "proto";
 const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"];
 /// The others are further builds of the same, 0.7 MB packed.
 const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
+const SDKS: &str = "../guest-sdk";
+/// The SDKs whose tests lie beside what projects get: 25 kB packed.
+const TESTED_SDKS: [&str; 2] = ["c", "go"];
 const COMMIT: &str = "MODELHOST_COMMIT";
 /// Functions of the same code are one: 1.2 MB of the binary. LLVM's linker, which is Rust's own here, can do that.
 const FOLD: &str = "-Wl,--icf=all";
@@ -38,6 +41,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         .compile_fds(descriptors)?;
 
     unpack_swagger_ui(&out.join("swagger-ui"))?;
+    for name in TESTED_SDKS {
+        let (sdk, copy) = (Path::new(SDKS).join(name), out.join("sdk").join(name));
+        println!("cargo::rerun-if-changed={}", sdk.display());
+        if copy.exists() {
+            fs::remove_dir_all(&copy)?;
+        }
+        copy_without_tests(&sdk, &copy)?;
+    }
 
     println!("cargo::rerun-if-env-changed={COMMIT}");
     let commit = match env::var(COMMIT) {
@@ -74,6 +85,20 @@ fn unpack_swagger_ui(folder: &Path) -> Result<(), Box<dyn Error>> {
         let path = paths.iter().find(|path| path.ends_with(&format!("/dist/{name}")));
         let path = path.ok_or_else(|| format!("Swagger UI has no `{name}`"))?;
         io::copy(&mut packed.by_name(path)?, &mut fs::File::create(folder.join(name))?)?;
+    }
+    Ok(())
+}
+
+/// Copies a folder, but for tests.
+fn copy_without_tests(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        match name.to_string_lossy() {
+            name if name == "tests" || name.ends_with("_test.go") => {}
+            _ if entry.is_dir() => copy_without_tests(&entry, &to.join(name))?,
+            _ => drop(fs::copy(&entry, to.join(name))?),
+        }
     }
     Ok(())
 }
