@@ -97,7 +97,9 @@ fn copy_without_tests(from: &Path, to: &Path) -> io::Result<()> {
         match name.to_string_lossy() {
             name if name == "tests" || name.ends_with("_test.go") => {}
             _ if entry.is_dir() => copy_without_tests(&entry, &to.join(name))?,
-            _ => drop(fs::copy(&entry, to.join(name))?),
+            _ => {
+                fs::copy(&entry, to.join(name))?;
+            }
         }
     }
     Ok(())
