@@ -1,10 +1,11 @@
-//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, copies SDKs, and finds out which commit is built.
+//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, copies SDKs, and finds out which commit is
+//! built.
 //!
 //! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
 //! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
 //! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. SDKs without their own tests, in
-//! `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git does, else
-//! `unknown`. And an argument of the linker, where it takes that.
+//! `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git
+//! does, else `unknown`. And an argument of the linker, where it takes that.
 
 use std::env::{self, VarError};
 use std::error::Error;

@@ -1,5 +1,6 @@
 //! Where stores are: in a file of this process, or in a Redis that many hosts share; the connections to one;
-//! in [`grants`] what of them a handler may open, in [`allowance`] how much a run writes that must not.
+//! the thread that writes to a file; in [`grants`] what of them a handler may open, in [`allowance`] how much a
+//! run writes that must not.
 //!
 //! Place in the flow: below the stores of values and of jobs, which are told a [`Place`]; that in a Redis
 //! sends its script by [`Links`]. In: a place, commands. Out: replies, or why there are none.
@@ -12,6 +13,7 @@ mod link;
 mod reason;
 #[cfg(test)]
 pub(crate) mod test_server;
+mod writer;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -20,6 +22,7 @@ use redis::Value;
 
 pub use self::address::RedisPlace;
 pub use self::link::Links;
+pub use self::writer::Writer;
 
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +50,9 @@ pub struct Purpose {
     /// Whether what is stored has to be in Redis' append-only file to be what it was promised to be.
     pub needs_log: bool,
 }
+
+/// The way out where a store's file is damaged.
+pub const DAMAGED: &str = "put a copy in its place that was made while it was whole";
 
 /// Why a store cannot be used at the start.
 #[derive(Debug, thiserror::Error)]

@@ -333,6 +333,20 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
     exportedAs(name, &@field(Export, field));
 }
 
+/// A function of the handler as one that may fail.
+pub fn fallible(
+    comptime Argument: type,
+    comptime Made: type,
+    comptime function: anytype,
+) *const fn (Argument) anyerror!Made {
+    return struct {
+        fn call(argument: Argument) anyerror!Made {
+            const made = function(argument);
+            return if (@typeInfo(@TypeOf(made)) == .error_union) try made else made;
+        }
+    }.call;
+}
+
 /// Exports a function of the component by the name of its interface and its own.
 pub fn exportedAs(comptime name: []const u8, comptime function: anytype) void {
     @export(function, .{ .name = "modelhost:handler/" ++ name });

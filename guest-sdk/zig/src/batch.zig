@@ -29,12 +29,7 @@ pub const Together = *const fn ([]Member) anyerror!void;
 
 /// A function of the handler as one that may fail.
 pub fn together(comptime function: anytype) Together {
-    return struct {
-        fn call(members: []Member) anyerror!void {
-            const made = function(members);
-            return if (@typeInfo(@TypeOf(made)) == .error_union) try made else made;
-        }
-    }.call;
+    return abi.fallible([]Member, void, function);
 }
 
 /// The answer of a batch of one.

@@ -81,13 +81,8 @@ pub const Route = struct {
     /// A route of any method. The function takes a `Request`; it returns a `Response`, or null if it has
     /// answered by the request's output, and may fail.
     pub fn on(method: []const u8, path: []const u8, comptime function: anytype, said: Said) Route {
-        const Called = struct {
-            fn call(request: Request) anyerror!?Response {
-                const made = function(request);
-                return if (@typeInfo(@TypeOf(made)) == .error_union) try made else made;
-            }
-        };
-        return .{ .method = method, .path = path, .function = Called.call, .said = said };
+        const called = abi.fallible(Request, ?Response, function);
+        return .{ .method = method, .path = path, .function = called, .said = said };
     }
 
     pub fn consumes(self: Route) []const u8 {

@@ -227,12 +227,7 @@ pub fn served(talk: Talk, upgrade: *Upgrade) anyerror!void {
 
 /// A function of the handler as one that may fail.
 pub fn talking(comptime function: anytype) Talk {
-    return struct {
-        fn call(upgrade: *Upgrade) anyerror!void {
-            const made = function(upgrade);
-            return if (@typeInfo(@TypeOf(made)) == .error_union) try made else made;
-        }
-    }.call;
+    return abi.fallible(*Upgrade, void, function);
 }
 
 /// The client of a test.

@@ -10,9 +10,8 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -23,7 +22,7 @@ use super::record::now;
 use super::snapshot::Snapshot;
 use super::tables::{Failure, Numbers, Tables};
 use super::{JobError, Queue};
-use crate::stores::OpenError;
+use crate::stores::{DAMAGED, OpenError, Writer};
 
 /// Memory of the store's cache.
 const CACHE: usize = 32 << 20;
@@ -39,9 +38,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(500);
 /// A store in a file.
 pub(super) struct Embedded {
     file: Arc<File>,
-    /// None once it is closed.
-    writer: ArcSwapOption<Sender<Box<dyn PendingWrite>>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    writer: Writer<Box<dyn PendingWrite>>,
     places: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
 }
@@ -103,9 +100,7 @@ impl Embedded {
                 DatabaseError::DatabaseAlreadyOpen => {
                     "another process has it open, or it is `kv.store`: jobs need a file of their own"
                 }
-                DatabaseError::Storage(StorageError::Corrupted(_)) => {
-                    "put a copy in its place that was made while it was whole"
-                }
+                DatabaseError::Storage(StorageError::Corrupted(_)) => DAMAGED,
                 _ => "`jobs.store` is a file in a folder that this user can write to, or not there yet",
             };
             failed(error.to_string(), hint)
@@ -117,24 +112,16 @@ impl Embedded {
         });
         let disk = "the disk has to have room for it, and the file has to be one that a host has written";
         let next_time = file.begin().map_err(|why| failed(why, disk))?;
-        let (writer, changes) = channel();
         let own = file.clone();
-        let started = std::thread::Builder::new().name("jobs".to_owned());
-        let thread = started
-            .spawn(move || own.write(&changes, next_time))
+        let writer = Writer::start("jobs", move |changes| own.write(changes, next_time))
             .map_err(|error| failed(error.to_string(), "the system has to allow one more thread"))?;
-        let (writer, thread) = (ArcSwapOption::from_pointee(writer), Mutex::new(Some(thread)));
         let (places, bytes) = (Semaphore::new(WAITING), Semaphore::new(WAITING_BYTES));
-        Ok(Embedded { file, writer, thread, places: Arc::new(places), bytes: Arc::new(bytes) })
+        Ok(Embedded { file, writer, places: Arc::new(places), bytes: Arc::new(bytes) })
     }
 
-    /// Writes what waits and closes the file: one that was not closed is read whole by the next start. What
-    /// comes later fails. Takes as long as the disk does.
+    /// See [`Writer::close`].
     pub(super) fn close(&self) {
-        self.writer.store(None);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // It has nothing to tell.
-        let _ = thread.map(JoinHandle::join);
+        self.writer.close();
     }
 
     pub(super) fn queue(&self, endpoint: &str) -> Arc<Queue> {
@@ -153,7 +140,7 @@ impl Embedded {
         let place = self.places.clone().acquire_owned().await.map_err(|_| gone())?;
         let (answer, outcome) = oneshot::channel();
         let change = Waiting { change: Some(change), outcome: None, answer, size, _places: (place, bytes) };
-        self.writer.load().as_ref().ok_or_else(gone)?.send(Box::new(change)).map_err(|_| gone())?;
+        self.writer.send(Box::new(change)).ok_or_else(gone)?;
         outcome.await.map_err(|_| gone())?
     }
 

@@ -8,10 +8,9 @@
 //! After a failed write, of a full disk for example, the file is opened again; until then operations fail.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
@@ -20,6 +19,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::apply::{self, Tables, VALUES};
 use super::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue, MOST_KEYS, OpenError, Quota, now, size};
+use crate::stores::{DAMAGED, Writer};
 
 /// Memory of the store's cache.
 const CACHE: usize = 32 << 20;
@@ -33,9 +33,7 @@ const SWEEP_PAUSE: Duration = Duration::from_millis(500);
 /// A store in a file.
 pub(super) struct Embedded {
     file: Arc<File>,
-    /// None once it is closed.
-    writer: ArcSwapOption<Sender<Job>>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    writer: Writer<Job>,
     places: Arc<Semaphore>,
 }
 
@@ -64,9 +62,7 @@ impl Embedded {
                 DatabaseError::DatabaseAlreadyOpen => {
                     "another process has it open: each host needs a file of its own, or hosts share a Redis"
                 }
-                DatabaseError::Storage(StorageError::Corrupted(_)) => {
-                    "put a copy in its place that was made while it was whole"
-                }
+                DatabaseError::Storage(StorageError::Corrupted(_)) => DAMAGED,
                 _ => "`kv.store` is a file in a folder that this user can write to, or not there yet",
             };
             failed(error.to_string(), hint)
@@ -83,23 +79,15 @@ impl Embedded {
                 "the disk has to have room for it, and the file has to be one that a host has written",
             )
         })?;
-        let (writer, jobs) = channel();
         let own = file.clone();
-        let started = std::thread::Builder::new().name("kv".to_owned());
-        let thread = started
-            .spawn(move || own.write(&jobs, next_end))
+        let writer = Writer::start("kv", move |jobs| own.write(jobs, next_end))
             .map_err(|error| failed(error.to_string(), "the system has to allow one more thread"))?;
-        let (writer, thread) = (ArcSwapOption::from_pointee(writer), Mutex::new(Some(thread)));
-        Ok(Embedded { file, writer, thread, places: Arc::new(Semaphore::new(WAITING)) })
+        Ok(Embedded { file, writer, places: Arc::new(Semaphore::new(WAITING)) })
     }
 
-    /// Writes what waits and closes the file: one that was not closed is read whole by the next start. What
-    /// comes later fails. Takes as long as the disk does.
+    /// See [`Writer::close`].
     pub(super) fn close(&self) {
-        self.writer.store(None);
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // It has nothing to tell.
-        let _ = thread.map(JoinHandle::join);
+        self.writer.close();
     }
 
     pub(super) async fn call(&self, bucket: &Bucket, op: KvOp, quota: Quota) -> KvOutcome {
@@ -112,7 +100,7 @@ impl Embedded {
         let place = self.places.clone().acquire_owned().await.map_err(|_| gone(()))?;
         let (answer, outcome) = oneshot::channel();
         let job = Job { bucket: bucket.clone(), op, quota, answer, _place: place };
-        self.writer.load().as_ref().ok_or_else(|| gone(()))?.send(job).map_err(|_| gone(()))?;
+        self.writer.send(job).ok_or_else(|| gone(()))?;
         outcome.await.map_err(|_| gone(()))?
     }
 

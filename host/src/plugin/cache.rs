@@ -313,8 +313,8 @@ impl Cache {
             }
             if used > self.opened && !self.told.swap(true, Ordering::Relaxed) {
                 tracing::warn!(folder = %self.folder.display(), limit = self.limit,
-                    "the compile cache has no room for all handlers in use, which are compiled at the next start; \
-                     hint: raise `plugin.cache_size`");
+                    "the compile cache has no room for all handlers in use, which are compiled at the next \
+                     start; hint: raise `plugin.cache_size`");
             }
             match fs::remove_file(&file) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -12,7 +12,6 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
-use super::compiler::give_memory_back;
 use super::deadline::{DeadlineExceeded, metered};
 use super::fault;
 use super::instance::{Instance, StartError};
@@ -34,15 +33,13 @@ pub(super) async fn prepare(source: Source) -> Result<LoadedComponent, LoadError
     // Guest code and long computations take turns here, so all of it is done on a thread that may be held.
     let prepared = tokio::task::spawn_blocking(move || {
         let entry = snapshot::entry(&given);
-        let prepared = match entry.as_ref().and_then(|entry| snapshot::find(&given, entry)) {
+        match entry.as_ref().and_then(|entry| snapshot::find(&given, entry)) {
             Some(found) => Ok((found, "`init` was given the same before")),
             None => {
                 let taken = Handle::current().block_on(snapshot::take(&given, entry.as_ref()));
                 taken.map(|taken| (taken, "`init` has run"))
             }
-        };
-        give_memory_back();
-        prepared
+        }
     });
     let why = match prepared.await {
         Ok(Ok((prepared, how))) => {

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::compiled::Compiled;
-use super::compiler::{TooCostly, give_memory_back};
+use super::compiler::TooCostly;
 use super::deadline::LongCallTracker;
 use super::exports::{Indices, Outline};
 use super::grants::Granted;
@@ -80,16 +80,11 @@ impl Source {
     }
 }
 
-/// Loads on a thread of its own, and gives back the memory that it took, tens of megabytes for some handlers.
+/// Loads on a thread of its own.
 pub(super) async fn blocking<T: Send + 'static>(
     load: impl FnOnce() -> Result<T, LoadError> + Send + 'static,
 ) -> Result<T, LoadError> {
-    let loaded = tokio::task::spawn_blocking(|| {
-        let loaded = load();
-        give_memory_back();
-        loaded
-    });
-    let loaded = loaded.await;
+    let loaded = tokio::task::spawn_blocking(load).await;
     loaded.map_err(|error| LoadError::Start(error.to_string()))?
 }
 

@@ -1,7 +1,8 @@
 //! WebSockets and batches of applications in Go, C, C++ and Zig, by their SDKs.
 //!
-//! In: projects with the handler of `tests/languages/LANGUAGE-sockets`, which do the same in each language, and one file of
-//! cases for all. Here is what cases as data cannot say: bytes, subprotocols, silence, many clients, requests at once.
+//! In: projects with the handler of `tests/languages/LANGUAGE-sockets`, which do the same in each language, and
+//! one file of cases for all. Here is what cases as data cannot say: bytes, subprotocols, silence, many clients,
+//! requests at once.
 
 use std::path::Path;
 use std::thread;
