@@ -1,6 +1,6 @@
 //! Where stores are: in a file of this process, or in a Redis that many hosts share; the connections to one;
-//! the thread that writes to a file; in [`grants`] what of them a handler may open, in [`allowance`] how much a
-//! run writes that must not.
+//! the thread that writes to a file; in [`grants`] what of them a handler may open, in [`allowance`] how much
+//! a run writes that must not.
 //!
 //! Place in the flow: below the stores of values and of jobs, which are told a [`Place`]; that in a Redis
 //! sends its script by [`Links`]. In: a place, commands. Out: replies, or why there are none.

@@ -1,8 +1,9 @@
 //! The thread that alone writes to a store's file.
 //!
-//! Place in the flow: the stores of values and of jobs in files hand it what is to be written. In: writes, in
-//! any order of their senders. Out: they, in the order in which they came, to the loop of the store.
-//! Invariants: what was taken is written before the thread ends; it ends when the writer is closed or dropped.
+//! Place in the flow: the stores of values and of jobs in files hand it what is to be written. In: writes.
+//! Out: they, in the order in which they came, to the loop of the store.
+//! Invariants: what was taken is written before the thread ends; that ends when the writer is closed or
+//! dropped.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
