@@ -3,9 +3,12 @@
 //!
 //! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
 //! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
-//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. SDKs without their own tests, in
-//! `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git
+//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. SDKs as projects get them, without
+//! their own tests and macros, in `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git
 //! does, else `unknown`. And an argument of the linker, where it takes that.
+
+#[path = "build/bindings.rs"]
+mod bindings;
 
 use std::env::{self, VarError};
 use std::error::Error;
@@ -24,6 +27,10 @@ const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bun
 const SDKS: &str = "../guest-sdk";
 /// The SDKs whose tests lie beside what projects get: 25 kB packed.
 const TESTED_SDKS: [&str; 2] = ["c", "go"];
+/// The Rust SDK's code, the file of it that is expanded, and what that is made of.
+const RUST_SDK: &str = "src";
+const BINDINGS: &str = "bindings.rs";
+const CONTRACT: &str = "../wit";
 const COMMIT: &str = "MODELHOST_COMMIT";
 /// Functions of the same code are one: 1.2 MB of the binary. LLVM's linker, which is Rust's own here, can do that.
 const FOLD: &str = "-Wl,--icf=all";
@@ -42,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         .compile_fds(descriptors)?;
 
     unpack_swagger_ui(&out.join("swagger-ui"))?;
-    for name in TESTED_SDKS {
+    for name in TESTED_SDKS.into_iter().chain([RUST_SDK]) {
         let (sdk, copy) = (Path::new(SDKS).join(name), out.join("sdk").join(name));
         println!("cargo::rerun-if-changed={}", sdk.display());
         if copy.exists() {
@@ -50,6 +57,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         copy_without_tests(&sdk, &copy)?;
     }
+    println!("cargo::rerun-if-changed={CONTRACT}");
+    let bindings = out.join("sdk").join(RUST_SDK).join(BINDINGS);
+    fs::write(&bindings, bindings::expanded(&fs::read_to_string(&bindings)?, Path::new(SDKS))?)?;
 
     println!("cargo::rerun-if-env-changed={COMMIT}");
     let commit = match env::var(COMMIT) {

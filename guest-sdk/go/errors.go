@@ -46,21 +46,28 @@ func kindOf(err error) (uint32, string, *Response) {
 	return kindInternal, err.Error(), nil
 }
 
-func init() { bridge.AnswerTo = answerTo }
+func init() { bridge.AnswerTo, bridge.Refusal = answerTo, refusal }
 
-// answerTo is the response that the host would make of an error for a client; none of one that is for the
-// log.
-func answerTo(err error) *Response {
+// answerTo is the response that the host would make of an error for a request's client; none of one that is for
+// the log.
+func answerTo(err error, context *Context) *Response {
 	kind, text, response := kindOf(err)
 	if kind != kindInvalidInput {
 		return response
 	}
-	body := struct {
-		Error string `json:"error"`
-		Code  string `json:"code"`
-	}{text, "invalid_input"}
-	if response, err = JSON(body); err != nil {
-		return Text(text).WithStatus(400)
+	return refusal(context, 400, "invalid_input", text)
+}
+
+// refusal is an error in the form of the host's own.
+func refusal(context *Context, status int, code, text string) *Response {
+	response, err := JSON(struct {
+		Error     string `json:"error"`
+		Code      string `json:"code"`
+		Stage     string `json:"stage"`
+		RequestID string `json:"request_id"`
+	}{text, code, "pre_inference", context.RequestID()})
+	if err != nil {
+		response = Text(text)
 	}
-	return response.WithStatus(400)
+	return response.WithStatus(status)
 }

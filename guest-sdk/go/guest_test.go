@@ -25,7 +25,8 @@ func TestNumbersAreReadAndWhatIsWrongIsNamed(t *testing.T) {
 		`[]`:                 "invalid type: sequence, expected an object",
 		`{}`:                 "missing field `a`",
 		`{bad`:               "malformed json: ",
-		``:                   "malformed json: ",
+		` `:                  "malformed json: the body is empty",
+		"\ufeff{}":           "malformed json: the body begins with a byte order mark",
 	} {
 		_, err := (&Sample{Body: []byte(body)}).Numbers("a")
 		var invalid *InvalidInput

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -36,6 +37,17 @@ func (s *Sample) JSON(value any) error {
 		return Invalid("`%s`: invalid type: %s, expected %s", mistyped.Field, mistyped.Value, mistyped.Type)
 	case errors.As(err, &mistyped):
 		return Invalid("invalid type: %s, expected %s", mistyped.Value, mistyped.Type)
+	}
+	return malformed(s.Body, err)
+}
+
+// malformed is the error of a body that encoding/json cannot read.
+func malformed(body []byte, err error) error {
+	switch {
+	case len(bytes.TrimSpace(body)) == 0:
+		return Invalid("malformed json: the body is empty")
+	case bytes.HasPrefix(body, []byte("\ufeff")):
+		return Invalid("malformed json: the body begins with a byte order mark")
 	}
 	return Invalid("malformed json: %s", err)
 }

@@ -12,7 +12,7 @@ func (s *Sample) Numbers(names ...string) ([]float32, error) {
 	body := s.Body
 	if !json.Valid(body) {
 		var nothing any
-		return nil, Invalid("malformed json: %s", json.Unmarshal(body, &nothing))
+		return nil, malformed(body, json.Unmarshal(body, &nothing))
 	}
 	// From here on the text is valid, so that nothing runs past its end.
 	at := space(body, 0)

@@ -22,9 +22,21 @@ impl Sample {
     ///
     /// # Errors
     /// [`Error::InvalidInput`] that says what is wrong and where: `malformed json: …`, ``missing field
-    /// `width` ``, `` `boxes[2].width`: invalid type: string "abc", expected f32 …``.
+    /// `width` ``, `` `boxes[2].width`: invalid type: string "abc", expected f32 …``. A byte order mark is
+    /// no JSON.
     pub fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T> {
-        serde_json::from_slice(&self.body).map_err(|error| explain::<T>(&self.body, error))
+        serde_json::from_slice(&self.body).map_err(|error| match self.without_json() {
+            Some(text) => invalid(format!("malformed json: the body {text}")),
+            None => explain::<T>(&self.body, error),
+        })
+    }
+
+    /// The reason why the body has no JSON at all, where that is plain.
+    fn without_json(&self) -> Option<&'static str> {
+        if self.body.trim_ascii().is_empty() {
+            return Some("is empty");
+        }
+        self.body.starts_with(b"\xef\xbb\xbf").then_some("begins with a byte order mark")
     }
 
     /// The body as text, by the `charset` of its content type: UTF-8 if there is none, or US-ASCII or
@@ -169,7 +181,8 @@ mod tests {
     #[test]
     fn json_errors_say_what_and_where() {
         assert_eq!(complaint("{bad"), "malformed json: key must be a string at line 1 column 2");
-        assert_eq!(complaint(""), "malformed json: EOF while parsing a value at line 1 column 0");
+        assert_eq!(complaint(" "), "malformed json: the body is empty");
+        assert_eq!(complaint("\u{feff}{}"), "malformed json: the body begins with a byte order mark");
         assert_eq!(complaint(r#"{"boxes":[]}"#), "missing field `title` at line 1 column 12");
         assert_eq!(
             complaint(r#"{"title":"t","boxes":[{"width":1},{"width":"abc"}]}"#),

@@ -36,7 +36,7 @@ use crate::server::listen::{ConnectionConfig, Drain};
 use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
-use crate::server::{self, Endpoints, Served, SharedMemory, admin, grpc, listen};
+use crate::server::{self, Endpoints, MetricsTexts, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::on_one_line;
@@ -146,6 +146,7 @@ impl App {
             activity: Arc::default(),
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
+            metrics_texts: MetricsTexts::default(),
             jobs: jobs.clone(),
             store: None,
             objects: None,
@@ -196,8 +197,8 @@ impl App {
         let stayed: Vec<Arc<Deployment>> = self.served.endpoints.to_vec();
         if !self.config.is_same_process(&config) {
             tracing::warn!(
-                "what the configuration says of the process has changed (listeners, sandbox, engine, logs, recordings): \
-                 that takes a restart"
+                "what the configuration says of the process has changed (listeners, stores, sandbox, engine, logs, \
+                 recordings): that takes a restart"
             );
         }
         match self.serve(config.endpoints, config.server.splits).await {

@@ -414,6 +414,23 @@ fn tolerance(typed: &str) -> Result<Tolerance, String> {
     number.map_err(|_| "write a number from 0 up, such as `1e-5`".to_owned())
 }
 
+/// A part of the requests or samples, as the server will read it.
+fn share(typed: &str) -> Result<String, String> {
+    match number(0.0..=1.0).read(&RawValue::of(typed)) {
+        Ok(_) => Ok(typed.to_owned()),
+        Err(_) => Err("write a number from 0 to 1, such as `0.05`".to_owned()),
+    }
+}
+
+/// One of them, or several with commas between them.
+fn shares(typed: &str) -> Result<String, String> {
+    typed
+        .split(',')
+        .try_for_each(|one| share(one).map(drop))
+        .map_err(|hint| format!("{hint} or `0.05,0.25,1`"))?;
+    Ok(typed.to_owned())
+}
+
 fn header(typed: &str) -> Result<(String, String), String> {
     let (name, value) = typed.split_once(':').ok_or("write `NAME: VALUE`")?;
     let (name, value) = (name.trim(), value.trim());

@@ -155,10 +155,9 @@ impl Endpoint {
     /// until it is dropped, and is counted as none. Its caller was authorized.
     ///
     /// # Errors
-    /// `overloaded`, counted already.
+    /// `overloaded`, not counted: the submission is, however it is refused.
     pub fn admit_submission(&self) -> Result<AdmittedRequest<'_>, RequestError> {
-        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
-        let reservation = Some(self.admission.try_reserve().inspect_err(counted)?);
+        let reservation = Some(self.admission.try_reserve()?);
         Ok(AdmittedRequest { endpoint: self, queue: &self.admission, counted: true, reservation })
     }
 

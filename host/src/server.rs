@@ -6,8 +6,8 @@
 //! have their requests served by the one `serve`. [`admin`] is the operator's own listener, on its own
 //! thread; [`models`] is what protocols that know models share, `classification` and
 //! `shared_memory` what two of them do with outputs and inputs, `settings` what they tell of the log;
-//! `readiness` asks applications; [`split`] is a
-//! path of several endpoints; [`compat`] is what single vendors' clients expect besides.
+//! `readiness` asks applications, `metrics_text` bounds the texts of the metrics; [`split`] is a path of
+//! several endpoints; [`compat`] is what single vendors' clients expect besides.
 //! In: sockets. Out: requests free of HTTP for `endpoint`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
@@ -21,6 +21,7 @@ mod classification;
 mod shared_memory;
 mod settings;
 mod readiness;
+mod metrics_text;
 mod serve;
 mod failure;
 mod websocket;
@@ -39,5 +40,6 @@ mod status;
 
 pub use self::compat::activity::Activity;
 pub use self::endpoints::Endpoints;
+pub use self::metrics_text::MetricsTexts;
 pub use self::served::{Config, Served};
 pub use self::shared_memory::SharedMemory;

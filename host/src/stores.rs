@@ -1,6 +1,6 @@
-//! Where stores are: in a file of this process, or in a Redis that many hosts share; the connections to one;
-//! the thread that writes to a file; in [`grants`] what of them a handler may open, in [`allowance`] how much
-//! a run writes that must not.
+//! Where stores are: in a file of this process, with the threads that write to it and read from it, or in a
+//! Redis that many hosts share, with the connections to it; in [`grants`] what of them a handler may open, in
+//! [`allowance`] how much a run writes that must not.
 //!
 //! Place in the flow: below the stores of values and of jobs, which are told a [`Place`]; that in a Redis
 //! sends its script by [`Links`]. In: a place, commands. Out: replies, or why there are none.
@@ -8,8 +8,10 @@
 
 mod address;
 pub mod allowance;
+mod database;
 pub mod grants;
 mod link;
+mod readers;
 mod reason;
 #[cfg(test)]
 pub(crate) mod test_server;
@@ -21,7 +23,9 @@ use std::path::PathBuf;
 use redis::Value;
 
 pub use self::address::RedisPlace;
+pub use self::database::{FileHints, StoreFile};
 pub use self::link::Links;
+pub use self::readers::Readers;
 pub use self::writer::Writer;
 
 /// Where a store is.
@@ -51,8 +55,8 @@ pub struct Purpose {
     pub needs_log: bool,
 }
 
-/// The way out where a store's file is damaged.
-pub const DAMAGED: &str = "put a copy in its place that was made while it was whole";
+/// The way out where a store's file cannot be written.
+pub const ROOM: &str = "the disk has to have room for it, and the file has to be one that a host has written";
 
 /// Why a store cannot be used at the start.
 #[derive(Debug, thiserror::Error)]

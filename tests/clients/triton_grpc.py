@@ -320,6 +320,17 @@ def no_control(client):
     assert client.is_model_ready("iris")
 
 
+def heads(client):
+    many = {f"x-{n}": "1" for n in range(90)}
+    text = refused("RESOURCE_EXHAUSTED", lambda: client.is_server_live(headers=many))
+    assert "headers, of at most 64" in text, text
+    long = {f"x-{n}": "1" * 4000 for n in range(30)}
+    text = refused("RESOURCE_EXHAUSTED", lambda: client.is_server_live(headers=long))
+    assert "the head is longer than 65536 bytes" in text, text
+    text = refused("NOT_FOUND", lambda: client.get_model_metadata("a\n\x1b[31m"))
+    assert text == r"there is no model `a\n\u{1b}[31m`", text
+
+
 if __name__ == "__main__":
     address, case = sys.argv[1:]
     with triton.InferenceServerClient(address) as client:

@@ -48,7 +48,7 @@ const BATCHING: &str = "batching = { max_batch = 8, wait = 'always' }";
 #[test]
 fn tritonclient_works_unchanged() {
     let (host, address) = serve(zoo());
-    for case in ["questions", "infer", "typed", "asynchronous", "stream", "no_control"] {
+    for case in ["questions", "infer", "typed", "asynchronous", "stream", "no_control", "heads"] {
         clients::run("triton_grpc", &[&address, case]);
     }
     // Whoever gave up took their requests with them.

@@ -100,10 +100,10 @@ fn a_job_is_stored_run_and_its_result_is_the_answer_to_its_request() {
     assert_eq!(until(&host, "app", &id, "completed")["path"], "/echo");
     let answer = result(&host, "app", &id);
     assert_eq!((answer.text(), answer.header("content-type")), ("to the app".to_owned(), Some("text/y")));
-    let id = submit(&host, "/app/jobs/nowhere", &[], "");
-    let job = until(&host, "app", &id, "failed");
+    let failed = submit(&host, "/app/jobs/nowhere", &[], "");
+    let job = until(&host, "app", &failed, "failed");
     assert_eq!((&job["attempt"], &job["status"]), (&json!(1), &json!(404)));
-    assert_eq!(result(&host, "app", &id).status, 404);
+    assert_eq!(result(&host, "app", &failed).status, 404);
     // Work after the response is part of a job.
     let id = submit(&host, "/app/jobs/later", &[("content-type", "application/json")], "300");
     let begun = Instant::now();
@@ -118,6 +118,9 @@ fn a_job_is_stored_run_and_its_result_is_the_answer_to_its_request() {
     assert_eq!(host.get("/app/jobs?state=failed").json()["jobs"].as_array().unwrap().len(), 1);
     for (series, expected) in [
         ("modelhost_jobs_submitted_total{endpoint=\"app\",outcome=\"stored\"}", 3.0),
+        ("modelhost_jobs_ended_total{endpoint=\"app\",outcome=\"completed\"}", 2.0),
+        ("modelhost_jobs_ended_total{endpoint=\"app\",outcome=\"failed\"}", 1.0),
+        ("modelhost_jobs_ended_total{endpoint=\"app\",outcome=\"cancelled\"}", 0.0),
         ("modelhost_job_attempts_total{endpoint=\"app\",outcome=\"completed\"}", 2.0),
         ("modelhost_job_attempts_total{endpoint=\"app\",outcome=\"failed\"}", 1.0),
         ("modelhost_jobs{endpoint=\"app\",state=\"queued\"}", 0.0),
@@ -126,6 +129,8 @@ fn a_job_is_stored_run_and_its_result_is_the_answer_to_its_request() {
     ] {
         assert_eq!(host.metric(series), expected, "{series}");
     }
+    let why = format!("is not tried again: the answer has status 404 endpoint=\"app\" job.id=\"{failed}\"");
+    assert_eq!(host.log().lines().filter(|line| line.contains(&why)).count(), 1, "{}", host.log());
     assert!(!host.metrics().contains("modelhost_jobs{endpoint=\"none\""));
     assert_eq!((host.get("/none/jobs").status, host.post("/none/jobs", "").status), (404, 404));
 }
@@ -219,6 +224,7 @@ fn urgent_jobs_come_first_delayed_ones_later_and_what_waits_too_long_fails() {
     assert_eq!((&job["attempt"], &job["error"]), (&json!(0), &json!("the job waited longer than it may")));
     let refused = result(&host, "it", &late).error(404, "not_found", "admit");
     assert_eq!(refused, "the job is failed and has no result: the job waited longer than it may");
+    assert_eq!(host.metric("modelhost_jobs_ended_total{endpoint=\"it\",outcome=\"failed\"}"), 1.0);
     let ended = ids.map(|id| until(&host, "it", &id, "completed")["changed"].as_str().unwrap().to_owned());
     assert!(ended[2] < ended[1] && ended[1] < ended[0], "{ended:?}");
 
@@ -298,6 +304,10 @@ fn limits_end_the_jobs_of_one_endpoint_and_requests_and_a_neighbour_are_unharmed
     assert_eq!(text, "3 jobs are not finished, and as many are `limits.job_queue`");
     assert_eq!(host.post("/full", "sleep:1").status, 200, "a request has a place beside the job");
     host.post("/full/jobs", "x".repeat(3000)).error(413, "body_too_large", "admit");
+    for code in ["jobs_full", "body_too_large"] {
+        let series = format!("modelhost_requests_total{{endpoint=\"full\",outcome=\"{code}\"}}");
+        assert_eq!(host.metric(&series), 1.0, "{code}");
+    }
     assert_eq!(host.request("DELETE", &format!("/full/jobs/{}", waiting[0]), &[], b"").status, 200);
     submit(&host, "/full/jobs", &[], "sleep:1");
 

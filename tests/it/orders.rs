@@ -268,6 +268,19 @@ fn the_command_gives_orders_and_says_what_came_of_them() {
     assert!(code == Some(1) && text.starts_with("error: endpoint `e`: the current handler is"), "{text}");
     let (code, text) = swap(&["--rollback", "--admin", "http://127.0.0.1:1"]);
     assert_eq!(code, Some(2), "given twice: {text}");
+    let empty = folder.path().join("empty.wasm");
+    fs::write(&empty, "").unwrap();
+    for more in [&[][..], &["--canary", "0.5"]] {
+        let (code, text) = swap(&[&["--plugin", empty.to_str().unwrap(), "--key", &key], more].concat());
+        assert!(code == Some(1) && text.contains("empty.wasm` is empty\n  hint: "), "{text}");
+    }
+    // A name that is none gives no other order than the one that was given.
+    for name in ["e/plugin/candidate?x=", "e/models/default/unload?x=", "e?", "..", "../../x"] {
+        let output = host(&["swap", name, "--rollback", "--admin", &running.admin, "--key", &key]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        let expected = format!("error: there is no endpoint `{name}`");
+        assert!(output.status.code() == Some(1) && text.starts_with(&expected), "{name}: {text}");
+    }
     let nobody = host(&["swap", "e", "--rollback", "--admin", "http://127.0.0.1:1"]);
     let text = String::from_utf8(nobody.stderr).unwrap();
     assert!(text.contains("cannot reach the admin address http://127.0.0.1:1"), "{text}");

@@ -47,7 +47,8 @@ fn endpoints_come_go_and_change_while_others_serve() {
     assert_eq!(host.post("/goes", "{}").status, 404);
     assert_eq!(host.get("/v2/models/goes/ready").status, 404);
     assert_eq!(host.get("/v2/models/comes/ready").status, 200);
-    assert!(!host.metrics().contains(r#"modelhost_plugin_info{endpoint="goes""#), "{}", host.metrics());
+    assert!(!host.metrics().contains(r#"endpoint="goes""#), "{}", host.metrics());
+    assert_eq!(host.metric(r#"modelhost_plugin_generation{endpoint="stays"}"#), 1.0);
 
     // One that is another is replaced: requests see one of the two.
     read_again(&host, &file, &Setup::of([endpoint("comes", "a"), endpoint("stays", "b")]));

@@ -30,7 +30,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("hyper_util", &["server", "outbound", "commands/bench"]),
     ("hyper_rustls", &["outbound", "stores"]),
     ("ipnet", &["outbound"]),
-    ("redb", &["kv", "jobs"]),
+    ("redb", &["kv", "jobs", "stores/database"]),
     ("redis", &["stores", "kv/redis", "jobs/redis"]),
     ("http", &["outbound", "blobs/s3", "plugin/wasi_http", "request/exchange"]),
     ("http_body", &["outbound", "plugin/wasi_http", "request/exchange"]),

@@ -1,5 +1,6 @@
 /* The contract's functions as the component model has them in a module. Its records and lists lie in memory as the
  * structs of modelhost.h do, which is asserted here, so that nothing is copied. */
+#include <stdio.h>
 #include <string.h>
 
 #include "socket_host.h"
@@ -29,7 +30,25 @@ IMPORT("header") void mh_host_header(int32_t context, const char *name, size_t l
 IMPORT("sample") void mh_host_sample(int32_t context, mh_sample *sample);
 IMPORT("signature") void mh_host_signature(int32_t context, mh_signature *signature);
 
+#ifdef __wasm__
+/* Only a handler that prints is linked with `stdout`. */
+extern FILE *const stdout __attribute__((weak));
+
+/* The host's log is no terminal, for which the C library would keep all lines but the first. */
+__attribute__((constructor)) static void print_by_line(void) {
+    if (&stdout != NULL) setvbuf(stdout, NULL, _IOLBF, 0);
+}
+
+/* The end of a line that has none would be in another request's log. */
+static void flush(void) {
+    if (&stdout != NULL) fflush(stdout);
+}
+#else
+static void flush(void) {}
+#endif
+
 void mh_context_over(const mh_context *context) {
+    flush();
     mh_host_drop(context->handle);
     mh_close_opened();
 }
@@ -87,6 +106,7 @@ static void *failed(const mh_error *error) {
 
 void *mh_run_init(mh_init_function *function, const char *data, size_t len) {
     const mh_error *error = function((mh_str){data, len});
+    flush();
     mh_close_opened();
     result.is_error = error != NULL;
     if (error != NULL) result.as.text = mh_error_text(error);

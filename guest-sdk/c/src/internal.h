@@ -74,8 +74,8 @@ const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribut
 /* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */
 bool mh_is_text(mh_str text);
 
-/* A response that says why a request is refused, as the host's do: `{"error": text, "code": code}`. */
-mh_response mh_refusal(uint16_t status, mh_str text, const char *code);
+/* An error in the form of the host's own; in a unit test the request's id is `test`. */
+mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, const char *code);
 
 /* A list of texts that grows. */
 typedef struct {

@@ -240,8 +240,13 @@ const mh_error *mh_json_read(mh_bytes text, const mh_json **made) {
     reader r = {begin, begin, begin + text.len, NULL, 0};
     mh_json *root = mh_alloc(sizeof *root);
     *root = (mh_json){0};
-    if (value(&r, root) && r.at < r.end) wrong(&r, "the end");
     *made = root;
+    space(&r);
+    if (r.at == r.end) return mh_invalid("malformed json: the body is empty");
+    if (text.len >= 3 && memcmp(begin, "\xef\xbb\xbf", 3) == 0) {
+        return mh_invalid("malformed json: the body begins with a byte order mark");
+    }
+    if (value(&r, root) && r.at < r.end) wrong(&r, "the end");
     return r.error;
 }
 
@@ -418,13 +423,23 @@ mh_response mh_json_response(const mh_json_writer *w) {
     };
 }
 
-mh_response mh_refusal(uint16_t status, mh_str text, const char *code) {
+mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, const char *code) {
+#ifdef __wasm__
+    mh_str id = mh_request_id(context);
+#else
+    (void)context;
+    mh_str id = mh_text("test");
+#endif
     mh_json_writer w = {0};
     mh_write_begin(&w, '{');
     mh_write_name(&w, "error");
     mh_write_text(&w, text);
     mh_write_name(&w, "code");
     mh_write_text(&w, mh_text(code));
+    mh_write_name(&w, "stage");
+    mh_write_text(&w, mh_text("pre_inference"));
+    mh_write_name(&w, "request_id");
+    mh_write_text(&w, id);
     mh_write_end(&w, '}');
     mh_response response = mh_json_response(&w);
     response.status = status;

@@ -69,8 +69,8 @@ static size_t most_parameters(mh_str pattern) {
     return most;
 }
 
-static mh_response nothing_there(void) {
-    return mh_refusal(404, mh_text("there is nothing at this path"), "not_found");
+static mh_response nothing_there(const mh_context *context) {
+    return mh_refusal(context, 404, mh_text("there is nothing at this path"), "not_found");
 }
 
 /* The context with the parameters of a path, if it fits the pattern. */
@@ -123,10 +123,11 @@ const mh_error *mh_route_request(const mh_route *routes, size_t count, const mh_
         others[others_count++] = route;
     }
     if (others_count == 0) {
-        *response = nothing_there();
+        *response = nothing_there(context);
         return NULL;
     }
-    *response = mh_refusal(405, mh_text("the path is there for other methods"), "method_not_allowed");
+    mh_str text = mh_text("the path is there for other methods");
+    *response = mh_refusal(context, 405, text, "method_not_allowed");
     mh_header *allow = mh_alloc(sizeof *allow);
     *allow = (mh_header){mh_text("allow"), allowed(others, others_count)};
     response->headers = (mh_headers){allow, 1};
@@ -150,7 +151,7 @@ const mh_error *mh_route_socket(
         mh_context own_context;
         if (routed(route->path, context, path, &own_context)) return route->function(upgrade, &own_context);
     }
-    return mh_upgrade_refuse(upgrade, nothing_there());
+    return mh_upgrade_refuse(upgrade, nothing_there(context));
 }
 
 /* The contract's `operation`. */

@@ -169,7 +169,7 @@ const mh_error *mh_talk(mh_websocket_function *function, int32_t handle, const m
     if (error != NULL && error->kind != MH_ERROR_INTERNAL && !upgrade.is_answered) {
         bool is_response = error->kind == MH_ERROR_RESPOND;
         error = mh_upgrade_refuse(
-            &upgrade, is_response ? error->as.response : mh_refusal(400, error->as.text, "invalid_input"));
+            &upgrade, is_response ? error->as.response : mh_refusal(context, 400, error->as.text, "invalid_input"));
     }
     if (!upgrade.is_answered) mh_host_upgrade_drop(handle);
     mh_socket_give_up(&upgrade.socket);

@@ -83,8 +83,9 @@ static void requests_are_led_to_their_functions(void) {
         uint16_t status;
         const char *body, *allow;
     } cases[] = {
-#define NOTHING "{\"error\":\"there is nothing at this path\",\"code\":\"not_found\"}"
-#define OTHERS "{\"error\":\"the path is there for other methods\",\"code\":\"method_not_allowed\"}"
+#define REST ",\"stage\":\"pre_inference\",\"request_id\":\"test\"}"
+#define NOTHING "{\"error\":\"there is nothing at this path\",\"code\":\"not_found\"" REST
+#define OTHERS "{\"error\":\"the path is there for other methods\",\"code\":\"method_not_allowed\"" REST
         {"GET", "/", 200, "item   ", NULL},
         {"GET", "/items/7", 200, "item 7  ", NULL},
         {"HEAD", "/items/7", 200, "item 7  ", NULL},

@@ -98,7 +98,8 @@ static void errors_before_it_is_open_are_the_answer(void) {
     const mh_text_list none = {NULL, 0};
     mh_conversation talk = mh_converse(invalid, none, NULL, 0);
     check(talk.refusal.status == 400 && talk.error.data == NULL, "an error of the caller");
-    check(is(mh_text_of(talk.refusal.body), "{\"error\":\"no room `x`\",\"code\":\"invalid_input\"}"),
+    check(is(mh_text_of(talk.refusal.body), "{\"error\":\"no room `x`\",\"code\":\"invalid_input\","
+                                            "\"stage\":\"pre_inference\",\"request_id\":\"test\"}"),
           "its text");
     talk = mh_converse(answered, none, NULL, 0);
     check(talk.refusal.status == 402 && is(mh_text_of(talk.refusal.body), "pay"), "a response");

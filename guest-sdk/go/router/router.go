@@ -22,6 +22,7 @@ import (
 
 	"modelhost.example/guest"
 	"modelhost.example/guest/app"
+	"modelhost.example/guest/internal/bridge"
 	"modelhost.example/guest/websocket"
 )
 
@@ -147,17 +148,15 @@ func Serve(sample *guest.Sample, context *guest.Context, output *app.Output) (*g
 		allowed = append(allowed, route.method)
 	}
 	if len(allowed) == 0 {
-		return nothing()
+		return nothing(context), nil
 	}
 	if slices.Contains(allowed, "GET") {
 		allowed = append(allowed, "HEAD")
 	}
 	slices.Sort(allowed)
-	response, err := refusal(405, "method_not_allowed", "the path is there for other methods")
-	if err == nil {
-		response.Header = map[string]string{"allow": strings.Join(slices.Compact(allowed), ", ")}
-	}
-	return response, err
+	response := refusal(context, 405, "method_not_allowed", "the path is there for other methods")
+	response.Header = map[string]string{"allow": strings.Join(slices.Compact(allowed), ", ")}
+	return response, nil
 }
 
 // ServeWebSocket leads a socket to the function of its route. It is what serves the application's sockets
@@ -170,11 +169,7 @@ func ServeWebSocket(socket *websocket.Socket, context *guest.Context) error {
 			return route.talk(socket, context)
 		}
 	}
-	response, err := nothing()
-	if err != nil {
-		return err
-	}
-	return guest.Respond(response)
+	return guest.Respond(nothing(context))
 }
 
 // set tells the context what the wildcards matched.
@@ -184,19 +179,14 @@ func (r *Route) set(context *guest.Context, values []string) {
 	}
 }
 
-func nothing() (*guest.Response, error) {
-	return refusal(404, "not_found", "there is nothing at this path")
+func nothing(context *guest.Context) *guest.Response {
+	return refusal(context, 404, "not_found", "there is nothing at this path")
 }
 
-func refusal(status int, code, text string) (*guest.Response, error) {
-	response, err := guest.JSON(struct {
-		Error string `json:"error"`
-		Code  string `json:"code"`
-	}{text, code})
-	if err != nil {
-		return nil, err
-	}
-	return response.WithStatus(status), nil
+// refusal is an error in the form of the host's own.
+func refusal(context *guest.Context, status int, code, text string) *guest.Response {
+	made := bridge.Refusal.(func(*guest.Context, int, string, string) *guest.Response)
+	return made(context, status, code, text)
 }
 
 // told is an operation as the contract has it.

@@ -75,11 +75,11 @@ func TestRequestsReachTheMostSpecificRoute(t *testing.T) {
 		said := string(r.Body)
 		switch r.Status {
 		case 404:
-			if said = "404"; string(r.Body) != `{"error":"there is nothing at this path","code":"not_found"}` {
+			if said = "404"; string(r.Body) != `{"error":"there is nothing at this path","code":"not_found","stage":"pre_inference","request_id":"test"}` {
 				t.Error(string(r.Body))
 			}
 		case 405:
-			if said = "405 " + r.Header["allow"]; string(r.Body) != `{"error":"the path is there for other methods","code":"method_not_allowed"}` {
+			if said = "405 " + r.Header["allow"]; string(r.Body) != `{"error":"the path is there for other methods","code":"method_not_allowed","stage":"pre_inference","request_id":"test"}` {
 				t.Error(string(r.Body))
 			}
 		}

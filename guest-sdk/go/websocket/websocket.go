@@ -241,8 +241,8 @@ func (s *Socket) serve(function Function, context *guest.Context) error {
 	case s.isOpen:
 		return err
 	}
-	answerTo := bridge.AnswerTo.(func(error) *guest.Response)
-	if response := answerTo(err); response != nil {
+	answerTo := bridge.AnswerTo.(func(error, *guest.Context) *guest.Response)
+	if response := answerTo(err, context); response != nil {
 		return s.peer.refuse(response)
 	}
 	return err

@@ -85,7 +85,7 @@ func readable(messages []Message) string {
 func TestAHandshakeIsRefusedAsARequestIs(t *testing.T) {
 	for path, expected := range map[string]string{
 		"/":          "403 too quiet",
-		"/elsewhere": `400 {"error":"no /elsewhere","code":"invalid_input"}`,
+		"/elsewhere": `400 {"error":"no /elsewhere","code":"invalid_input","stage":"pre_inference","request_id":"test"}`,
 	} {
 		var r Recorder
 		err := r.Record(echo, guest.Request{Path: path})

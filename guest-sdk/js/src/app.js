@@ -6,7 +6,7 @@ import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
 import { initExport } from "./handler.js";
-import { Event, Response, Sample, errorToHost, isBytes, responseOf, responseToHost } from "./messages.js";
+import { Event, Response, Sample, errorToHost, isBytes, refusal, responseOf, responseToHost } from "./messages.js";
 import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 import { websocketExport } from "./socket.js";
@@ -95,14 +95,15 @@ export class App {
   /** What a request gets, whole, without a host: for tests. Background work is done when it is there. */
   async answer({ method = "POST", path = "/", json, body, contentType, ...head } = {}) {
     const sample = json === undefined ? new Sample(body, contentType) : new Sample(json, contentType ?? "application/json");
+    const context = new Context({ sample, method, path, ...head });
     const output = new Collected();
     try {
-      const response = await this.respond(sample, new Context({ sample, method, path, ...head }), output);
+      const response = await this.respond(sample, context, output);
       return response ?? output.response;
     } catch (error) {
       if (error instanceof Response) return error;
       if (!(error instanceof InvalidInput)) throw error;
-      return new Response({ error: error.message, code: "invalid_input" }, { status: 400 });
+      return refusal(context, 400, "invalid_input", error.message);
     }
   }
 
@@ -128,10 +129,10 @@ export class App {
       await streamed(response, output);
       return undefined;
     }
-    if (allowed.size === 0) return nothingThere();
+    if (allowed.size === 0) return nothingThere(context);
     if (allowed.has("GET")) allowed.add("HEAD");
-    const refusal = { error: "the path is there for other methods", code: "method_not_allowed" };
-    return new Response(refusal, { status: 405, headers: { allow: [...allowed].join(", ") } });
+    const headers = { allow: [...allowed].join(", ") };
+    return refusal(context, 405, "method_not_allowed", "the path is there for other methods", headers);
   }
 
   /** Serves one socket: the handshake of a path that has no function is answered as any request is. */
@@ -143,12 +144,12 @@ export class App {
       await call(socket, request);
       return;
     }
-    throw nothingThere();
+    throw nothingThere(request.context);
   }
 }
 
-function nothingThere() {
-  return new Response({ error: "there is nothing at this path", code: "not_found" }, { status: 404 });
+function nothingThere(context) {
+  return refusal(context, 404, "not_found", "there is nothing at this path");
 }
 
 /** The host gives a header by its name, and does not list them; these are what a `Request` has of them. */
@@ -275,7 +276,7 @@ function placed(requests, refused, results) {
     const wanted = `a function of a batch returns a list, with one result for each of its ${requests.length - refused.size} requests`;
     const error = `${wanted}; this one returned ${results === null ? "null" : typeof results}`;
     console.log(error);
-    throw new Response({ error, code: "plugin_bad_output" }, { status: 500 });
+    return requests.map(({ context }) => refusal(context, 500, "plugin_bad_output", error));
   }
   let next = 0;
   // Results that are too few or too many stay so: the host tells all requests of it.

@@ -24,10 +24,16 @@ export class Sample {
   /** As JSON. */
   json() {
     const text = this.text();
+    // The text is without it.
+    const [first, second, third] = this.body;
+    if (first === 0xef && second === 0xbb && third === 0xbf) {
+      throw new InvalidInput("malformed json: the body begins with a byte order mark", this);
+    }
     try {
       return JSON.parse(text);
     } catch (error) {
-      throw new InvalidInput(`malformed json: ${error.message}`, this);
+      const why = text.trim() === "" ? "the body is empty" : error.message;
+      throw new InvalidInput(`malformed json: ${why}`, this);
     }
   }
 
@@ -108,6 +114,11 @@ export class Event {
     const lines = data.split(/\r\n|\r|\n/).map((line) => `data: ${line}\n`);
     return `${field("event", this.event)}${field("id", this.id)}${lines.join("")}\n`;
   }
+}
+
+/** An error in the form of the host's own. */
+export function refusal({ requestId }, status, code, error, headers) {
+  return new Response({ error, code, stage: "pre_inference", request_id: requestId }, { status, headers });
 }
 
 /** What a function returned as a response. */

@@ -1,5 +1,7 @@
 // Handles of the host's that a request holds: they are given up at its end, since the collector of garbage comes late.
 
+import { clearTimers } from "./timers.js";
+
 const held = new Set();
 
 export function hold(handle) {
@@ -30,8 +32,9 @@ export function openedOnce(name, open) {
   return opened.get(name);
 }
 
-/** Closes them at its end: memory that `init` leaves is copied only if no handle is in it. */
+/** Closes them at its end, and clears its timers: memory that `init` leaves is copied only if no handle is in it. */
 export function closed() {
+  clearTimers();
   for (const handle of opened.values()) dispose(handle);
   opened.clear();
 }

@@ -5,7 +5,7 @@
 import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
 import { InvalidInput } from "./errors.js";
-import { Response, responseToHost, said } from "./messages.js";
+import { Response, refusal, responseToHost, said } from "./messages.js";
 import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 
@@ -125,16 +125,9 @@ export async function served(talk, host, context) {
     await talk(socket, new Request(undefined, undefined, context));
     if (!socket.isOpen) socket.accept();
   } catch (error) {
-    const refusal = refusalOf(error);
-    if (socket.isOpen || refusal === undefined) throw error;
-    host.refuse(refusal);
+    if (socket.isOpen || !(error instanceof Response || error instanceof InvalidInput)) throw error;
+    host.refuse(error instanceof Response ? error : refusal(context, 400, "invalid_input", error.message));
   }
-}
-
-function refusalOf(error) {
-  if (error instanceof Response) return error;
-  if (!(error instanceof InvalidInput)) return undefined;
-  return new Response({ error: error.message, code: "invalid_input" }, { status: 400 });
 }
 
 /** The host's side of a socket: the handshake, and what comes of it. */

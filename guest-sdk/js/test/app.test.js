@@ -59,7 +59,11 @@ test("requests go to their routes", async () => {
   ]) {
     assert.equal((await app.answer({ method, path })).status, status, `${method} ${path}`);
   }
-  assert.deepEqual((await app.answer({ path: "/events" })).headers, { allow: "GET, HEAD" });
+  const { headers, ...refused } = await app.answer({ path: "/events" });
+  assert.deepEqual(headers, { allow: "GET, HEAD" });
+  assert.deepEqual(new Response(refused.body).json(), {
+    error: "the path is there for other methods", code: "method_not_allowed", stage: "pre_inference", request_id: "test",
+  });
 });
 
 test("routes are told", () => {
@@ -136,7 +140,7 @@ test("a function of the web platform is an application", async () => {
 /** A request of a batch, and what is told of its result. */
 const member = (body, contentType = "application/json", path = "/sums") => ({
   sample: { body: new TextEncoder().encode(body), contentType },
-  context: { method: () => "POST", path: () => path, query: () => "", header: () => undefined },
+  context: { method: () => "POST", path: () => path, query: () => "", header: () => undefined, requestId: () => body },
 });
 const told = ({ tag, val }) => (tag === "ok" ? new TextDecoder().decode(val.body) : val.tag);
 
@@ -145,8 +149,9 @@ test("requests are served together", async () => {
   assert.deepEqual(respondAll.paths(), ["/sums"]);
   const results = await respondAll.respondAll([member("[1]"), member("{"), member("[2]")]);
   assert.deepEqual(results.map(told), ["[2,1]", "invalid-input", "[2,2]"]);
-  const wrong = respondAll.respondAll([member('{"all": 1}'), member("[2]")]);
-  await assert.rejects(wrong, ({ tag, val }) => tag === "respond" && val.status === 500);
+  const wrong = await respondAll.respondAll([member('{"all": 1}'), member("[2]")]);
+  assert.deepEqual(wrong.map(({ val }) => val.status), [500, 500]);
+  assert.match(told(wrong[1]), /"plugin_bad_output","stage":"pre_inference","request_id":"\[2\]"/);
   assert.deepEqual((await app.answer({ path: "/sums", json: [7] })).json(), [1, 7]);
 });
 

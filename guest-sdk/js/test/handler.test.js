@@ -83,6 +83,8 @@ test("bodies are read as they say, or are the caller's to mend", () => {
   assert.deepEqual(new Sample({ a: 1.5, b: -2 }).numbers("b", "a"), [-2, 1.5]);
   for (const [sample, read, message] of [
     [new Sample("{"), (it) => it.json(), /malformed json/],
+    [new Sample("\n"), (it) => it.json(), /malformed json: the body is empty/],
+    [new Sample("\ufeff{}"), (it) => it.json(), /malformed json: the body begins with a byte order mark/],
     [new Sample(new Uint8Array([255])), (it) => it.text(), /not UTF-8/],
     [new Sample({ a: 1 }), (it) => it.fields("b"), /missing field `b`/],
     [new Sample([1]), (it) => it.fields("b"), /^invalid type: sequence, expected an object$/],

@@ -36,7 +36,8 @@ test("what is said is kept", async () => {
 test("an application has paths", async () => {
   assert.deepEqual((await converse(app, ["1", '{"a":null}'], { path: "/rooms/b" })).sent, ['{"b":1}', '{"b":{"a":null}}']);
   const { refusal } = await converse(app, [], { path: "/rooms/none" });
-  assert.deepEqual([refusal.status, refusal.json().error], [400, "no such room"]);
+  assert.deepEqual([refusal.status, refusal.json()],
+    [400, { error: "no such room", code: "invalid_input", stage: "pre_inference", request_id: "test" }]);
   assert.equal((await converse(app, [], { path: "/other" })).refusal.status, 404);
 });
 

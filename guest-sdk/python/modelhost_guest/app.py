@@ -13,7 +13,7 @@ from . import _host, batch, sockets, typed
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted, ended, taken
-from .messages import BYTES, EVENTS, PLAIN, TEXT, Answer, Body, Event, Response, answer_to, response_of, to_json
+from .messages import BYTES, EVENTS, PLAIN, TEXT, Answer, Body, Event, Response, answer_to, refusal, response_of, to_json
 from .request import Request
 
 # What comes after the last piece of a stream: None is one, an event of `null`.
@@ -114,7 +114,7 @@ class App:
         samples = [it if isinstance(it, Body) else Body(it) for it in requests]
         made = [(it, Context(it, method="POST", path=path, metadata=metadata)) for it in samples]
         try:
-            return [batch.told(it) for it in self.respond_all(made)]
+            return [batch.told(it, made[0][1]) for it in self.respond_all(made)]
         finally:
             ended()
 
@@ -129,7 +129,7 @@ class App:
         try:
             response = self.respond(sample, context, output)
         except (InvalidInput, Answer) as error:
-            response = answer_to(error)
+            response = answer_to(error, context)
         finally:
             ended()
         return output.response if response is None else response
@@ -165,10 +165,10 @@ class App:
             response = response_of(route.function(self.context, given))
             return response if response.stream is None else _streamed(response, output)
         if not allowed:
-            return _nothing_there()
+            return _nothing_there(context)
         allowed += ["HEAD"] if "GET" in allowed else []
-        refusal = {"error": "the path is there for other methods", "code": "method_not_allowed"}
-        return Response(refusal, status=405, headers={"allow": ", ".join(dict.fromkeys(allowed))})
+        headers = {"allow": ", ".join(dict.fromkeys(allowed))}
+        return refusal(context, 405, "method_not_allowed", "the path is there for other methods", headers)
 
     def _talk(self, socket, context):
         """Serves one socket: the handshake of a path that has no function is answered as any request is."""
@@ -176,7 +176,7 @@ class App:
             params = parameters(route, context.path)
             if params is not None:
                 return talk(socket, Request(context=context, params=params))
-        raise Answer(_nothing_there())
+        raise Answer(_nothing_there(context))
 
     def respond_all(self, members):
         """Serves the requests of a batch, samples with their contexts: a list with a response or an error for each."""
@@ -359,8 +359,8 @@ def _fitted(own, asked):
     return found if len(own) == len(asked) else None
 
 
-def _nothing_there():
-    return Response({"error": "there is nothing at this path", "code": "not_found"}, status=404)
+def _nothing_there(context):
+    return refusal(context, 404, "not_found", "there is nothing at this path")
 
 
 def _streamed(response, output):

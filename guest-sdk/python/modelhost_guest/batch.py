@@ -5,7 +5,7 @@ from typing import get_args, get_origin
 
 from . import typed
 from .errors import InvalidInput
-from .messages import JSON, Answer, Response, answer_to, response_of
+from .messages import JSON, Answer, answer_to, refusal, response_of
 from .request import Request
 
 
@@ -73,7 +73,7 @@ def spread(call, requests, read):
         wanted = f"a function of a batch returns a list, with one result for each of its {len(given)} requests"
         text = f"{wanted}; this one returned {type(results).__name__}"
         print(text)
-        raise Answer(Response({"error": text, "code": "plugin_bad_output"}, status=500))
+        return [refusal(it.context, 500, "plugin_bad_output", text) for it in requests]
     results = iter(results)
     # Results that are too few or too many stay so: the host tells all requests of it.
     missing = object()
@@ -90,10 +90,10 @@ def only(results):
     return results[0]
 
 
-def told(result):
-    """What the host makes of a result, for tests."""
+def told(result, context):
+    """What the host makes of a result of the request of a context, for tests."""
     if isinstance(result, (InvalidInput, Answer)):
-        return answer_to(result)
+        return answer_to(result, context)
     if isinstance(result, Exception):
         raise result
     return response_of(result)

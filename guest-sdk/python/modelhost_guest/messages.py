@@ -75,7 +75,9 @@ class Body:
                 json.dumps(value, ensure_ascii=False).encode()
             return value
         except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"malformed json: {error}", asked=self) from None
+            why = "the body is empty" if not text.strip() else error
+            why = "the body begins with a byte order mark" if text.startswith("\ufeff") else why
+            raise InvalidInput(f"malformed json: {why}", asked=self) from None
 
     def fields(self, *names):
         """The members of a JSON object by their names."""
@@ -162,11 +164,15 @@ class Event:
         return ("\n".join(lines) + "\n\n").encode()
 
 
-def answer_to(error):
-    """The response that an error of this kind is, an `InvalidInput` or an `Answer`."""
-    if isinstance(error, Answer):
-        return error.response
-    return Response({"error": str(error), "code": "invalid_input"}, status=400)
+def refusal(context, status, code, text, headers=None):
+    """An error in the form of the host's own."""
+    body = {"error": text, "code": code, "stage": "pre_inference", "request_id": context.request_id}
+    return Response(body, status=status, headers=headers)
+
+
+def answer_to(error, context):
+    """The response that an error of this kind is, an `InvalidInput` or an `Answer`, for the request of a context."""
+    return error.response if isinstance(error, Answer) else refusal(context, 400, "invalid_input", str(error))
 
 
 def response_of(value):

@@ -121,7 +121,7 @@ def _served(talk, socket, context):
     except (Answer, InvalidInput) as error:
         if socket.is_open:
             raise
-        socket._host.refuse(answer_to(error))
+        socket._host.refuse(answer_to(error, context))
     else:
         if not socket.is_open:
             socket.accept()

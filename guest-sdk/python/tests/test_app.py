@@ -157,6 +157,8 @@ class AppTest(unittest.TestCase):
             self.assertEqual(app.answer(method, path).status, status, f"{method} {path}")
         self.assertEqual(app.answer("POST", "/events").headers, {"allow": "GET, HEAD"})
         self.assertEqual(app.answer(path="/count", body=b"{").json["code"], "invalid_input")
+        text = '{"error":"there is nothing at this path","code":"not_found","stage":"pre_inference","request_id":"test"}'
+        self.assertEqual(get("/").text, text)
 
     def test_generators_are_streams(self):
         answer = get("/events")

@@ -135,6 +135,9 @@ class BodyTest(unittest.TestCase):
     def test_bodies_that_are_none_are_the_callers(self):
         for body, read, text in [
             (b"{", "json", "malformed json"),
+            (b"", "json", "malformed json: the body is empty"),
+            (b"\r\n", "json", "malformed json: the body is empty"),
+            (b"\xef\xbb\xbf{}", "json", "malformed json: the body begins with a byte order mark"),
             (b"[NaN]", "json", "malformed json: NaN is no number"),
             (b'{"a": "\\ud83d"}', "json", "malformed json"),
             (b"\xff", "text", "not UTF-8"),

@@ -75,6 +75,7 @@ class SocketsTest(unittest.TestCase):
         self.assertEqual(said.sent, ['{"b":1}', '{"b":{"a":null}}'])
         refused = converse(app, path="/rooms/none").refusal
         self.assertEqual((refused.status, refused.json["error"]), (400, "no such room"))
+        self.assertEqual(refused.json["request_id"], "test")
         self.assertEqual(converse(app, path="/other").refusal.status, 404)
 
     def test_what_is_wrong_is_raised(self):

@@ -1,6 +1,7 @@
 //! Methods and paths to functions.
 
 use percent_encoding::percent_decode_str;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::batch::{Responses, Together, only, together};
@@ -272,13 +273,17 @@ impl<S: 'static> Router<S> {
         if allowed.is_empty() {
             return match &self.fallback {
                 Some(function) => function(state, &mut request),
-                None => refusal(404, "not_found", "there is nothing at this path")?.into_reply(),
+                None => {
+                    let text = "there is nothing at this path";
+                    refusal(request.context, 404, "not_found", text)?.into_reply()
+                }
             };
         }
         if allowed.contains(&"GET") {
             allowed.push("HEAD");
         }
-        let response = refusal(405, "method_not_allowed", "the path is there for other methods")?;
+        let text = "the path is there for other methods";
+        let response = refusal(request.context, 405, "method_not_allowed", text)?;
         response.header("allow", allowed.join(", ")).into_reply()
     }
 }
@@ -320,8 +325,17 @@ fn later<S, A, R: Route<S, A>>(function: &R, state: &mut S, request: &mut Reques
     sent.into_reply()
 }
 
-fn refusal(status: u16, code: &str, text: &str) -> Result<Response> {
-    Ok(Response::json(&json!({"error": text, "code": code}))?.status(status))
+/// An error in the form of the host's own.
+fn refusal(context: &Context, status: u16, code: &str, text: &str) -> Result<Response> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        error: &'a str,
+        code: &'a str,
+        stage: &'a str,
+        request_id: String,
+    }
+    let body = Body { error: text, code, stage: "pre_inference", request_id: context.request_id() };
+    Ok(Response::json(&body)?.status(status))
 }
 
 /// The parameters of a path, decoded, if it fits the pattern.
@@ -388,6 +402,25 @@ mod tests {
         ] {
             let expected = expected.map(|all| all.into_iter().map(str::to_owned).collect());
             assert_eq!(parameters(pattern, path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn refusals_have_the_form_of_the_hosts() {
+        fn item(_: &mut ()) -> &'static str {
+            "item"
+        }
+        let router = Router::new().get("/item", item);
+        for (path, status, expected) in [
+            ("/", 404, r#"{"error":"there is nothing at this path","code":"not_found","#),
+            ("/item", 405, r#"{"error":"the path is there for other methods","code":"method_not_allowed","#),
+        ] {
+            let context = Context::builder().path(path).build();
+            let request = Request::of_batch(context.sample(), &context);
+            let response = router.respond(&mut (), request).unwrap().into_response().unwrap();
+            let body = String::from_utf8(response.body).unwrap();
+            let expected = format!(r#"{expected}"stage":"pre_inference","request_id":"test"}}"#);
+            assert_eq!((response.status, body), (status, expected), "{path}");
         }
     }
 }

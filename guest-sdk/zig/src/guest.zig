@@ -189,16 +189,22 @@ pub const Sample = struct {
         return std.json.parseFromSliceLeaky(T, allocator, self.body, .{ .ignore_unknown_fields = true }) catch |failed|
             switch (failed) {
                 error.OutOfMemory => error.OutOfMemory,
-                error.SyntaxError, error.UnexpectedEndOfInput => invalid("malformed json: {t}", .{failed}),
+                error.SyntaxError, error.UnexpectedEndOfInput => self.malformed(failed),
                 else => invalid("the body is another json than expected: {t}", .{failed}),
             };
+    }
+
+    fn malformed(self: Sample, failed: anyerror) error{InvalidInput} {
+        if (std.mem.trim(u8, self.body, " \t\r\n").len == 0) return invalid("malformed json: the body is empty", .{});
+        if (!std.mem.startsWith(u8, self.body, "\u{feff}")) return invalid("malformed json: {t}", .{failed});
+        return invalid("malformed json: the body begins with a byte order mark", .{});
     }
 
     /// The numbers under the names of a struct's fields in the body, an object. One that is missing, or no number, is
     /// the caller's fault, and named.
     pub fn numbers(self: Sample, comptime T: type) error{ InvalidInput, OutOfMemory }!T {
         const parsed = std.json.parseFromSliceLeaky(std.json.Value, allocator, self.body, .{}) catch |failed|
-            return if (failed == error.OutOfMemory) error.OutOfMemory else invalid("malformed json: {t}", .{failed});
+            return if (failed == error.OutOfMemory) error.OutOfMemory else self.malformed(failed);
         if (parsed != .object) return invalid("invalid type: {s}, expected an object", .{described(parsed)});
         var made: T = undefined;
         inline for (@typeInfo(T).@"struct".fields) |field| {
@@ -317,7 +323,8 @@ test "numbers are read, and what is wrong is named" {
         .{ "{\"a\": 1e999}", "`a`: number out of range" },
         .{ "null", "invalid type: null, expected an object" },
         .{ "{bad", "malformed json: " },
-        .{ "", "malformed json: " },
+        .{ " ", "malformed json: the body is empty" },
+        .{ "\u{feff}{}", "malformed json: the body begins with a byte order mark" },
     }) |case| {
         try std.testing.expectError(error.InvalidInput, (Sample{ .body = case[0] }).numbers(Flower));
         try std.testing.expect(std.mem.startsWith(u8, lastError(), case[1]));

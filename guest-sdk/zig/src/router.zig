@@ -71,8 +71,8 @@ pub const Route = struct {
     /// Serves WebSockets: the function takes a `*guest.Upgrade`.
     pub fn websocket(path: []const u8, comptime function: anytype) Route {
         const Called = struct {
-            fn refused(_: Request) anyerror!?Response {
-                return try nothing();
+            fn refused(request: Request) anyerror!?Response {
+                return try nothing(request.context);
             }
         };
         return .{ .method = "", .path = path, .function = Called.refused, .talk = sockets.talking(function) };
@@ -149,7 +149,7 @@ pub fn answer(routes: []const Route, given: guest.Context.Given) anyerror!Respon
     var output: guest.Output = .{};
     const made = led(routes, .{ .sample = given.sample, .context = .{ .given = given }, .output = &output });
     const whole = output.over(made) catch |failed| return switch (failed) {
-        error.InvalidInput => refusal(400, "invalid_input", guest.lastError()),
+        error.InvalidInput => refusal(.{ .given = given }, 400, "invalid_input", guest.lastError()),
         error.Respond => abi.answered,
         else => failed,
     };
@@ -171,7 +171,7 @@ pub fn answerAll(
     try ledTogether(routes, members);
     const answers = try guest.allocator.alloc(anyerror!Response, samples.len);
     for (answers, members) |*to, from| to.* = from.made catch |failed| switch (failed) {
-        error.InvalidInput => refusal(400, "invalid_input", from.text),
+        error.InvalidInput => refusal(from.context, 400, "invalid_input", from.text),
         else => failed,
     };
     return answers;
@@ -192,7 +192,7 @@ fn ledToTalk(routes: []const Route, upgrade: *guest.Upgrade) anyerror!void {
         upgrade.parameters = try fitted(route.path, path) orelse continue;
         return talk(upgrade);
     }
-    return upgrade.refuse(try nothing());
+    return upgrade.refuse(try nothing(upgrade.context));
 }
 
 fn led(routes: []const Route, request: Request) anyerror!?Response {
@@ -208,20 +208,28 @@ fn led(routes: []const Route, request: Request) anyerror!?Response {
         }
         if (!has(allowed.items, route.method)) try allowed.append(guest.allocator, route.method);
     }
-    if (allowed.items.len == 0) return try nothing();
+    if (allowed.items.len == 0) return try nothing(request.context);
     if (has(allowed.items, "GET") and !has(allowed.items, "HEAD")) try allowed.append(guest.allocator, "HEAD");
-    var refused = try refusal(405, "method_not_allowed", "the path is there for other methods");
+    const text = "the path is there for other methods";
+    var refused = try refusal(request.context, 405, "method_not_allowed", text);
     const methods = try std.mem.join(guest.allocator, ", ", allowed.items);
     refused.headers = try guest.allocator.dupe(guest.Header, &.{.{ .name = "allow", .value = methods }});
     return refused;
 }
 
-fn nothing() error{OutOfMemory}!Response {
-    return refusal(404, "not_found", "there is nothing at this path");
+fn nothing(context: guest.Context) error{OutOfMemory}!Response {
+    return refusal(context, 404, "not_found", "there is nothing at this path");
 }
 
-pub fn refusal(status: u16, code: []const u8, text: []const u8) error{OutOfMemory}!Response {
-    var response = try Response.json(.{ .@"error" = text, .code = code });
+/// An error in the form of the host's own.
+pub fn refusal(
+    context: guest.Context,
+    status: u16,
+    code: []const u8,
+    text: []const u8,
+) error{OutOfMemory}!Response {
+    const id = context.requestId();
+    var response = try Response.json(.{ .@"error" = text, .code = code, .stage = "pre_inference", .request_id = id });
     response.status = status;
     return response;
 }
@@ -355,12 +363,14 @@ test "requests are led to their functions, and refused" {
 
     const none = try answer(&table, .{ .path = "/items" });
     try std.testing.expectEqual(404, none.status);
-    try std.testing.expectEqualStrings("{\"error\":\"there is nothing at this path\",\"code\":\"not_found\"}", none.body);
+    const rest = ",\"stage\":\"pre_inference\",\"request_id\":\"test\"}";
+    const nothing_there = "{\"error\":\"there is nothing at this path\",\"code\":\"not_found\"" ++ rest;
+    try std.testing.expectEqualStrings(nothing_there, none.body);
     const other = try answer(&table, .{ .path = "/items/7" });
     try std.testing.expectEqual(405, other.status);
     try std.testing.expectEqualStrings("GET, PUT, PATCH, HEAD", other.headers[0].value);
     try std.testing.expectEqualStrings(
-        "{\"error\":\"the path is there for other methods\",\"code\":\"method_not_allowed\"}",
+        "{\"error\":\"the path is there for other methods\",\"code\":\"method_not_allowed\"" ++ rest,
         other.body,
     );
     try std.testing.expectEqual(404, (try answer(&table, .{ .method = "GET", .path = "/rooms/a" })).status);

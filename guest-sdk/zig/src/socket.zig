@@ -218,7 +218,7 @@ pub fn served(talk: Talk, upgrade: *Upgrade) anyerror!void {
         if (upgrade.is_answered) return failed;
         const text = abi.textOf(failed);
         return switch (failed) {
-            error.InvalidInput => upgrade.refuse(try router.refusal(400, "invalid_input", text)),
+            error.InvalidInput => upgrade.refuse(try router.refusal(upgrade.context, 400, "invalid_input", text)),
             error.Respond => upgrade.refuse(abi.answered),
             else => failed,
         };

@@ -39,6 +39,8 @@ pub(super) struct Registry {
     entries: Mutex<HashMap<String, Entry>>,
     /// Those that are served no more, as long as a request is left on them.
     past: Mutex<Vec<Weak<Deployment>>>,
+    /// The names of those that the last change has removed.
+    removed: Mutex<Vec<String>>,
 }
 
 /// An endpoint, and the tasks that follow it.
@@ -61,7 +63,12 @@ pub(super) struct Changes {
 impl Registry {
     /// A registry without endpoints.
     pub(super) fn new(resources: Resources) -> Registry {
-        Registry { resources: Arc::new(resources), entries: Mutex::default(), past: Mutex::default() }
+        Registry {
+            resources: Arc::new(resources),
+            entries: Mutex::default(),
+            past: Mutex::default(),
+            removed: Mutex::default(),
+        }
     }
 
     /// Serves these endpoints, in this order, and no others: gives all of them to `publish`.
@@ -93,8 +100,6 @@ impl Registry {
         changes.removed = entries.keys().filter(|name| !is_left(name)).cloned().collect();
         for name in &changes.removed {
             if let Some(entry) = entries.remove(name) {
-                entry.deployment.metrics.generation.set(0);
-                entry.deployment.metrics.breaker_open.set(0);
                 entry.deployment.remove();
                 self.end(entry).await;
             }
@@ -108,6 +113,10 @@ impl Registry {
                 }
             }
         }
+        // And once more what requests that ended on those of the last change have begun.
+        let mut removed = std::mem::replace(&mut *self.removed.lock().await, changes.removed.clone());
+        removed.retain(|name| !entries.contains_key(name));
+        self.resources.metrics.forget(removed.iter().chain(&changes.removed).map(String::as_str));
         Ok(changes)
     }
 

@@ -341,15 +341,14 @@ impl Samples {
     fn takes(&self, now: Instant) -> bool {
         let window = now.saturating_duration_since(self.started).as_millis() / WINDOW.as_millis();
         let window = u64::try_from(window).unwrap_or(0) & u64::from(u32::MAX);
-        let tally = self.tally.load(Ordering::Relaxed);
-        // Windows never go back: a request that took long counts for the one that is now.
-        let window = window.max(tally >> 32);
-        let taken = if tally >> 32 == window { tally & u64::from(u32::MAX) } else { 0 };
-        taken < self.config.samples as u64
-            && self
-                .tally
-                .compare_exchange(tally, window << 32 | (taken + 1), Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        // Of requests at the same moment each has its place. Windows never go back: a request that took long
+        // counts for the one that is now.
+        let place = |tally: u64| {
+            let window = window.max(tally >> 32);
+            let taken = if tally >> 32 == window { tally & u64::from(u32::MAX) } else { 0 };
+            (taken < self.config.samples as u64).then_some(window << 32 | (taken + 1))
+        };
+        self.tally.fetch_update(Ordering::Relaxed, Ordering::Relaxed, place).is_ok()
     }
 }
 

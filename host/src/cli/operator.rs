@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{Tolerance, term, tolerance};
+use super::{Tolerance, share, shares, term, tolerance};
 use crate::json::path::Pattern;
 use crate::values::{RawValue, Reader as _, count};
 
@@ -44,14 +44,14 @@ pub struct Swap {
     /// Put the handler on trial: it sees this share of the requests, and its answers are compared and counted
     /// only.
     #[arg(
-        long, value_name = "SHARE", requires = "plugin",
+        long, value_name = "SHARE", requires = "plugin", value_parser = share,
         conflicts_with_all = ["canary", "models", "persist", "rollback", "reload"]
     )]
     pub shadow: Option<String>,
     /// Put the handler on trial: it answers this share of the requests; of several, one after the other,
     /// until it serves.
     #[arg(
-        long, value_name = "SHARE,...", requires = "plugin",
+        long, value_name = "SHARE,...", requires = "plugin", value_parser = shares,
         conflicts_with_all = ["models", "persist", "rollback", "reload"]
     )]
     pub canary: Option<String>,
@@ -92,7 +92,7 @@ pub struct Swap {
     pub tolerance: Option<Tolerance>,
     /// The part of the gate's samples that may be answered otherwise, this once, from 0 to 1.
     #[arg(
-        long, value_name = "SHARE",
+        long, value_name = "SHARE", value_parser = share,
         conflicts_with_all = ["rollback", "shadow", "canary", "drop_candidate"]
     )]
     pub mismatches: Option<String>,

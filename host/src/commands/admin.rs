@@ -8,6 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use ureq::Agent;
 use ureq::http::{Request, Response, StatusCode, Uri};
@@ -19,6 +20,11 @@ use crate::file;
 
 /// Longest answer of a server that is read.
 const LONGEST_ANSWER: u64 = 16 << 20;
+
+/// The path of an endpoint; a name that is none leads nowhere else.
+pub(super) fn endpoint_path(name: &str) -> String {
+    format!("/admin/v1/endpoints/{}", utf8_percent_encode(name, NON_ALPHANUMERIC))
+}
 
 /// A client of one server.
 pub(super) struct Client {

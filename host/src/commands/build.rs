@@ -32,7 +32,8 @@ pub(super) use self::tool::Interrupted;
 use self::tool::{Interrupt, announce, cause_first};
 use crate::cli;
 use crate::commands::signals::is_signalled;
-use crate::commands::{Failure, say};
+use crate::commands::{CONFIG, Failure, say};
+use crate::config;
 use crate::file;
 
 /// The component, beside the manifest.
@@ -65,6 +66,8 @@ const LARGEST: u64 = 1 << 30;
 pub fn build(arguments: &cli::Build) -> Result<(), Failure> {
     // A signal to this process alone has to end the tools as well.
     let project = Project::open(&arguments.folder)?.interrupted_if(is_signalled()?);
+    // What is wrong there is said before anything is built.
+    config::libraries(&project.folder.join(CONFIG))?;
     Ok(say(&project.build()?.to_string())?)
 }
 

@@ -27,6 +27,11 @@ use crate::telemetry::metrics::Metrics;
 /// A bad configuration, a handler or model that cannot be loaded, samples that cannot be read, or answers
 /// that differ.
 pub fn diff(arguments: &cli::Diff) -> Result<(), Failure> {
+    if let Some(path) = [&arguments.old, &arguments.new].into_iter().find(|path| path.is_dir()) {
+        let text =
+            format!("`{}` is a folder\n  hint: give the handler's component, a `.wasm` file", path.display());
+        return Err(Failure::Input(text));
+    }
     let mut overrides = arguments.settings.0.clone();
     overrides.set(&settings::PLUGIN, vec![arguments.old.display().to_string()]);
     let mut config = config::run(&overrides, &environment)?;

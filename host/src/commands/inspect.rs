@@ -42,7 +42,9 @@ fn readable(path: &str, it: &Inspection) -> String {
     row("size", &format!("{} bytes{compiled}{shared}", it.bytes));
     let contract = if it.contract.is_empty() { "none".to_owned() } else { it.contract.join(", ") };
     row("contract", &format!("{contract} (this host has {})", it.host_contract));
-    if it.application {
+    if it.only_websocket {
+        row("websocket", "yes: it serves WebSockets on its endpoint's path, and nothing else");
+    } else if it.application {
         row("application", "yes: it answers every method and path below its endpoint's");
     } else {
         let (pre, post) = (it.pre_inference, it.post_inference);
@@ -55,7 +57,7 @@ fn readable(path: &str, it: &Inspection) -> String {
             "0.3: its bodies and tasks may wait at the same time; an instance serves one request at a time",
         );
     }
-    if it.websocket {
+    if it.websocket && !it.only_websocket {
         row("websocket", "yes: it serves WebSockets on its endpoint's path");
     }
     if it.outbound {

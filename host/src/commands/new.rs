@@ -22,7 +22,7 @@ use crate::config;
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
-static RUST_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/src");
+static RUST_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/src");
 static PYTHON_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/python/modelhost_guest");
 static JS_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/js/src");
 static GO_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/go");
@@ -78,17 +78,14 @@ pub fn new(arguments: &cli::New) -> Result<(), Failure> {
     }
     if let Some(old) = &arguments.from {
         let migration = from::read(old, arguments.api.as_deref()).map_err(Failure::Input)?;
-        create_folder(name)?;
-        let said = write_migration(Path::new(name), name, migration);
-        return Ok(say(&said.with_context(|| format!("cannot write `{name}`"))?)?);
+        let said = made(name, |folder| write_migration(folder, name, migration))?;
+        return Ok(say(&said)?);
     }
     let language = arguments.lang.unwrap_or(Language::Rust);
     if let Some(refusal) = refusal(language, template) {
         return Err(Failure::Input(refusal));
     }
-    create_folder(name)?;
-    write_project(Path::new(name), name, language, template)
-        .with_context(|| format!("cannot write `{name}`"))?;
+    made(name, |folder| write_project(folder, name, language, template))?;
     let program = program();
     // Golden cases are for handlers around a model.
     let test = if template == Template::App { String::new() } else { format!("  {program} test\n") };
@@ -103,9 +100,15 @@ README.md says what to send it"
     ))?)
 }
 
-fn create_folder(name: &str) -> Result<(), Failure> {
-    match fs::create_dir(name) {
-        Ok(()) => Ok(()),
+/// Makes a folder, and writes to it; without it if that fails.
+fn made<T>(name: &str, write: impl FnOnce(&Path) -> anyhow::Result<T>) -> Result<T, Failure> {
+    let folder = Path::new(name);
+    match fs::create_dir(folder) {
+        Ok(()) => {
+            let written = write(folder).with_context(|| format!("cannot write `{name}`"));
+            // A second failure would say no more than the first.
+            Ok(written.inspect_err(|_| drop(fs::remove_dir_all(folder)))?)
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let text = format!("`{name}` is there already\n  hint: choose another name, or remove it");
             Err(Failure::Input(text))

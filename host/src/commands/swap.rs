@@ -6,11 +6,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use serde_json::Value;
 
 use crate::cli::{self, Tolerance};
-use crate::commands::admin::Client;
+use crate::commands::admin::{Client, endpoint_path};
 use crate::commands::{Failure, say};
 use crate::file;
 use crate::plugin::Binary;
@@ -72,11 +72,15 @@ fn path(arguments: &cli::Swap, call: &str) -> String {
     for (name, value) in &arguments.terms {
         query.append_pair(name, value);
     }
-    format!("/admin/v1/endpoints/{}/{call}?{}", arguments.endpoint, query.finish())
+    format!("{}/{call}?{}", endpoint_path(&arguments.endpoint), query.finish())
 }
 
 fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
-    file::read(path, Binary::LARGEST as u64).with_context(|| format!("cannot read `{}`", path.display()))
+    let shown = path.display();
+    let bytes = file::read(path, Binary::LARGEST as u64).with_context(|| format!("cannot read `{shown}`"))?;
+    // An order without a handler would be another one.
+    ensure!(!bytes.is_empty(), "`{shown}` is empty\n  hint: is it still being written?");
+    Ok(bytes)
 }
 
 fn report(endpoint: &str, answer: &Value) -> anyhow::Result<()> {

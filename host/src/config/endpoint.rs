@@ -36,6 +36,9 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
     let has_model = sources.has(&set::MODEL, table) || !table.models.is_empty();
     if !sources.has(&set::PLUGIN, table) && !has_model && !table.faulty {
         let diagnostic = match &table.place {
+            None if !sources.takes_file => {
+                Diagnostic::new("nothing to run", "give `--model`, `--plugin` or both")
+            }
             None => Diagnostic::new("nothing to serve", "give `--model`, `--plugin`, both, or `--config`"),
             Some(file) if file.line == 0 => {
                 Diagnostic::new("no endpoint", "add `[[endpoint]]` with `model`, `plugin` or both")

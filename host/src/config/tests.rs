@@ -490,7 +490,7 @@ fn run_reads_only_what_concerns_one_call() {
     assert_eq!(
         problem,
         "2 problems in the configuration\n  \
-         command line: nothing to serve; hint: give `--model`, `--plugin`, both, or `--config`\n  \
+         command line: nothing to run; hint: give `--model`, `--plugin` or both\n  \
          MODELHOST_MEMORY: `lots` is not a size; hint: write a number of bytes, or a number with a unit, such as `64MiB`"
     );
 }

@@ -6,26 +6,28 @@
 //! the end of the process at any moment; all that have come while one transaction was written share the next
 //! one; questions see the last transaction and wait for none. With nothing to do and nothing to expire, the
 //! thread sleeps.
-//! After a failed write, of a full disk for example, the file is opened again; until then changes fail.
+//! After a failed write, of a full disk for example, the next change or question opens the file again.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError};
+use redb::{ReadableDatabase as _, StorageError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::record::now;
 use super::snapshot::Snapshot;
 use super::tables::{Failure, Numbers, Tables};
 use super::{JobError, Queue};
-use crate::stores::{DAMAGED, OpenError, Writer};
+use crate::stores::{FileHints, OpenError, ROOM, Readers, StoreFile, Writer};
 
-/// Memory of the store's cache.
-const CACHE: usize = 32 << 20;
+const HINTS: FileHints = FileHints {
+    in_use: "another process has it open, or it is `kv.store`: jobs need a file of their own",
+    other: "`jobs.store` is a file in a folder that this user can write to, or not there yet",
+};
 /// Changes that may wait for the writer.
 const WAITING: usize = 1024;
 /// Most bytes of changes that wait for the writer, but for one that is longer.
@@ -41,12 +43,11 @@ pub(super) struct Embedded {
     writer: Writer<Box<dyn PendingWrite>>,
     places: Arc<Semaphore>,
     bytes: Arc<Semaphore>,
+    readers: Readers,
 }
 
-/// The file, which is opened again when it has failed.
 struct File {
-    path: PathBuf,
-    database: ArcSwapOption<Database>,
+    database: StoreFile,
     queues: Mutex<HashMap<String, Arc<Queue>>>,
 }
 
@@ -95,28 +96,15 @@ where
 impl Embedded {
     pub(super) fn open(path: &Path) -> Result<Embedded, OpenError> {
         let failed = |why: String, hint| OpenError { place: path.display().to_string(), why, hint };
-        let database = database(path).map_err(|error| {
-            let hint = match &error {
-                DatabaseError::DatabaseAlreadyOpen => {
-                    "another process has it open, or it is `kv.store`: jobs need a file of their own"
-                }
-                DatabaseError::Storage(StorageError::Corrupted(_)) => DAMAGED,
-                _ => "`jobs.store` is a file in a folder that this user can write to, or not there yet",
-            };
-            failed(error.to_string(), hint)
-        })?;
-        let file = Arc::new(File {
-            path: path.to_owned(),
-            database: ArcSwapOption::from_pointee(database),
-            queues: Mutex::default(),
-        });
-        let disk = "the disk has to have room for it, and the file has to be one that a host has written";
-        let next_time = file.begin().map_err(|why| failed(why, disk))?;
+        let file = Arc::new(File { database: StoreFile::open(path, HINTS)?, queues: Mutex::default() });
+        let next_time = file.begin().map_err(|why| failed(why, ROOM))?;
         let own = file.clone();
-        let writer = Writer::start("jobs", move |changes| own.write(changes, next_time))
-            .map_err(|error| failed(error.to_string(), "the system has to allow one more thread"))?;
-        let (places, bytes) = (Semaphore::new(WAITING), Semaphore::new(WAITING_BYTES));
-        Ok(Embedded { file, writer, places: Arc::new(places), bytes: Arc::new(bytes) })
+        let no_thread = |error: io::Error| failed(error.to_string(), "the system has to allow more threads");
+        let writer =
+            Writer::start("jobs", move |changes| own.write(changes, next_time)).map_err(no_thread)?;
+        let readers = Readers::start("jobs").map_err(no_thread)?;
+        let [places, bytes] = [WAITING, WAITING_BYTES].map(|most| Arc::new(Semaphore::new(most)));
+        Ok(Embedded { file, writer, places, bytes, readers })
     }
 
     /// See [`Writer::close`].
@@ -150,13 +138,9 @@ impl Embedded {
         ask: impl FnOnce(&Snapshot) -> Result<T, redb::Error> + Send + 'static,
     ) -> Result<T, JobError> {
         let file = self.file.clone();
-        let read = tokio::task::spawn_blocking(move || file.read(ask));
-        read.await.unwrap_or_else(|_| Err(JobError::Unavailable("a read has failed".to_owned())))
+        let read = self.readers.read(move || file.read(ask)).await;
+        read.unwrap_or_else(|| Err(JobError::Unavailable("a read has failed".to_owned())))
     }
-}
-
-fn database(path: &Path) -> Result<Database, DatabaseError> {
-    Builder::new().set_cache_size(CACHE).create(path)
 }
 
 impl File {
@@ -174,7 +158,9 @@ impl File {
             tables.is_changed = true;
             tables.next_time()
         })?;
-        drop(numbers);
+        for (endpoint, numbers) in numbers {
+            self.queue(&endpoint).ended(&endpoint, &numbers.ended);
+        }
         let (all, _) = self.transaction(|tables| tables.all_numbers())?;
         self.publish(all);
         Ok(next_time)
@@ -189,8 +175,10 @@ impl File {
     }
 
     fn publish(&self, numbers: Vec<(String, Numbers)>) {
-        for (endpoint, Numbers { queued, running, oldest, has_delivery, webhooks, stopped, .. }) in numbers {
+        for (endpoint, numbers) in numbers {
+            let Numbers { queued, running, oldest, has_delivery, webhooks, stopped, ended, .. } = numbers;
             let queue = self.queue(&endpoint);
+            queue.ended(&endpoint, &ended);
             queue.set_numbers(queued, running, oldest);
             queue.add_webhooks(webhooks);
             if has_delivery {
@@ -214,7 +202,7 @@ impl File {
             match first {
                 Ok(change) => batch.push(change),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.database.store(None),
+                Err(RecvTimeoutError::Disconnected) => return self.database.close(),
             }
             let mut bytes: usize = batch.iter().map(|change| change.size()).sum();
             while bytes < BATCH.0
@@ -236,9 +224,9 @@ impl File {
                     next_time
                 }
                 Err(why) => {
-                    tracing::error!(store = %self.path.display(), "jobs could not be written: {why}");
-                    // It takes no more writes; the next change opens it again, and does what is due.
-                    self.database.store(None);
+                    tracing::error!(store = %self.database.path().display(), "jobs could not be written: {why}");
+                    // The next change does what is due.
+                    self.database.give_up();
                     None
                 }
             };
@@ -252,7 +240,7 @@ impl File {
         change: impl FnOnce(&mut Tables<'_>) -> Result<T, StorageError>,
     ) -> Result<(T, Vec<(String, Numbers)>), String> {
         let text = |error: &dyn std::error::Error| error.to_string();
-        let database = self.opened()?;
+        let database = self.database.database()?;
         let transaction = database.begin_write().map_err(|error| text(&error))?;
         let mut tables = Tables::open(&transaction).map_err(|error| text(&error))?;
         let done = change(&mut tables).map_err(|error| text(&error))?;
@@ -267,22 +255,11 @@ impl File {
         Ok((done, numbers))
     }
 
-    /// The database, opened again if it had failed. For the writer alone.
-    fn opened(&self) -> Result<Arc<Database>, String> {
-        if let Some(database) = self.database.load_full() {
-            return Ok(database);
-        }
-        let database = Arc::new(database(&self.path).map_err(|error| error.to_string())?);
-        self.database.store(Some(database.clone()));
-        Ok(database)
-    }
-
     fn read<T>(&self, ask: impl FnOnce(&Snapshot) -> Result<T, redb::Error>) -> Result<T, JobError> {
-        let again = || JobError::Unavailable("it is opened again with the next write".to_owned());
-        let database = self.database.load_full().ok_or_else(again)?;
+        let database = self.database.database().map_err(JobError::Unavailable)?;
         let snapshot = database.begin_read().map_err(redb::Error::from);
         snapshot.and_then(|snapshot| ask(&Snapshot(snapshot))).map_err(|error| {
-            tracing::error!(store = %self.path.display(), "jobs could not be read: {error}");
+            tracing::error!(store = %self.database.path().display(), "jobs could not be read: {error}");
             JobError::Unavailable("a read has failed".to_owned())
         })
     }

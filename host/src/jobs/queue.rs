@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, oneshot};
 
+use super::record::JobState;
 use super::webhook::Delivery;
 
 /// The jobs of one endpoint.
@@ -29,6 +30,17 @@ pub struct Queue {
     runs: AtomicU64,
     deliver: Notify,
     sending: Mutex<Sending>,
+    /// Jobs that have ended since they were last asked for, in the order of [`JobState::ENDS`].
+    ended: [AtomicU64; JobState::ENDS.len()],
+}
+
+/// A job that has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EndedJob {
+    pub(super) id: String,
+    pub(super) state: JobState,
+    /// Why, if it has failed.
+    pub(super) error: String,
 }
 
 /// The messages that are being sent.
@@ -92,6 +104,24 @@ impl Queue {
 
     pub(super) fn add_webhooks(&self, more: i64) {
         self.webhooks.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Counts jobs of this endpoint that have ended, and says in the log which have failed.
+    pub(super) fn ended(&self, endpoint: &str, jobs: &[EndedJob]) {
+        for EndedJob { id, state, error } in jobs {
+            let place = JobState::ENDS.iter().position(|end| end == state);
+            if let Some(count) = place.and_then(|place| self.ended.get(place)) {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
+            if *state == JobState::Failed {
+                tracing::warn!(endpoint, job.id = id, "a job has failed, and is not tried again: {error}");
+            }
+        }
+    }
+
+    /// How many jobs have ended since this was last asked, in the order of [`JobState::ENDS`].
+    pub fn take_ended(&self) -> [u64; JobState::ENDS.len()] {
+        std::array::from_fn(|place| self.ended.get(place).map_or(0, |count| count.swap(0, Ordering::Relaxed)))
     }
 
     /// Wakes the one that sends webhooks.

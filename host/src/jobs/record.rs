@@ -172,6 +172,14 @@ impl JobState {
     pub const ALL: [JobState; 5] =
         [JobState::Queued, JobState::Running, JobState::Completed, JobState::Failed, JobState::Cancelled];
 
+    /// Those of which nothing more becomes.
+    pub const ENDS: [JobState; 3] = [JobState::Completed, JobState::Failed, JobState::Cancelled];
+
+    /// The state of this name.
+    pub fn of(name: &str) -> Option<JobState> {
+        JobState::ALL.into_iter().find(|state| state.name() == name)
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -185,7 +193,7 @@ impl JobState {
 
     /// Whether nothing more becomes of it.
     pub fn is_final(self) -> bool {
-        !matches!(self, JobState::Queued | JobState::Running)
+        JobState::ENDS.contains(&self)
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 use uuid::Uuid;
 
 use self::arguments::{encoded, fields, number};
-use self::reply::{Beat, Reply};
+use self::reply::{Beat, Reply, parts};
 use super::queue::Sending;
 use super::record::milliseconds;
 use super::{
@@ -426,14 +426,20 @@ impl ScriptClient {
     }
 
     async fn run(&self, endpoint: &str, operation: &str, arguments: &[&[u8]]) -> Result<Value, Unavailable> {
-        self.links
+        let given = self
+            .links
             .run(SCRIPT, |command: &mut Cmd| {
                 command.arg(1).arg(format!("{}:jobs:{{{endpoint}}}", self.prefix)).arg(operation);
                 for argument in arguments {
                     command.arg(*argument);
                 }
             })
-            .await
+            .await?;
+        let (reply, ended) = parts(given)?;
+        if !ended.is_empty() {
+            self.endpoint(endpoint).queue.ended(endpoint, &ended);
+        }
+        Ok(reply)
     }
 
     /// Renews the leases of an endpoint's jobs, and looks at what others have done.

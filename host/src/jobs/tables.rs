@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use redb::{ReadableTable as _, StorageError, Table, TableDefinition, WriteTransaction};
 
+use super::queue::EndedJob;
 use super::record::{self, milliseconds, now};
 use super::{Answer, Job, JobError, JobState, Outcome, Pauses, Quota, Submission};
 
@@ -89,6 +90,8 @@ pub(super) struct Numbers {
     pub(super) webhooks: i64,
     /// Jobs that ran and are to run no more.
     pub(super) stopped: Vec<String>,
+    /// Jobs that have ended.
+    pub(super) ended: Vec<EndedJob>,
 }
 
 /// A change that was not made, or a store that has failed.
@@ -147,9 +150,14 @@ pub(super) fn time_of(endpoint: &str, place: &[u8]) -> Option<u64> {
 
 pub(super) use self::batches::decoded as batch_of;
 
-/// A job of a table; one that cannot be read is none.
+/// A job of a table; one that cannot be read is none, as the log says.
 pub(super) fn decoded(stored: &[u8]) -> Option<Job> {
-    serde_json::from_slice(stored).ok()
+    let said = |error: &serde_json::Error| {
+        tracing::error!(
+            "the record of a job cannot be read: {error}; hint: a later version may have written it"
+        );
+    };
+    serde_json::from_slice(stored).inspect_err(said).ok()
 }
 
 impl<'t> Tables<'t> {
@@ -349,6 +357,9 @@ impl<'t> Tables<'t> {
         let took = now().saturating_sub(job.changed);
         job.changed = now();
         job.error = error;
+        let status = job.answer.as_ref().map(|answer| format!("the answer has status {}", answer.status));
+        let error = job.error.clone().or(status).unwrap_or_default();
+        self.numbers(endpoint)?.ended.push(EndedJob { id: job.id.clone(), state, error });
         self.deliver(endpoint, &mut job)?;
         self.put(endpoint, &job)?;
         self.times.insert(timed(job.changed.saturating_add(job.keep), &place).as_slice(), ())?;

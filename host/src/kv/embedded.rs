@@ -5,24 +5,26 @@
 //! answered survives the end of the process at any moment; all that have come while one transaction was
 //! written share the next one; reads see the last transaction and wait for none. With nothing to do and
 //! nothing to expire, the thread sleeps.
-//! After a failed write, of a full disk for example, the file is opened again; until then operations fail.
+//! After a failed write, of a full disk for example, the next operation opens the file again.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use redb::{Builder, Database, DatabaseError, ReadableDatabase as _, StorageError};
+use redb::ReadableDatabase as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::apply::{self, Tables, VALUES};
 use super::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue, MOST_KEYS, OpenError, Quota, now, size};
-use crate::stores::{DAMAGED, Writer};
+use crate::stores::{FileHints, ROOM, Readers, StoreFile, Writer};
 
-/// Memory of the store's cache.
-const CACHE: usize = 32 << 20;
+const HINTS: FileHints = FileHints {
+    in_use: "another process has it open: each host needs a file of its own, or hosts share a Redis",
+    other: "`kv.store` is a file in a folder that this user can write to, or not there yet",
+};
 /// Operations that may wait for the writer.
 const WAITING: usize = 1024;
 /// Most bytes and operations that share one transaction.
@@ -35,12 +37,11 @@ pub(super) struct Embedded {
     file: Arc<File>,
     writer: Writer<Job>,
     places: Arc<Semaphore>,
+    readers: Readers,
 }
 
-/// The file, which is opened again when it has failed.
 struct File {
-    path: PathBuf,
-    database: ArcSwapOption<Database>,
+    database: StoreFile,
     /// Transactions written, of operations.
     commits: AtomicU64,
 }
@@ -57,32 +58,14 @@ struct Job {
 impl Embedded {
     pub(super) fn open(path: &Path) -> Result<Embedded, OpenError> {
         let failed = |why: String, hint| OpenError { place: path.display().to_string(), why, hint };
-        let database = database(path).map_err(|error| {
-            let hint = match &error {
-                DatabaseError::DatabaseAlreadyOpen => {
-                    "another process has it open: each host needs a file of its own, or hosts share a Redis"
-                }
-                DatabaseError::Storage(StorageError::Corrupted(_)) => DAMAGED,
-                _ => "`kv.store` is a file in a folder that this user can write to, or not there yet",
-            };
-            failed(error.to_string(), hint)
-        })?;
-        let file = Arc::new(File {
-            path: path.to_owned(),
-            database: ArcSwapOption::from_pointee(database),
-            commits: AtomicU64::new(0),
-        });
+        let file = Arc::new(File { database: StoreFile::open(path, HINTS)?, commits: AtomicU64::new(0) });
         // Its tables are there from now on, and a disk that takes no write is found out.
-        let next_end = file.transaction(&mut Vec::new()).map_err(|why| {
-            failed(
-                why,
-                "the disk has to have room for it, and the file has to be one that a host has written",
-            )
-        })?;
+        let next_end = file.transaction(&mut Vec::new()).map_err(|why| failed(why, ROOM))?;
         let own = file.clone();
-        let writer = Writer::start("kv", move |jobs| own.write(jobs, next_end))
-            .map_err(|error| failed(error.to_string(), "the system has to allow one more thread"))?;
-        Ok(Embedded { file, writer, places: Arc::new(Semaphore::new(WAITING)) })
+        let no_thread = |error: io::Error| failed(error.to_string(), "the system has to allow more threads");
+        let writer = Writer::start("kv", move |jobs| own.write(jobs, next_end)).map_err(no_thread)?;
+        let readers = Readers::start("kv").map_err(no_thread)?;
+        Ok(Embedded { file, writer, readers, places: Arc::new(Semaphore::new(WAITING)) })
     }
 
     /// See [`Writer::close`].
@@ -91,17 +74,18 @@ impl Embedded {
     }
 
     pub(super) async fn call(&self, bucket: &Bucket, op: KvOp, quota: Quota) -> KvOutcome {
-        let gone = |_| KvError::Unavailable("it is closed".to_owned());
+        let closed = || KvError::Unavailable("it is closed".to_owned());
+        let gone = |_| closed();
         if !op.is_write() {
             let (file, bucket) = (self.file.clone(), bucket.clone());
-            let read = tokio::task::spawn_blocking(move || file.read(&bucket, &op));
-            return read.await.unwrap_or_else(|_| Err(KvError::Unavailable("a read has failed".to_owned())));
+            let read = self.readers.read(move || file.read(&bucket, &op)).await;
+            return read.unwrap_or_else(|| Err(KvError::Unavailable("a read has failed".to_owned())));
         }
-        let place = self.places.clone().acquire_owned().await.map_err(|_| gone(()))?;
+        let place = self.places.clone().acquire_owned().await.map_err(gone)?;
         let (answer, outcome) = oneshot::channel();
         let job = Job { bucket: bucket.clone(), op, quota, answer, _place: place };
-        self.writer.send(job).ok_or_else(|| gone(()))?;
-        outcome.await.map_err(|_| gone(()))?
+        self.writer.send(job).ok_or_else(closed)?;
+        outcome.await.map_err(|_| closed())?
     }
 
     /// Transactions written so far.
@@ -109,10 +93,6 @@ impl Embedded {
     pub(super) fn commits(&self) -> u64 {
         self.file.commits.load(Ordering::Relaxed)
     }
-}
-
-fn database(path: &Path) -> Result<Database, DatabaseError> {
-    Builder::new().set_cache_size(CACHE).create(path)
 }
 
 impl File {
@@ -130,7 +110,7 @@ impl File {
             match first {
                 Ok(job) => batch.push(job),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.database.store(None),
+                Err(RecvTimeoutError::Disconnected) => return self.database.close(),
             }
             let mut bytes: usize = batch.iter().map(|job| size(&job.op)).sum();
             while bytes < BATCH.0
@@ -143,7 +123,7 @@ impl File {
             next_end = match self.transaction(&mut batch) {
                 Ok(next_end) => next_end,
                 Err(why) => {
-                    tracing::error!(store = %self.path.display(), "values could not be written: {why}");
+                    tracing::error!(store = %self.database.path().display(), "values could not be written: {why}");
                     for job in batch {
                         // A call that was dropped needs no answer.
                         let _ = job.answer.send(Err(KvError::Unavailable("a write has failed".to_owned())));
@@ -157,7 +137,7 @@ impl File {
 
     /// Writes one transaction, and answers its operations. Gives when the next value is over.
     fn transaction(&self, batch: &mut Vec<Job>) -> Result<Option<u64>, String> {
-        let written = self.opened().and_then(|database| {
+        let written = self.database.database().and_then(|database| {
             let text = |error: &dyn std::error::Error| error.to_string();
             let transaction = database.begin_write().map_err(|error| text(&error))?;
             let mut tables = Tables::open(&transaction).map_err(|error| text(&error))?;
@@ -175,8 +155,7 @@ impl File {
         let (outcomes, next_end) = match written {
             Ok(written) => written,
             Err(why) => {
-                // It takes no more writes; the next operation opens it again.
-                self.database.store(None);
+                self.database.give_up();
                 return Err(why);
             }
         };
@@ -189,23 +168,12 @@ impl File {
         Ok(next_end)
     }
 
-    /// The database, opened again if it had failed. For the writer alone.
-    fn opened(&self) -> Result<Arc<Database>, String> {
-        if let Some(database) = self.database.load_full() {
-            return Ok(database);
-        }
-        let database = Arc::new(database(&self.path).map_err(|error| error.to_string())?);
-        self.database.store(Some(database.clone()));
-        Ok(database)
-    }
-
     fn read(&self, bucket: &Bucket, op: &KvOp) -> KvOutcome {
         let failed = |error: &dyn std::error::Error| {
-            tracing::error!(store = %self.path.display(), "values could not be read: {error}");
+            tracing::error!(store = %self.database.path().display(), "values could not be read: {error}");
             KvError::Unavailable("a read has failed".to_owned())
         };
-        let again = || KvError::Unavailable("it is opened again with the next write".to_owned());
-        let database = self.database.load_full().ok_or_else(again)?;
+        let database = self.database.database().map_err(KvError::Unavailable)?;
         let values = database.begin_read().map_err(|error| failed(&error))?;
         let values = values.open_table(VALUES).map_err(|error| failed(&error))?;
         let now = now();

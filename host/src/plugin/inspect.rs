@@ -39,13 +39,16 @@ pub struct Inspection {
     pub input_schema: bool,
     /// Whether it prepares itself before its first request: `init`.
     pub init: bool,
-    /// Whether it serves whole requests, or WebSockets, by itself: `respond`, `wasi:http/incoming-handler`,
-    /// `wasi:http/handler`, `websocket`.
+    /// Whether it serves whole requests by itself, `respond`, `wasi:http/incoming-handler`,
+    /// `wasi:http/handler`, or WebSockets alone.
     pub application: bool,
     /// Whether it does so by `wasi:http` 0.3, `wasi:http/handler`, on the engine for that.
     pub concurrent: bool,
     /// Whether it serves WebSockets: `websocket`.
     pub websocket: bool,
+    /// Whether it serves nothing else.
+    #[serde(skip)]
+    pub only_websocket: bool,
     /// Whether it calls models by itself: `models`.
     pub models: bool,
     /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`, or
@@ -109,6 +112,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         application: stages.is_application(),
         concurrent: outline.is_concurrent(),
         websocket: stages.websocket,
+        only_websocket: stages.is_application() && stages.application.is_none(),
         models: outline.calls_models(),
         outbound: outline.calls_out(),
         kv: outline.keeps_values(),

@@ -30,7 +30,10 @@ mod tensorflow;
 
 use std::sync::Arc;
 
+use axum::http::HeaderMap;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware;
+use axum::response::Response as HttpResponse;
 use tonic::codec::CompressionEncoding::{Deflate, Gzip};
 use tonic::server::NamedService as _;
 use tonic::service::Routes;
@@ -44,6 +47,7 @@ use self::pb::grpc_inference_service_server::{GrpcInferenceService, GrpcInferenc
 use self::stream::Answers;
 use self::tensorflow::pb::serving::model_service_server::ModelServiceServer;
 use self::tensorflow::pb::serving::prediction_service_server::PredictionServiceServer;
+use super::head::{X_REQUEST_ID, insert, request_id};
 use super::http::HttpService;
 use super::models::Metadata;
 use super::served::Served;
@@ -57,6 +61,18 @@ const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors
 type Inference = GrpcInferenceServiceServer<Service>;
 type Prediction = PredictionServiceServer<tensorflow::Service>;
 type Models = ModelServiceServer<tensorflow::Service>;
+
+/// Whether a request is a call of gRPC's.
+pub(super) fn is_call(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
+}
+
+/// Refuses a call of which no more than the head was read.
+pub(super) fn refuse(error: &RequestError, headers: &HeaderMap) -> HttpResponse {
+    let mut response = failure::refused(error).into_http();
+    insert(response.headers_mut(), X_REQUEST_ID, &request_id(headers));
+    response
+}
 
 /// Everything the gRPC listener answers.
 ///

@@ -29,6 +29,7 @@ mod error;
 mod shared_path;
 pub(super) mod health;
 pub(super) mod loading;
+mod metrics;
 mod jobs;
 mod openapi;
 mod route;

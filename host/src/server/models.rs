@@ -28,7 +28,7 @@ use crate::server::serve::Destination;
 use crate::server::served::Served;
 pub use crate::telemetry::metrics::{CacheFigures, Statistics, Timing};
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec};
-use crate::text::on_one_line;
+use crate::text::{on_one_line, shown};
 
 /// The extensions of the Open Inference Protocol, by the names of its clients.
 const EXTENSIONS: [&str; 7] = [
@@ -124,7 +124,7 @@ impl Served {
             std::iter::once(name).chain(dots).filter_map(|endpoint| self.endpoints.named(endpoint));
         let entry = found.find_map(|endpoint| Entry::of(endpoint, name));
         let Some(mut entry) = entry.filter(|entry| entry.endpoint.config.speaks(protocol)) else {
-            let message = format!("there is no model `{name}`");
+            let message = format!("there is no model `{}`", shown(name));
             return Err(RequestError::new(Code::NotFound, Stage::Admit, message));
         };
         entry.endpoint.authorize(|| credentials)?;

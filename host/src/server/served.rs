@@ -11,6 +11,7 @@ use super::compat::activity::Activity;
 use super::development::Development;
 use super::drain::Drain;
 use super::endpoints::Endpoints;
+use super::metrics_text::MetricsTexts;
 use super::shared_memory::SharedMemory;
 use super::{limits, split, tls};
 use crate::blobs;
@@ -66,6 +67,8 @@ pub struct Served {
     pub endpoints: Endpoints,
     /// The process's metrics.
     pub metrics: Arc<Metrics>,
+    /// Their texts that clients of the endpoints are reading.
+    pub metrics_texts: MetricsTexts,
     /// The jobs of all endpoints; `None` if they are stored nowhere.
     pub jobs: Option<Arc<JobStore>>,
     /// The values that handlers keep; `None` until all is loaded.
@@ -104,6 +107,12 @@ impl Served {
     pub(super) fn render_metrics(&self) -> String {
         for endpoint in &self.endpoints {
             endpoint.refresh_metrics();
+            if !endpoint.config.kv.is_empty() {
+                endpoint.metrics.kv.begin();
+            }
+            if endpoint.read_current(|it| it.pipeline.has_websocket()) {
+                endpoint.metrics.sockets.begin();
+            }
             if let Some(is_up) = self.reaches_values(endpoint) {
                 endpoint.metrics.kv.set_up(is_up);
             }
@@ -113,7 +122,9 @@ impl Served {
             }
             if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
                 let queue = jobs.queue(&endpoint.config.name);
+                endpoint.metrics.jobs.begin();
                 endpoint.metrics.jobs.set(queue.numbers());
+                endpoint.metrics.jobs.add_ended(queue.take_ended());
                 endpoint.metrics.jobs.set_pending(queue.webhooks());
                 if let Some(is_up) = jobs.is_reachable() {
                     endpoint.metrics.jobs.set_up(is_up);

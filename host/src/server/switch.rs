@@ -11,12 +11,14 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use axum::body::Body;
+use axum::http::HeaderMap;
 use axum::response::Response;
 
+use super::grpc;
 use super::head::Head;
 use super::http::{HttpService, refuse};
 use super::served::Served;
-use crate::error::Code;
+use crate::error::{Code, RequestError, Stage};
 
 /// The services behind one listener, of which one answers.
 pub struct ServiceSwitch {
@@ -41,15 +43,23 @@ impl ServiceSwitch {
         let headers = head.headers();
         if headers.len() > limits.headers {
             let message = format!("the head has {} headers, of at most {}", headers.len(), limits.headers);
-            return refuse(Code::HeadTooLarge, message, &self.served, headers);
+            return self.refuse(Code::HeadTooLarge, message, headers);
         }
         if head.length > limits.header_size {
             let message = format!("the head is longer than {} bytes", limits.header_size);
-            return refuse(Code::HeadTooLarge, message, &self.served, headers);
+            return self.refuse(Code::HeadTooLarge, message, headers);
         }
         if let Some((code, message)) = head.protocol_violation {
-            return refuse(code, message.to_owned(), &self.served, headers);
+            return self.refuse(code, message.to_owned(), headers);
         }
         self.service.load().answer(head, body, arrived).await
+    }
+
+    /// Refuses a request in the form that its client reads.
+    fn refuse(&self, code: Code, message: String, headers: &HeaderMap) -> Response {
+        if grpc::is_call(headers) {
+            return grpc::refuse(&RequestError::new(code, Stage::Admit, message), headers);
+        }
+        refuse(code, message, &self.served, headers)
     }
 }

@@ -30,7 +30,9 @@ use crate::telemetry::metrics::OpenSocket;
 
 /// The reason of the close where a handler has failed, in Truss's words.
 const FAILED: &str = "Internal Server Error (in model/chainlet).";
-const GOING: &str = "the server is shutting down";
+/// The reason of the close at the end of a drain, and of an endpoint.
+pub(super) const GOING: &str = "the server is shutting down";
+pub(super) const REMOVED: &str = "the endpoint is no longer served";
 
 /// Bytes that are read at a time, and held for as long as a socket is open.
 const READ: usize = 4 << 10;
@@ -78,13 +80,13 @@ pub(super) async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(io: S, close: Clos
     linger(&mut stream).await;
 }
 
-/// Serves a socket to its end, or until `leaving`: then both sides are told.
+/// Serves a socket to its end, or until `leaving`: then both sides are told why.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     io: S,
     wire: SocketWire,
     bounds: Bounds,
     counts: OpenSocket,
-    leaving: impl Future<Output = ()>,
+    leaving: impl Future<Output = &'static str>,
 ) {
     let told = Heard::now();
     let io = Listened { io, heard: told.clone() };
@@ -145,7 +147,7 @@ struct Connection<S> {
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
-    async fn run(mut self, leaving: impl Future<Output = ()>) {
+    async fn run(mut self, leaving: impl Future<Output = &'static str>) {
         let mut leaving = std::pin::pin!(leaving);
         let mut is_leaving = false;
         let mut alarm = Alarm::new();
@@ -156,9 +158,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let (may_read, may_write) = (self.may_read(now), self.writing.is_none() && self.last.is_none());
             tokio::select! {
                 () = alarm.rings() => self.look(Instant::now()),
-                () = &mut leaving, if !is_leaving => {
+                reason = &mut leaving, if !is_leaving => {
                     is_leaving = true;
-                    self.close(Close::new(Close::GOING_AWAY, GOING));
+                    self.close(Close::new(Close::GOING_AWAY, reason));
                 }
                 ended = &mut self.wire.ending, if !self.has_ended => {
                     self.has_ended = true;

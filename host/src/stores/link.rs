@@ -109,6 +109,8 @@ struct Connector {
     purpose: &'static Purpose,
     /// Whether its absence is in the log.
     is_missed: AtomicBool,
+    /// Whether what it lacks is there.
+    is_warned: AtomicBool,
 }
 
 impl Links {
@@ -130,6 +132,7 @@ impl Links {
             script,
             purpose,
             is_missed: AtomicBool::new(false),
+            is_warned: AtomicBool::new(false),
         });
         let until = Instant::now() + START;
         let mut pause = PAUSES.0;
@@ -334,7 +337,12 @@ impl Connector {
         // A user may be forbidden to ask.
         let info: Result<Value, RedisError> = cmd("INFO").query_async(redis).await;
         if let Ok(Value::BulkString(info)) = info {
-            reason::info(&String::from_utf8_lossy(&info), &self.place, self.purpose)?;
+            let warnings = reason::info(&String::from_utf8_lossy(&info), self.purpose)?;
+            if !self.is_warned.swap(true, Ordering::Relaxed) {
+                for warning in warnings {
+                    tracing::warn!(store = %self.place, "{warning}");
+                }
+            }
         }
         Ok(script.into())
     }

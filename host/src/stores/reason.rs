@@ -7,8 +7,8 @@
 
 use redis::{ErrorKind, RedisError};
 
+use super::Purpose;
 use super::link::ConnectError;
-use super::{Purpose, RedisPlace};
 
 /// No connection can be made.
 pub(super) const ABSENT: &str = "Redis cannot be reached";
@@ -89,8 +89,8 @@ pub(super) fn refusal(error: &RedisError) -> ConnectError {
     }
 }
 
-/// Looks at what Redis says of itself.
-pub(super) fn info(info: &str, place: &RedisPlace, purpose: &Purpose) -> Result<(), ConnectError> {
+/// The warnings that follow from what Redis says of itself.
+pub(super) fn info(info: &str, purpose: &Purpose) -> Result<Vec<String>, ConnectError> {
     let field =
         |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim);
     if field("cluster_enabled") == Some("1") {
@@ -104,20 +104,20 @@ pub(super) fn info(info: &str, place: &RedisPlace, purpose: &Purpose) -> Result<
         let detail = "it is a replica, which takes no writes".to_owned();
         return Err(ConnectError::Failed("Redis is a replica, and takes no writes", detail));
     }
+    let mut warnings = Vec::new();
     let policy = field("maxmemory_policy").unwrap_or_default();
     if policy.starts_with("allkeys") && field("maxmemory") != Some("0") {
-        tracing::warn!(
-            store = %place,
+        warnings.push(format!(
             "Redis removes values when its memory is full (`maxmemory-policy {policy}`); hint: `noeviction` \
              refuses writes instead"
-        );
+        ));
     }
     if purpose.needs_log && field("aof_enabled") == Some("0") {
-        tracing::warn!(
-            store = %place,
+        warnings.push(
             "Redis writes no append-only file: what it has acknowledged since its last snapshot ends with \
              its process; hint: `appendonly yes` and `appendfsync always` keep all of it"
+                .to_owned(),
         );
     }
-    Ok(())
+    Ok(warnings)
 }

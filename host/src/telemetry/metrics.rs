@@ -8,9 +8,10 @@
 //! docs/reference.md lists the names, and a test compares.
 
 mod batches;
+mod blobs;
+mod families;
 mod jobs;
 mod predictions;
-mod blobs;
 mod kv;
 mod requests;
 mod response_cache;
@@ -18,21 +19,21 @@ mod sequences;
 mod sockets;
 mod trials;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use prometheus::core::Collector;
 use prometheus::{
-    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
-    TextEncoder,
+    GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
 
 pub use self::batches::BatchSizes;
 pub use self::blobs::BlobCalls;
+use self::families::{Families, opts};
 use self::jobs::JobFamilies;
 pub use self::jobs::{AttemptOutcome, DeliveryOutcome, JobCounts, Submitted};
 pub use self::kv::KvCalls;
-use self::predictions::Families;
+use self::predictions::PredictionFamilies;
 pub use self::predictions::Predictions;
 use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
@@ -46,7 +47,7 @@ pub use self::trials::{Plugins, TrialCounts};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 45] = [
+pub const METRICS: [(&str, &str); 46] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     (
         "modelhost_request_duration_seconds",
@@ -153,6 +154,10 @@ pub const METRICS: [(&str, &str); 45] = [
         "Submissions of jobs, by endpoint and outcome: `stored`, `repeated` by their idempotency key, `refused`.",
     ),
     (
+        "modelhost_jobs_ended_total",
+        "Jobs that have ended, by endpoint and outcome: `completed`, `failed` and not tried again, `cancelled`.",
+    ),
+    (
         "modelhost_job_attempts_total",
         "Attempts at jobs, by endpoint and outcome: `completed`, `failed`, `cancelled`, `postponed` because the server did not take them.",
     ),
@@ -178,7 +183,7 @@ const PREDICTED: [f64; 15] =
 
 /// All metrics of one process.
 pub struct Metrics {
-    registry: Registry,
+    families: Families,
     requests: Requests,
     batch_sizes: HistogramVec,
     in_flight: IntGaugeVec,
@@ -194,7 +199,7 @@ pub struct Metrics {
     plugins: IntGaugeVec,
     trial_requests: IntCounterVec,
     trial_share: GaugeVec,
-    predictions: Families,
+    predictions: PredictionFamilies,
     kv: IntCounterVec,
     kv_up: IntGaugeVec,
     blobs: IntCounterVec,
@@ -293,7 +298,7 @@ impl Metrics {
     /// # Errors
     /// Only if two of the names above are equal.
     pub fn new() -> Result<Metrics, prometheus::Error> {
-        let registry = Registry::new();
+        let families = Families::default();
         let [requests, duration, stages, batches, batch_calls, rest @ ..] = METRICS;
         let [in_flight, queued, instances, created, generation, swaps, faults, bypassed, open, rest @ ..] =
             rest;
@@ -323,6 +328,7 @@ impl Metrics {
             jobs,
             oldest_job,
             submitted,
+            ended,
             attempts,
             webhooks,
             pending,
@@ -334,48 +340,44 @@ impl Metrics {
         let values = HistogramOpts::new(values.0, values.1).buckets(bounds);
         let build = IntGaugeVec::new(Opts::new(build.0, build.1), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        register(&registry, build)?;
+        families.register(build)?;
         Ok(Metrics {
-            requests: register(&registry, Requests::new([requests, duration, stages, batches])?)?,
-            batch_sizes: register(&registry, batches::family(batch_calls)?)?,
-            in_flight: register(&registry, IntGaugeVec::new(opts(in_flight), &["endpoint"])?)?,
-            queued: register(&registry, IntGaugeVec::new(opts(queued), &["endpoint"])?)?,
-            instances: register(&registry, IntGaugeVec::new(opts(instances), &["endpoint"])?)?,
-            instances_created: register(&registry, IntCounterVec::new(opts(created), &["endpoint"])?)?,
-            generation: register(&registry, IntGaugeVec::new(opts(generation), &["endpoint"])?)?,
-            swaps: register(&registry, IntCounterVec::new(opts(swaps), &["endpoint", "outcome"])?)?,
-            faults: register(&registry, IntCounterVec::new(opts(faults), &["endpoint", "kind"])?)?,
-            bypassed: register(&registry, IntCounterVec::new(opts(bypassed), &["endpoint"])?)?,
-            breaker_open: register(&registry, IntGaugeVec::new(opts(open), &["endpoint"])?)?,
-            recordings: register(&registry, IntCounterVec::new(opts(recordings), &["endpoint", "outcome"])?)?,
-            plugins: register(&registry, IntGaugeVec::new(opts(plugins), &["endpoint", "role", "digest"])?)?,
-            trial_requests: register(
-                &registry,
-                IntCounterVec::new(opts(trial_requests), &["endpoint", "mode", "outcome"])?,
-            )?,
-            trial_share: register(&registry, GaugeVec::new(opts(trial_share), &["endpoint"])?)?,
-            predictions: Families {
-                classes: register(&registry, IntCounterVec::new(opts(classes), &["endpoint", "class"])?)?,
-                values: register(&registry, HistogramVec::new(values, &["endpoint"])?)?,
-                least: register(&registry, GaugeVec::new(opts(least), &["endpoint"])?)?,
-                greatest: register(&registry, GaugeVec::new(opts(greatest), &["endpoint"])?)?,
-                untracked: register(&registry, IntCounterVec::new(opts(untracked), &["endpoint"])?)?,
+            requests: families.register(Requests::new([requests, duration, stages, batches])?)?,
+            batch_sizes: families.register(batches::family(batch_calls)?)?,
+            in_flight: families.register(IntGaugeVec::new(opts(in_flight), &["endpoint"])?)?,
+            queued: families.register(IntGaugeVec::new(opts(queued), &["endpoint"])?)?,
+            instances: families.register(IntGaugeVec::new(opts(instances), &["endpoint"])?)?,
+            instances_created: families.register(IntCounterVec::new(opts(created), &["endpoint"])?)?,
+            generation: families.register(IntGaugeVec::new(opts(generation), &["endpoint"])?)?,
+            swaps: families.register(IntCounterVec::new(opts(swaps), &["endpoint", "outcome"])?)?,
+            faults: families.register(IntCounterVec::new(opts(faults), &["endpoint", "kind"])?)?,
+            bypassed: families.register(IntCounterVec::new(opts(bypassed), &["endpoint"])?)?,
+            breaker_open: families.register(IntGaugeVec::new(opts(open), &["endpoint"])?)?,
+            recordings: families.register(IntCounterVec::new(opts(recordings), &["endpoint", "outcome"])?)?,
+            plugins: families.register(IntGaugeVec::new(opts(plugins), &["endpoint", "role", "digest"])?)?,
+            trial_requests: families
+                .register(IntCounterVec::new(opts(trial_requests), &["endpoint", "mode", "outcome"])?)?,
+            trial_share: families.register(GaugeVec::new(opts(trial_share), &["endpoint"])?)?,
+            predictions: PredictionFamilies {
+                classes: families.register(IntCounterVec::new(opts(classes), &["endpoint", "class"])?)?,
+                values: families.register(HistogramVec::new(values, &["endpoint"])?)?,
+                least: families.register(GaugeVec::new(opts(least), &["endpoint"])?)?,
+                greatest: families.register(GaugeVec::new(opts(greatest), &["endpoint"])?)?,
+                untracked: families.register(IntCounterVec::new(opts(untracked), &["endpoint"])?)?,
             },
-            kv: register(&registry, IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
-            kv_up: register(&registry, IntGaugeVec::new(opts(kv_up), &["endpoint"])?)?,
-            blobs: register(
-                &registry,
-                IntCounterVec::new(opts(blobs), &["endpoint", "operation", "outcome"])?,
-            )?,
-            blobs_up: register(&registry, IntGaugeVec::new(opts(blobs_up), &["endpoint"])?)?,
-            sequences: SequenceFamilies::new(&registry, [sequences, sequence_bytes])?,
-            responses: CacheFamilies::new(&registry, [cached, lookups, evictions, cached_bytes])?,
-            sockets: SocketFamilies::new(&registry, [open_sockets, messages, closes])?,
+            kv: families.register(IntCounterVec::new(opts(kv), &["endpoint", "operation", "outcome"])?)?,
+            kv_up: families.register(IntGaugeVec::new(opts(kv_up), &["endpoint"])?)?,
+            blobs: families
+                .register(IntCounterVec::new(opts(blobs), &["endpoint", "operation", "outcome"])?)?,
+            blobs_up: families.register(IntGaugeVec::new(opts(blobs_up), &["endpoint"])?)?,
+            sequences: SequenceFamilies::new(&families, [sequences, sequence_bytes])?,
+            responses: CacheFamilies::new(&families, [cached, lookups, evictions, cached_bytes])?,
+            sockets: SocketFamilies::new(&families, [open_sockets, messages, closes])?,
             jobs: JobFamilies::new(
-                &registry,
-                [jobs, oldest_job, submitted, attempts, webhooks, pending, jobs_up, job_operations],
+                &families,
+                [jobs, oldest_job, submitted, ended, attempts, webhooks, pending, jobs_up, job_operations],
             )?,
-            registry,
+            families,
         })
     }
 
@@ -413,9 +415,17 @@ impl Metrics {
         }
     }
 
+    /// Ends the series of endpoints that are served no more. What still ends on one of them is not rendered.
+    pub fn forget<'a>(&self, endpoints: impl IntoIterator<Item = &'a str>) {
+        let endpoints: HashSet<&str> = endpoints.into_iter().collect();
+        if !endpoints.is_empty() {
+            self.families.forget(&endpoints);
+        }
+    }
+
     /// Prometheus' text format, version 0.0.4.
     pub fn render(&self) -> String {
-        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+        self.families.render()
     }
 }
 
@@ -468,18 +478,6 @@ impl EndpointMetrics {
     pub fn statistics(&self) -> Statistics {
         self.requests.statistics()
     }
-}
-
-fn opts((name, help): (&str, &str)) -> Opts {
-    Opts::new(name, help)
-}
-
-fn register<C: Collector + Clone + 'static>(
-    registry: &Registry,
-    collector: C,
-) -> Result<C, prometheus::Error> {
-    registry.register(Box::new(collector.clone()))?;
-    Ok(collector)
 }
 
 #[cfg(test)]

@@ -72,11 +72,14 @@ fn a_full_disk_costs_submissions_and_nothing_else() {
         refused.status == 503
     });
     refused.error(503, "jobs_unavailable", "admit");
+    let full = "modelhost_requests_total{endpoint=\"it\",outcome=\"jobs_unavailable\"}";
+    assert!(host.metric(full) >= 1.0);
     assert_eq!(host.post("/it", "sleep:1").status, 200);
     wait_until("the running job to end", || {
         host.metrics().contains("modelhost_job_attempts_total{endpoint=\"it\",outcome=\"completed\"} 1")
     });
     longest_file("unlimited");
+    assert_eq!(look(&host, "it", &before)["id"], *before, "reads need no write first");
     wait_until("jobs to be stored again", || host.post("/it/jobs", "sleep:1").status == 202);
     for id in [&running, &before] {
         assert_eq!(until(&host, "it", id, "completed")["attempt"], 1);

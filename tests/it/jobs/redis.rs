@@ -17,10 +17,12 @@ fn shared(redis: &Redis, endpoints: impl IntoIterator<Item = Endpoint>) -> Setup
     Setup::of(endpoints).tables(format!("[jobs]\nstore = {:?}\ntimeout = '1s'", redis.url()))
 }
 
+fn attempts(host: &Host, outcome: &str) -> f64 {
+    host.metric(&format!("modelhost_job_attempts_total{{endpoint=\"it\",outcome=\"{outcome}\"}}"))
+}
+
 fn completed(host: &Host) -> f64 {
-    // There is no series before the first one.
-    let series = "modelhost_job_attempts_total{endpoint=\"it\",outcome=\"completed\"}";
-    if host.metrics().contains(series) { host.metric(series) } else { 0.0 }
+    attempts(host, "completed")
 }
 
 /// Waits until all of these are completed, as every host sees it.
@@ -70,10 +72,7 @@ fn three_hosts_run_the_jobs_of_each_and_answer_for_all() {
         let reply = host.request("DELETE", &format!("/it/jobs/{running}"), &[], b"");
         assert_eq!(reply.json()["state"], "cancelled");
     }
-    let cancelled = "modelhost_job_attempts_total{endpoint=\"it\",outcome=\"cancelled\"}";
-    wait_until("the run to be stopped", || {
-        hosts.iter().any(|host| host.metrics().contains(&format!("{cancelled} 1")))
-    });
+    wait_until("the run to be stopped", || hosts.iter().any(|host| attempts(host, "cancelled") == 1.0));
     for (state, expected) in [("queued", 0.0), ("running", 0.0)] {
         let series = format!("modelhost_jobs{{endpoint=\"it\",state=\"{state}\"}}");
         wait_until("the numbers to be those of all", || {
@@ -236,8 +235,14 @@ fn batches_and_webhooks_are_those_of_all_hosts() {
 #[test]
 fn a_redis_without_a_log_is_warned_of_and_one_that_is_not_there_refuses_the_start() {
     let redis = Redis::start(&["--appendonly", "no"]);
-    let host = shared(&redis, [worker("it")]).serve();
+    let host = shared(&redis, [Endpoint::new("it").guest("hostile").set("jobs = 'on'")]).serve();
     host.wait_for_log("Redis writes no append-only file");
+    let id = submit(&host, "/it/jobs", &[("x-modelhost-job-attempts", "1")], "panic");
+    until(&host, "it", &id, "failed");
+    let lines = |text: &str| host.log().lines().filter(|line| line.contains(text)).count();
+    let why = format!("is not tried again: plugin_trap: the handler crashed endpoint=\"it\" job.id=\"{id}\"");
+    assert_eq!((lines("append-only file"), lines(&why)), (1, 1), "{}", host.log());
+    assert_eq!(host.metric("modelhost_jobs_ended_total{endpoint=\"it\",outcome=\"failed\"}"), 1.0);
     let url = redis.url();
     drop(redis);
     let plugin = e2e::component("tests/files").display().to_string();
@@ -268,7 +273,7 @@ fn a_host_whose_breaker_is_open_leaves_jobs_to_others() {
     }
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert_eq!(completed(&well), 20.0);
-    assert!(!broken.metrics().contains("modelhost_job_attempts_total{"), "it has taken none");
+    assert_eq!(completed(&broken) + attempts(&broken, "failed"), 0.0, "it has taken none");
 }
 
 #[test]

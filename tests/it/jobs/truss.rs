@@ -70,6 +70,12 @@ fn a_request_is_acknowledged_run_and_told_of() {
     assert!(status["created_at"].as_str() < status["status_at"].as_str(), "{status}");
     assert_eq!(host.get(&format!("/echo/jobs/{id}/result")).json()["method"], "POST", "the result is kept");
 
+    let text = host.post("/echo/async_predict", "[{}]").error(400, "invalid_input", "admit");
+    assert!(
+        text.starts_with("the body is no asynchronous request: invalid type: sequence, expected an object"),
+        "{text}"
+    );
+
     // The paths of the only endpoint; without a webhook.
     for path in ["/async_predict", "/production/async_predict", "/v1/models/model:async_predict"] {
         let id = predict(&host, path, &json!({"model_input": "x"}));

@@ -111,7 +111,7 @@ fn an_endpoint_that_goes_closes_its_sockets() {
     let (socket, mut other) = (open(&host, "/talk"), open(&host, "/neighbour"));
     config(&[neighbour]);
     host.signal("HUP");
-    assert_eq!(socket.closed().0, 1001);
+    assert_eq!(socket.closed(), (1001, "the endpoint is no longer served".to_owned()));
     assert_eq!(other.ask("a"), "echo a");
 }
 

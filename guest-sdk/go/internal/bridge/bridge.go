@@ -14,5 +14,6 @@ var AtEnd []func()
 // LowerTensors of tensors, which TensorsAt reads.
 var Respond, RespondAll, Guard, Lower, LowerTensors, TensorsAt any
 
-// AnswerTo makes of an error the response that it is to a client; of one that is for the log, none.
-var AnswerTo any
+// AnswerTo makes of an error the response that it is to a client; of one that is for the log, none. Refusal
+// makes one in the form of the host's errors.
+var AnswerTo, Refusal any

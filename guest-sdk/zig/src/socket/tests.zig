@@ -94,7 +94,8 @@ test "errors before the socket is open are the answer" {
     };
     const invalid = try guest.converse(Room.call, .{ .path = "/x", .query = "invalid" });
     try testing.expectEqual(400, invalid.refusal.?.status);
-    const body = "{\"error\":\"no room `/x`\",\"code\":\"invalid_input\"}";
+    const body = "{\"error\":\"no room `/x`\",\"code\":\"invalid_input\"," ++
+        "\"stage\":\"pre_inference\",\"request_id\":\"test\"}";
     try testing.expectEqualStrings(body, invalid.refusal.?.body);
     try testing.expectEqual(402, (try guest.converse(Room.call, .{ .query = "respond" })).refusal.?.status);
     const protocol = try guest.converse(Room.call, .{ .query = "protocol" });

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::table::table;
 use super::{client, endpoint, number, part, short, text, time};
 use crate::cli;
+use crate::commands::admin::endpoint_path;
 use crate::commands::{Failure, say};
 
 /// Runs the command.
@@ -17,7 +18,7 @@ use crate::commands::{Failure, say};
 pub fn history(arguments: &cli::History) -> Result<(), Failure> {
     let client = client(&arguments.server)?;
     let name = endpoint(&client, arguments.endpoint.as_deref())?;
-    let answer = client.get(&format!("/admin/v1/endpoints/{name}"))?;
+    let answer = client.get(&endpoint_path(&name))?;
     let history = part(&answer, "history");
     Ok(say(&if arguments.json { history.to_string() } else { shown(history) })?)
 }

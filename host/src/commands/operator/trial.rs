@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::table::table;
 use super::{ago, client, endpoint, number, part, short, text, watch};
 use crate::cli;
-use crate::commands::admin::Client;
+use crate::commands::admin::{Client, endpoint_path};
 use crate::commands::{Failure, say};
 
 /// Differences that are shown.
@@ -52,10 +52,10 @@ pub fn trial(arguments: &cli::Trial) -> Result<(), Failure> {
 
 /// The trial of an endpoint, if there is one.
 fn candidate(client: &Client, name: &str) -> anyhow::Result<Option<Value>> {
-    let answer = client.get(&format!("/admin/v1/endpoints/{name}"))?;
+    let answer = client.get(&endpoint_path(name))?;
     match part(&answer, "trial").is_object() {
         // It may end meanwhile: then there is none.
-        true => Ok(client.get(&format!("/admin/v1/endpoints/{name}/plugin/candidate")).ok()),
+        true => Ok(client.get(&format!("{}/plugin/candidate", endpoint_path(name))).ok()),
         false => Ok(None),
     }
 }
@@ -65,7 +65,7 @@ fn candidate(client: &Client, name: &str) -> anyhow::Result<Option<Value>> {
 /// # Errors
 /// The candidate was dropped.
 fn outcome(client: &Client, name: &str, digest: &str) -> anyhow::Result<String> {
-    let answer = client.get(&format!("/admin/v1/endpoints/{name}"))?;
+    let answer = client.get(&endpoint_path(name))?;
     let attempts = part(&answer, "history").as_array().map(Vec::as_slice).unwrap_or_default();
     let Some(last) = attempts.iter().find(|attempt| text(attempt, "digest") == digest) else {
         bail!("{name}: the server does not say how the trial ended\n  hint: has it been started again?");

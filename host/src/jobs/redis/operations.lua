@@ -362,4 +362,4 @@ if op == 'beat' or op == 'end' or op == 'deliveries' or op == 'delivered' then
   call('ZREM', leases, '')
 end
 
-return operations[op](unpack(ARGV, 2, math.min(#ARGV, 100)))
+return { operations[op](unpack(ARGV, 2, math.min(#ARGV, 100))), ended }

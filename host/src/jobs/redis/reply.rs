@@ -10,6 +10,7 @@ use bytes::Bytes;
 use redis::Value;
 use serde::de::DeserializeOwned;
 
+use super::super::queue::EndedJob;
 use super::super::{Batch, Delivery, Job, JobError, JobState, Quota, WebhookState};
 use crate::stores::{Unavailable, bytes, unexpected};
 
@@ -83,6 +84,19 @@ fn text(value: Value) -> Result<String, Unavailable> {
 
 fn json<T: DeserializeOwned>(text: &[u8]) -> Result<T, Unavailable> {
     serde_json::from_slice(text).map_err(|_| unexpected())
+}
+
+/// The parts of what the script gives: the reply itself, and the jobs that have ended by it.
+pub(super) fn parts(value: Value) -> Result<(Value, Vec<EndedJob>), Unavailable> {
+    let mut parts = entries(value)?.into_iter();
+    let (Some(reply), Some(ended)) = (parts.next(), parts.next()) else { return Err(unexpected()) };
+    let mut texts = entries(ended)?.into_iter().map(text);
+    let mut jobs = Vec::new();
+    while let (Some(id), Some(state), Some(error)) = (texts.next(), texts.next(), texts.next()) {
+        let state = JobState::of(&state?).ok_or_else(unexpected)?;
+        jobs.push(EndedJob { id: id?, state, error: error? });
+    }
+    Ok((reply, jobs))
 }
 
 impl Reply {
@@ -202,8 +216,7 @@ fn job(view: Value) -> Result<Job, Unavailable> {
     job.answer = bytes(next()?).map(|answer| json(&answer)).transpose()?;
     let fields = Fields::new(next()?)?;
     let state = fields.text("state");
-    let is_it = |it: &JobState| state.as_deref() == Some(it.name());
-    job.state = JobState::ALL.into_iter().find(is_it).ok_or_else(unexpected)?;
+    job.state = state.as_deref().and_then(JobState::of).ok_or_else(unexpected)?;
     job.attempt = fields.small("attempt")?;
     job.number = fields.count("number")?;
     job.claims = fields.number("claims")?.unwrap_or_default();

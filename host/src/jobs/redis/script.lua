@@ -3,7 +3,7 @@
 -- Place in the flow: `redis.rs` sends it, Redis runs it. Everything of an endpoint is behind one name with one hash tag, so that it
 -- is in one slot. The second half of the script is `operations.lua`.
 -- In: KEYS, the name that all of the endpoint's begin with. ARGV: the operation, and what it takes.
--- Out: a list whose first entry says what it is.
+-- Out: a list whose first entry says what it is; and the jobs that have ended by it.
 -- Invariants: times are those of Redis' clock, so that hosts need not agree; a queued job is in one of `waiting` and `delayed`, a
 -- running one in `leases` with the time at which it is taken from its host, any other in none; a body is stored until its job is
 -- finished; a webhook is pending if and only if it is in the list of its origin; `bytes` is the sum of what is stored of the jobs;
@@ -30,6 +30,9 @@ local order, idempotency = base .. ':order', base .. ':idempotency'
 local waiting, delayed, leases, times = base .. ':waiting', base .. ':delayed', base .. ':leases', base .. ':times'
 -- Places that webhooks go to, by when the next one is due; numbers.
 local origins, numbers = base .. ':origins', base .. ':numbers'
+
+-- Jobs that this operation has ended: of each its id, its state and why.
+local ended = {}
 
 local function whole(number)
   return string.format('%.0f', number)
@@ -236,6 +239,10 @@ local function finish(job, state, why, answer, body)
   account(bytes - job.bytes)
   local took = now - job.changed
   set(job, { state = state, changed = now, bytes = bytes, error = why or false })
+  local status = answer and 'the answer has status ' .. cjson.decode(answer).status
+  for _, text in ipairs({ job.id, state, why or status or '' }) do
+    ended[#ended + 1] = text
+  end
   if job.origin and state == 'cancelled' then
     set(job, { w_state = 'cancelled', w_changed = now })
   elseif job.origin then

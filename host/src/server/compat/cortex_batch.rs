@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use crate::jobs::{Batch, BatchState, time_text};
+use crate::json::object::Object;
 
 /// The header of a part's request that has its batch's id, in lower case.
 pub(in crate::server) const JOB_ID: &str = "x-cortex-job-id";
@@ -24,7 +25,7 @@ pub(in crate::server) struct JobSubmission<'a> {
     pub(in crate::server) workers: u32,
     /// The inputs.
     #[serde(borrow, default)]
-    pub(in crate::server) item_list: Option<ItemList<'a>>,
+    pub(in crate::server) item_list: Option<Object<ItemList<'a>>>,
     /// In seconds.
     #[serde(default)]
     pub(in crate::server) timeout: Option<u64>,

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::jobs::{Job, JobState, WebhookState, time_text};
+use crate::json::object::Object;
 
 /// The header that signs a message.
 pub(in crate::server) const SIGNATURE: &str = "x-baseten-signature";
@@ -34,7 +35,7 @@ pub(in crate::server) struct AsyncPredict<'a> {
     pub(in crate::server) max_time_in_queue_seconds: Option<u64>,
     /// Its attempts and the pauses between them.
     #[serde(default)]
-    pub(in crate::server) inference_retry_config: Option<RetryConfig>,
+    pub(in crate::server) inference_retry_config: Option<Object<RetryConfig>>,
 }
 
 /// Attempts, and the pauses between them.

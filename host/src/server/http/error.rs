@@ -27,6 +27,9 @@ use crate::server::status;
 /// hammering.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
+/// Most bytes of a path that an answer repeats.
+const LONGEST_ECHO: usize = 256;
+
 #[derive(Serialize)]
 struct ErrorBody<'a> {
     error: &'a str,
@@ -76,12 +79,17 @@ pub(super) fn respond(
     response
 }
 
+/// The part of a path that an answer repeats.
+fn first(path: &str) -> &str {
+    path.get(..path.floor_char_boundary(LONGEST_ECHO)).unwrap_or(path)
+}
+
 /// No route has this path.
 pub(in crate::server) async fn not_found(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
     request: Request,
 ) -> Response {
-    let message = format!("no endpoint at `{}`", request.uri().path());
+    let message = format!("no endpoint at `{}`", first(request.uri().path()));
     refuse(Code::NotFound, message, &served, request.headers())
 }
 
@@ -90,7 +98,7 @@ pub(in crate::server) async fn method_not_allowed(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
     request: Request,
 ) -> Response {
-    let message = format!("`{}` does not answer `{}`", request.uri().path(), request.method());
+    let message = format!("`{}` does not answer `{}`", first(request.uri().path()), request.method());
     refuse(Code::MethodNotAllowed, message, &served, request.headers())
 }
 

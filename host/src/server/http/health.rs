@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use serde_json::json;
@@ -37,7 +36,8 @@ pub(in crate::server) fn methods(
         paths.iter().map(with_state).collect::<Vec<_>>()
     };
     let metrics: &[&str] = if with_metrics { &METRICS } else { &[] };
-    [of(&READY, || get(ready)), of(&LIVE, || get(live)), of(metrics, || get(self::metrics))].concat()
+    [of(&READY, || get(ready)), of(&LIVE, || get(live)), of(metrics, || get(super::metrics::metrics))]
+        .concat()
 }
 
 /// `GET /`: what clients of KServe's first protocol ask whether the server is alive by.
@@ -53,8 +53,4 @@ async fn ready(State(served): State<Arc<Served>>) -> Response {
     let ready = !served.drain.has_begun() && served.all_are_ready().await;
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, axum::Json(json!({ "ready": ready }))).into_response()
-}
-
-async fn metrics(State(served): State<Arc<Served>>) -> impl IntoResponse {
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], served.render_metrics())
 }

@@ -256,8 +256,8 @@ async fn connect(upgrade: OnUpgrade, wire: SocketWire, endpoint: Arc<Deployment>
     };
     let leaving = async {
         tokio::select! {
-            () = served.drain.begun() => {}
-            () = endpoint.removed() => {}
+            () = served.drain.begun() => websocket::GOING,
+            () = endpoint.removed() => websocket::REMOVED,
         }
     };
     websocket::serve(TokioIo::new(upgraded), wire, bounds, counts, leaving).await;

@@ -1,16 +1,17 @@
 //! The jobs of an endpoint, counted.
 //!
 //! Place in the flow: counted by `server/http/jobs.rs` and `plugin/jobs.rs` when one is submitted and by the
-//! workers when an attempt has ended; those that are not finished are set from the store before the metrics
-//! are rendered.
+//! workers when an attempt has ended; those that are not finished, and those that have ended, are taken from
+//! the store before the metrics are rendered.
 //! Invariant: endpoints without jobs have no series.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
-use super::{opts, register};
+use super::families::{Families, opts};
+use crate::jobs::JobState;
 
 /// The families of all endpoints.
 #[derive(Clone)]
@@ -18,6 +19,7 @@ pub(super) struct JobFamilies {
     unfinished: IntGaugeVec,
     oldest: GaugeVec,
     submitted: IntCounterVec,
+    ended: IntCounterVec,
     attempts: IntCounterVec,
     webhooks: IntCounterVec,
     pending: IntGaugeVec,
@@ -28,22 +30,22 @@ pub(super) struct JobFamilies {
 impl JobFamilies {
     /// With these names and help texts.
     pub(super) fn new(
-        registry: &Registry,
-        [unfinished, oldest, submitted, attempts, webhooks, pending, up, operations]: [(&str, &str); 8],
+        families: &Families,
+        [unfinished, oldest, submitted, ended, attempts, webhooks, pending, up, operations]: [(&str, &str);
+            9],
     ) -> Result<JobFamilies, prometheus::Error> {
         let by_outcome = ["endpoint", "outcome"];
         Ok(JobFamilies {
-            unfinished: register(registry, IntGaugeVec::new(opts(unfinished), &["endpoint", "state"])?)?,
-            oldest: register(registry, GaugeVec::new(opts(oldest), &["endpoint"])?)?,
-            submitted: register(registry, IntCounterVec::new(opts(submitted), &by_outcome)?)?,
-            attempts: register(registry, IntCounterVec::new(opts(attempts), &by_outcome)?)?,
-            webhooks: register(registry, IntCounterVec::new(opts(webhooks), &by_outcome)?)?,
-            pending: register(registry, IntGaugeVec::new(opts(pending), &["endpoint"])?)?,
-            up: register(registry, IntGaugeVec::new(opts(up), &["endpoint"])?)?,
-            operations: register(
-                registry,
-                IntCounterVec::new(opts(operations), &["endpoint", "operation", "outcome"])?,
-            )?,
+            unfinished: families.register(IntGaugeVec::new(opts(unfinished), &["endpoint", "state"])?)?,
+            oldest: families.register(GaugeVec::new(opts(oldest), &["endpoint"])?)?,
+            submitted: families.register(IntCounterVec::new(opts(submitted), &by_outcome)?)?,
+            ended: families.register(IntCounterVec::new(opts(ended), &by_outcome)?)?,
+            attempts: families.register(IntCounterVec::new(opts(attempts), &by_outcome)?)?,
+            webhooks: families.register(IntCounterVec::new(opts(webhooks), &by_outcome)?)?,
+            pending: families.register(IntGaugeVec::new(opts(pending), &["endpoint"])?)?,
+            up: families.register(IntGaugeVec::new(opts(up), &["endpoint"])?)?,
+            operations: families
+                .register(IntCounterVec::new(opts(operations), &["endpoint", "operation", "outcome"])?)?,
         })
     }
 }
@@ -83,6 +85,49 @@ pub enum DeliveryOutcome {
     Dead,
 }
 
+impl Submitted {
+    const ALL: [Submitted; 3] = [Submitted::Stored, Submitted::Repeated, Submitted::Refused];
+
+    fn name(self) -> &'static str {
+        match self {
+            Submitted::Stored => "stored",
+            Submitted::Repeated => "repeated",
+            Submitted::Refused => "refused",
+        }
+    }
+}
+
+impl AttemptOutcome {
+    const ALL: [AttemptOutcome; 4] = [
+        AttemptOutcome::Completed,
+        AttemptOutcome::Failed,
+        AttemptOutcome::Cancelled,
+        AttemptOutcome::Postponed,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            AttemptOutcome::Completed => "completed",
+            AttemptOutcome::Failed => "failed",
+            AttemptOutcome::Cancelled => "cancelled",
+            AttemptOutcome::Postponed => "postponed",
+        }
+    }
+}
+
+impl DeliveryOutcome {
+    const ALL: [DeliveryOutcome; 3] =
+        [DeliveryOutcome::Delivered, DeliveryOutcome::Failed, DeliveryOutcome::Dead];
+
+    fn name(self) -> &'static str {
+        match self {
+            DeliveryOutcome::Delivered => "delivered",
+            DeliveryOutcome::Failed => "failed",
+            DeliveryOutcome::Dead => "dead",
+        }
+    }
+}
+
 /// Counts the jobs of one endpoint.
 #[derive(Clone)]
 pub struct JobCounts {
@@ -95,14 +140,32 @@ impl JobCounts {
         JobCounts { families: families.clone(), endpoint: endpoint.into() }
     }
 
+    /// Begins the series of an endpoint that has jobs, at zero; but for what its handler asks.
+    pub fn begin(&self) {
+        self.add_ended([0; JobState::ENDS.len()]);
+        let JobFamilies { submitted, attempts, webhooks, .. } = &self.families;
+        let of_submissions = Submitted::ALL.map(Submitted::name);
+        let of_attempts = AttemptOutcome::ALL.map(AttemptOutcome::name);
+        let of_webhooks = DeliveryOutcome::ALL.map(DeliveryOutcome::name);
+        let all: [(_, &[&str]); 3] =
+            [(submitted, &of_submissions), (attempts, &of_attempts), (webhooks, &of_webhooks)];
+        for (family, outcomes) in all {
+            for outcome in outcomes {
+                family.with_label_values(&[&*self.endpoint, outcome]);
+            }
+        }
+    }
+
     /// A submission has ended.
     pub fn submitted(&self, outcome: Submitted) {
-        let outcome = match outcome {
-            Submitted::Stored => "stored",
-            Submitted::Repeated => "repeated",
-            Submitted::Refused => "refused",
-        };
-        self.families.submitted.with_label_values(&[&*self.endpoint, outcome]).inc();
+        self.families.submitted.with_label_values(&[&*self.endpoint, outcome.name()]).inc();
+    }
+
+    /// Adds jobs that have ended, in the order of [`JobState::ENDS`].
+    pub fn add_ended(&self, jobs: [u64; JobState::ENDS.len()]) {
+        for (state, number) in JobState::ENDS.into_iter().zip(jobs) {
+            self.families.ended.with_label_values(&[&*self.endpoint, state.name()]).inc_by(number);
+        }
     }
 
     /// A handler has asked this of the jobs.
@@ -113,23 +176,12 @@ impl JobCounts {
 
     /// An attempt has ended.
     pub fn attempted(&self, outcome: AttemptOutcome) {
-        let outcome = match outcome {
-            AttemptOutcome::Completed => "completed",
-            AttemptOutcome::Failed => "failed",
-            AttemptOutcome::Cancelled => "cancelled",
-            AttemptOutcome::Postponed => "postponed",
-        };
-        self.families.attempts.with_label_values(&[&*self.endpoint, outcome]).inc();
+        self.families.attempts.with_label_values(&[&*self.endpoint, outcome.name()]).inc();
     }
 
     /// An attempt to deliver a webhook has ended.
     pub fn delivered(&self, outcome: DeliveryOutcome) {
-        let outcome = match outcome {
-            DeliveryOutcome::Delivered => "delivered",
-            DeliveryOutcome::Failed => "failed",
-            DeliveryOutcome::Dead => "dead",
-        };
-        self.families.webhooks.with_label_values(&[&*self.endpoint, outcome]).inc();
+        self.families.webhooks.with_label_values(&[&*self.endpoint, outcome.name()]).inc();
     }
 
     /// Brings up to date how many webhooks are pending.

@@ -19,7 +19,7 @@ const OTHER: &str = "(other)";
 
 /// The families of all endpoints.
 #[derive(Clone)]
-pub(super) struct Families {
+pub(super) struct PredictionFamilies {
     pub(super) classes: IntCounterVec,
     pub(super) values: HistogramVec,
     pub(super) least: GaugeVec,
@@ -29,7 +29,7 @@ pub(super) struct Families {
 
 /// The predictions of one endpoint.
 pub struct Predictions {
-    families: Families,
+    families: PredictionFamilies,
     endpoint: String,
     classes: ArcSwap<HashMap<Box<str>, IntCounter>>,
     values: OnceLock<Values>,
@@ -66,7 +66,7 @@ impl Extreme {
 }
 
 impl Predictions {
-    pub(super) fn new(families: &Families, endpoint: &str) -> Predictions {
+    pub(super) fn new(families: &PredictionFamilies, endpoint: &str) -> Predictions {
         Predictions {
             families: families.clone(),
             endpoint: endpoint.to_owned(),

@@ -8,7 +8,7 @@
 //! grow. A scrape adds the shards up and stops no request: two metrics may differ by a request that ends
 //! meanwhile, but a histogram's count is always that of its own buckets.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter::once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 
+use super::families::Forget;
 use crate::error::{Code, Stage};
 use crate::shard;
 
@@ -160,6 +161,13 @@ impl Requests {
     pub(super) fn endpoint(&self, name: &str) -> Arc<Tally> {
         let mut tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(tallies.entry(name.to_owned()).or_insert_with(|| Arc::new(Tally::new(shard::count()))))
+    }
+}
+
+impl Forget for Requests {
+    fn forget(&self, endpoints: &HashSet<&str>) {
+        let mut tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        tallies.retain(|name, _| !endpoints.contains(name.as_str()));
     }
 }
 

@@ -6,9 +6,10 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus::{CounterVec, IntCounterVec, IntGaugeVec, Registry};
+use prometheus::{CounterVec, IntCounterVec, IntGaugeVec};
 
-use super::{Timing, opts, register};
+use super::Timing;
+use super::families::{Families, opts};
 
 /// The figures of one cache since the start. The time of each is that of its lookups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,15 +40,15 @@ pub(super) struct CacheFamilies {
 impl CacheFamilies {
     /// With these names and help texts.
     pub(super) fn new(
-        registry: &Registry,
+        families: &Families,
         [requests, lookups, evictions, bytes]: [(&str, &str); 4],
     ) -> Result<CacheFamilies, prometheus::Error> {
         let by_outcome = ["endpoint", "outcome"];
         Ok(CacheFamilies {
-            requests: register(registry, IntCounterVec::new(opts(requests), &by_outcome)?)?,
-            lookups: register(registry, CounterVec::new(opts(lookups), &by_outcome)?)?,
-            evictions: register(registry, IntCounterVec::new(opts(evictions), &["endpoint"])?)?,
-            bytes: register(registry, IntGaugeVec::new(opts(bytes), &["endpoint"])?)?,
+            requests: families.register(IntCounterVec::new(opts(requests), &by_outcome)?)?,
+            lookups: families.register(CounterVec::new(opts(lookups), &by_outcome)?)?,
+            evictions: families.register(IntCounterVec::new(opts(evictions), &["endpoint"])?)?,
+            bytes: families.register(IntGaugeVec::new(opts(bytes), &["endpoint"])?)?,
         })
     }
 }

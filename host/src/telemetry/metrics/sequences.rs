@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use prometheus::{IntGaugeVec, Registry};
+use prometheus::IntGaugeVec;
 
-use super::{opts, register};
+use super::families::{Families, opts};
 
 /// The families of all endpoints.
 #[derive(Clone)]
@@ -19,12 +19,12 @@ pub(super) struct SequenceFamilies {
 impl SequenceFamilies {
     /// With these names and help texts.
     pub(super) fn new(
-        registry: &Registry,
+        families: &Families,
         [count, bytes]: [(&str, &str); 2],
     ) -> Result<SequenceFamilies, prometheus::Error> {
         Ok(SequenceFamilies {
-            count: register(registry, IntGaugeVec::new(opts(count), &["endpoint"])?)?,
-            bytes: register(registry, IntGaugeVec::new(opts(bytes), &["endpoint"])?)?,
+            count: families.register(IntGaugeVec::new(opts(count), &["endpoint"])?)?,
+            bytes: families.register(IntGaugeVec::new(opts(bytes), &["endpoint"])?)?,
         })
     }
 }

@@ -1,14 +1,13 @@
 //! The WebSockets of an endpoint, counted.
 //!
-//! Place in the flow: counted by `server/websocket.rs` while one is open. Invariants: a series begins with
-//! the endpoint's first socket: endpoints without sockets have none; clients and handlers cannot grow the
-//! labels of closes.
+//! Place in the flow: counted by `server/websocket.rs` while one is open. Invariants: endpoints whose
+//! handlers serve no sockets have no series; clients and handlers cannot grow the labels of closes.
 
 use std::sync::Arc;
 
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
-use super::{opts, register};
+use super::families::{Families, opts};
 
 /// The families of all endpoints.
 #[derive(Clone)]
@@ -21,13 +20,13 @@ pub(super) struct SocketFamilies {
 impl SocketFamilies {
     /// With these names and help texts.
     pub(super) fn new(
-        registry: &Registry,
+        families: &Families,
         [open, messages, closes]: [(&str, &str); 3],
     ) -> Result<SocketFamilies, prometheus::Error> {
         Ok(SocketFamilies {
-            open: register(registry, IntGaugeVec::new(opts(open), &["endpoint"])?)?,
-            messages: register(registry, IntCounterVec::new(opts(messages), &["endpoint", "direction"])?)?,
-            closes: register(registry, IntCounterVec::new(opts(closes), &["endpoint", "code"])?)?,
+            open: families.register(IntGaugeVec::new(opts(open), &["endpoint"])?)?,
+            messages: families.register(IntCounterVec::new(opts(messages), &["endpoint", "direction"])?)?,
+            closes: families.register(IntCounterVec::new(opts(closes), &["endpoint", "code"])?)?,
         })
     }
 }
@@ -54,13 +53,23 @@ impl SocketCounts {
         SocketCounts { families: families.clone(), endpoint: endpoint.into() }
     }
 
+    /// Begins the series of an endpoint whose handler serves sockets, at zero; but for those of closes, of
+    /// which there are many.
+    pub fn begin(&self) {
+        self.resolve();
+    }
+
     /// A socket has opened.
     pub fn opened(&self) -> OpenSocket {
-        let SocketFamilies { open, messages, .. } = &self.families;
-        let open = open.with_label_values(&[&*self.endpoint]);
+        let (open, [received, sent]) = self.resolve();
         open.inc();
+        OpenSocket { received, sent, open, counts: self.clone() }
+    }
+
+    fn resolve(&self) -> (IntGauge, [IntCounter; 2]) {
+        let SocketFamilies { open, messages, .. } = &self.families;
         let counter = |direction| messages.with_label_values(&[&*self.endpoint, direction]);
-        OpenSocket { received: counter("received"), sent: counter("sent"), open, counts: self.clone() }
+        (open.with_label_values(&[&*self.endpoint]), ["received", "sent"].map(counter))
     }
 
     /// A socket was closed with this code.

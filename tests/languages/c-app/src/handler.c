@@ -72,7 +72,8 @@ static const mh_error *serve(const mh_sample *sample, const mh_context *context,
         mh_response started = mh_text_response(mh_text("started"));
         started.status = 202;
         const mh_error *error = mh_send(output, started);
-        if (error == NULL) puts("worked");
+        /* The log has each line, not the first alone. */
+        if (error == NULL) puts("works\nworked");
         return error;
     }
     *response = mh_text_response(mh_text("no such path"));

@@ -1,7 +1,7 @@
 /* An application with a stream: each number is an event, sent while the next one is made. */
 #include <modelhost_app.hpp>
 
-#include <cstdio>
+#include <iostream>
 
 namespace {
 
@@ -55,7 +55,8 @@ mh::result<std::optional<mh::response>> serve(const mh::sample &sample, const mh
         started.status = 202;
         auto sent = output.send(started);
         if (!sent) return std::unexpected(sent.error());
-        std::puts("worked");
+        // The log has each line, not the first alone.
+        std::cout << "works\n" << "worked\n";
         return std::nullopt;
     }
     mh::response none = mh_text_response(mh_text("no such path"));

@@ -70,7 +70,7 @@ pub(super) fn page(query: &str) -> Result<Page, RequestError> {
                 page.after = Some(id.ok_or_else(|| wrong("the id of a job"))?.to_owned());
             }
             "state" => {
-                let state = JobState::ALL.into_iter().find(|state| state.name() == value);
+                let state = JobState::of(value);
                 let names = JobState::ALL.map(JobState::name).join("`, `");
                 page.state = Some(state.ok_or_else(|| wrong(&format!("one of `{names}`")))?);
             }

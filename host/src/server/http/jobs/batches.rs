@@ -14,6 +14,7 @@ use super::answers::failed;
 use super::submission::receive;
 use crate::error::{RequestError, Stage};
 use crate::jobs::{Batch, BatchSubmission, JobStore, MOST_PARTS};
+use crate::json::object::{Object, told};
 use crate::server::compat::cortex_batch::{ItemList, JOB_ID, JobSubmission, ON_COMPLETE};
 use crate::server::head::Head;
 use crate::telemetry::metrics::Submitted;
@@ -32,10 +33,10 @@ pub(super) async fn submit(
     body: Body,
     arrived: Instant,
 ) -> Result<Batch, RequestError> {
-    let counts = &route.endpoint.metrics.jobs;
+    let metrics = &route.endpoint.metrics;
     let stored = stored(route, store, head, body, arrived).await;
-    counts.submitted(if stored.is_ok() { Submitted::Stored } else { Submitted::Refused });
-    stored
+    metrics.jobs.submitted(if stored.is_ok() { Submitted::Stored } else { Submitted::Refused });
+    stored.inspect_err(|error| metrics.error(error.code))
 }
 
 async fn stored(
@@ -58,15 +59,15 @@ async fn stored(
 
 fn read(body: &Bytes) -> Result<BatchSubmission, RequestError> {
     let refused = |message: String| RequestError::invalid(Stage::Admit, message);
-    let wanted: JobSubmission<'_> = serde_json::from_slice(body).map_err(|error| {
+    let Object(wanted): Object<JobSubmission<'_>> = serde_json::from_slice(body).map_err(|error| {
         let hint = "hint: `{\"workers\": 1, \"item_list\": {\"items\": […], \"batch_size\": 10}}` is one";
-        refused(format!("the body is no batch: {error}; {hint}"))
+        refused(format!("the body is no batch: {}; {hint}", told(&error)))
     })?;
     if wanted.file_path_lister.is_some() || wanted.delimited_files.is_some() {
         let message = "`file_path_lister` and `delimited_files` are not supported; hint: give an `item_list`";
         return Err(refused(message.to_owned()));
     }
-    let Some(ItemList { items, batch_size }) = &wanted.item_list else {
+    let Some(Object(ItemList { items, batch_size })) = &wanted.item_list else {
         return Err(refused("the batch has no `item_list`".to_owned()));
     };
     if wanted.workers == 0 || *batch_size == 0 || items.is_empty() {

@@ -9,7 +9,7 @@
 //! believed.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
 use axum::http::{Request, StatusCode};
@@ -178,14 +178,24 @@ impl Attempt {
         if parts.status.is_success() {
             return Delivered::Accepted;
         }
-        let after = parts.headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
+        let after = parts.headers.get(RETRY_AFTER).and_then(|after| pause(after.to_str().ok()?.trim()));
         Delivered::Failed {
             error: format!("the receiver answered {}", parts.status.as_u16()),
             // It says that nothing is wanted here any more.
             is_final: parts.status == StatusCode::GONE,
-            after: after.map_or(Duration::ZERO, Duration::from_secs),
+            after: after.unwrap_or_default(),
         }
     }
+}
+
+/// The pause that a receiver asks for, in seconds or until a date (RFC 9110, section 10.2.3).
+fn pause(text: &str) -> Option<Duration> {
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // More than there are is the longest that is waited.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))));
+    }
+    let until = httpdate::parse_http_date(text).ok()?;
+    Some(until.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
 /// Reads an answer to its end, if that is not far.
@@ -195,6 +205,29 @@ async fn read(mut body: Body) {
         match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
             Some(rest) => left = rest,
             None => return,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_receiver_asks_for_a_pause_in_seconds_or_until_a_date() {
+        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3600));
+        let until = pause(&soon).unwrap();
+        assert!((3500..=3600).contains(&until.as_secs()), "{until:?}");
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("120", Some(120)),
+            ("99999999999999999999", Some(u64::from(u32::MAX))),
+            ("Fri, 31 Dec 1999 23:59:59 GMT", Some(0)),
+            ("-1", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            assert_eq!(pause(text), expected.map(Duration::from_secs), "{text}");
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::jobs::{
     IDEMPOTENCY_KEY, Job, JobStore, LAST_PRIORITY, LONGEST_DELAY, LONGEST_URL, Pauses, Submission,
     USUAL_PRIORITY, Webhook, WebhookForm, is_kept_header, is_key,
 };
+use crate::json::object::{Object, told};
 use crate::outbound::UrlError;
 use crate::server::body::Bounds;
 use crate::server::compat::truss_async::{AsyncPredict, usual};
@@ -64,6 +65,7 @@ pub(super) async fn submit(
         }
         Err(error) => {
             counts.submitted(Submitted::Refused);
+            route.endpoint.metrics.error(error.code);
             Err(error)
         }
     }
@@ -132,9 +134,13 @@ fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), Req
         RequestError::invalid(Stage::Admit, format!("`{what}` is not {expected}"))
     };
     let body = submission.body.clone();
-    let wanted: AsyncPredict<'_> = serde_json::from_slice(&body).map_err(|error| {
-        let hint = "hint: `model_input` holds the request, `webhook_endpoint` may say where its result goes";
-        RequestError::invalid(Stage::Admit, format!("the body is no asynchronous request: {error}; {hint}"))
+    let Object(wanted): Object<AsyncPredict<'_>> = serde_json::from_slice(&body).map_err(|error| {
+        let (why, hint) = (
+            told(&error),
+            "`model_input` holds the request, `webhook_endpoint` may say where its result goes",
+        );
+        let message = format!("the body is no asynchronous request: {why}; hint: {hint}");
+        RequestError::invalid(Stage::Admit, message)
     })?;
     submission.body = body.slice_ref(wanted.model_input.get().as_bytes());
     submission.headers.retain(|(name, _)| name != CONTENT_TYPE.as_str());
@@ -148,7 +154,7 @@ fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), Req
         return Err(wrong("max_time_in_queue_seconds", "a number of seconds, at most 30 days"));
     }
     submission.wait = Some(wait);
-    let retries = wanted.inference_retry_config.unwrap_or_default();
+    let Object(retries) = wanted.inference_retry_config.unwrap_or_default();
     if let Some(attempts) = retries.max_attempts {
         let most = config.jobs.attempts;
         if !(1..=most).contains(&attempts) {

@@ -12,20 +12,17 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::blocking;
 use crate::error::{RequestError, Stage};
+use crate::json::object::{Object, told};
 use crate::json::read;
 use crate::request::TensorInput;
 use crate::server::shared_memory::{Place, SharedMemory};
@@ -114,30 +111,6 @@ struct OutputParameters {
     shared_memory_offset: u64,
 }
 
-/// An object of JSON and nothing else: serde takes a list of its values for a struct as well.
-#[derive(Default)]
-struct Object<T>(T);
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields<T>(PhantomData<T>);
-
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
-            type Value = Object<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
-            }
-        }
-
-        deserializer.deserialize_map(Fields(PhantomData))
-    }
-}
-
 /// Reads a request. `signature` is asked only where the request names no input, see [`raw`]; `limit`: most
 /// bytes of the body and of what it names in `memory` together.
 ///
@@ -189,7 +162,7 @@ struct Data<'a> {
 fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutputs), String> {
     let Object(request): Object<Request<'_>> =
         serde_json::from_slice(json).map_err(|error| match error.classify() {
-            Category::Data => format!("no inference request: {error}"),
+            Category::Data => format!("no inference request: {}", told(&error)),
             Category::Io | Category::Syntax | Category::Eof => format!("malformed json: {error}"),
         })?;
     let parameters = match request.parameters.map(RawValue::get) {

@@ -90,7 +90,9 @@ fn what_is_wrong_with_an_input_is_named() {
     );
     check(
         r#"{"name":"x","shape":[-1],"datatype":"FP32","data":[1]}"#,
-        Err("no inference request: invalid value: integer `-1`, expected u64 at line 1 column 34"),
+        Err(
+            "no inference request: invalid value: integer `-1`, expected a whole number from 0 up at line 1 column 34",
+        ),
     );
     check(r#"{"shape":[1]}"#, Err("no inference request: missing field `name` at line 1 column 24"));
 }

@@ -1,0 +1,67 @@
+//! The families of all metrics: registered once, rendered together, and rid of endpoints that are gone.
+//!
+//! Place in the flow: every file of [`super`] registers its families here. In: families. Out: Prometheus'
+//! text format.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
+use prometheus::{Opts, Registry, TextEncoder};
+
+/// All families.
+#[derive(Default)]
+pub(super) struct Families {
+    registry: Registry,
+    all: Mutex<Vec<Box<dyn Forget + Send + Sync>>>,
+}
+
+/// A family that forgets endpoints.
+pub(super) trait Forget {
+    /// Ends the series of these endpoints.
+    fn forget(&self, endpoints: &HashSet<&str>);
+}
+
+impl<T: MetricVecBuilder> Forget for MetricVec<T> {
+    fn forget(&self, endpoints: &HashSet<&str>) {
+        for family in self.collect() {
+            for metric in family.get_metric() {
+                let labels = metric.get_label().iter().map(|label| (label.name(), label.value()));
+                let labels: HashMap<&str, &str> = labels.collect();
+                if labels.get("endpoint").is_some_and(|name| endpoints.contains(name)) {
+                    // One that is gone meanwhile is gone.
+                    let _ = self.remove(&labels);
+                }
+            }
+        }
+    }
+}
+
+impl Families {
+    /// Puts a family to the others.
+    pub(super) fn register<C: Collector + Forget + Clone + 'static>(
+        &self,
+        family: C,
+    ) -> Result<C, prometheus::Error> {
+        self.registry.register(Box::new(family.clone()))?;
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(family.clone()));
+        Ok(family)
+    }
+
+    /// Ends the series of these endpoints.
+    pub(super) fn forget(&self, endpoints: &HashSet<&str>) {
+        for family in &*self.all.lock().unwrap_or_else(PoisonError::into_inner) {
+            family.forget(endpoints);
+        }
+    }
+
+    /// Prometheus' text format, version 0.0.4.
+    pub(super) fn render(&self) -> String {
+        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+/// The options of a family, by its name and its help text.
+pub(super) fn opts((name, help): (&str, &str)) -> Opts {
+    Opts::new(name, help)
+}
