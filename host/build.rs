@@ -4,8 +4,8 @@
 //! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
 //! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
 //! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. SDKs as projects get them, without
-//! their own tests and macros, in `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the environment says, else as git
-//! does, else `unknown`. And an argument of the linker, where it takes that.
+//! their own tests and macros, in `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the
+//! environment says, else as git does, else `unknown`. And an argument of the linker, where it takes that.
 
 #[path = "build/bindings.rs"]
 mod bindings;
