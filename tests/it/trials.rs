@@ -428,7 +428,12 @@ fn the_command_puts_on_trial_serves_and_ends() {
             "e: on trial as canary with a share of 0.1, handler ",
         ),
         (vec!["--promote"], 0, "e: generation 2 published, handler "),
-        (vec!["--plugin", &b, "--canary", "2"], 1, "error: `share=2`: expected more than 0 and at most 1"),
+        (vec!["--plugin", &b, "--canary", "0"], 1, "error: `share=0`: expected more than 0 and at most 1"),
+        (
+            vec!["--plugin", &b, "--canary", "0.1,2"],
+            2,
+            "error: invalid value '0.1,2' for '--canary <SHARE,...>': write a number from 0 to 1, such as `0.05`",
+        ),
     ] {
         let (found, text) = swap(&arguments);
         assert!(found == Some(code) && text.starts_with(expected), "{arguments:?}: {found:?} {text}");
