@@ -17,7 +17,7 @@ use crate::config::Overrides;
 use crate::config::settings::{self, Kind, Scope, Setting};
 use crate::json::path::Pattern;
 use crate::text::is_token;
-use crate::values::{RawValue, Reader as _, number};
+use crate::values::{RawValue, Reader as _, number, ratio};
 
 mod documents;
 mod operator;
@@ -416,10 +416,8 @@ fn tolerance(typed: &str) -> Result<Tolerance, String> {
 
 /// A part of the requests or samples, as the server will read it.
 fn share(typed: &str) -> Result<String, String> {
-    match number(0.0..=1.0).read(&RawValue::of(typed)) {
-        Ok(_) => Ok(typed.to_owned()),
-        Err(_) => Err("write a number from 0 to 1, such as `0.05`".to_owned()),
-    }
+    let read = ratio().read(&RawValue::of(typed));
+    read.map(|_| typed.to_owned()).map_err(|_| "write a number from 0 to 1, such as `0.05`".to_owned())
 }
 
 /// One of them, or several with commas between them.

@@ -104,9 +104,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         None => (File { complete: true, ..File::default() }, Vec::new()),
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
-    let is_built = scope != Scope::Dev;
-    let takes_file = scope != Scope::Run;
-    let mut sources = Sources { base, problems, is_built, takes_file, ..Sources::new(typed, env) };
+    let mut sources = Sources { base, problems, scope, ..Sources::new(typed, env) };
     // In this order: the files with the server's keys are hidden from every endpoint.
     let server = server_config(&mut sources, &file.process);
     let blobs = blobs::place(&mut sources, &file.process);
@@ -352,23 +350,14 @@ struct Sources<'a> {
     problems: Vec<Problem>,
     /// Files that hold keys.
     secret: Vec<PathBuf>,
-    /// Whether every handler has its component.
-    is_built: bool,
-    /// Whether the command takes a file.
-    takes_file: bool,
+    /// The command that they are for.
+    scope: Scope,
 }
 
 impl<'a> Sources<'a> {
     fn new(typed: Typed, env: Env<'a>) -> Sources<'a> {
-        Sources {
-            typed,
-            env,
-            base: PathBuf::new(),
-            problems: Vec::new(),
-            secret: Vec::new(),
-            is_built: true,
-            takes_file: true,
-        }
+        let (base, scope) = (PathBuf::new(), Scope::Serve);
+        Sources { typed, env, base, problems: Vec::new(), secret: Vec::new(), scope }
     }
 
     /// The configuration that was read, unless something was wrong with it.

@@ -43,6 +43,11 @@ pub fn cut(mut text: String) -> String {
     text
 }
 
+/// The beginning of a text, of at most `longest` bytes.
+pub fn beginning(text: &str, longest: usize) -> &str {
+    text.get(..text.floor_char_boundary(longest)).unwrap_or(text)
+}
+
 /// Bytes in hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::file::Table;
 use super::read::{self, Granted, Metadata, NAME_HINT, reserved, tame};
-use super::settings::{self as set, Setting};
+use super::settings::{self as set, Scope, Setting};
 use super::{Sources, inputs};
 use crate::arrivals::BodyRate;
 use crate::blobs;
@@ -36,7 +36,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
     let has_model = sources.has(&set::MODEL, table) || !table.models.is_empty();
     if !sources.has(&set::PLUGIN, table) && !has_model && !table.faulty {
         let diagnostic = match &table.place {
-            None if !sources.takes_file => {
+            None if sources.scope == Scope::Run => {
                 Diagnostic::new("nothing to run", "give `--model`, `--plugin` or both")
             }
             None => Diagnostic::new("nothing to serve", "give `--model`, `--plugin`, both, or `--config`"),
@@ -47,7 +47,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         };
         sources.report(table.place.clone(), diagnostic);
     }
-    let is_built = |path: &&Path| sources.is_built || path.exists();
+    let is_built = |path: &&Path| sources.scope != Scope::Dev || path.exists();
     existing_file(sources, &set::PLUGIN, table, plugin.as_deref().filter(is_built));
     if plugin
         .as_deref()

@@ -269,6 +269,15 @@ impl Job {
     pub fn current(&self) -> Attempt {
         Attempt { id: self.id.clone(), number: self.attempt, claim: self.claims }
     }
+
+    /// Why it has failed; empty if it has not.
+    pub(super) fn failure(&self) -> String {
+        match (self.state, &self.error, &self.answer) {
+            (JobState::Failed, Some(error), _) => error.clone(),
+            (JobState::Failed, None, Some(answer)) => format!("the answer has status {}", answer.status),
+            _ => String::new(),
+        }
+    }
 }
 
 /// One attempt at a job.

@@ -357,9 +357,8 @@ impl<'t> Tables<'t> {
         let took = now().saturating_sub(job.changed);
         job.changed = now();
         job.error = error;
-        let status = job.answer.as_ref().map(|answer| format!("the answer has status {}", answer.status));
-        let error = job.error.clone().or(status).unwrap_or_default();
-        self.numbers(endpoint)?.ended.push(EndedJob { id: job.id.clone(), state, error });
+        let ended = EndedJob { id: job.id.clone(), state, error: job.failure() };
+        self.numbers(endpoint)?.ended.push(ended);
         self.deliver(endpoint, &mut job)?;
         self.put(endpoint, &job)?;
         self.times.insert(timed(job.changed.saturating_add(job.keep), &place).as_slice(), ())?;

@@ -28,6 +28,7 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::breaker::Breaker;
 use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
+use crate::jobs::Mode;
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::models::Handle;
@@ -50,6 +51,12 @@ impl Deployment {
     ) -> Result<Deployment, DeployError> {
         let started = Instant::now();
         let metrics = metrics.endpoint(&config.name);
+        if !config.kv.is_empty() {
+            metrics.kv.begin();
+        }
+        if config.jobs.mode != Mode::Off {
+            metrics.jobs.begin();
+        }
         // After the handler: most that is wrong with one is found without running or compiling anything.
         let models = OnceCell::new();
         let make = async |binary: Option<Binary>| {

@@ -107,9 +107,6 @@ impl Served {
     pub(super) fn render_metrics(&self) -> String {
         for endpoint in &self.endpoints {
             endpoint.refresh_metrics();
-            if !endpoint.config.kv.is_empty() {
-                endpoint.metrics.kv.begin();
-            }
             if endpoint.read_current(|it| it.pipeline.has_websocket()) {
                 endpoint.metrics.sockets.begin();
             }
@@ -122,7 +119,6 @@ impl Served {
             }
             if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
                 let queue = jobs.queue(&endpoint.config.name);
-                endpoint.metrics.jobs.begin();
                 endpoint.metrics.jobs.set(queue.numbers());
                 endpoint.metrics.jobs.add_ended(queue.take_ended());
                 endpoint.metrics.jobs.set_pending(queue.webhooks());

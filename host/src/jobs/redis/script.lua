@@ -239,8 +239,10 @@ local function finish(job, state, why, answer, body)
   account(bytes - job.bytes)
   local took = now - job.changed
   set(job, { state = state, changed = now, bytes = bytes, error = why or false })
-  local status = answer and 'the answer has status ' .. cjson.decode(answer).status
-  for _, text in ipairs({ job.id, state, why or status or '' }) do
+  if state == 'failed' and not why then
+    why = 'the answer has status ' .. cjson.decode(answer).status
+  end
+  for _, text in ipairs({ job.id, state, why or '' }) do
     ended[#ended + 1] = text
   end
   if job.origin and state == 'cancelled' then

@@ -14,6 +14,7 @@ use crate::request::Response;
 use crate::server::failure::log_failure;
 use crate::server::serve::{Call, Signature};
 use crate::server::status as table;
+use crate::text::beginning;
 
 /// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of
 /// those.
@@ -49,7 +50,7 @@ pub(super) fn status(mut error: RequestError, call: &Call<'_>, endpoint: Option<
 /// A failure's status.
 pub(super) fn refused(error: &RequestError) -> Status {
     let (_, code) = table::of(error.code);
-    let mut status = Status::new(code, shortened(&error.message));
+    let mut status = Status::new(code, beginning(&error.message, LONGEST));
     let metadata = status.metadata_mut();
     metadata.insert(CODE, name(error.code.name()));
     metadata.insert(STAGE, name(error.stage.name()));
@@ -58,7 +59,7 @@ pub(super) fn refused(error: &RequestError) -> Status {
 
 /// A handler's own answer that is no success: the status that means the same, its text as message.
 pub(super) fn answered(response: &Response) -> Status {
-    Status::new(table::of_http(response.status), shortened(&String::from_utf8_lossy(&response.body)))
+    Status::new(table::of_http(response.status), beginning(&String::from_utf8_lossy(&response.body), LONGEST))
 }
 
 /// Says in an answer's metadata which handler gave it, from which stage on it had no part in it, and whether
@@ -81,10 +82,6 @@ pub(super) fn sign(metadata: &mut MetadataMap, signature: &Signature<'_>) {
 
 fn name(name: &'static str) -> AsciiMetadataValue {
     MetadataValue::from_static(name)
-}
-
-fn shortened(text: &str) -> &str {
-    text.get(..text.floor_char_boundary(LONGEST)).unwrap_or(text)
 }
 
 /// The text of a failure in the middle of a stream: all but the status.

@@ -22,6 +22,7 @@ use crate::server::failure::log_failure;
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::served::Served;
 use crate::server::status;
+use crate::text::beginning;
 
 /// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from
 /// hammering.
@@ -79,17 +80,12 @@ pub(super) fn respond(
     response
 }
 
-/// The part of a path that an answer repeats.
-fn first(path: &str) -> &str {
-    path.get(..path.floor_char_boundary(LONGEST_ECHO)).unwrap_or(path)
-}
-
 /// No route has this path.
 pub(in crate::server) async fn not_found(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
     request: Request,
 ) -> Response {
-    let message = format!("no endpoint at `{}`", first(request.uri().path()));
+    let message = format!("no endpoint at `{}`", beginning(request.uri().path(), LONGEST_ECHO));
     refuse(Code::NotFound, message, &served, request.headers())
 }
 
@@ -98,7 +94,8 @@ pub(in crate::server) async fn method_not_allowed(
     axum::extract::State(served): axum::extract::State<Arc<Served>>,
     request: Request,
 ) -> Response {
-    let message = format!("`{}` does not answer `{}`", first(request.uri().path()), request.method());
+    let message =
+        format!("`{}` does not answer `{}`", beginning(request.uri().path(), LONGEST_ECHO), request.method());
     refuse(Code::MethodNotAllowed, message, &served, request.headers())
 }
 
