@@ -1,5 +1,6 @@
 """A server of S3's protocol that checks signatures, for the tests of objects:
-`server.py PORT BUCKET ACCESS_KEY SECRET_KEY [CERTIFICATE KEY]`, with these two files over TLS.
+`server.py PORT BUCKET ACCESS_KEY SECRET_KEY [CERTIFICATE KEY]`, with these two files over TLS. At port 0 it takes a free one;
+`ready PORT` is printed once it answers.
 
 It is moto, whose check is botocore's own signature. The bucket may be in the path or before the host's name. What it stores is
 gone with it.
@@ -24,6 +25,7 @@ if TLS:
     threaded_moto_server.make_server = functools.partial(threaded_moto_server.make_server, ssl_context=tuple(TLS))
 server = ThreadedMotoServer("127.0.0.1", int(PORT), verbose=False)
 server.start()
+_, PORT = server.get_host_and_port()
 
 
 def client(service):
@@ -45,5 +47,5 @@ iam.create_access_key(UserName="host")
 client("s3").create_bucket(Bucket=BUCKET)
 (key,) = iam_backends[DEFAULT_ACCOUNT_ID]["aws"].users["host"].access_keys
 key.access_key_id, key.secret_access_key = ACCESS_KEY, SECRET_KEY
-print("ready", flush=True)
+print(f"ready {PORT}", flush=True)
 threading.Event().wait()

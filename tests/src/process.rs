@@ -22,6 +22,11 @@ impl Process {
         self.0.stdout.take().expect("a pipe was asked for, once")
     }
 
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
     /// Sends a signal by its name: `STOP`, `CONT`.
     pub fn signal(&self, name: &str) {
         signal(&self.0, name);

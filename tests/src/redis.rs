@@ -49,13 +49,20 @@ pub struct Redis {
 impl Redis {
     /// One with these arguments more.
     pub fn start(arguments: &[&str]) -> Redis {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let folder = tempfile::tempdir().unwrap();
+        let mut folder = tempfile::tempdir().unwrap();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let process = start(&folder, port, &arguments);
-        let redis = Redis { process, folder, arguments, port };
-        redis.wait();
-        redis
+        // Redis takes no port 0, and ends where its port has been taken meanwhile. A node of a cluster ends as well where
+        // there is no port 10,000 above it: one free port in five.
+        for _ in 0..20 {
+            let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+            let process = start(&folder, port, &arguments);
+            let mut redis = Redis { process, folder, arguments: arguments.clone(), port };
+            if redis.answers() {
+                return redis;
+            }
+            folder = redis.folder;
+        }
+        panic!("Redis does not start with {arguments:?}");
     }
 
     /// Its address, of database 0.
@@ -86,18 +93,25 @@ impl Redis {
     /// Starts it again, with what it has on its disk.
     pub fn restart(&mut self) {
         self.process = start(&self.folder, self.port, &self.arguments);
-        self.wait();
+        assert!(self.answers(), "Redis does not start again at port {}", self.port);
     }
 
-    fn wait(&self) {
+    /// Waits until it answers; false once it has ended.
+    fn answers(&mut self) -> bool {
         let is_there = |answer: std::io::Result<String>| {
             answer.is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
         };
         let plain = !self.arguments.iter().any(|argument| argument == "--tls-port");
-        wait_until("Redis to answer", || match plain {
-            true => is_there(ask(self.port, "PING")),
-            false => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+        let mut has_ended = false;
+        wait_until("Redis to answer", || {
+            has_ended = self.process.has_ended();
+            has_ended
+                || match plain {
+                    true => is_there(ask(self.port, "PING")),
+                    false => TcpStream::connect(("127.0.0.1", self.port)).is_ok(),
+                }
         });
+        !has_ended
     }
 }
 

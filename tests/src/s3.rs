@@ -2,7 +2,6 @@
 //! objects then.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -38,8 +37,8 @@ impl S3 {
     }
 
     fn of(tls: Vec<PathBuf>) -> S3 {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        S3 { process: start(port, &tls), folder: tempfile::tempdir().unwrap(), tls, port }
+        let (process, port) = start(0, &tls);
+        S3 { process, folder: tempfile::tempdir().unwrap(), tls, port }
     }
 
     /// The configuration of a store in it, below this prefix, with this key.
@@ -70,18 +69,17 @@ impl S3 {
 
     /// Starts it again, with an empty bucket.
     pub fn restart(&mut self) {
-        self.process = start(self.port, &self.tls);
+        (self.process, self.port) = start(self.port, &self.tls);
     }
 }
 
-/// Starts it, and waits until it is there.
-fn start(port: u16, tls: &[PathBuf]) -> Process {
+/// Starts it, and waits until it is there: at this port, or at the free one that it says it has.
+fn start(port: u16, tls: &[PathBuf]) -> (Process, u16) {
     let python = existing(root().join("target/venv/bin/python"), "scripts/s3.sh");
     let mut command = Command::new(python);
     command.arg(root().join("tests/s3/server.py")).args([&port.to_string(), BUCKET, KEY, KEY]).args(tls);
     let mut process = Process::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
     let mut lines = BufReader::new(process.stdout()).lines();
-    let is_ready = lines.any(|line| line.is_ok_and(|line| line == "ready"));
-    assert!(is_ready, "the S3 server has ended; hint: run `scripts/s3.sh` first");
-    process
+    let port = lines.find_map(|line| line.ok()?.strip_prefix("ready ")?.parse().ok());
+    (process, port.expect("the S3 server has ended; hint: run `scripts/s3.sh` first"))
 }
