@@ -52,7 +52,7 @@ fn examples_are_answered_before_anything_is_served_and_counted_by_nobody() {
             0.0
         );
     }
-    assert_eq!(host.metric("modelhost_request_duration_seconds_count{endpoint=\"it\"}"), 0.0);
+    assert!(!host.metrics().contains("modelhost_request_duration_seconds_count"), "{}", host.metrics());
     drop(host);
     let host = Host::with(Some(&component("tests/greet")), None, &["--no-smoke"]);
     tried(&host, 0);

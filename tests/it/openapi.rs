@@ -354,6 +354,13 @@ fn what_an_application_says_it_serves_is_documented() {
     assert_eq!(schema, &json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a", "b"]}));
     let answered = &add["responses"]["200"]["content"]["application/json"]["schema"];
     assert_eq!(answered, &json!({"type": "array", "items": {"type": "number"}}));
+    // What refers to a place in the schema itself refers to one in the document.
+    let content = &document["paths"]["/app/later"]["post"]["requestBody"]["content"]["application/json"];
+    let place = |name: &str| json!({"$ref": format!("#/components/schemas/app.post.later.input{name}")});
+    assert_eq!(content["schema"], place(""));
+    let schemas = &document["components"]["schemas"];
+    assert_eq!(schemas["app.post.later.input"]["anyOf"][0], place(".Tree"));
+    assert_eq!(schemas["app.post.later.input.Tree"]["properties"]["below"], place(".Tree"));
     let items = &document["paths"]["/app/items/{id}"];
     let methods: Vec<&String> = items.as_object().unwrap().keys().collect();
     assert_eq!(methods, ["delete", "get"]);

@@ -182,7 +182,7 @@ impl Archive {
             archive: self.clone(),
             endpoint: config.name.as_str().into(),
             share: config.record_share,
-            counts: metrics.recordings.clone(),
+            counts: metrics.recordings(),
             warned: Arc::default(),
         })
     }

@@ -150,7 +150,7 @@ impl Trial {
             begun: Default::default(),
         };
         let share = spec.steps.first().copied().unwrap_or_default();
-        Ok(Trial {
+        let trial = Trial {
             order: order.clone(),
             request_timeout: endpoint.limits.request_timeout,
             beside: old.number,
@@ -171,7 +171,9 @@ impl Trial {
             counts: metrics.trial.clone(),
             counted: Mutex::default(),
             spec,
-        })
+        };
+        trial.count();
+        Ok(trial)
     }
 
     /// SHA-256 of the candidate.

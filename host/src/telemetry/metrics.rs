@@ -122,7 +122,10 @@ pub const METRICS: [(&str, &str); 46] = [
         "modelhost_blob_operations_total",
         "Operations of handlers on their objects, by endpoint, operation and outcome: `ok`, `error`.",
     ),
-    ("modelhost_blob_store_up", "1 if the S3 in which the endpoint keeps objects has answered last, else 0."),
+    (
+        "modelhost_blob_store_up",
+        "1 if the S3 in which the endpoint keeps objects answers and takes the credentials, else 0.",
+    ),
     ("modelhost_sequences", "Sequences whose state is kept now, by endpoint."),
     ("modelhost_sequence_bytes", "Bytes of their state, by endpoint."),
     (
@@ -233,8 +236,7 @@ pub struct EndpointMetrics {
     pub bypassed: IntCounter,
     /// Whether the breaker is open; set when rendered.
     pub breaker_open: IntGauge,
-    /// Recordings.
-    pub recordings: RecordingCounts,
+    recordings: RecordingFamily,
     /// Which handlers there are; set when rendered.
     pub plugins: Plugins,
     /// The outcomes of its trials.
@@ -253,6 +255,12 @@ pub struct EndpointMetrics {
     pub sockets: SocketCounts,
     /// Its jobs; those that are not finished are set when rendered.
     pub jobs: JobCounts,
+}
+
+/// The recordings of one endpoint, of which there may be none.
+struct RecordingFamily {
+    series: IntCounterVec,
+    endpoint: String,
 }
 
 /// Counts what became of the recordings of one endpoint.
@@ -381,7 +389,7 @@ impl Metrics {
         })
     }
 
-    /// The handles for one endpoint. All its series exist from now on, at zero.
+    /// The handles for one endpoint. The counters and gauges that every endpoint has exist from now on, at zero.
     pub fn endpoint(&self, name: &str) -> EndpointMetrics {
         EndpointMetrics {
             requests: self.requests.endpoint(name),
@@ -398,11 +406,7 @@ impl Metrics {
             faults: PluginFault::ALL.map(|fault| self.faults.with_label_values(&[name, fault.name()])),
             bypassed: self.bypassed.with_label_values(&[name]),
             breaker_open: self.breaker_open.with_label_values(&[name]),
-            recordings: RecordingCounts {
-                written: self.recordings.with_label_values(&[name, "written"]),
-                dropped: self.recordings.with_label_values(&[name, "dropped"]),
-                refused: self.recordings.with_label_values(&[name, "refused"]),
-            },
+            recordings: RecordingFamily { series: self.recordings.clone(), endpoint: name.to_owned() },
             plugins: Plugins::new(&self.plugins, name),
             trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
             predictions: Predictions::new(&self.predictions, name),
@@ -438,6 +442,17 @@ impl EndpointMetrics {
     /// Counts a request that failed.
     pub fn error(&self, code: Code) {
         self.requests.error(code);
+    }
+
+    /// Begins the series of the recordings, at zero.
+    pub fn recordings(&self) -> RecordingCounts {
+        let RecordingFamily { series, endpoint } = &self.recordings;
+        let counter = |outcome| series.with_label_values(&[endpoint.as_str(), outcome]);
+        RecordingCounts {
+            written: counter("written"),
+            dropped: counter("dropped"),
+            refused: counter("refused"),
+        }
     }
 
     /// Counts a fault of the handler, with any outcome of the request.

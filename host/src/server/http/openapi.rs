@@ -3,7 +3,8 @@
 //! Place in the flow: beside it; reads the current generations, runs nothing. The page at `/docs` is made
 //! from it.
 //! In:   endpoints, their handlers' stages, their models' signatures. Out: JSON, made anew when another
-//!       generation is served, one document at a time and not on a worker: it takes long for many.
+//!       generation is served, one document at a time and not on a worker: it takes long for many. Each
+//!       path is text before the next one is made, so the memory for it is that of the document.
 //! Invariants: an operation's answers are all that its path gives; its request schema accepts what the path
 //! accepts, as far as JSON Schema can say it. `tests/it/schemathesis.rs` holds both against a running host.
 //!
@@ -13,6 +14,7 @@
 
 mod answers;
 mod application;
+mod definitions;
 mod endpoint;
 mod job_forms;
 mod jobs;
@@ -22,6 +24,7 @@ mod split;
 mod v1;
 mod values;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
@@ -32,7 +35,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde::ser::Error as _;
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
 use self::answers::Paths;
@@ -40,7 +46,7 @@ use crate::server::served::Served;
 
 /// Everything that is documented, first come, first served: as the router of `http.rs` has it, a path is its
 /// first taker's.
-const PROTOCOLS: [fn(&Served) -> Paths; 8] = [
+const PROTOCOLS: [fn(&Served) -> Paths<'_>; 8] = [
     job_forms::paths,
     jobs::paths,
     application::paths,
@@ -71,15 +77,15 @@ async fn serve(State(documents): State<Documents>) -> Response {
         let served = &documents.served;
         let now = generations(served);
         match &*last {
-            Some((then, document)) if *then == now => document.clone(),
+            Some((then, document)) if *then == now => Ok(document.clone()),
             _ => {
-                let document = Bytes::from(document(served).to_string());
+                let document = Bytes::from(document(served)?);
                 *last = Some((now, document.clone()));
-                document
+                Ok(document)
             }
         }
     });
-    match made.await {
+    match made.await.unwrap_or_else(|error| Err(serde_json::Error::custom(error))) {
         Ok(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
         Err(error) => {
             tracing::error!("the OpenAPI document cannot be made: {error}");
@@ -98,8 +104,16 @@ fn generations(served: &Served) -> u64 {
     hasher.finish()
 }
 
-fn document(served: &Served) -> Value {
-    let (mut paths, mut used) = (BTreeMap::new(), BTreeSet::new());
+/// The document: its paths, which are text already, and everything else.
+#[derive(Serialize)]
+struct Document {
+    #[serde(flatten)]
+    head: Value,
+    paths: BTreeMap<String, Box<RawValue>>,
+}
+
+fn document(served: &Served) -> serde_json::Result<Vec<u8>> {
+    let (mut paths, mut used, mut schemas) = (BTreeMap::new(), BTreeSet::new(), Map::new());
     let locked: HashSet<&str> = served
         .endpoints
         .iter()
@@ -107,6 +121,7 @@ fn document(served: &Served) -> Value {
         .map(|endpoint| &*endpoint.config.name)
         .collect();
     for (path, mut item) in PROTOCOLS.iter().flat_map(|protocol| protocol(served)) {
+        let Entry::Vacant(place) = paths.entry(path) else { continue };
         for (method, operation) in item.as_object_mut().into_iter().flatten() {
             let names = operation["tags"].as_array().into_iter().flatten().filter_map(Value::as_str);
             let is_locked: Vec<bool> = names.map(|name| locked.contains(name)).collect();
@@ -115,13 +130,18 @@ fn document(served: &Served) -> Value {
                 // needs those of all.
                 answers::lock(operation, method == "post" && is_locked.contains(&false));
             }
+            definitions::take_out(operation, &mut schemas);
         }
         answers::references(&item, &mut used);
-        paths.entry(path).or_insert(item);
+        place.insert(to_raw_value(&item)?);
+    }
+    let mut components = answers::components(used, !locked.is_empty());
+    if let Some(Value::Object(all)) = components.get_mut("schemas") {
+        all.append(&mut schemas);
     }
     let endpoints = served.endpoints.iter().map(|endpoint| endpoint::tag(endpoint));
     let tags: Vec<Value> = endpoints.chain([answers::process_tag()]).collect();
-    json!({
+    let head = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "modelhost",
@@ -132,7 +152,7 @@ fn document(served: &Served) -> Value {
         "servers": [{ "url": "/" }],
         "security": [],
         "tags": tags,
-        "components": answers::components(used, !locked.is_empty()),
-        "paths": paths,
-    })
+        "components": components,
+    });
+    serde_json::to_vec(&Document { head, paths })
 }

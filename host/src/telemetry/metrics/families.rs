@@ -6,7 +6,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
+use prometheus::core::{Collector, Desc, MetricVec, MetricVecBuilder};
+use prometheus::proto::{Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Opts, Registry, TextEncoder};
 
 /// All families.
@@ -64,4 +65,40 @@ impl Families {
 /// The options of a family, by its name and its help text.
 pub(super) fn opts((name, help): (&str, &str)) -> Opts {
     Opts::new(name, help)
+}
+
+/// A family of these series.
+pub(super) fn family(desc: &Desc, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
+    let mut family = MetricFamily::default();
+    family.set_name(desc.fq_name.clone());
+    family.set_help(desc.help.clone());
+    family.set_field_type(kind);
+    family.set_metric(metrics);
+    family
+}
+
+/// A series of a counter.
+pub(super) fn counter(labels: &[(&str, &str)], count: u64) -> Metric {
+    let mut counter = Counter::default();
+    counter.set_value(count as f64);
+    let mut metric = labelled(labels);
+    metric.set_counter(counter);
+    metric
+}
+
+/// A series of a histogram.
+pub(super) fn histogram(labels: &[(&str, &str)], histogram: Histogram) -> Metric {
+    let mut metric = labelled(labels);
+    metric.set_histogram(histogram);
+    metric
+}
+
+fn labelled(labels: &[(&str, &str)]) -> Metric {
+    let pair = |&(name, value): &(&str, &str)| {
+        let mut pair = LabelPair::default();
+        pair.set_name(name.to_owned());
+        pair.set_value(value.to_owned());
+        pair
+    };
+    Metric::from_label(labels.iter().map(pair).collect())
 }

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Histogram, MetricFamily, MetricType};
 
-use super::families::Forget;
+use super::families::{Forget, counter, family, histogram};
 use crate::error::{Code, Stage};
 use crate::shard;
 
@@ -157,7 +157,8 @@ impl Requests {
         })))
     }
 
-    /// The endpoint's tally, the same one for the same name. It is rendered from now on.
+    /// The endpoint's tally, the same one for the same name. Its counters are rendered from now on, its
+    /// histograms from the first duration on.
     pub(super) fn endpoint(&self, name: &str) -> Arc<Tally> {
         let mut tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(tallies.entry(name.to_owned()).or_insert_with(|| Arc::new(Tally::new(shard::count()))))
@@ -354,6 +355,10 @@ impl Collector for Requests {
             for (outcome, count) in sum.outcomes() {
                 requests.push(counter(&[("endpoint", name), ("outcome", outcome)], read(count)));
             }
+            // Most of the text of a thousand endpoints would be the empty histograms of those that are not used.
+            if sum.duration.timing().count == 0 {
+                continue;
+            }
             duration.push(histogram(&[("endpoint", name)], sum.duration.render()));
             for (stage, durations) in Stage::ALL.into_iter().zip(&sum.stages) {
                 stages.push(histogram(&[("endpoint", name), ("stage", stage.name())], durations.render()));
@@ -390,39 +395,6 @@ fn nanoseconds(duration: Duration) -> u64 {
 
 fn seconds(nanoseconds: u64) -> f64 {
     Duration::from_nanos(nanoseconds).as_secs_f64()
-}
-
-fn family(desc: &Desc, kind: MetricType, metrics: Vec<Metric>) -> MetricFamily {
-    let mut family = MetricFamily::default();
-    family.set_name(desc.fq_name.clone());
-    family.set_help(desc.help.clone());
-    family.set_field_type(kind);
-    family.set_metric(metrics);
-    family
-}
-
-fn counter(labels: &[(&str, &str)], count: u64) -> Metric {
-    let mut counter = Counter::default();
-    counter.set_value(count as f64);
-    let mut metric = labelled(labels);
-    metric.set_counter(counter);
-    metric
-}
-
-fn histogram(labels: &[(&str, &str)], histogram: Histogram) -> Metric {
-    let mut metric = labelled(labels);
-    metric.set_histogram(histogram);
-    metric
-}
-
-fn labelled(labels: &[(&str, &str)]) -> Metric {
-    let pair = |&(name, value): &(&str, &str)| {
-        let mut pair = LabelPair::default();
-        pair.set_name(name.to_owned());
-        pair.set_value(value.to_owned());
-        pair
-    };
-    Metric::from_label(labels.iter().map(pair).collect())
 }
 
 #[cfg(test)]

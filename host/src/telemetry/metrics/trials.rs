@@ -6,11 +6,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGaugeVec};
+use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
 
 const ROLES: [&str; 3] = ["current", "candidate", "previous"];
-const COMPARED: [&str; 4] = ["same", "differs", "failed", "dropped"];
-const ANSWERED: [&str; 2] = ["ok", "error"];
 
 /// The handlers of one endpoint.
 pub struct Plugins {
@@ -52,31 +50,19 @@ impl Plugins {
 pub struct TrialCounts {
     /// The share that a candidate has now.
     pub share: Gauge,
-    requests: Vec<(&'static str, &'static str, IntCounter)>,
+    requests: IntCounterVec,
+    endpoint: Arc<str>,
 }
 
 impl TrialCounts {
     pub(super) fn new(requests: &IntCounterVec, share: &GaugeVec, endpoint: &str) -> TrialCounts {
-        let of = |mode: &'static str, outcomes: &'static [&'static str]| {
-            let requests = requests.clone();
-            let endpoint = endpoint.to_owned();
-            outcomes.iter().map(move |outcome| {
-                (mode, *outcome, requests.with_label_values(&[endpoint.as_str(), mode, outcome]))
-            })
-        };
-        let canary = of("canary", &ANSWERED).chain(of("canary", &COMPARED));
-        TrialCounts {
-            share: share.with_label_values(&[endpoint]),
-            requests: of("shadow", &COMPARED).chain(canary).collect(),
-        }
+        let share = share.with_label_values(&[endpoint]);
+        TrialCounts { share, requests: requests.clone(), endpoint: endpoint.into() }
     }
 
-    /// Counts more requests that ended so under this mode.
+    /// Counts more requests that ended so under this mode. The first call begins the series.
     pub fn add(&self, mode: &str, outcome: &str, more: u64) {
-        let of = |(known, ended, _): &&(&str, &str, _)| *known == mode && *ended == outcome;
-        if let Some((_, _, counter)) = self.requests.iter().find(of) {
-            counter.inc_by(more);
-        }
+        self.requests.with_label_values(&[&*self.endpoint, mode, outcome]).inc_by(more);
     }
 }
 

@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 use crate::error::{Code, Stage};
 use crate::server::status;
 
-/// Paths, each with its path item: the operations by method.
-pub(super) type Paths = Vec<(String, Value)>;
+/// A path and its path item: the operations by method.
+pub(super) type Path = (String, Value);
+/// Paths that are made as they are asked for: those of a thousand endpoints, all at once, are half a gigabyte.
+pub(super) type Paths<'a> = Box<dyn Iterator<Item = Path> + 'a>;
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
 pub(super) const PROCESS_TAG: &str = "the server";

@@ -29,12 +29,12 @@ const CODES: [Code; 6] = [
     Code::RequestTimeout,
 ];
 
-pub(super) fn paths(served: &Served) -> Paths {
+pub(super) fn paths(served: &Served) -> Paths<'_> {
     let is_application = |endpoint: &&Arc<Deployment>| {
         let speaks = endpoint.config.speaks(Some(Protocol::Http));
         speaks && endpoint.is_application()
     };
-    served.endpoints.iter().filter(is_application).flat_map(|endpoint| of_one(endpoint)).collect()
+    Box::new(served.endpoints.iter().filter(is_application).flat_map(|endpoint| of_one(endpoint)))
 }
 
 fn of_one(endpoint: &Deployment) -> BTreeMap<String, Value> {

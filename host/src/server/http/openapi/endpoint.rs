@@ -19,8 +19,8 @@ use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 
-pub(super) fn paths(served: &Served) -> Paths {
-    let item = |endpoint: &Arc<Deployment>| {
+pub(super) fn paths(served: &Served) -> Paths<'_> {
+    let item = move |endpoint: &Arc<Deployment>| {
         let current = endpoint.current();
         let methods =
             json!({ "post": call(endpoint, &current, served), "get": describe(endpoint, &current) });
@@ -35,7 +35,7 @@ pub(super) fn paths(served: &Served) -> Paths {
         (path, json!({ "get": signature(endpoint) }))
     });
     // As in the router: what is configured goes first.
-    own.chain(signatures).collect()
+    Box::new(own.chain(signatures))
 }
 
 /// The group of an endpoint's operations.

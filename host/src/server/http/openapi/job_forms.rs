@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{Paths, error_free, json_ok};
+use super::answers::{Path, Paths, error_free, json_ok};
 use super::endpoint::describe;
 use super::jobs::{REFUSED, add, answered, id, operation};
 use super::values::text;
@@ -15,11 +15,11 @@ use crate::jobs::{LAST_PRIORITY, Mode};
 use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 
-pub(super) fn paths(served: &Served) -> Paths {
-    served.endpoints.iter().flat_map(|endpoint| of_one(endpoint)).collect()
+pub(super) fn paths(served: &Served) -> Paths<'_> {
+    Box::new(served.endpoints.iter().flat_map(|endpoint| of_one(endpoint)))
 }
 
-fn of_one(endpoint: &Deployment) -> Paths {
+fn of_one(endpoint: &Deployment) -> Vec<Path> {
     let path = endpoint.config.path.trim_end_matches('/');
     match endpoint.config.jobs.mode {
         Mode::Off | Mode::On => Vec::new(),

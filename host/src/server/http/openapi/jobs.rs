@@ -7,7 +7,7 @@
 
 use serde_json::{Value, json};
 
-use super::answers::{Paths, error_free, header, json_ok, with_errors};
+use super::answers::{Path, Paths, error_free, header, json_ok, with_errors};
 use super::application::identifier;
 use super::values::{list, text};
 use crate::endpoint::config::EndpointConfig;
@@ -33,13 +33,13 @@ pub(super) const REFUSED: [Code; 8] = [
     Code::RequestTimeout,
 ];
 
-pub(super) fn paths(served: &Served) -> Paths {
+pub(super) fn paths(served: &Served) -> Paths<'_> {
     let endpoints = served.endpoints.iter().filter(|endpoint| endpoint.config.jobs.mode != Mode::Off);
-    endpoints.flat_map(|endpoint| of_one(&endpoint.config).into_iter().chain(own_paths(endpoint))).collect()
+    Box::new(endpoints.flat_map(|endpoint| of_one(&endpoint.config).into_iter().chain(own_paths(endpoint))))
 }
 
 /// `POST <endpoint>/jobs/<path>`, of an application.
-fn own_paths(endpoint: &Deployment) -> Paths {
+fn own_paths(endpoint: &Deployment) -> Vec<Path> {
     let (config, current) = (&endpoint.config, endpoint.current());
     let is_listed =
         |path: &str| path != "/" && !path.contains('{') && !config.paths.iter().any(|given| given == path);
@@ -51,7 +51,7 @@ fn own_paths(endpoint: &Deployment) -> Paths {
     paths.collect()
 }
 
-fn of_one(config: &EndpointConfig) -> Paths {
+fn of_one(config: &EndpointConfig) -> Vec<Path> {
     let base = config.jobs_path();
     let job = || json!({ "application/json": { "schema": job() } });
     let mut looked = operation(config, "job", "a job", error_free("The job.", &job()), &[Code::NotFound]);

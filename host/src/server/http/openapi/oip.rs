@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{HANDLER_CODES, PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
+use super::answers::{HANDLER_CODES, PROCESS_TAG, Path, Paths, error_free, get, json_ok, with_errors};
 use super::values::{self, list, object, one_of, text};
 use crate::error::Code;
 use crate::model::sequences::LONGEST_ID;
@@ -20,15 +20,14 @@ use crate::server::models::Entry;
 use crate::server::served::Served;
 use crate::tensor::{Datatype, Signature, TensorSpec};
 
-pub(super) fn paths(served: &Served) -> Paths {
-    let mut paths: Paths =
-        served.entries(Some(Protocol::V2)).flat_map(|entry| model(&entry, served)).collect();
+pub(super) fn paths(served: &Served) -> Paths<'_> {
+    let models = served.entries(Some(Protocol::V2)).flat_map(|entry| model(&entry, served));
     let index = json!({
         "type": "array",
         "items": object(&[("name", text()), ("version", text()), ("state", text()), ("reason", text())]),
     });
     let server = object(&[("name", text()), ("version", text()), ("extensions", list(&text()))]);
-    paths.extend([
+    let of_all = [
         (
             "/v2".to_owned(),
             get(
@@ -47,13 +46,13 @@ pub(super) fn paths(served: &Served) -> Paths {
             let request = json!({ "type": "object", "properties": { "ready": { "type": "boolean" } } });
             order("v2.index", PROCESS_TAG, "All models", &request, &index)
         }),
-    ]);
-    paths
+    ];
+    Box::new(models.chain(of_all))
 }
 
 const STATISTICS: &str = "Requests and the time they took, since the start.";
 
-fn model(entry: &Entry<'_>, served: &Served) -> Paths {
+fn model(entry: &Entry<'_>, served: &Served) -> Vec<Path> {
     let (name, tag) = (&entry.name, &entry.endpoint.config.name);
     let base = format!("/v2/models/{name}");
     let unloaded = [Code::ModelUnloaded];

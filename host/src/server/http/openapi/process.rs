@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::answers::{self, PROCESS_TAG, Paths, error_free, json_ok};
 use crate::server::served::Served;
 
-pub(super) fn paths(served: &Served) -> Paths {
+pub(super) fn paths(served: &Served) -> Paths<'_> {
     let flag = |name: &str| json!({ "type": "object", "properties": { name: { "type": "boolean" } }, "required": [name] });
     let live = |id| get(id, "The process is alive", &json_ok("It is.", &flag("ok")));
     let ready = |answer: &str| json_ok(answer, &flag("ready"));
@@ -51,7 +51,7 @@ pub(super) fn paths(served: &Served) -> Paths {
         let metrics = get("process.metrics", "Metrics", &error_free("In Prometheus' text format.", &text));
         paths.push(("/metrics".to_owned(), metrics));
     }
-    paths
+    Box::new(paths.into_iter())
 }
 
 fn get(id: &str, summary: &str, ok: &Value) -> Value {

@@ -15,8 +15,8 @@ use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
 use crate::server::split::Split;
 
-pub(super) fn paths(served: &Served) -> Paths {
-    served.config.splits.iter().map(|split| (split.path.clone(), item(split, served))).collect()
+pub(super) fn paths(served: &Served) -> Paths<'_> {
+    Box::new(served.config.splits.iter().map(|split| (split.path.clone(), item(split, served))))
 }
 
 fn item(split: &Split, served: &Served) -> Value {

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::answers::{PROCESS_TAG, Paths, error_free, get, json_ok, with_errors};
+use super::answers::{PROCESS_TAG, Path, Paths, error_free, get, json_ok, with_errors};
 use super::endpoint::codes;
 use super::values::{self, list, object, text};
 use crate::error::Code;
@@ -15,7 +15,7 @@ use crate::server::compat::truss;
 use crate::server::models::Entry;
 use crate::server::served::Served;
 
-pub(super) fn paths(served: &Served) -> Paths {
+pub(super) fn paths(served: &Served) -> Paths<'_> {
     let names = json!({
         "type": "object",
         "properties": { "models": { "type": "array", "items": { "type": "string" } } },
@@ -23,10 +23,10 @@ pub(super) fn paths(served: &Served) -> Paths {
     });
     let list = get("v1.models", PROCESS_TAG, "Names of all models", json_ok("All of them.", &names), &[]);
     let all = [("/v1/models".to_owned(), list)];
-    all.into_iter().chain(served.entries(Some(Protocol::V1)).flat_map(|entry| model(&entry))).collect()
+    Box::new(all.into_iter().chain(served.entries(Some(Protocol::V1)).flat_map(|entry| model(&entry))))
 }
 
-fn model(entry: &Entry<'_>) -> Paths {
+fn model(entry: &Entry<'_>) -> Vec<Path> {
     let (name, tag) = (&entry.name, &entry.endpoint.config.name);
     let base = format!("/v1/models/{name}");
     let told = |what: &str, ok: &str, schema: &Value, codes: &[Code]| {
