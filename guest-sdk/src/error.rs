@@ -6,7 +6,9 @@
 
 use std::fmt;
 
-use crate::{Response, TensorError, bindings::types};
+use serde::Serialize;
+
+use crate::{Context, Response, TensorError, bindings::types};
 
 /// The result of a handler's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -30,6 +32,19 @@ pub fn invalid(text: impl Into<String>) -> Error {
 /// The caller cannot mend it: `file.ok_or_else(|| internal("labels.txt is missing"))`.
 pub fn internal(text: impl Into<String>) -> Error {
     Error::Internal(text.into())
+}
+
+/// An error in the form of the host's own.
+pub(crate) fn refusal(context: &Context, status: u16, code: &str, text: &str) -> Result<Response> {
+    #[derive(Serialize)]
+    struct Body<'a> {
+        error: &'a str,
+        code: &'a str,
+        stage: &'a str,
+        request_id: String,
+    }
+    let body = Body { error: text, code, stage: "pre_inference", request_id: context.request_id() };
+    Ok(Response::json(&body)?.status(status))
 }
 
 impl fmt::Display for Error {

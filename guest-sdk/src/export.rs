@@ -203,8 +203,7 @@ mod slot {
     use crate::bindings::respond::modelhost::handler::streaming::Output;
     use crate::bindings::types;
     use crate::bindings::websocket::modelhost::handler::websockets;
-    use crate::socket::Upgrade;
-    use crate::{Context, Handler, Input, Metadata, Response, Sample, Tensor};
+    use crate::{Context, Handler, Input, Metadata, Response, Sample, Tensor, socket};
 
     /// The instance's handler, made on first use.
     ///
@@ -296,8 +295,9 @@ mod slot {
         upgrade: websockets::Upgrade,
         context: &types::Context,
     ) -> Result<(), String> {
-        let upgrade = Upgrade::new(Context::from_host(context), upgrade.into());
-        slot.with(|handler| handler.websocket(upgrade)).map_err(|error| error.to_string())
+        let context = Context::from_host(context);
+        slot.with(|handler| socket::serve(handler, context, upgrade.into()))
+            .map_err(|error| error.to_string())
     }
 
     /// The body of the export `operations`.

@@ -174,7 +174,8 @@ pub trait Handler: 'static {
     /// is closed with 1000.
     ///
     /// # Errors
-    /// Any: the text is for the log, and the client is told by a close with 1011.
+    /// Any. Before the socket is open: the answer to the handshake, as to a request. Then the text is for the
+    /// log, and the client is told by a close with 1011.
     fn websocket(&mut self, upgrade: socket::Upgrade<'_>) -> Result<()> {
         let _ = upgrade;
         Err(unwritten("websocket"))

@@ -46,9 +46,12 @@ mod native;
 #[cfg(target_family = "wasm")]
 mod wasm;
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::time::Duration;
 
-use crate::{Context, Response, Result, internal};
+use crate::error::{internal, refusal};
+use crate::{Context, Error, Handler, Response, Result};
 
 #[cfg(not(target_family = "wasm"))]
 use native::{Handshake, Source};
@@ -103,22 +106,35 @@ pub enum NoMessage {
     TimedOut,
 }
 
-/// A client's handshake. Dropped without an answer, it is answered with an error.
+/// A client's handshake. Without an answer when the handler returns, it is answered with an error: the
+/// handler's, as a request is, if it returns [`Error::InvalidInput`] or [`Error::Respond`].
 #[derive(Debug)]
 pub struct Upgrade<'a> {
     /// The request of the handshake: path, query, headers.
     pub context: &'a Context,
-    handshake: Handshake,
+    pending: Pending,
 }
 
-impl<'a> Upgrade<'a> {
-    pub(crate) fn new(context: &'a Context, handshake: Handshake) -> Upgrade<'a> {
-        Upgrade { context, handshake }
-    }
+/// A handshake, as long as it has no answer.
+type Pending = Rc<RefCell<Option<Handshake>>>;
 
+/// Has a handler serve a client.
+pub(crate) fn serve<H: Handler>(handler: &mut H, context: &Context, handshake: Handshake) -> Result<()> {
+    let pending = Rc::new(RefCell::new(Some(handshake)));
+    let outcome = handler.websocket(Upgrade { context, pending: pending.clone() });
+    let (Some(handshake), Err(error)) = (pending.take(), &outcome) else { return outcome };
+    let response = match error {
+        Error::InvalidInput(text) => refusal(context, 400, "invalid_input", text)?,
+        Error::Respond(response) => response.clone(),
+        Error::Internal(_) => return outcome,
+    };
+    handshake.refuse(response).map_err(internal)
+}
+
+impl Upgrade<'_> {
     /// The subprotocols that the client offers, in its order of preference.
     pub fn protocols(&self) -> Vec<String> {
-        self.handshake.protocols()
+        self.pending.borrow().as_ref().map(Handshake::protocols).unwrap_or_default()
     }
 
     /// Opens the socket.
@@ -126,7 +142,7 @@ impl<'a> Upgrade<'a> {
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal): it cannot be opened.
     pub fn accept(self) -> Result<Socket> {
-        Ok(Socket { source: Handshake::accept(self.handshake, None).map_err(internal)?, closed: None })
+        self.accepted(None)
     }
 
     /// The same with one of the client's [subprotocols](Upgrade::protocols).
@@ -134,7 +150,11 @@ impl<'a> Upgrade<'a> {
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal) if the client does not offer it.
     pub fn accept_protocol(self, protocol: &str) -> Result<Socket> {
-        let source = Handshake::accept(self.handshake, Some(protocol.to_owned())).map_err(internal)?;
+        self.accepted(Some(protocol.to_owned()))
+    }
+
+    fn accepted(self, protocol: Option<String>) -> Result<Socket> {
+        let source = self.taken()?.accept(protocol).map_err(internal)?;
         Ok(Socket { source, closed: None })
     }
 
@@ -143,7 +163,12 @@ impl<'a> Upgrade<'a> {
     /// # Errors
     /// [`Error::Internal`](crate::Error::Internal): something of the response cannot be sent.
     pub fn refuse(self, response: impl Into<Response>) -> Result<()> {
-        Handshake::refuse(self.handshake, response.into()).map_err(internal)
+        self.taken()?.refuse(response.into()).map_err(internal)
+    }
+
+    /// To be answered, which happens once.
+    fn taken(self) -> Result<Handshake> {
+        self.pending.take().ok_or_else(|| internal("the handshake has an answer already"))
     }
 }
 

@@ -122,6 +122,8 @@ fn a_handler_says_whether_a_socket_opens() {
     refused("/talk/refuse-badly").error(500, "plugin_error", "pre_inference");
     refused("/talk/unanswered").error(500, "plugin_bad_output", "pre_inference");
     refused("/talk/fail").error(500, "plugin_error", "pre_inference");
+    refused("/talk/invalid").error(400, "invalid_input", "pre_inference");
+    assert_eq!(refused("/talk/elsewhere").status, 307);
     refused("/talk/wrong-protocol").error(500, "plugin_error", "pre_inference");
     refused("/talk/slow").error(504, "request_timeout", "pre_inference");
     for (offered, chosen) in [("soft, chat.v2 ,chat.v1", Some("chat.v2")), ("soft", None)] {

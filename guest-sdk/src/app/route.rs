@@ -1,11 +1,11 @@
 //! Methods and paths to functions.
 
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::batch::{Responses, Together, only, together};
 use super::{FromRequest, IntoReply, Operation, Reply, Request};
+use crate::error::refusal;
 use crate::{Context, Response, Result, internal};
 
 type Function<S> = Box<dyn Fn(&mut S, &mut Request<'_>) -> Result<Reply> + Send + Sync>;
@@ -323,19 +323,6 @@ fn later<S, A, R: Route<S, A>>(function: &R, state: &mut S, request: &mut Reques
     let sent = request.output()?.send(Response::json(&json!({"started": true}))?)?;
     function.call(state, request.context, arguments)?;
     sent.into_reply()
-}
-
-/// An error in the form of the host's own.
-fn refusal(context: &Context, status: u16, code: &str, text: &str) -> Result<Response> {
-    #[derive(Serialize)]
-    struct Body<'a> {
-        error: &'a str,
-        code: &'a str,
-        stage: &'a str,
-        request_id: String,
-    }
-    let body = Body { error: text, code, stage: "pre_inference", request_id: context.request_id() };
-    Ok(Response::json(&body)?.status(status))
 }
 
 /// The parameters of a path, decoded, if it fits the pattern.

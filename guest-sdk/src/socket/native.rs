@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::{Close, Message, Refusal, Upgrade};
+use super::{Close, Message, Refusal};
 use crate::context::ContextBuilder;
 use crate::{Handler, Response, Result};
 
@@ -58,7 +58,7 @@ pub fn converse<H: Handler>(
         offered.split(',').map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned).collect();
     let says = says.into_iter().map(Into::into).collect();
     let client = Rc::new(RefCell::new(Client { says, protocols, ..Client::default() }));
-    let outcome = handler.websocket(Upgrade::new(&context, Handshake(client.clone())));
+    let outcome = super::serve(handler, &context, Handshake(client.clone()));
     let Client { heard, protocol, close, refusal, .. } = client.take();
     Conversation { outcome, sent: heard, protocol, close, refusal }
 }
@@ -122,10 +122,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::socket::NoMessage;
-    use crate::{Context, internal};
+    use crate::socket::{NoMessage, Upgrade};
+    use crate::{Context, internal, invalid};
 
-    /// Says in capitals what it hears, in the subprotocol `loud` alone.
+    /// Says in capitals what it hears, in the subprotocol `loud` alone; it wants to know nothing of `mute`.
     struct Loud;
 
     impl Handler for Loud {
@@ -136,6 +136,9 @@ mod tests {
         fn websocket(&mut self, upgrade: Upgrade<'_>) -> Result<()> {
             if !upgrade.protocols().iter().any(|it| it == "loud") {
                 return upgrade.refuse(Response::text("too quiet").status(403));
+            }
+            if upgrade.protocols().iter().any(|it| it == "mute") {
+                return Err(invalid("one of the two"));
             }
             let mut socket = upgrade.accept_protocol("loud")?;
             loop {
@@ -165,5 +168,11 @@ mod tests {
         assert_eq!((said.texts(), said.close.as_ref().map(|it| it.code)), (vec!["A"], Some(4000)));
         let refused = converse(&mut Loud, Context::builder(), ["a"]);
         assert_eq!(refused.refusal.map(|it| it.status), Some(403));
+        let both = Context::builder().header("sec-websocket-protocol", "loud, mute");
+        let refused = converse(&mut Loud, both, ["a"]);
+        let refusal = refused.refusal.unwrap();
+        assert_eq!((refused.outcome, refusal.status), (Ok(()), 400));
+        let body = r#"{"error":"one of the two","code":"invalid_input","stage":"pre_inference","request_id":"test"}"#;
+        assert_eq!(refusal.body, body.as_bytes());
     }
 }

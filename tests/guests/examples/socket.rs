@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use modelhost_guest::app::{IntoReply as _, Json, Reply, Request};
 use modelhost_guest::socket::{Message, NoMessage, Socket, Upgrade};
-use modelhost_guest::{Handler, Response, Result, Tensor, export, internal, models};
+use modelhost_guest::{Handler, Response, Result, Tensor, export, internal, invalid, models};
 
 struct Talker {
     /// Sockets that this instance has served.
@@ -37,6 +37,8 @@ impl Handler for Talker {
             "/refuse-badly" => upgrade.refuse(Response::text("?").status(42)),
             "/unanswered" => Ok(()),
             "/fail" => Err(internal("as asked")),
+            "/invalid" => Err(invalid("no room is named")),
+            "/elsewhere" => Err(Response::text("moved").status(307).into()),
             "/slow" => {
                 sleep(Duration::from_secs(60));
                 Ok(())
