@@ -137,7 +137,7 @@ impl S3 {
         Ok(S3 { client, prefix, owners: Mutex::default(), readers, writers })
     }
 
-    /// Whether the last request was answered.
+    /// Whether the last request was served.
     pub(super) fn is_up(&self) -> bool {
         self.client.is_up()
     }
@@ -228,6 +228,10 @@ impl S3 {
         let mut query = vec![("list-type", "2"), ("max-keys", &*most), ("prefix", prefix)];
         query.extend(token.map(|token| ("continuation-token", token)));
         let text = self.client.send(Method::GET, "", &query, &[], Bytes::new()).await?.text().await?;
+        // A proxy's page, or half a listing, would be an empty container.
+        if !text.contains("<ListBucketResult") || !text.trim_end().ends_with("</ListBucketResult>") {
+            return Err(unexpected());
+        }
         let next = xml::first(&text, "NextContinuationToken");
         match next.is_some() && next.as_deref() == token {
             // It would never end.

@@ -10,8 +10,8 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hyper_rustls::ConfigBuilderExt as _;
@@ -36,6 +36,8 @@ const WAITING: usize = 1024;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// The pause after the first failure to connect, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
+/// How often the log says that Redis refuses commands.
+const TOLD: Duration = Duration::from_secs(60);
 /// How long the start waits for a Redis that is not there yet.
 const START: Duration = Duration::from_secs(10);
 
@@ -45,6 +47,9 @@ pub struct Links {
     next: AtomicUsize,
     places: Semaphore,
     timeout: Duration,
+    connector: Arc<Connector>,
+    /// When a refusal was told last.
+    told: Mutex<Option<Instant>>,
     /// They end with this.
     _tasks: JoinSet<()>,
 }
@@ -161,6 +166,8 @@ impl Links {
             next: AtomicUsize::new(0),
             places: Semaphore::new(WAITING),
             timeout: place.timeout,
+            connector,
+            told: Mutex::default(),
             _tasks: tasks,
         })
     }
@@ -194,16 +201,28 @@ impl Links {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) => {
                 let (reason, effect) = reason::reason(&error);
-                if effect == Effect::Reconnect {
-                    connection.broken.notify_one();
+                match effect {
+                    // The loss of the connection is told.
+                    Effect::Reconnect => connection.broken.notify_one(),
+                    Effect::None => self.tell(reason, &error),
                 }
-                tracing::debug!("a Redis command has failed: {error}");
                 Err(Unavailable(reason.to_owned()))
             }
             Err(_) => {
                 connection.broken.notify_one();
                 Err(Unavailable(reason::LATE.to_owned()))
             }
+        }
+    }
+
+    /// Says in the log that Redis refuses a command over a connection that stays: now and then, since every
+    /// request may be refused.
+    fn tell(&self, reason: &str, error: &RedisError) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.is_none_or(|last| last.elapsed() >= TOLD) {
+            *told = Some(Instant::now());
+            let Connector { place, purpose, .. } = &*self.connector;
+            tracing::error!(store = %place, "{} is refused a command: {reason}: {error}", purpose.store);
         }
     }
 
@@ -334,6 +353,15 @@ impl Connector {
                 ));
             }
         };
+        // A user without rights below the prefix would be refused all that it asks later. Removes nothing: no
+        // key has this name.
+        let own = format!("{}:", self.place.prefix);
+        let touched: Result<Value, RedisError> = cmd("DEL").arg(own).query_async(redis).await;
+        if let Err(error) = touched
+            && error.code() == Some("NOPERM")
+        {
+            return Err(reason::refusal(&error));
+        }
         // A user may be forbidden to ask.
         let info: Result<Value, RedisError> = cmd("INFO").query_async(redis).await;
         if let Ok(Value::BulkString(info)) = info {

@@ -74,13 +74,15 @@ pub(super) fn refusal(error: &RedisError) -> ConnectError {
         (ErrorKind::AuthenticationFailed, _) | (_, Some("NOAUTH" | "WRONGPASS")) => bad_login(),
         _ if has_to_log_in => bad_login(),
         (_, Some("NOPERM")) => ConnectError::Refused(
-            format!("the user may not use scripts: {detail}"),
+            format!("the user may not do what it has to: {detail}"),
             "its rules have to be `~PREFIX:* +@read +@write +@scripting +@connection +time +info`",
         ),
         (_, Some("LOADING")) => {
             ConnectError::Failed("Redis is loading its data", "it is loading its data".to_owned())
         }
         (ErrorKind::Io, _) => ConnectError::Failed(LOST, detail),
+        // Something else than Redis, whose answer may have any length.
+        (ErrorKind::Parse, _) => ConnectError::Failed(LOST, "it does not answer as Redis does".to_owned()),
         (_, Some("ERR")) => ConnectError::Refused(
             format!("it does not take what a connection begins with: {detail}"),
             "user, password and number of the database have to be those of this Redis, 6 or newer",

@@ -194,6 +194,7 @@ fn a_redis_without_room_refuses_writes_and_answers_reads() {
         .find_map(|key| Some((key, put(key))).filter(|(_, answer)| !answer[1].is_null()))
         .expect("a full Redis");
     assert_eq!(error_of(&refusal[1]), "Unavailable(\"Redis has no memory left for it\")");
+    host.wait_for_log("the store of values is refused a command: Redis has no memory left for it");
     // Nothing is half there, and what is deleted makes room.
     let seen = host.ask("/it", &json!([["open", "a"], ["keys", ""], ["delete", "0"], ["get", "0"]]));
     assert_eq!(seen[1].as_array().unwrap().len(), stored, "{seen}");

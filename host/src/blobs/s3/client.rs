@@ -39,7 +39,7 @@ pub(super) struct Client {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     /// S3 has said no.
-    #[error("S3 has answered {status} {code}")]
+    #[error("S3 has answered {status}{}{code}", if code.is_empty() { "" } else { " " })]
     Refused { status: u16, code: String },
     /// It has said nothing.
     #[error("{0}")]
@@ -47,6 +47,20 @@ pub(super) enum Failure {
     /// It has said something that is no answer, or was cut off.
     #[error("S3 has answered something else")]
     Broken,
+}
+
+impl Failure {
+    /// Whether another request might be served: S3 is there and takes this host's credentials. To a `HEAD` it
+    /// answers without a code.
+    fn is_about_the_request(&self) -> bool {
+        const OF_THE_HOST: [&str; 5] =
+            ["", "AuthorizationHeaderMalformed", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"];
+        match self {
+            Failure::Refused { status: 400, code } => !OF_THE_HOST.contains(&&**code),
+            Failure::Refused { status, .. } => *status < 500 && ![401, 403].contains(status),
+            Failure::Silent(_) | Failure::Broken => false,
+        }
+    }
 }
 
 impl Client {
@@ -72,7 +86,7 @@ impl Client {
         self.timeout
     }
 
-    /// Whether the last request was answered.
+    /// Whether the last request was served.
     pub(super) fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)
     }
@@ -91,8 +105,7 @@ impl Client {
             // The server has not been asked.
             Err(Failure::Silent(OutboundError::TooMany)) => return answer,
             Ok(_) => true,
-            Err(Failure::Refused { status, .. }) => *status < 500,
-            Err(Failure::Silent(_) | Failure::Broken) => false,
+            Err(failure) => failure.is_about_the_request(),
         };
         if self.is_up.swap(is_up, Ordering::Relaxed) != is_up {
             match &answer {

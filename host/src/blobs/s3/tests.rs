@@ -89,6 +89,11 @@ fn ok(body: &str) -> Option<(&'static str, String)> {
     Some(("200 OK", body.to_owned()))
 }
 
+/// A page of a listing with these elements.
+fn listing(elements: &str) -> Option<(&'static str, String)> {
+    ok(&format!("<?xml version=\"1.0\"?>\n<ListBucketResult>{elements}</ListBucketResult>\n"))
+}
+
 fn missing() -> Option<(&'static str, String)> {
     Some(("404 Not Found", String::new()))
 }
@@ -105,7 +110,7 @@ async fn the_end_of_an_upload_is_a_success_only_if_s3_says_so() {
             "post" if target.contains("uploads=") => ok("<UploadId>u</UploadId>"),
             "post" => ok(answer),
             "head" => missing(),
-            _ => ok(""),
+            _ => listing(""),
         });
         let mut it = it.await;
         it.blobs.quota.bytes = u64::MAX;
@@ -118,10 +123,42 @@ async fn the_end_of_an_upload_is_a_success_only_if_s3_says_so() {
 #[tokio::test]
 async fn a_listing_that_repeats_itself_ends() {
     let token = "<NextContinuationToken>t</NextContinuationToken>";
-    let it = opened(move |method, _| if method == "head" { missing() } else { ok(token) }).await;
+    let it = opened(move |method, _| if method == "head" { missing() } else { listing(token) }).await;
     let again = Err(BlobError::Unavailable("S3 lists the same page again".to_owned()));
     assert_eq!(it.blobs.clear(&it.container).await, again);
     assert_eq!(it.write("k", 1).await, again);
+}
+
+#[tokio::test]
+async fn what_is_no_listing_is_no_empty_container() {
+    for answer in ["", "<html>a proxy's page</html>", "<ListBucketResult><Contents><Size>6</Size></Contents>"]
+    {
+        let it = opened(move |method, _| if method == "head" { missing() } else { ok(answer) }).await;
+        let other = BlobError::Unavailable("S3 has answered something else".to_owned());
+        assert_eq!(it.blobs.list(&it.container, None).await, Err(other.clone()), "{answer}");
+        assert_eq!(it.write("k", 1).await, Err(other), "{answer}");
+    }
+}
+
+/// A key that has expired is no matter of the one request.
+#[tokio::test]
+async fn credentials_that_are_refused_make_the_store_unreachable() {
+    for (status, body, expected) in [
+        ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>", false),
+        ("400 Bad Request", "<Error><Code>ExpiredToken</Code></Error>", false),
+        ("400 Bad Request", "", false),
+        ("400 Bad Request", "<Error><Code>EntityTooLarge</Code></Error>", true),
+        ("404 Not Found", "<Error><Code>NoSuchKey</Code></Error>", true),
+        ("503 Slow Down", "<Error><Code>SlowDown</Code></Error>", false),
+    ] {
+        let it = opened(move |method, target| match method {
+            "get" if target.contains("list-type") => listing(""),
+            _ => Some((status, body.to_owned())),
+        });
+        let it = it.await;
+        let _ = it.blobs.read(&it.container, "k", 0, u64::MAX).await;
+        assert_eq!(it.store.is_reachable(), Some(expected), "{status} {body}");
+    }
 }
 
 /// Those who write or remove the same object at the same time do not each get back its bytes.
@@ -132,7 +169,7 @@ async fn what_is_replaced_or_removed_is_known_by_the_next_listing() {
     let it = opened(move |method, _| match method {
         "get" => {
             counted.fetch_add(1, Ordering::SeqCst);
-            ok("<Contents><Size>600</Size></Contents>")
+            listing("<Contents><Size>600</Size></Contents>")
         }
         _ => ok(&"x".repeat(600)),
     });
