@@ -36,10 +36,10 @@ use crate::server::listen::{ConnectionConfig, Drain};
 use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
-use crate::server::{self, Endpoints, MetricsTexts, Served, SharedMemory, admin, grpc, listen};
+use crate::server::{self, Endpoints, MetricsTexts, Orders, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
-use crate::text::on_one_line;
+use crate::text::{listed, on_one_line};
 use crate::{blobs, capture, kv, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
@@ -84,13 +84,21 @@ pub enum ReloadReason {
 }
 
 impl Config {
-    /// Whether all is the same but for what is served.
-    fn is_same_process(&self, other: &Config) -> bool {
+    /// The parts that are others in `other`, apart from the endpoints: what a reload cannot change.
+    fn process_changes(&self, other: &Config) -> Vec<&'static str> {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
         let Config { server: _, endpoints: _, plugin, model, logs, record, kv, blobs, jobs } = self;
-        let own = (&self.server, plugin, model, logs, record, kv, blobs, jobs);
-        let Config { plugin, model, logs, record, kv, blobs, jobs, .. } = other;
-        own == (&server, plugin, model, logs, record, kv, blobs, jobs)
+        let same = [
+            ("listeners", self.server == server),
+            ("sandbox", *plugin == other.plugin),
+            ("engine", *model == other.model),
+            ("logs", *logs == other.logs),
+            ("recordings", *record == other.record),
+            ("values", *kv == other.kv),
+            ("objects", *blobs == other.blobs),
+            ("jobs", *jobs == other.jobs),
+        ];
+        same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
     }
 }
 
@@ -153,6 +161,7 @@ impl App {
             config: config.server.clone(),
             shared_memory: SharedMemory::new(config.server.shared_memory),
             drain: Drain::default(),
+            orders: Orders::default(),
             runtime: tokio::runtime::Handle::current(),
             development,
         });
@@ -195,15 +204,14 @@ impl App {
     /// The parts that could not be loaded; they are logged too.
     async fn reload(&mut self, config: Config, origin: Origin) -> Result<(), String> {
         let stayed: Vec<Arc<Deployment>> = self.served.endpoints.to_vec();
-        if !self.config.is_same_process(&config) {
-            tracing::warn!(
-                "what the configuration says of the process has changed (listeners, stores, sandbox, engine, logs, \
-                 recordings): that takes a restart"
-            );
+        let others = self.config.process_changes(&config);
+        if !others.is_empty() {
+            tracing::warn!("the configuration of {} has changed: that takes a restart", others.join(", "));
         }
         match self.serve(config.endpoints, config.server.splits).await {
             Ok(Changes { added, replaced, removed }) if added.len() + replaced.len() + removed.len() > 0 => {
-                tracing::info!(?added, ?replaced, ?removed, "other endpoints are served");
+                let [added, replaced, removed] = [added, replaced, removed].map(|names| listed(&names));
+                tracing::info!(added, replaced, removed, "other endpoints are served");
             }
             Ok(_) => tracing::info!("the endpoints are the same"),
             Err(error) => {
@@ -284,9 +292,9 @@ impl App {
         }
         let Listeners { serving, admin_thread, stop_admin, .. } = listeners;
         let timeout = served.config.drain_timeout;
-        // Jobs that run end within the same time; those that wait are for the next start.
-        let working = workers.ended();
-        let all = async { tokio::join!(serving, working).0 };
+        // Jobs and orders that run end within the same time; jobs that wait are for the next start.
+        let (working, ordered) = (workers.ended(), served.orders.end());
+        let all = async { tokio::join!(serving, working, ordered).0 };
         tokio::pin!(all);
         let mut cut_off = 0;
         if tokio::time::timeout(timeout, &mut all).await.is_err() {

@@ -35,11 +35,13 @@ pub mod split;
 mod endpoints;
 mod limits;
 mod drain;
+mod orders;
 pub mod tls;
 mod status;
 
 pub use self::compat::activity::Activity;
 pub use self::endpoints::Endpoints;
 pub use self::metrics_text::MetricsTexts;
+pub use self::orders::Orders;
 pub use self::served::{Config, Served};
 pub use self::shared_memory::SharedMemory;

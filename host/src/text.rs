@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 const LONGEST: usize = 4 << 10;
 /// Most characters of a name that an error shows.
 const SHOWN: usize = 64;
+/// Most names of a list that a log line shows.
+const LISTED: usize = 20;
 
 /// Whether `name` is a token, as names of headers are (RFC 9110, section 5.6.2).
 pub fn is_token(name: &str) -> bool {
@@ -46,6 +48,15 @@ pub fn cut(mut text: String) -> String {
 /// The beginning of a text, of at most `longest` bytes.
 pub fn beginning(text: &str, longest: usize) -> &str {
     text.get(..text.floor_char_boundary(longest)).unwrap_or(text)
+}
+
+/// Names, one after the other: the first of them, and how many more there are.
+pub fn listed(names: &[String]) -> String {
+    let (first, more) = names.split_at(names.len().min(LISTED));
+    match more.len() {
+        0 => first.join(", "),
+        more => format!("{}, and {more} more", first.join(", ")),
+    }
 }
 
 /// Bytes in hexadecimal digits.

@@ -222,6 +222,19 @@ fn more_connections_than_may_be_wait_for_their_turn() {
     assert_eq!(host.endpoints().as_array().unwrap().len(), 3);
 }
 
+/// Clients that connect and say nothing do not keep others out for as long as a head may take.
+#[test]
+fn silent_connections_leave_their_places_to_others() {
+    let host = serve("max_connections = 3");
+    let _silent: Vec<Wire> = (0..3).map(|_| connect(&host)).collect();
+    host.wait_for_log("3 connections are open");
+    let started = Instant::now();
+    let mut more = connect(&host);
+    more.send(&wire::get("/healthz")).unwrap();
+    assert_eq!(more.read().unwrap().status, 200);
+    assert!(started.elapsed() < Duration::from_secs(8), "took {:?}", started.elapsed());
+}
+
 /// Value of a setting (RFC 9113, section 6.5.2).
 fn setting(settings: &Frame, id: u16) -> Option<u32> {
     let (entries, _) = settings.payload.as_chunks::<6>();

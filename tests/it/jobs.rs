@@ -127,9 +127,11 @@ fn a_job_is_stored_run_and_its_result_is_the_answer_to_its_request() {
         ("modelhost_jobs{endpoint=\"app\",state=\"running\"}", 0.0),
         ("modelhost_jobs_oldest_seconds{endpoint=\"app\"}", 0.0),
     ] {
-        assert_eq!(host.metric(series), expected, "{series}");
+        // A job's end is seen a moment before it is counted.
+        wait_until(&format!("{series} {expected}"), || host.metric(series) == expected);
     }
     let why = format!("is not tried again: the answer has status 404 endpoint=\"app\" job.id=\"{failed}\"");
+    host.wait_for_log(&why);
     assert_eq!(host.log().lines().filter(|line| line.contains(&why)).count(), 1, "{}", host.log());
     assert!(!host.metrics().contains("modelhost_jobs{endpoint=\"none\""));
     assert_eq!((host.get("/none/jobs").status, host.post("/none/jobs", "").status), (404, 404));
@@ -224,7 +226,8 @@ fn urgent_jobs_come_first_delayed_ones_later_and_what_waits_too_long_fails() {
     assert_eq!((&job["attempt"], &job["error"]), (&json!(0), &json!("the job waited longer than it may")));
     let refused = result(&host, "it", &late).error(404, "not_found", "admit");
     assert_eq!(refused, "the job is failed and has no result: the job waited longer than it may");
-    assert_eq!(host.metric("modelhost_jobs_ended_total{endpoint=\"it\",outcome=\"failed\"}"), 1.0);
+    let failed = "modelhost_jobs_ended_total{endpoint=\"it\",outcome=\"failed\"}";
+    wait_until("the end to be counted", || host.metric(failed) == 1.0);
     let ended = ids.map(|id| until(&host, "it", &id, "completed")["changed"].as_str().unwrap().to_owned());
     assert!(ended[2] < ended[1] && ended[1] < ended[0], "{ended:?}");
 

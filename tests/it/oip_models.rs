@@ -147,7 +147,8 @@ fn orders_are_for_the_operator_unless_clients_may_give_them() {
 fn orders_of_clients() {
     let host = every_kind("[server]\nmodel_control = true\n");
     let give = |path: &str, body: &str| order(&host.url, &format!("models/{path}"), &[], body);
-    assert_eq!(order(&host.url, "models/iris/unload", &[("origin", "http://evil.example")], "").status, 403);
+    let from_a_page = order(&host.url, "models/iris/unload", &[("origin", "http://evil.example")], "");
+    from_a_page.error(403, "forbidden", "admit");
     assert_eq!(give("two.b/unload", r#"{"parameters":{"unload_dependents":false}}"#).status, 200);
     assert_eq!(
         [is_ready(&host, "two.b"), is_ready(&host, "two.a"), is_ready(&host, "two")],

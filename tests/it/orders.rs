@@ -321,3 +321,21 @@ fn killed_in_the_middle_of_a_swap_it_starts_with_one_version_or_the_other() {
         fs::read_dir(folder.path()).unwrap().flatten().map(|entry| entry.file_name()).collect();
     assert!(litter.len() <= 11, "at most one file a kill is left beside the handler: {litter:?}");
 }
+
+/// A stop waits for it, and takes no other.
+#[test]
+fn an_order_that_has_begun_comes_to_its_end() {
+    let more = ["--metadata", r#"["print:preparing", "spin"]"#, "--init-timeout", "2s"];
+    let host = serve(&component("tests/echo"), &more);
+    let url = format!("{}/admin/v1/endpoints/e/plugin", host.admin);
+    let begun = thread::spawn(move || request("PUT", &url, &[], &bytes("tests/prepared")));
+    host.wait_for_log("preparing");
+    host.signal("TERM");
+    host.wait_for_log("stopping");
+    let late = order(&host, "PUT", "plugin", &[], &bytes("tests/version_a"));
+    assert_eq!((late.status, &late.json()["code"]), (503, &"shutting_down".into()), "{}", late.text());
+    let refused = begun.join().unwrap();
+    assert!(refused.text().contains("limits.init_timeout"), "{} {}", refused.status, refused.text());
+    let (status, log) = host.wait();
+    assert_eq!(status.code(), Some(0), "{log}");
+}

@@ -41,7 +41,8 @@ fn get(host: &Host, path: &str) -> Reply {
 
 #[test]
 fn the_metrics_are_those_of_the_reference() {
-    // Series of predictions begin with the first of them, those of values that are kept likewise.
+    // Series of predictions begin with the first of them, those of values that are kept likewise, and those of
+    // durations with the first request.
     let tracked = |name: &str, kind: &str| {
         let tracker = format!("tracker = {{ model_type = {kind:?} }}");
         Endpoint::new(name).model("identity_int64").set(tracker)
@@ -52,7 +53,8 @@ fn the_metrics_are_those_of_the_reference() {
     let cached = Endpoint::new("cached").model("iris_dyn").set("response_cache = { size = '1MiB' }");
     let submits = Endpoint::new("submits").guest("jobs").set("jobs = 'on'");
     let talk = Endpoint::new("talk").guest("socket");
-    let together = Endpoint::new("together").guest("batch").table("batching", "max_requests = 2");
+    let together = Endpoint::new("together").guest("batch").set("record_share = 0");
+    let together = together.table("batching", "max_requests = 2");
     let sums = Endpoint::new("sums")
         .model_at(&model("accumulator"), "state = { state_out = 'state_in', count_out = 'count_in' }");
     let jobs = Endpoint::new("jobs")
@@ -62,7 +64,14 @@ fn the_metrics_are_those_of_the_reference() {
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
         .endpoints([keeper, objects, cached, talk, jobs, submits, together, sums])
         .tables(format!("[jobs]\nstore = {:?}", redis.url()));
-    let host = setup.tables(redis.store()).tables(s3.store("", KEY)).serve();
+    let recordings = tempfile::tempdir().unwrap();
+    let record = format!("[record]\ndir = {:?}", recordings.path());
+    let host = setup.tables(redis.store()).tables(s3.store("", KEY)).tables(record).serve();
+    // Those of trials begin with the first.
+    let candidate = "/admin/v1/endpoints/talk/plugin/candidate?mode=shadow&share=1";
+    let another = [&std::fs::read(component("tests/socket")).unwrap()[..], &[0, 2, 1, b'y']].concat();
+    let reply = request("PUT", &format!("{}{candidate}", host.admin), &[], &another);
+    assert_eq!(reply.status, 200, "{}", reply.text());
     for (path, body) in [
         ("/class", "{\"x\":[1,2]}"),
         ("/class", "{\"x\":[1]}"),
@@ -125,7 +134,11 @@ fn the_commands_are_those_of_the_reference() {
 
 #[test]
 fn the_error_codes_are_those_of_the_reference() {
-    let text = get(&iris(), "/metrics").text();
+    let host = iris();
+    // The durations of its stages begin with the first request.
+    let sample = std::fs::read(e2e::root().join("examples/iris-wasm/sample.json")).unwrap();
+    assert_eq!(host.post("/iris", sample).status, 200);
+    let text = get(&host, "/metrics").text();
     let value = |line: &str, label: &str| {
         let (_, rest) = line.split_once(&format!("{label}=\""))?;
         Some(rest.split_once('"')?.0.to_owned())

@@ -82,6 +82,8 @@ fn what_cannot_be_served_changes_nothing() {
         assert_eq!(names(&host), ["stays"]);
         assert_eq!(signature(&host, "/stays").as_deref(), Some("a"));
         assert_eq!(host.post("/other", "{}").status, 404);
+        // What was loaded for it is counted no more.
+        assert!(!host.metrics().contains(r#"endpoint="other""#), "{}", host.metrics());
     }
     // What concerns the process takes a restart, and is said.
     read_again(
@@ -89,7 +91,7 @@ fn what_cannot_be_served_changes_nothing() {
         &file,
         &Setup::of([stays.clone()]).tables("[server]\ncors_allow_origin = 'https://example.org'"),
     );
-    host.wait_for_log("takes a restart");
+    host.wait_for_log("the configuration of listeners has changed: that takes a restart");
     read_again(&host, &file, &Setup::of([stays, endpoint("comes", "b")]));
     wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
 }

@@ -73,8 +73,9 @@ impl Registry {
 
     /// Serves these endpoints, in this order, and no others: gives all of them to `publish`.
     ///
-    /// # Errors The first endpoint, in their order, that cannot be loaded, or what `publish` says: nothing
-    /// has changed.
+    /// # Errors
+    /// The first endpoint, in their order, that cannot be loaded, or what `publish` says: nothing has
+    /// changed.
     pub(super) async fn change(
         &self,
         mut endpoints: Vec<EndpointConfig>,
@@ -85,15 +86,23 @@ impl Registry {
         let stays = |config: &&EndpointConfig| {
             entries.get(&config.name).is_some_and(|entry| is_same(&entry.deployment.config, config))
         };
-        let another = endpoints.iter().filter(|config| !stays(config)).cloned().collect();
-        let loaded = self.resources.load(another).await?;
-        let new: HashMap<&str, &Arc<Deployment>> =
-            loaded.iter().map(|(deployment, _)| (deployment.config.name.as_str(), deployment)).collect();
-        let deployment = |config: &EndpointConfig| {
-            let kept = || entries.get(&config.name).map(|entry| &entry.deployment);
-            new.get(config.name.as_str()).copied().or_else(kept).cloned()
+        let another: Vec<_> = endpoints.iter().filter(|config| !stays(config)).cloned().collect();
+        let is_new = |config: &&EndpointConfig| !entries.contains_key(&config.name);
+        let added: Vec<String> = another.iter().filter(is_new).map(|config| config.name.clone()).collect();
+        let published = async {
+            let loaded = self.resources.load(another).await?;
+            let new: HashMap<&str, &Arc<Deployment>> =
+                loaded.iter().map(|(deployment, _)| (deployment.config.name.as_str(), deployment)).collect();
+            let deployment = |config: &EndpointConfig| {
+                let kept = || entries.get(&config.name).map(|entry| &entry.deployment);
+                new.get(config.name.as_str()).copied().or_else(kept).cloned()
+            };
+            publish(endpoints.iter().filter_map(deployment).collect())?;
+            anyhow::Ok(loaded)
         };
-        publish(endpoints.iter().filter_map(deployment).collect())?;
+        let loaded = published.await.inspect_err(|_| {
+            self.resources.metrics.forget(added.iter().map(String::as_str));
+        })?;
 
         let mut changes = Changes::default();
         let is_left = |name: &str| endpoints.iter().any(|config| config.name == name);
@@ -138,6 +147,11 @@ impl Registry {
         let mut past = self.past.lock().await;
         past.retain(|deployment| deployment.strong_count() > 0);
         past.push(Arc::downgrade(&entry.deployment));
+        if let Some(trial) = entry.deployment.trial() {
+            let name = &entry.deployment.config.name;
+            tracing::warn!(endpoint = %name, plugin.digest = trial.digest().as_deref(),
+                "the trial has ended: the endpoint is replaced or removed");
+        }
         end_all(entry.tasks).await;
         entry.deployment.metrics.plugins.set([None, None, None]);
     }
@@ -150,10 +164,10 @@ impl Registry {
     }
 }
 
-/// Ends tasks, and with them their hold on an endpoint.
-async fn end_all(tasks: Vec<JoinHandle<()>>) {
+/// Ends tasks, and with them their hold on an endpoint. All are told before the first is waited for.
+async fn end_all<T>(tasks: Vec<JoinHandle<T>>) {
+    tasks.iter().for_each(JoinHandle::abort);
     for task in tasks {
-        task.abort();
         // It ended as it was told to.
         let _ = task.await;
     }
@@ -182,10 +196,17 @@ impl Resources {
                 resources.load_one(config).await
             })
         });
-        let mut loaded = Vec::new();
         // All begin before the first is waited for.
-        for loading in loading.collect::<Vec<_>>() {
-            loaded.push(loading.await.context("an endpoint cannot be loaded")??);
+        let mut loading = loading.collect::<Vec<_>>().into_iter();
+        let mut loaded = Vec::new();
+        for task in loading.by_ref() {
+            match task.await.context("an endpoint cannot be loaded").flatten() {
+                Ok(endpoint) => loaded.push(endpoint),
+                Err(error) => {
+                    end_all(loading.collect()).await;
+                    return Err(error);
+                }
+            }
         }
         Ok(loaded)
     }

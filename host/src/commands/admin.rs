@@ -99,11 +99,22 @@ impl Client {
                 ureq::Error::Io(error) => error.to_string(),
                 other => other.to_string(),
             };
-            let (address, program) = (&self.address, cli::program());
-            anyhow!(
-                "cannot reach the admin address {address}: {reason}\n  hint: is the server running? Give its admin address, which \
-                 `{program} serve` prints, with `--admin`"
-            )
+            let hint = if reason.contains("CaUsedAsEndEntity") {
+                "the certificate is one of an authority; make it with `-addext \
+                 basicConstraints=critical,CA:FALSE`"
+                    .to_owned()
+            } else if reason.contains("certificate") {
+                "`--ca FILE` names the certificate to trust, or that of the authority behind it".to_owned()
+            } else if reason.contains("http parse fail") {
+                "it may speak TLS: `--admin https://HOST:PORT`".to_owned()
+            } else {
+                let program = cli::program();
+                format!(
+                    "is the server running? Give its admin address, which `{program} serve` prints, with \
+                     `--admin`"
+                )
+            };
+            anyhow!("cannot reach the admin address {}: {reason}\n  hint: {hint}", self.address)
         })?;
         answer(response)
     }

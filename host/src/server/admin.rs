@@ -15,8 +15,10 @@ mod guard;
 mod logs;
 mod trial;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -37,6 +39,8 @@ use self::endpoints::Uploads;
 /// Connections of operators and their tools: enough for all, and within the files that are left beside those
 /// of the endpoints.
 const MAX_CONNECTIONS: usize = 256;
+/// How long the last answers may take to be read.
+const FAREWELL: Duration = Duration::from_millis(100);
 
 /// Serves the admin listener on its own thread until `stop` is dropped or sent: a client that asks during the
 /// start or the drain gets an answer.
@@ -58,10 +62,15 @@ pub fn spawn(
                 Ok(listener) => listener,
                 Err(error) => return tracing::error!("cannot serve the admin listener: {error}"),
             };
+            let drain = listen::Drain::default();
+            let mut serving = pin!(listen::serve(listener, switch, drain.clone(), connections));
             tokio::select! {
-                () = listen::serve(listener, switch, listen::Drain::default(), connections) => {}
-                // Sent or dropped: both mean stop.
-                _ = stop => {}
+                () = &mut serving => {}
+                // Sent or dropped: both mean stop. What has been carried out is told.
+                _ = stop => {
+                    drain.begin();
+                    let _ = tokio::time::timeout(FAREWELL, serving).await;
+                }
             }
         });
     })

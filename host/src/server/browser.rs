@@ -11,6 +11,9 @@ use serde_json::json;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
+/// Why an order is refused that a web page gave.
+pub(super) const FROM_A_PAGE: &str = "orders from web pages are not taken";
+
 /// Whether a browser says that a page of another site asks (Fetch Metadata Request Headers, section 2.2).
 pub(super) fn is_from_another_site(headers: &HeaderMap) -> bool {
     headers.get_all(SEC_FETCH_SITE).iter().any(|site| site != "none" && site != "same-origin")
@@ -19,11 +22,15 @@ pub(super) fn is_from_another_site(headers: &HeaderMap) -> bool {
 /// Refuses an order that a web page gave. A browser sends a plain POST to any address its user can reach,
 /// loopback included, and says with every one where the page came from, in one header or another; the
 /// operator's tools do not.
+pub(super) fn is_from_a_page(headers: &HeaderMap) -> bool {
+    headers.contains_key(ORIGIN) || is_from_another_site(headers)
+}
+
+/// The refusal of such an order on the operator's address.
 #[expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
 pub(super) fn not_from_a_page(headers: &HeaderMap) -> Result<(), Response> {
-    let text = "orders from web pages are not taken";
-    match headers.contains_key(ORIGIN) || is_from_another_site(headers) {
-        true => Err(refused(StatusCode::FORBIDDEN, "forbidden", text.to_owned())),
+    match is_from_a_page(headers) {
+        true => Err(refused(StatusCode::FORBIDDEN, "forbidden", FROM_A_PAGE.to_owned())),
         false => Ok(()),
     }
 }

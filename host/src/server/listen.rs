@@ -35,6 +35,8 @@ use super::switch::ServiceSwitch;
 
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long a client of HTTP/2 without a request may take to read that the server ends.
+const FAREWELL: Duration = Duration::from_secs(2);
 /// At least and at most this long passes until all connections are looked at again; within that, a quarter of
 /// the shortest timeout.
 const SWEEP_INTERVAL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -75,7 +77,7 @@ pub async fn serve(
                     tracing::warn!("{} connections are open, as many as may be: more wait", connections.limits.max_connections);
                 }
                 was_full = is_full;
-                registry.sweep(is_full);
+                registry.sweep(is_full, None);
             }
             accepted = accept() => match accepted {
                 Ok((accepted, place)) => spawn(&registry, accepted, place),
@@ -92,12 +94,13 @@ pub async fn serve(
     drop(alive);
     if tokio::time::timeout(LINGER, ended.recv()).await.is_err() {
         registry.finish_all();
+        let told = Instant::now();
         // A head that never comes to its end, a response that is not taken: they are still looked for.
         loop {
             tokio::select! {
                 biased;
                 _ = ended.recv() => break,
-                _ = sweep.tick() => registry.sweep(false),
+                _ = sweep.tick() => registry.sweep(false, Some(told)),
             }
         }
     }
@@ -143,8 +146,8 @@ impl ConnectionRegistry {
 
     /// Ends connections that are silent for too long: a client that keeps an idle one, never comes to the end
     /// of a request's head, or takes nothing of its response. When no more may be open, an idle one is not
-    /// kept for long.
-    fn sweep(&self, is_full: bool) {
+    /// kept for long. `told`: since when all are to end.
+    fn sweep(&self, is_full: bool, told: Option<Instant>) {
         let now = Instant::now();
         let patience = if is_full { self.interval() } else { self.idle_timeout };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -161,9 +164,16 @@ impl ConnectionRegistry {
                 continue;
             }
             let silent = now.duration_since(watched.silent_since);
-            let in_head = connection.client.in_head.load(Ordering::Relaxed);
+            let has_begun = !is_full || connection.client.has_spoken.load(Ordering::Relaxed);
+            let in_head = has_begun && connection.client.in_head.load(Ordering::Relaxed);
             let was_told = connection.is_ending();
-            if (in_head && silent >= self.header_timeout) || (was_told && silent >= self.idle_timeout) {
+            // A client of HTTP/2 has to say that it has read that it is to go.
+            let is_pressing = is_full || told.is_some_and(|told| now.duration_since(told) >= FAREWELL);
+            let is_deaf = was_told && is_pressing && connection.client.is_http2.load(Ordering::Relaxed);
+            if (in_head && silent >= self.header_timeout)
+                || (was_told && silent >= self.idle_timeout)
+                || (is_deaf && silent >= FAREWELL)
+            {
                 connection.set_state(ConnectionState::Closed);
             } else if !in_head && silent >= patience {
                 // In order, if its client lets it.

@@ -447,6 +447,12 @@ async fn carry_out(
     served: &Served,
     order: impl Future<Output = Result<DeployOutcome, DeployError>> + Send + 'static,
 ) -> Result<(), RequestError> {
+    let ending = || RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down");
+    let place = served.orders.begin().ok_or_else(ending)?;
+    let order = async move {
+        let _place = place;
+        order.await
+    };
     match served.runtime.spawn(order).await {
         Ok(outcome) => outcome.map(drop).map_err(|error| refused(&error)),
         Err(error) => {

@@ -12,6 +12,7 @@ use super::development::Development;
 use super::drain::Drain;
 use super::endpoints::Endpoints;
 use super::metrics_text::MetricsTexts;
+use super::orders::Orders;
 use super::shared_memory::SharedMemory;
 use super::{limits, split, tls};
 use crate::blobs;
@@ -81,6 +82,8 @@ pub struct Served {
     pub shared_memory: SharedMemory,
     /// Whether the process is going away.
     pub drain: Drain,
+    /// The operator's orders that are being carried out.
+    pub orders: Orders,
     /// The runtime of requests, and of the operator's orders.
     pub runtime: tokio::runtime::Handle,
     /// The state of the builds of `host dev`; `None` elsewhere.

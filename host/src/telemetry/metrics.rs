@@ -389,7 +389,8 @@ impl Metrics {
         })
     }
 
-    /// The handles for one endpoint. The counters and gauges that every endpoint has exist from now on, at zero.
+    /// The handles for one endpoint. The counters and gauges that every endpoint has exist from now on, at
+    /// zero.
     pub fn endpoint(&self, name: &str) -> EndpointMetrics {
         EndpointMetrics {
             requests: self.requests.endpoint(name),

@@ -48,7 +48,7 @@ static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
         // As pydantic and schemars write types with others, or themselves, inside.
         .input(&json!({
             "$defs": {"Tree": {"type": "object", "properties": {"below": {"$ref": "#/$defs/Tree"}}}},
-            "anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "array", "items": {"$ref": "#"}}, {}],
+            "anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "array", "items": {"$ref": "#"}}],
         }))
         .get("/wrong/{how}", wrong)
         .delete("/items/{id}", |_: &mut App, _: Path<u32>| ())

@@ -241,8 +241,11 @@ fn a_redis_without_a_log_is_warned_of_and_one_that_is_not_there_refuses_the_star
     until(&host, "it", &id, "failed");
     let lines = |text: &str| host.log().lines().filter(|line| line.contains(text)).count();
     let why = format!("is not tried again: plugin_trap: the handler crashed endpoint=\"it\" job.id=\"{id}\"");
+    // Redis knows it a moment before the host does.
+    host.wait_for_log(&why);
     assert_eq!((lines("append-only file"), lines(&why)), (1, 1), "{}", host.log());
-    assert_eq!(host.metric("modelhost_jobs_ended_total{endpoint=\"it\",outcome=\"failed\"}"), 1.0);
+    let ended = "modelhost_jobs_ended_total{endpoint=\"it\",outcome=\"failed\"}";
+    wait_until("the end to be counted", || host.metric(ended) == 1.0);
     let url = redis.url();
     drop(redis);
     let plugin = e2e::component("tests/files").display().to_string();

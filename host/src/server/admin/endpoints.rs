@@ -379,6 +379,8 @@ async fn unload_model(
 /// Why an order was not carried out.
 pub(super) enum Refusal {
     Deploy(DeployError),
+    /// The process goes away.
+    ShuttingDown,
     /// A defect of this host.
     Lost,
 }
@@ -394,6 +396,11 @@ pub(super) async fn carry_out_raw<T: Send + 'static>(
     served: &Served,
     order: impl Future<Output = Result<T, DeployError>> + Send + 'static,
 ) -> Result<T, Refusal> {
+    let place = served.orders.begin().ok_or(Refusal::ShuttingDown)?;
+    let order = async move {
+        let _place = place;
+        order.await
+    };
     match served.runtime.spawn(order).await {
         Ok(outcome) => outcome.map_err(Into::into),
         Err(_) => Err(Refusal::Lost),
@@ -425,6 +432,10 @@ impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let error = match self {
             Refusal::Deploy(error) => error,
+            Refusal::ShuttingDown => {
+                let text = "the server is shutting down".to_owned();
+                return refused(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", text);
+            }
             Refusal::Lost => {
                 let text = "the order came to no end; the log says why".to_owned();
                 return refused(StatusCode::INTERNAL_SERVER_ERROR, "internal", text);

@@ -49,6 +49,7 @@ use crate::server::compat::{cortex, cortex_batch, truss_async};
 use crate::server::head::{Head, X_REQUEST_ID, insert};
 use crate::server::serve::Transport as _;
 use crate::server::served::Served;
+use crate::text::beginning;
 
 /// Where clients of Truss call the only endpoint: as they do at its makers', and by the name of every
 /// model.
@@ -292,8 +293,8 @@ async fn carry_out(
                 true => store.result(&config.name, id, usize::MAX).await.map_err(failed)?,
                 false => None,
             };
-            let shown = id.get(..LONGEST_ECHO.min(id.len())).unwrap_or_default();
-            Ok(found.map_or_else(|| cortex::unknown(shown), |(job, body)| cortex::looked(&job, body)))
+            let unknown = || cortex::unknown(beginning(id, LONGEST_ECHO));
+            Ok(found.map_or_else(unknown, |(job, body)| cortex::looked(&job, body)))
         }
         JobOrder::Look(id) if *form == Form::TrussRequest => {
             let job = known(store.job(&config.name, valid(id)?).await)?;

@@ -17,6 +17,8 @@ pub(super) struct Client {
     /// silent.
     pub(super) signs: AtomicU64,
     pub(super) in_flight: AtomicU64,
+    /// Whether it has sent anything.
+    pub(super) has_spoken: AtomicBool,
     /// Whether a request's head is awaited, or has begun and not come to its end.
     pub(super) in_head: AtomicBool,
     pub(super) is_http2: AtomicBool,
@@ -37,6 +39,7 @@ impl Client {
         Client {
             signs: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
+            has_spoken: AtomicBool::new(false),
             in_head: AtomicBool::new(true),
             is_http2: AtomicBool::new(false),
             is_http11: AtomicBool::new(false),

@@ -145,6 +145,7 @@ impl Socket {
     fn received(&mut self, bytes: &[u8]) {
         let client = &self.client;
         if std::mem::take(&mut self.is_fresh) {
+            client.has_spoken.store(true, Ordering::Relaxed);
             if bytes.starts_with(PREFACE) {
                 client.is_http2.store(true, Ordering::Relaxed);
                 // Its client has said what it speaks, and may wait with its first request.

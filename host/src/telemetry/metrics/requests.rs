@@ -355,7 +355,7 @@ impl Collector for Requests {
             for (outcome, count) in sum.outcomes() {
                 requests.push(counter(&[("endpoint", name), ("outcome", outcome)], read(count)));
             }
-            // Most of the text of a thousand endpoints would be the empty histograms of those that are not used.
+            // Most of the text of a thousand endpoints would be empty histograms of those that are not used.
             if sum.duration.timing().count == 0 {
                 continue;
             }

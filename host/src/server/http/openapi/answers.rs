@@ -13,7 +13,7 @@ use crate::server::status;
 
 /// A path and its path item: the operations by method.
 pub(super) type Path = (String, Value);
-/// Paths that are made as they are asked for: those of a thousand endpoints, all at once, are half a gigabyte.
+/// Paths that are made as they are asked for: all those of a thousand endpoints are half a gigabyte.
 pub(super) type Paths<'a> = Box<dyn Iterator<Item = Path> + 'a>;
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.

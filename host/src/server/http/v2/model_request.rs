@@ -10,8 +10,8 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::extract::path::Path;
 use axum::extract::rejection::PathRejection;
-use axum::http::HeaderValue;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::Response;
 use serde::Deserialize;
 
@@ -20,6 +20,7 @@ use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Credentials};
 use crate::request::Protocol;
+use crate::server::browser::{FROM_A_PAGE, is_from_a_page};
 use crate::server::head::{Operator, request_id};
 use crate::server::models::Entry;
 use crate::server::served::Served;
@@ -109,5 +110,13 @@ impl ModelRequest {
     /// The answer, or the error as every other.
     pub(super) fn answer(&self, outcome: Result<Response, RequestError>) -> Response {
         outcome.unwrap_or_else(|failure| error::respond(failure, &self.id, &self.served, None, self.arrived))
+    }
+}
+
+/// Refuses an order that a web page gave.
+pub(super) fn not_from_a_page(headers: &HeaderMap) -> Result<(), RequestError> {
+    match is_from_a_page(headers) {
+        true => Err(RequestError::new(Code::Forbidden, Stage::Admit, FROM_A_PAGE)),
+        false => Ok(()),
     }
 }

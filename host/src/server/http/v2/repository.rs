@@ -13,11 +13,10 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use super::model_request::ModelRequest;
+use super::model_request::{ModelRequest, not_from_a_page};
 use crate::arrivals::BodyRate;
 use crate::error::{RequestError, Stage};
 use crate::server::body::{Bounds, read_body};
-use crate::server::browser::not_from_a_page;
 
 /// The bounds of a body's length and time: a line of JSON, if anything.
 const LONGEST: usize = 64 << 10;
@@ -55,7 +54,7 @@ pub(super) async fn index(request: ModelRequest, body: Body) -> Response {
 /// `POST /v2/repository/models/{model}/load`.
 pub(super) async fn load(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
     if let Err(refusal) = not_from_a_page(&headers) {
-        return refusal;
+        return request.answer(Err(refusal));
     }
     let outcome = async {
         let entry = request.entry()?;
@@ -73,7 +72,7 @@ pub(super) async fn load(request: ModelRequest, headers: HeaderMap, body: Body) 
 /// `POST /v2/repository/models/{model}/unload`.
 pub(super) async fn unload(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
     if let Err(refusal) = not_from_a_page(&headers) {
-        return refusal;
+        return request.answer(Err(refusal));
     }
     let outcome = async {
         let entry = request.entry()?;

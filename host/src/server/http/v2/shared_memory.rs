@@ -10,9 +10,8 @@ use axum::response::{IntoResponse as _, Response};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::model_request::ModelRequest;
+use super::model_request::{ModelRequest, not_from_a_page};
 use super::repository::{done, read};
-use crate::server::browser::not_from_a_page;
 use crate::server::shared_memory::{authorize, authorize_registration, no_cuda};
 
 /// The body of a registration.
@@ -41,7 +40,7 @@ pub(super) async fn status(request: ModelRequest) -> Response {
 /// `POST /v2/systemsharedmemory/region/{region}/register`.
 pub(super) async fn register(request: ModelRequest, headers: HeaderMap, body: Body) -> Response {
     if let Err(refusal) = not_from_a_page(&headers) {
-        return refusal;
+        return request.answer(Err(refusal));
     }
     let outcome = async {
         authorize_registration(&request.served.every_key(), request.credentials(), request.origin)?;
@@ -55,7 +54,7 @@ pub(super) async fn register(request: ModelRequest, headers: HeaderMap, body: Bo
 /// `POST /v2/systemsharedmemory[/region/{region}]/unregister`.
 pub(super) async fn unregister(request: ModelRequest, headers: HeaderMap) -> Response {
     if let Err(refusal) = not_from_a_page(&headers) {
-        return refusal;
+        return request.answer(Err(refusal));
     }
     let allowed = authorize(&request.served.every_key(), request.credentials());
     let outcome = allowed.map(|()| request.served.shared_memory.unregister(request.region()));
