@@ -140,7 +140,7 @@ impl Upgrade<'_> {
     /// Opens the socket.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal): it cannot be opened.
+    /// [`Error::Internal`]: it cannot be opened.
     pub fn accept(self) -> Result<Socket> {
         self.accepted(None)
     }
@@ -148,7 +148,7 @@ impl Upgrade<'_> {
     /// The same with one of the client's [subprotocols](Upgrade::protocols).
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal) if the client does not offer it.
+    /// [`Error::Internal`] if the client does not offer it.
     pub fn accept_protocol(self, protocol: &str) -> Result<Socket> {
         self.accepted(Some(protocol.to_owned()))
     }
@@ -161,7 +161,7 @@ impl Upgrade<'_> {
     /// Answers with a response of HTTP, and opens nothing.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal): something of the response cannot be sent.
+    /// [`Error::Internal`]: something of the response cannot be sent.
     pub fn refuse(self, response: impl Into<Response>) -> Result<()> {
         self.taken()?.refuse(response.into()).map_err(internal)
     }
@@ -216,7 +216,7 @@ impl Socket {
     /// Sends a message; waits while the client does not read. False: the socket is closed.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal): the message is longer than `limits.socket_message`.
+    /// [`Error::Internal`]: the message is longer than `limits.socket_message`.
     pub fn send(&mut self, message: impl Into<Message>) -> Result<bool> {
         match self.source.send(message.into()) {
             Ok(()) => Ok(true),
@@ -233,7 +233,7 @@ impl Socket {
     /// close counts.
     ///
     /// # Errors
-    /// [`Error::Internal`](crate::Error::Internal): another code, or a reason of more than 123 bytes.
+    /// [`Error::Internal`]: another code, or a reason of more than 123 bytes.
     pub fn close(&mut self, code: u16, reason: &str) -> Result<()> {
         match self.source.close(code, reason) {
             Err(Refusal::Invalid(why)) => Err(internal(why)),

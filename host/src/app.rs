@@ -283,6 +283,7 @@ impl App {
                 }
             }
         }
+        self.served.orders.close();
         tracing::info!("stopping: requests in flight are answered first");
         self.served.drain.begin();
         let App { served, registry, listeners, workers, .. } = self;
@@ -293,7 +294,7 @@ impl App {
         let Listeners { serving, admin_thread, stop_admin, .. } = listeners;
         let timeout = served.config.drain_timeout;
         // Jobs and orders that run end within the same time; jobs that wait are for the next start.
-        let (working, ordered) = (workers.ended(), served.orders.end());
+        let (working, ordered) = (workers.ended(), served.orders.ended());
         let all = async { tokio::join!(serving, working, ordered).0 };
         tokio::pin!(all);
         let mut cut_off = 0;
@@ -305,6 +306,7 @@ impl App {
             endpoints.iter().for_each(|endpoint| endpoint.close());
             drop(endpoints);
             let _ = tokio::time::timeout(FAREWELL, &mut all).await;
+            served.orders.tell_of_unended();
         }
         if let Some(archive) = registry.archive() {
             // What is recorded is written: as much as waits, and nothing that comes later.
@@ -321,6 +323,9 @@ impl App {
         });
         // What was answered is on the disk; the next start has more to read.
         let _ = tokio::time::timeout(timeout.min(LAST_WRITES), closing).await;
+        // The last holder of the endpoints: with it go their copies of project files.
+        drop(stop_admin);
+        let _ = admin_thread.join();
         if cut_off > 0 {
             anyhow::bail!(
                 "stopped after {timeout:?} with {cut_off} requests unanswered: they were refused as `shutting_down`\n  \
@@ -328,9 +333,6 @@ impl App {
             );
         }
         tracing::info!("stopped: every request is answered");
-        // The last holder of the endpoints: with it go their copies of project files.
-        drop(stop_admin);
-        let _ = admin_thread.join();
         Ok(())
     }
 }

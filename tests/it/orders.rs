@@ -325,7 +325,7 @@ fn killed_in_the_middle_of_a_swap_it_starts_with_one_version_or_the_other() {
 /// A stop waits for it, and takes no other.
 #[test]
 fn an_order_that_has_begun_comes_to_its_end() {
-    let more = ["--metadata", r#"["print:preparing", "spin"]"#, "--init-timeout", "2s"];
+    let more = ["--metadata", r#"["print:preparing", "spin"]"#, "--init-timeout", "6s"];
     let host = serve(&component("tests/echo"), &more);
     let url = format!("{}/admin/v1/endpoints/e/plugin", host.admin);
     let begun = thread::spawn(move || request("PUT", &url, &[], &bytes("tests/prepared")));

@@ -146,7 +146,7 @@ codes! {
          with an `idempotency-key` it can be submitted again. `Retry-After` is set.";
     ShuttingDown: "shutting_down", 503, Unavailable, Server,
         "the server is going away",
-        "The server is going away, and the drain's time is over. `Retry-After` is set.";
+        "The server is going away, and the drain's time is over; of an order, as soon as it goes. `Retry-After` is set.";
     NotReady: "not_ready", 503, Unavailable, Model,
         "the server is still loading",
         "The server is still loading models and handlers. `Retry-After` is set.";

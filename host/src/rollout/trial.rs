@@ -150,7 +150,7 @@ impl Trial {
             begun: Default::default(),
         };
         let share = spec.steps.first().copied().unwrap_or_default();
-        let trial = Trial {
+        Ok(Trial {
             order: order.clone(),
             request_timeout: endpoint.limits.request_timeout,
             beside: old.number,
@@ -168,12 +168,10 @@ impl Trial {
             progress: Mutex::new(progress),
             differences: Mutex::default(),
             failures: Mutex::default(),
-            counts: metrics.trial.clone(),
+            counts: metrics.trial.begin(spec.mode.name(), spec.mode == Mode::Canary),
             counted: Mutex::default(),
             spec,
-        };
-        trial.count();
-        Ok(trial)
+        })
     }
 
     /// SHA-256 of the candidate.
@@ -292,7 +290,7 @@ impl Trial {
         let answered = answered.into_iter().filter(|_| is_canary);
         for (outcome, now) in answered.chain(compared) {
             let before = counted.insert(outcome, now).unwrap_or_default();
-            self.counts.add(self.spec.mode.name(), outcome, now.saturating_sub(before));
+            self.counts.add(outcome, now.saturating_sub(before));
         }
     }
 

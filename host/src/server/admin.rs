@@ -39,8 +39,8 @@ use self::endpoints::Uploads;
 /// Connections of operators and their tools: enough for all, and within the files that are left beside those
 /// of the endpoints.
 const MAX_CONNECTIONS: usize = 256;
-/// How long the last answers may take to be read.
-const FAREWELL: Duration = Duration::from_millis(100);
+/// How long the last answers may take to be read, connections that come meanwhile included.
+const FAREWELL: Duration = Duration::from_millis(300);
 
 /// Serves the admin listener on its own thread until `stop` is dropped or sent: a client that asks during the
 /// start or the drain gets an answer.

@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use self::client::Client;
 pub use self::connection::ConnectionConfig;
 use self::connection::{Connection, ConnectionState};
 pub use super::drain::Drain;
@@ -35,8 +36,8 @@ use super::switch::ServiceSwitch;
 
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long a client of HTTP/2 without a request may take to read that the server ends.
-const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a client of HTTP/2 without a request may take to acknowledge that its connection ends.
+const FAREWELL: Duration = Duration::from_secs(5);
 /// At least and at most this long passes until all connections are looked at again; within that, a quarter of
 /// the shortest timeout.
 const SWEEP_INTERVAL: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -77,7 +78,7 @@ pub async fn serve(
                     tracing::warn!("{} connections are open, as many as may be: more wait", connections.limits.max_connections);
                 }
                 was_full = is_full;
-                registry.sweep(is_full, None);
+                registry.sweep(is_full);
             }
             accepted = accept() => match accepted {
                 Ok((accepted, place)) => spawn(&registry, accepted, place),
@@ -94,13 +95,12 @@ pub async fn serve(
     drop(alive);
     if tokio::time::timeout(LINGER, ended.recv()).await.is_err() {
         registry.finish_all();
-        let told = Instant::now();
         // A head that never comes to its end, a response that is not taken: they are still looked for.
         loop {
             tokio::select! {
                 biased;
                 _ = ended.recv() => break,
-                _ = sweep.tick() => registry.sweep(false, Some(told)),
+                _ = sweep.tick() => registry.sweep(false),
             }
         }
     }
@@ -119,6 +119,22 @@ struct Watched {
     connection: Weak<Connection>,
     signs: u64,
     silent_since: Instant,
+    /// When its client was first seen not to have reacted to the end of the connection.
+    deaf_since: Option<Instant>,
+}
+
+impl Watched {
+    /// Whether a client of HTTP/2 has not even acknowledged that the connection ends: one that reads does so
+    /// at once, however slowly it takes its response.
+    fn is_deaf(&mut self, client: &Client, now: Instant) -> bool {
+        let heard = client.heard.load(Ordering::Relaxed);
+        if !client.is_http2.load(Ordering::Relaxed) || heard != client.heard_when_told.load(Ordering::Relaxed)
+        {
+            self.deaf_since = None;
+            return false;
+        }
+        now.duration_since(*self.deaf_since.get_or_insert(now)) >= FAREWELL
+    }
 }
 
 impl ConnectionRegistry {
@@ -141,13 +157,13 @@ impl ConnectionRegistry {
             watched.retain(|watched| watched.connection.strong_count() > 0);
         }
         let connection = Arc::downgrade(connection);
-        watched.push(Watched { connection, signs: 0, silent_since: Instant::now() });
+        watched.push(Watched { connection, signs: 0, silent_since: Instant::now(), deaf_since: None });
     }
 
     /// Ends connections that are silent for too long: a client that keeps an idle one, never comes to the end
     /// of a request's head, or takes nothing of its response. When no more may be open, an idle one is not
-    /// kept for long. `told`: since when all are to end.
-    fn sweep(&self, is_full: bool, told: Option<Instant>) {
+    /// kept for long.
+    fn sweep(&self, is_full: bool) {
         let now = Instant::now();
         let patience = if is_full { self.interval() } else { self.idle_timeout };
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
@@ -167,12 +183,10 @@ impl ConnectionRegistry {
             let has_begun = !is_full || connection.client.has_spoken.load(Ordering::Relaxed);
             let in_head = has_begun && connection.client.in_head.load(Ordering::Relaxed);
             let was_told = connection.is_ending();
-            // A client of HTTP/2 has to say that it has read that it is to go.
-            let is_pressing = is_full || told.is_some_and(|told| now.duration_since(told) >= FAREWELL);
-            let is_deaf = was_told && is_pressing && connection.client.is_http2.load(Ordering::Relaxed);
+            let is_deaf = watched.is_deaf(&connection.client, now);
             if (in_head && silent >= self.header_timeout)
                 || (was_told && silent >= self.idle_timeout)
-                || (is_deaf && silent >= FAREWELL)
+                || is_deaf
             {
                 connection.set_state(ConnectionState::Closed);
             } else if !in_head && silent >= patience {

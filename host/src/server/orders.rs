@@ -4,33 +4,56 @@
 //! gone; a stop takes no more and waits for those that have begun.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// More than there are connections to the operator's address.
-const MOST: u32 = 4096;
+/// More than there can be.
+const MOST: u32 = 1 << 28;
 
 /// The orders at work.
 #[derive(Debug, Clone)]
-pub struct Orders(Arc<Semaphore>);
+pub struct Orders {
+    places: Arc<Semaphore>,
+    is_closed: Arc<AtomicBool>,
+}
 
 impl Default for Orders {
     fn default() -> Orders {
-        Orders(Arc::new(Semaphore::new(MOST as usize)))
+        Orders { places: Arc::new(Semaphore::new(MOST as usize)), is_closed: Arc::default() }
     }
 }
 
 impl Orders {
     /// A place for an order. `None`: the process goes away.
     pub(super) fn begin(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.clone().try_acquire_owned().ok()
+        let place = self.places.clone().try_acquire_owned().ok()?;
+        // Looked at with the place in hand: the end waits for it, or it is given back.
+        (!self.is_closed.load(Ordering::SeqCst)).then_some(place)
     }
 
-    /// Takes no more, from the first poll on, and waits for those that have begun.
-    pub async fn end(&self) {
-        if let Ok(all) = self.0.acquire_many(MOST).await {
+    /// Takes no more.
+    pub fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits for those that have begun before the close.
+    pub async fn ended(&self) {
+        if let Ok(all) = self.places.acquire_many(MOST).await {
             all.forget();
+            self.places.close();
         }
+    }
+
+    /// Says in the log that some are cut off, if they are.
+    pub fn tell_of_unended(&self) {
+        if !self.have_ended() {
+            tracing::warn!("an order of the operator's has not come to its end in time, and is cut off");
+        }
+    }
+
+    fn have_ended(&self) -> bool {
+        self.places.is_closed()
     }
 }
 
@@ -45,12 +68,14 @@ mod tests {
         let orders = Orders::default();
         let place = orders.begin();
         assert!(place.is_some());
-        let mut end = std::pin::pin!(orders.end());
+        orders.close();
+        assert!(orders.begin().is_none());
+        let mut end = std::pin::pin!(orders.ended());
         let mut context = Context::from_waker(Waker::noop());
         assert!(end.as_mut().poll(&mut context).is_pending());
-        assert!(orders.begin().is_none());
+        assert!(!orders.have_ended());
         drop(place);
         assert_eq!(end.as_mut().poll(&mut context), Poll::Ready(()));
-        assert!(orders.begin().is_none());
+        assert!(orders.have_ended() && orders.begin().is_none());
     }
 }

@@ -43,7 +43,7 @@ use self::sequences::SequenceFamilies;
 pub use self::sequences::SequenceGauges;
 use self::sockets::SocketFamilies;
 pub use self::sockets::{OpenSocket, SocketCounts};
-pub use self::trials::{Plugins, TrialCounts};
+pub use self::trials::{Plugins, TrialCounts, TrialSeries};
 use crate::error::{Code, PluginFault, Stage};
 
 /// Names and help texts, in the order of docs/reference.md.
@@ -240,7 +240,7 @@ pub struct EndpointMetrics {
     /// Which handlers there are; set when rendered.
     pub plugins: Plugins,
     /// The outcomes of its trials.
-    pub trial: TrialCounts,
+    pub trial: TrialSeries,
     /// Its predictions, if it has a tracker.
     pub predictions: Predictions,
     /// The operations on its buckets.
@@ -409,7 +409,7 @@ impl Metrics {
             breaker_open: self.breaker_open.with_label_values(&[name]),
             recordings: RecordingFamily { series: self.recordings.clone(), endpoint: name.to_owned() },
             plugins: Plugins::new(&self.plugins, name),
-            trial: TrialCounts::new(&self.trial_requests, &self.trial_share, name),
+            trial: TrialSeries::new(&self.trial_requests, &self.trial_share, name),
             predictions: Predictions::new(&self.predictions, name),
             kv: KvCalls::new(&self.kv, &self.kv_up, name),
             blobs: BlobCalls::new(&self.blobs, &self.blobs_up, name),

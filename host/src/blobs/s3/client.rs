@@ -6,7 +6,8 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -19,6 +20,8 @@ use crate::outbound::{Body, Outbound, OutboundError, Patience, Rule, Rules};
 
 /// Longest document that is read: a page of a listing has a few hundred bytes for each of its keys.
 const LONGEST: usize = 4 << 20;
+/// How often the log says that the store cannot be used.
+const TOLD: Duration = Duration::from_secs(60);
 /// Private addresses are as good as others for a server that the operator has named.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
@@ -33,6 +36,14 @@ pub(super) struct Client {
     credentials: Credentials,
     timeout: Duration,
     is_up: AtomicBool,
+    told: Mutex<Told>,
+}
+
+/// The log's last word on the store.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    at: Option<Instant>,
+    is_down: bool,
 }
 
 /// Why there is no answer.
@@ -53,11 +64,20 @@ impl Failure {
     /// Whether another request might be served: S3 is there and takes this host's credentials. To a `HEAD` it
     /// answers without a code.
     fn is_about_the_request(&self) -> bool {
-        const OF_THE_HOST: [&str; 5] =
-            ["", "AuthorizationHeaderMalformed", "ExpiredToken", "InvalidToken", "TokenRefreshRequired"];
+        const OF_THE_HOST: [&str; 8] = [
+            "",
+            "AuthorizationHeaderMalformed",
+            "ExpiredToken",
+            "InvalidAccessKeyId",
+            "InvalidToken",
+            "RequestTimeTooSkewed",
+            "SignatureDoesNotMatch",
+            "TokenRefreshRequired",
+        ];
         match self {
-            Failure::Refused { status: 400, code } => !OF_THE_HOST.contains(&&**code),
-            Failure::Refused { status, .. } => *status < 500 && ![401, 403].contains(status),
+            // Rights may be those of an action or of an object.
+            Failure::Refused { status: 400 | 401 | 403, code } => !OF_THE_HOST.contains(&&**code),
+            Failure::Refused { status, .. } => *status < 500,
             Failure::Silent(_) | Failure::Broken => false,
         }
     }
@@ -79,6 +99,7 @@ impl Client {
             credentials: place.credentials.clone().ok_or_else(none)?,
             timeout: place.timeout,
             is_up: AtomicBool::new(true),
+            told: Mutex::default(),
         })
     }
 
@@ -108,12 +129,27 @@ impl Client {
             Err(failure) => failure.is_about_the_request(),
         };
         if self.is_up.swap(is_up, Ordering::Relaxed) != is_up {
-            match &answer {
-                Err(error) if !is_up => tracing::warn!("the store of objects cannot be used: {error}"),
-                _ => tracing::info!("the store of objects can be used again"),
-            }
+            self.tell(answer.as_ref().err().filter(|_| !is_up));
         }
         answer
+    }
+
+    /// Says in the log that the store cannot be used, or can be again: now and then, since it may change with
+    /// every request.
+    fn tell(&self, failure: Option<&Failure>) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match (failure, *told) {
+            (Some(_), Told { at: Some(at), .. }) if at.elapsed() < TOLD => {}
+            (Some(error), _) => {
+                *told = Told { at: Some(Instant::now()), is_down: true };
+                tracing::warn!("the store of objects cannot be used: {error}");
+            }
+            (None, Told { is_down: true, .. }) => {
+                told.is_down = false;
+                tracing::info!("the store of objects can be used again");
+            }
+            (None, _) => {}
+        }
     }
 
     async fn send_once(

@@ -144,7 +144,8 @@ async fn what_is_no_listing_is_no_empty_container() {
 #[tokio::test]
 async fn credentials_that_are_refused_make_the_store_unreachable() {
     for (status, body, expected) in [
-        ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>", false),
+        ("403 Forbidden", "<Error><Code>InvalidAccessKeyId</Code></Error>", false),
+        ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>", true),
         ("400 Bad Request", "<Error><Code>ExpiredToken</Code></Error>", false),
         ("400 Bad Request", "", false),
         ("400 Bad Request", "<Error><Code>EntityTooLarge</Code></Error>", true),

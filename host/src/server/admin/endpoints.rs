@@ -434,7 +434,8 @@ impl IntoResponse for Refusal {
             Refusal::Deploy(error) => error,
             Refusal::ShuttingDown => {
                 let text = "the server is shutting down".to_owned();
-                return refused(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", text);
+                let refusal = refused(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", text);
+                return ([(RETRY_AFTER, "1")], refusal).into_response();
             }
             Refusal::Lost => {
                 let text = "the order came to no end; the log says why".to_owned();

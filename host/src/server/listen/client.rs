@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// In place of a time: the host has nothing to say, so there is nothing to take.
 pub(super) const RESTING: u64 = u64::MAX;
+/// In place of a number of reads.
+const NOT_TOLD: u64 = u64::MAX;
 
 /// The properties that a connection's requests share.
 pub(super) struct Client {
@@ -17,8 +19,12 @@ pub(super) struct Client {
     /// silent.
     pub(super) signs: AtomicU64,
     pub(super) in_flight: AtomicU64,
-    /// Whether it has sent anything.
+    /// Whether it has sent anything, be it of a handshake.
     pub(super) has_spoken: AtomicBool,
+    /// Reads over HTTP/2, acknowledgements among them: no change means that the client does not react.
+    pub(super) heard: AtomicU64,
+    /// Their number when it was told that the connection ends; [`NOT_TOLD`] before.
+    pub(super) heard_when_told: AtomicU64,
     /// Whether a request's head is awaited, or has begun and not come to its end.
     pub(super) in_head: AtomicBool,
     pub(super) is_http2: AtomicBool,
@@ -40,6 +46,8 @@ impl Client {
             signs: AtomicU64::new(0),
             in_flight: AtomicU64::new(0),
             has_spoken: AtomicBool::new(false),
+            heard: AtomicU64::new(0),
+            heard_when_told: AtomicU64::new(NOT_TOLD),
             in_head: AtomicBool::new(true),
             is_http2: AtomicBool::new(false),
             is_http11: AtomicBool::new(false),

@@ -109,8 +109,12 @@ impl Connection {
         let stream = match &self.connections.tls {
             None => Stream::Plain(stream),
             Some(tls) => {
-                let handshake =
-                    tokio::time::timeout(self.connections.limits.header_timeout, tls.accept(stream));
+                let shaken = async {
+                    stream.readable().await?;
+                    self.client.has_spoken.store(true, Ordering::Relaxed);
+                    tls.accept(stream).await
+                };
+                let handshake = tokio::time::timeout(self.connections.limits.header_timeout, shaken);
                 tokio::select! {
                     accepted = handshake => match accepted {
                         Ok(Ok(stream)) => Stream::Tls(Box::new(stream)),
@@ -145,6 +149,7 @@ impl Connection {
                 }
             }
         }
+        self.client.heard_when_told.store(self.client.heard.load(Ordering::Relaxed), Ordering::Relaxed);
         connection.as_mut().graceful_shutdown();
         tokio::select! {
             biased;

@@ -151,10 +151,9 @@ impl Socket {
                 // Its client has said what it speaks, and may wait with its first request.
                 client.in_head.store(false, Ordering::Relaxed);
             }
-        } else if !client.is_http2.load(Ordering::Relaxed)
-            && client.in_flight.load(Ordering::Relaxed) == 0
-            && !client.in_body.load(Ordering::Relaxed)
-        {
+        } else if client.is_http2.load(Ordering::Relaxed) {
+            client.heard.fetch_add(1, Ordering::Relaxed);
+        } else if client.in_flight.load(Ordering::Relaxed) == 0 && !client.in_body.load(Ordering::Relaxed) {
             // Of HTTP/2 it may be anything.
             client.in_head.store(true, Ordering::Relaxed);
         }

@@ -6,9 +6,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use prometheus::{Gauge, GaugeVec, IntCounterVec, IntGaugeVec};
+use prometheus::{Gauge, GaugeVec, IntCounter, IntCounterVec, IntGaugeVec};
 
 const ROLES: [&str; 3] = ["current", "candidate", "previous"];
+const COMPARED: [&str; 4] = ["same", "differs", "failed", "dropped"];
+const ANSWERED: [&str; 2] = ["ok", "error"];
 
 /// The handlers of one endpoint.
 pub struct Plugins {
@@ -45,24 +47,39 @@ impl Plugins {
     }
 }
 
-/// The trials of one endpoint, one after the other.
-#[derive(Clone)]
-pub struct TrialCounts {
+/// The series of the trials of one endpoint, one after the other.
+pub struct TrialSeries {
     /// The share that a candidate has now.
     pub share: Gauge,
     requests: IntCounterVec,
-    endpoint: Arc<str>,
+    endpoint: String,
 }
 
-impl TrialCounts {
-    pub(super) fn new(requests: &IntCounterVec, share: &GaugeVec, endpoint: &str) -> TrialCounts {
+impl TrialSeries {
+    pub(super) fn new(requests: &IntCounterVec, share: &GaugeVec, endpoint: &str) -> TrialSeries {
         let share = share.with_label_values(&[endpoint]);
-        TrialCounts { share, requests: requests.clone(), endpoint: endpoint.into() }
+        TrialSeries { share, requests: requests.clone(), endpoint: endpoint.to_owned() }
     }
 
-    /// Counts more requests that ended so under this mode. The first call begins the series.
-    pub fn add(&self, mode: &str, outcome: &str, more: u64) {
-        self.requests.with_label_values(&[&*self.endpoint, mode, outcome]).inc_by(more);
+    /// Begins the series of a trial's mode, at zero; `is_answered`: whether the candidate answers requests.
+    pub fn begin(&self, mode: &str, is_answered: bool) -> TrialCounts {
+        let answered = if is_answered { &ANSWERED[..] } else { &[] };
+        let counter = |outcome: &&'static str| {
+            (*outcome, self.requests.with_label_values(&[self.endpoint.as_str(), mode, outcome]))
+        };
+        TrialCounts(answered.iter().chain(&COMPARED).map(counter).collect())
+    }
+}
+
+/// The counts of one trial. What it counts after its endpoint is gone begins no series.
+pub struct TrialCounts(Vec<(&'static str, IntCounter)>);
+
+impl TrialCounts {
+    /// Counts more requests that ended so.
+    pub fn add(&self, outcome: &str, more: u64) {
+        if let Some((_, counter)) = self.0.iter().find(|(known, _)| *known == outcome) {
+            counter.inc_by(more);
+        }
     }
 }
 

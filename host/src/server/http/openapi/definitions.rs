@@ -30,6 +30,10 @@ pub(super) fn take_out(operation: &mut Value, components: &mut Map<String, Value
 fn of_schema(schema: &mut Value, prefix: &str, components: &mut Map<String, Value>) {
     // With an id of its own a schema's references are its own as well.
     let Some(members) = schema.as_object_mut().filter(|members| !members.contains_key("$id")) else { return };
+    let mut prefix = prefix.to_owned();
+    while components.contains_key(&prefix) {
+        prefix.push('_');
+    }
     let mut definitions = BTreeMap::new();
     for keyword in KEYWORDS {
         let Some(Value::Object(own)) = members.remove(keyword) else { continue };
@@ -42,7 +46,7 @@ fn of_schema(schema: &mut Value, prefix: &str, components: &mut Map<String, Valu
             definitions.insert((keyword, name), (component, definition));
         }
     }
-    let mut places = Places { prefix, has_root: false, names: BTreeMap::new() };
+    let mut places = Places { prefix: &prefix, has_root: false, names: BTreeMap::new() };
     let names = definitions.iter().map(|(place, (component, _))| (place.clone(), component.clone()));
     places.names = names.collect();
     places.rewrite(schema);
@@ -54,7 +58,7 @@ fn of_schema(schema: &mut Value, prefix: &str, components: &mut Map<String, Valu
         let reference = Value::from(format!("{COMPONENTS}{prefix}"));
         let whole =
             std::mem::replace(schema, Value::Object([("$ref".to_owned(), reference)].into_iter().collect()));
-        components.insert(prefix.to_owned(), whole);
+        components.insert(prefix, whole);
     }
 }
 
