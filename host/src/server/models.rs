@@ -448,12 +448,7 @@ async fn carry_out(
     order: impl Future<Output = Result<DeployOutcome, DeployError>> + Send + 'static,
 ) -> Result<(), RequestError> {
     let ending = || RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down");
-    let place = served.orders.begin().ok_or_else(ending)?;
-    let order = async move {
-        let _place = place;
-        order.await
-    };
-    match served.runtime.spawn(order).await {
+    match served.orders.spawn(&served.runtime, order).ok_or_else(ending)?.await {
         Ok(outcome) => outcome.map(drop).map_err(|error| refused(&error)),
         Err(error) => {
             let text = "the order came to no end";

@@ -6,7 +6,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 
 /// More than there can be.
 const MOST: u32 = 1 << 28;
@@ -25,8 +27,20 @@ impl Default for Orders {
 }
 
 impl Orders {
-    /// A place for an order. `None`: the process goes away.
-    pub(super) fn begin(&self) -> Option<OwnedSemaphorePermit> {
+    /// Carries an order out on a runtime, to its end. `None`: the process goes away.
+    pub(super) fn spawn<T: Send + 'static>(
+        &self,
+        runtime: &Handle,
+        order: impl Future<Output = T> + Send + 'static,
+    ) -> Option<JoinHandle<T>> {
+        let place = self.begin()?;
+        Some(runtime.spawn(async move {
+            let _place = place;
+            order.await
+        }))
+    }
+
+    fn begin(&self) -> Option<OwnedSemaphorePermit> {
         let place = self.places.clone().try_acquire_owned().ok()?;
         // Looked at with the place in hand: the end waits for it, or it is given back.
         (!self.is_closed.load(Ordering::SeqCst)).then_some(place)

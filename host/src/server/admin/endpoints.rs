@@ -396,12 +396,7 @@ pub(super) async fn carry_out_raw<T: Send + 'static>(
     served: &Served,
     order: impl Future<Output = Result<T, DeployError>> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let place = served.orders.begin().ok_or(Refusal::ShuttingDown)?;
-    let order = async move {
-        let _place = place;
-        order.await
-    };
-    match served.runtime.spawn(order).await {
+    match served.orders.spawn(&served.runtime, order).ok_or(Refusal::ShuttingDown)?.await {
         Ok(outcome) => outcome.map_err(Into::into),
         Err(_) => Err(Refusal::Lost),
     }
