@@ -97,7 +97,8 @@ def calls(address, grpc):
     tensors(tritonclient.grpc, tritonclient.grpc.InferenceServerClient(grpc), 2000)
 
 
-HANDLER = ["--plugin", str(ROOT / "target/components/iris-wasm.wasm")]
+HANDLER = ["--plugin", str(ROOT / "target/components/iris-wasm.wasm"), "--bare-tensors"]
+"""It reads JSON alone: tensors go past it to the model."""
 HOSTS = [
     ([*HANDLER, "--isolation", "worker"], [flowers, mistakes, questions, binary, numbers, calls]),
     ([*HANDLER, "--isolation", "request"], [flowers, mistakes]),
@@ -123,7 +124,7 @@ def exercise(host, settings, kinds):
         try:
             client(*addresses)
         except Exception as failure:  # Said below, by the thread that ends the program.
-            failures.append(f"{client.__name__}: {failure!r}")
+            failures.append(f"{client.__name__}: {type(failure).__name__}: {failure}")
 
     try:
         # `listening on http://HOST:PORT`, `admin on …`, `grpc on HOST:PORT`.
