@@ -32,6 +32,7 @@ pub use self::upload::Upload;
 use crate::stores::OpenError;
 use crate::stores::grants::{Grants, Owner};
 use crate::text::shown;
+use crate::time::unix_seconds;
 
 /// Longest name of an object, in bytes.
 pub const LONGEST_NAME: usize = 512;
@@ -404,10 +405,6 @@ fn check(name: &str) -> Result<(), BlobError> {
 }
 
 /// Seconds since 1970.
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
 fn now() -> u64 {
-    seconds(SystemTime::now())
+    unix_seconds(SystemTime::now())
 }

@@ -27,8 +27,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use http::uri::Authority;
 
-use crate::config::Problems;
+use crate::cli;
+use crate::config::{Overrides, Problems, settings};
 use crate::telemetry::logs;
 
 /// The configuration of a project, in its folder.
@@ -40,6 +42,28 @@ fn beside(executable: &Path, installed: &str, built: &str) -> impl Iterator<Item
     // `PREFIX/bin/modelhost`, `SOURCES/target/PROFILE/host`.
     let below = |levels, path| executable.ancestors().nth(levels).map(|folder: &Path| folder.join(path));
     below(2, installed).into_iter().chain(below(3, built))
+}
+
+/// The settings of the project in a folder: its file.
+///
+/// # Errors
+/// There is none.
+fn project_config(folder: &Path) -> Result<Overrides, Failure> {
+    let file = folder.join(CONFIG);
+    if !file.is_file() {
+        let (file, program) = (file.display(), cli::program());
+        let hint = format!("`{program} new` makes a project that has one");
+        return Err(Failure::Input(format!("there is no `{file}`\n  hint: {hint}")));
+    }
+    let mut overrides = Overrides::default();
+    overrides.set(&settings::CONFIG, vec![file.display().to_string()]);
+    Ok(overrides)
+}
+
+/// The port of an address, or of its scheme; `None` if what is written there is none.
+fn port(authority: &Authority, default: u16) -> Option<u16> {
+    let written = authority.as_str().rsplit('@').next();
+    if written == Some(authority.host()) { Some(default) } else { authority.port_u16() }
 }
 
 /// Why a command ended without success.

@@ -125,7 +125,7 @@ impl Endpoint {
             return Ok(());
         }
         self.metrics.error(Code::Unauthorized);
-        let message = format!("`{}` wants a key: send `authorization: Bearer KEY`", self.config.name);
+        let message = format!("`{}` requires a key: send `authorization: Bearer KEY`", self.config.name);
         Err(RequestError::new(Code::Unauthorized, Stage::Admit, message))
     }
 
@@ -337,7 +337,7 @@ impl AdmittedRequest<'_> {
         };
         // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
         let ended = ended.filter(|outcome| outcome.is_ok() || !self.queue.is_closed());
-        let mut outcome = ended.unwrap_or_else(|| Err(cut_off(report.stage())));
+        let mut outcome = ended.unwrap_or_else(|| Err(RequestError::shutting_down(report.stage())));
         self.counted = true;
         if let Input::Exchange(exchange) = &request.input {
             // Observers may hold the request for as long as they like.
@@ -413,9 +413,4 @@ impl Drop for AdmittedRequest<'_> {
             self.endpoint.metrics.cancelled();
         }
     }
-}
-
-/// The error of a request that the server does not wait for.
-fn cut_off(stage: Stage) -> RequestError {
-    RequestError::new(Code::ShuttingDown, stage, "the server is shutting down")
 }

@@ -58,6 +58,9 @@ impl fmt::Display for Stage {
     }
 }
 
+/// The words of [`Code::ShuttingDown`].
+pub const SHUTTING_DOWN: &str = "the server is shutting down";
+
 /// A failed request. One pointer, so that the results of all stages stay small: nearly none of them is a
 /// failure.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -114,7 +117,12 @@ impl RequestError {
         }))
     }
 
-    /// A failure the caller can mend: 400 `invalid_input`.
+    /// A request that a server on its way down does not take, or waits for no longer: 503 `shutting_down`.
+    pub fn shutting_down(stage: Stage) -> Self {
+        RequestError::new(Code::ShuttingDown, stage, SHUTTING_DOWN)
+    }
+
+    /// A failure that the caller can fix: 400 `invalid_input`.
     pub fn invalid(stage: Stage, message: impl Into<String>) -> Self {
         RequestError::new(Code::InvalidInput, stage, message)
     }

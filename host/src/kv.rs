@@ -26,6 +26,7 @@ use crate::json::base64;
 use crate::stores::grants::{Grants, Owner};
 use crate::stores::{OpenError, Place};
 use crate::text::shown;
+use crate::time::unix_milliseconds;
 
 /// Longest key and longest name of a bucket, in bytes.
 pub const LONGEST_KEY: usize = 1024;
@@ -374,8 +375,7 @@ impl EndpointKv {
 
 /// Milliseconds since 1970.
 fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    unix_milliseconds(SystemTime::now())
 }
 
 /// When a value is over that lives so long from now.

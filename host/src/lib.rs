@@ -38,5 +38,7 @@ pub mod priority;
 pub mod bucketing;
 pub mod shard;
 pub mod text;
+pub mod throttle;
+pub mod time;
 pub mod error;
 pub mod tensor;

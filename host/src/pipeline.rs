@@ -46,7 +46,7 @@ use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
 use crate::tensor::Tensor;
 
-/// The limits of one endpoint. The defaults are in `config/settings/rows.rs`.
+/// The limits of one endpoint. The defaults are in `config/settings/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest request body, in bytes.

@@ -5,7 +5,7 @@
 //! the table of contents of what is answered, or to [`grpc`], the same for the listener of that name; both
 //! have their requests served by the one `serve`. [`admin`] is the operator's own listener, on its own
 //! thread; [`models`] is what protocols that know models share, `classification` and
-//! `shared_memory` what two of them do with outputs and inputs, `settings` what they tell of the log;
+//! `shared_memory` what two of them do with outputs and inputs, `triton_settings` what they tell of the log;
 //! `readiness` asks applications, `metrics_text` bounds the texts of the metrics; [`split`] is a path of
 //! several endpoints; [`compat`] is what single vendors' clients expect besides.
 //! In: sockets. Out: requests free of HTTP for `endpoint`, responses back on the wire.
@@ -19,7 +19,7 @@ pub mod http;
 pub mod models;
 mod classification;
 mod shared_memory;
-mod settings;
+mod triton_settings;
 mod readiness;
 mod metrics_text;
 mod serve;

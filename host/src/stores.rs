@@ -76,7 +76,7 @@ pub struct Unavailable(pub String);
 
 /// Redis has answered something that no script says.
 pub fn unexpected() -> Unavailable {
-    Unavailable("Redis has answered something else".to_owned())
+    Unavailable("Redis sent an unexpected response".to_owned())
 }
 
 /// A text of Redis.

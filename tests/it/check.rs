@@ -100,7 +100,7 @@ fn a_handler_that_lies_about_what_it_takes_is_refused() {
             assert!(text.contains(part), "{schema}: `{part}` in `{text}`");
         }
         assert!(
-            text.contains("hint: mend its `input-schema`") && text.lines().count() == 2,
+            text.contains("hint: fix its `input-schema`") && text.lines().count() == 2,
             "{schema}: {text}"
         );
     }

@@ -66,7 +66,7 @@ fn every_way_to_an_endpoint_wants_its_key() {
             assert_eq!(reply.status, 401, "{method} {path} {headers:?}");
             if method != "HEAD" {
                 let text = reply.error(401, "unauthorized", "admit");
-                assert_eq!(text, "`locked` wants a key: send `authorization: Bearer KEY`");
+                assert_eq!(text, "`locked` requires a key: send `authorization: Bearer KEY`");
             }
         }
         for headers in shown(KEY).into_iter().chain(shown(OTHER)) {
@@ -178,7 +178,7 @@ fn a_key_that_is_written_out_is_refused_and_not_repeated() {
         let output = host(&["serve", "--plugin", plugin, flag, KEY]);
         let text = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{text}");
-        assert!(text.contains(&format!("{flag}: says where no key is to be found; hint: ")), "{text}");
+        assert!(text.contains(&format!("{flag}: names no source of a key; hint: ")), "{text}");
         assert!(!text.contains(KEY), "{text}");
     }
     let output = Command::new(e2e::host_binary())

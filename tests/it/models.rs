@@ -79,7 +79,7 @@ fn a_new_version_is_loaded_on_order_and_an_old_one_again() {
         ("load", 409, "cannot load model"),
         ("load?version=9", 409, "there is no version 9; there are 1, 2, 3"),
         ("load?version=x", 400, "version"),
-        ("load?version=1&force=yes", 400, "unknown field `force`"),
+        ("load?version=1&force=yes", 400, "unknown parameter `force=yes`: there is only `version=NUMBER`"),
     ] {
         let reply = order(&host, "m", "default", wrong);
         assert_eq!(reply.status, status, "{wrong}: {}", reply.text());

@@ -254,7 +254,7 @@ fn the_command_gives_orders_and_says_what_came_of_them() {
         (output.status.code(), String::from_utf8(text).unwrap())
     };
     let (code, text) = swap(&["--plugin", &b]);
-    assert!(code == Some(1) && text.contains("wants a key") && text.contains("hint: `--key"), "{text}");
+    assert!(code == Some(1) && text.contains("requires a key") && text.contains("hint: `--key"), "{text}");
     for (arguments, expected) in [
         (vec!["--plugin", b.as_str(), "--note", "by hand"], "e: generation 2 published, handler "),
         (vec!["--plugin", b.as_str()], "e: generation 2 unchanged, handler "),

@@ -93,7 +93,7 @@ const MISFITS: [(&str, &str); 6] = [
     ("none", "input `input`: missing, expected FP32 [1, 4]"),
     ("twice", "input `input`: given twice"),
     ("stranger", "input `input`: given twice"),
-    ("many", "the handler returned nonsense: 100000 tensors, expected at most 1000"),
+    ("many", "the handler returned invalid output: 100000 tensors, expected at most 1000"),
 ];
 
 #[test]

@@ -21,8 +21,9 @@ use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _, BufWri
 use tokio::sync::OnceCell;
 
 use super::usage::{Held, Reservation, Usage};
-use super::{BlobError, Container, Info, MOST_NAMES, OpenError, Page, Quota, now, seconds};
+use super::{BlobError, Container, Info, MOST_NAMES, OpenError, Page, Quota, now};
 use crate::text::hex;
+use crate::time::unix_seconds;
 
 /// The beginning of each file; the last byte is its version.
 const MARK: &[u8; 8] = b"mhobject";
@@ -295,7 +296,7 @@ fn load(root: &Path, owner: &str) -> io::Result<Arc<Owner>> {
                 continue;
             };
             let size = metadata.len().saturating_sub(before);
-            let created = metadata.modified().map(seconds).unwrap_or_default();
+            let created = metadata.modified().map(unix_seconds).unwrap_or_default();
             (held.bytes, held.objects) = (held.bytes + size, held.objects + 1);
             containers.entry(path.clone()).or_default().insert(name, Info { size, created });
         }

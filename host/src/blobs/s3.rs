@@ -461,7 +461,7 @@ impl Drop for Writer {
 }
 
 fn unexpected() -> BlobError {
-    BlobError::Unavailable("S3 has answered something else".to_owned())
+    BlobError::Unavailable("S3 sent an unexpected response".to_owned())
 }
 
 impl From<Failure> for BlobError {

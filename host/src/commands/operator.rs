@@ -24,6 +24,7 @@ pub use self::trial::trial;
 use crate::cli;
 use crate::commands::admin::Client;
 use crate::commands::write;
+use crate::time::since_1970;
 
 /// The server answers from what it has in memory.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -92,7 +93,7 @@ fn short(digest: &str) -> String {
 
 /// How long ago a time in seconds since 1970 was, in its largest unit.
 fn ago(seconds: f64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+    let now = since_1970(SystemTime::now()).as_secs_f64();
     let ago = (now - seconds).max(0.0);
     let units = [("d", 86_400.0), ("h", 3_600.0), ("m", 60.0)];
     let unit = units.into_iter().find(|(_, length)| ago >= *length);

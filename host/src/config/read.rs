@@ -1,6 +1,6 @@
 //! Readers of what only the configuration has: paths, names, addresses, grants, keys.
 //!
-//! Place in the flow: a row of `config/settings/rows.rs` names its reader, `config.rs` finds the value and
+//! Place in the flow: a row of `config/settings/` names its reader, `config.rs` finds the value and
 //! its place. The readers of single values are in [`values`](crate::values).
 //! Invariant: readers look at the value only; whether a file exists is for `config/endpoint.rs` to see.
 
@@ -431,7 +431,7 @@ pub(crate) fn key_sources(raw: &RawValue<'_>) -> ParseResult<Vec<KeySource>> {
             (Some(path), _) => Ok(KeySource::File(raw.base.join(path))),
             (None, Some(name)) => Ok(KeySource::Variable(name.to_owned())),
             // Perhaps the key itself: it is not repeated.
-            (None, None) => Err(Diagnostic::new("says where no key is to be found", SOURCES_HINT)),
+            (None, None) => Err(Diagnostic::new("names no source of a key", SOURCES_HINT)),
         }
     };
     items.iter().map(source).collect()

@@ -1,6 +1,6 @@
 //! The state that is kept for a model between the requests of a sequence.
 //!
-//! Place in the flow: a row of `config/settings/rows.rs` names [`states`], its reader; `config/endpoint.rs`
+//! Place in the flow: a row of `config/settings/` names [`states`], its reader; `config/endpoint.rs`
 //! calls [`limits`].
 //! In: names of outputs and inputs, as `OUTPUT=INPUT` or as a table. Out: pairs of them; the limits.
 

@@ -1,24 +1,23 @@
 //! Settings: what each is called, how it is read, what it is by default, what it does.
 //!
-//! Place in the flow: [`rows`], of which [`objects`] is a part, is the one list that `cli.rs` makes flags
-//! from, `config/file.rs` knows keys by, the configuration is read with, and docs/reference.md gets its
+//! Place in the flow: [`ALL`], whose rows are in [`endpoint`], [`process`] and [`objects`], is the one list that
+//! `cli.rs` makes flags from, `config/file.rs` knows keys by, the configuration is read with, and docs/reference.md gets its
 //! tables from (`make reference`).
 //! Invariants: flags are unique and lower case with `-`; the environment twin follows from the flag, so
 //! that it need not be looked up; a key that starts with `endpoint.` belongs to one endpoint, any other to
 //! the process.
 
+mod endpoint;
 mod objects;
-mod rows;
+mod process;
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-pub use self::objects::{
-    BLOB_BYTES, BLOB_COUNT, BLOB_SIZE, BLOBS, BLOBS_ACCESS_KEY, BLOBS_ADDRESSING, BLOBS_REGION,
-    BLOBS_SECRET_KEY, BLOBS_SERVER, BLOBS_SESSION_TOKEN, BLOBS_STORE, BLOBS_TIMEOUT,
-};
-pub use self::rows::*;
+pub use self::endpoint::*;
+pub use self::objects::*;
+pub use self::process::*;
 use crate::values::{ParseResult, RawValue};
 
 const KIB: u64 = 1 << 10;
@@ -235,11 +234,14 @@ use settings;
 /// Every setting, of each group in the order of `--help` and of the reference.
 #[allow(clippy::indexing_slicing, reason = "done by the compiler, which says if there is none")]
 pub static ALL: &[&Setting] = &{
-    let mut all = [rows::LIST[0]; rows::LIST.len() + objects::LIST.len()];
-    let mut at = 0;
+    let parts = [endpoint::LIST, process::LIST, objects::LIST];
+    let mut all = [endpoint::LIST[0]; endpoint::LIST.len() + process::LIST.len() + objects::LIST.len()];
+    let (mut at, mut part, mut begun) = (0, 0, 0);
     while at < all.len() {
-        let rows = rows::LIST.len();
-        all[at] = if at < rows { rows::LIST[at] } else { objects::LIST[at - rows] };
+        if at - begun == parts[part].len() {
+            (part, begun) = (part + 1, at);
+        }
+        all[at] = parts[part][at - begun];
         at += 1;
     }
     all
@@ -278,7 +280,8 @@ mod tests {
 
     #[test]
     fn every_default_can_be_read() {
-        rows::read_each();
+        endpoint::read_each();
+        process::read_each();
         objects::read_each();
     }
 

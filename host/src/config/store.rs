@@ -1,7 +1,7 @@
 //! Where values and jobs are kept, and which buckets handlers may open: readers, and what has to fit
 //! together.
 //!
-//! Place in the flow: rows of `config/settings/rows.rs` name its readers; `config.rs` calls [`values`] and
+//! Place in the flow: rows of `config/settings/` name its readers; `config.rs` calls [`values`] and
 //! [`jobs`] once for the process. In: values of the configuration. Out: a [`Place`], or diagnostics.
 //! Invariant: no diagnostic repeats an address of a Redis, which may hold a password.
 

@@ -115,13 +115,12 @@ impl AdmissionQueue {
             return Ok(output);
         }
         let arrived = pin!(self.arrivals.wait(origin, body));
-        let refused = |code, message: &str| RequestError::new(code, Stage::Admit, message);
-        self.while_open(arrived)
-            .await
-            .ok_or_else(|| refused(Code::ShuttingDown, "the server is shutting down"))?
-            .ok_or_else(|| {
-                refused(Code::Overloaded, "the body was still arriving, and others need its place")
-            })
+        self.while_open(arrived).await.ok_or_else(|| RequestError::shutting_down(Stage::Admit))?.ok_or_else(
+            || {
+                let message = "the body was still arriving, and others need its place";
+                RequestError::new(Code::Overloaded, Stage::Admit, message)
+            },
+        )
     }
 
     /// Reservations that are out now: requests that are here and have no answer yet.

@@ -94,14 +94,15 @@ codes! {
         "The caller has to change the request: malformed JSON, a wrong type or shape, inputs that are not as \
          the schema says, or what the handler calls `invalid-input`.";
     Unauthorized: "unauthorized", 401, Unauthenticated, Caller,
-        "a key is wanted, and the request has none or a wrong one",
-        "The endpoint, or the administration, wants a key, and the request has none or a wrong one.";
+        "a key is required, and the request has none or a wrong one",
+        "The endpoint, or the administration, requires a key, and the request has none or a wrong one.";
     Forbidden: "forbidden", 403, PermissionDenied, Caller,
         "a page of another origin may not do this",
-        "A WebSocket was asked for by a page whose origin `server.cors_allow_origin` does not allow.";
+        "A page whose origin `server.cors_allow_origin` does not allow has asked for a WebSocket; or a web page \
+         has sent an order, such as to load a model.";
     NotFound: "not_found", 404, NotFound, Caller,
-        "there is no such model",
-        "No endpoint has this path, or the endpoint no model of this name.";
+        "there is no such model, or no such job",
+        "No endpoint has this path; or there is no model, version, job or region of shared memory of this name.";
     MethodNotAllowed: "method_not_allowed", 405, Unimplemented, Caller,
         "the path answers other methods",
         "The path does not answer this method; `Allow` has those it does answer.";
@@ -110,8 +111,8 @@ codes! {
         "The `idempotency-key` of a job was used before, for one with another path, query or body.";
     BodyTooLarge: "body_too_large", 413, ResourceExhausted, Caller,
         "the body is longer than this endpoint takes",
-        "The body is longer than `limits.body`: as it came, unpacked, or as the JSON that a handler without \
-         tensors gets of them.";
+        "The body is longer than `limits.body`: as it came, unpacked, or as the JSON that tensors \
+         become for a handler that takes none.";
     BodyTimeout: "body_timeout", 408, DeadlineExceeded, Caller,
         "the body came too slowly",
         "The body came more slowly than `limits.body_timeout` and `limits.body_rate` allow.";
@@ -145,8 +146,9 @@ codes! {
         "The store of the jobs could not be read or written: its disk is full, for example. The job may or may not be stored: \
          with an `idempotency-key` it can be submitted again. `Retry-After` is set.";
     ShuttingDown: "shutting_down", 503, Unavailable, Server,
-        "the server is going away",
-        "The server is going away, and the drain's time is over; of an order, as soon as it goes. `Retry-After` is set.";
+        "the server is shutting down",
+        "The server is shutting down. Requests in flight get this when `server.drain_timeout` is over; new WebSockets, \
+         orders and questions for readiness get it at once. `Retry-After` is set.";
     NotReady: "not_ready", 503, Unavailable, Model,
         "the server is still loading",
         "The server is still loading models and handlers. `Retry-After` is set.";
@@ -178,7 +180,8 @@ codes! {
          `limits.wall_timeout`.";
     RequestTimeout: "request_timeout", 504, DeadlineExceeded, Server,
         "the request took longer than it may",
-        "The request took longer than `limits.request_timeout`.";
+        "The request took longer than `limits.request_timeout`, the attempt of a job longer than `limits.job_timeout`, \
+         or either longer than its client's own deadline.";
     ModelError: "model_error", 500, Internal, Model,
         "the model failed",
         "The model failed; the engine's words are the `detail`.";

@@ -9,8 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::record::{milliseconds, new_id};
+use super::record::new_id;
 use super::{LAST_PRIORITY, Submission, USUAL_PRIORITY};
+use crate::time::milliseconds;
 
 /// Most jobs of one batch.
 pub const MOST_PARTS: usize = 10_000;

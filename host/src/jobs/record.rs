@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::webhook::Webhook;
 use crate::keys::{is_credential, is_secret_name};
 use crate::text::hex;
+use crate::time::{milliseconds, unix_milliseconds};
 
 /// The beginning of headers that are for or from the jobs themselves.
 const OWN: &str = "x-modelhost-job";
@@ -353,12 +354,7 @@ pub fn time_text(milliseconds: u64) -> String {
 
 /// Milliseconds since 1970.
 pub(super) fn now() -> u64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    milliseconds(since)
-}
-
-pub(super) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    unix_milliseconds(SystemTime::now())
 }
 
 /// An id: a UUID of version 7, with 74 random bits.

@@ -26,12 +26,12 @@ use uuid::Uuid;
 use self::arguments::{encoded, fields, number};
 use self::reply::{Beat, Reply, parts};
 use super::queue::Sending;
-use super::record::milliseconds;
 use super::{
     Attempt, Batch, BatchSubmission, Delivered, Delivery, DeliveryLimits, Job, JobError, Outcome, Page,
     Queue, Quota, Submission, WebhookState, record,
 };
 use crate::stores::{Links, OpenError, Purpose, RedisPlace, Unavailable};
+use crate::time::milliseconds;
 
 /// The script that Redis runs.
 const SCRIPT: &str = concat!(include_str!("redis/script.lua"), include_str!("redis/operations.lua"));

@@ -17,8 +17,9 @@ use bytes::Bytes;
 use redb::{ReadableTable as _, StorageError, Table, TableDefinition, WriteTransaction};
 
 use super::queue::EndedJob;
-use super::record::{self, milliseconds, now};
+use super::record::{self, now};
 use super::{Answer, Job, JobError, JobState, Outcome, Pauses, Quota, Submission};
+use crate::time::milliseconds;
 
 /// Jobs as JSON, by their [`place`].
 pub(super) const JOBS: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("jobs");

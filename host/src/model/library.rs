@@ -53,12 +53,12 @@ pub struct Library {
 pub enum LibraryError {
     /// Nowhere.
     #[error(
-        "{engine}'s library ({file}) was not found; looked at:\n{}\n\nhint: {hint}",
+        "{engine}'s library ({file}) was not found; looked at:\n{}\n  hint: {hint}",
         .looked_at.iter().map(|place| format!("  - {place}")).collect::<Vec<_>>().join("\n")
     )]
     NotFound { engine: &'static str, file: String, looked_at: Vec<String>, hint: String },
     /// The one that was asked for does not do.
-    #[error("cannot use `{}` (from {origin}) as {engine}: {reason}\n\nhint: {hint}", path.display())]
+    #[error("cannot use `{}` (from {origin}) as {engine}: {reason}\n  hint: {hint}", path.display())]
     Unusable { engine: &'static str, path: PathBuf, origin: &'static str, reason: String, hint: String },
     /// The library is there and would not start.
     #[error("{engine} did not start: {reason}")]

@@ -35,6 +35,7 @@ use super::{ModelError, Prediction, batch, shares, warm_up};
 use crate::priority::{Priority, step_back};
 use crate::shard;
 use crate::tensor::{Signature, Tensor};
+use crate::time::nanoseconds;
 
 /// Runs shorter than this are made on the caller's thread.
 const FAST: Duration = Duration::from_micros(200);
@@ -260,7 +261,7 @@ impl Sessions {
     fn note(&self, took: Duration) {
         let (estimate, time) = (self.typical.load(Ordering::Relaxed), nanoseconds(took));
         let next = if time > estimate {
-            (estimate + estimate / 2 + 1).min(time)
+            estimate.saturating_add(estimate / 2 + 1).min(time)
         } else {
             (estimate - estimate / 10).max(time)
         };
@@ -271,8 +272,4 @@ impl Sessions {
 
 fn bytes(inputs: &[Tensor]) -> usize {
     inputs.iter().map(|input| input.data.len()).sum()
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2)
 }

@@ -327,7 +327,7 @@ fn over(state: &State, stage: Stage) -> Option<RequestError> {
 }
 
 pub(super) fn bad_output(stage: Stage, text: String) -> RequestError {
-    RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned nonsense: {text}"))
+    RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned invalid output: {text}"))
 }
 
 /// Why a fresh instance could not be made.

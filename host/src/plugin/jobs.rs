@@ -147,7 +147,7 @@ fn job(outcome: JobOutcome) -> Result<Option<jobs::Job>, Error> {
 }
 
 fn unexpected() -> Error {
-    Error::Unavailable("it has answered something else".to_owned())
+    Error::Unavailable("the store sent an unexpected response".to_owned())
 }
 
 impl jobs::Host for State {

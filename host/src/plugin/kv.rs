@@ -86,7 +86,7 @@ impl State {
 
 /// The error of an answer that does not fit its operation.
 pub(super) fn unexpected(_: KvAnswer) -> KvError {
-    KvError::Unavailable("it has answered something else".to_owned())
+    KvError::Unavailable("the store sent an unexpected response".to_owned())
 }
 
 pub(super) fn done(outcome: KvOutcome) -> Result<(), KvError> {

@@ -44,10 +44,10 @@ pub enum LoadError {
     #[error("cannot be used: {why}\n  hint: {hint}")]
     Init { why: String, hint: &'static str },
     #[error(
-        "says what it takes in a way that cannot be used: {0}\n  hint: mend its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
+        "says what it takes in a way that cannot be used: {0}\n  hint: fix its `input-schema`, or declare the inputs in the configuration, which wins: `[endpoint.input.NAME]`"
     )]
     Schema(String),
-    #[error("says what it serves in a way that cannot be used: {0}\n  hint: mend its `operations`")]
+    #[error("says what it serves in a way that cannot be used: {0}\n  hint: fix its `operations`")]
     Operations(String),
     #[error(
         "says which requests it serves together in a way that cannot be used: {0}\n  \

@@ -23,7 +23,7 @@ pub struct GenerationChange {
     pub persist: bool,
 }
 
-/// Who wants it.
+/// Source and conditions of a change.
 #[derive(Debug, Clone)]
 pub struct DeployRequest {
     /// The source of the request.

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::deploy_request::DeployRequest;
 use super::error::DeployError;
-use super::history::{Attempt, History, Origin, unix_seconds};
+use super::history::{Attempt, History, Origin};
 use super::ledger::Ledger;
 use super::trial::{Mode, Trial};
 use crate::capture::record::Recorder;
@@ -25,6 +25,7 @@ use crate::file::stamp::FileStamp;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::text;
+use crate::time::unix_seconds;
 
 /// An endpoint, and what replaces its generations.
 pub struct Deployment {

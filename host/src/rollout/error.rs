@@ -49,14 +49,14 @@ pub enum DeployError {
     )]
     Uncacheable { endpoint: String },
     #[error(
-        "endpoint `{endpoint}`: the example of its input schema fails, {reason}\n  hint: mend handler or example; \
+        "endpoint `{endpoint}`: the example of its input schema fails, {reason}\n  hint: fix the handler or the example; \
          `--no-smoke` serves without trying it"
     )]
     Smoke { endpoint: String, reason: String },
     #[error("endpoint `{endpoint}`: the gate refuses the handler: {reason}\n  hint: {hint}")]
     Gate { endpoint: String, reason: String, hint: &'static str, report: Arc<Report> },
     #[error(
-        "endpoint `{endpoint}`: the current handler is `{found}`, not `{expected}`\n  hint: look at what came in between"
+        "endpoint `{endpoint}`: the current handler is `{found}`, not `{expected}`\n  hint: another swap came in between; `modelhost history {endpoint}` lists it"
     )]
     Expected { endpoint: String, expected: String, found: String },
     #[error(

@@ -38,6 +38,7 @@ use crate::blocking;
 use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{self, Samples};
 use crate::endpoint::config::{Bounds, EndpointConfig, GateConfig, GateOverrides};
+use crate::error::RequestError;
 use crate::pipeline::Pipeline;
 use crate::plugin::Binary;
 
@@ -230,6 +231,10 @@ impl GateRunner<'_> {
                 (None, None) => Vec::new(),
             }
         });
+        if wanted.is_some() && row.differences.is_empty() {
+            let failed = |error: &RequestError| format!("{} in {}: {error}", error.code.name(), error.stage);
+            row.failed = after.outcome.as_ref().err().map(failed);
+        }
         if wanted.is_some_and(|wanted| wanted.is_err()) || after.outcome.is_err() {
             // A handler that fails early is quick.
             (row.old, row.new) = (None, None);

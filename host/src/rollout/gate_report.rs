@@ -25,10 +25,10 @@ const LEAST_TIMED: usize = 5;
 /// A handler that is slower by less is not slower: clocks and caches weigh as much.
 const LEAST_SLOWER_US: f64 = 20.0;
 
-const DIFFERS: &str = "mend the handler, or say what may differ: `--gate-ignore`, `--gate-tolerance`, `--gate-mismatches`; \
+const DIFFERS: &str = "fix the handler, or say what may differ: `--gate-ignore`, `--gate-tolerance`, `--gate-mismatches`; \
      for one order `modelhost swap` takes `--ignore`, `--tolerance`, `--mismatches`, `--accept-differences`";
-const SLOWER: &str = "mend the handler, or allow it more: `--gate-slowdown`";
-const LARGER: &str = "mend the handler, or allow it more: `--gate-memory`";
+const SLOWER: &str = "fix the handler, or allow it more: `--gate-slowdown`";
+const LARGER: &str = "fix the handler, or allow it more: `--gate-memory`";
 const NO_TIME: &str = "give it more time: `--gate-timeout`";
 
 /// The findings of a gate.
@@ -42,6 +42,8 @@ pub struct Report {
     pub skipped: usize,
     /// Of those that were compared, those that are answered otherwise.
     pub differing: usize,
+    /// Of those that were compared, those on which both handlers fail alike.
+    pub failing: usize,
     /// Whether time ran out before all were compared.
     pub out_of_time: bool,
     /// Samples that both handlers answered, which the two below are about.
@@ -82,6 +84,9 @@ pub struct Row {
     pub skipped: Option<String>,
     /// The differences; empty if there are none.
     pub differences: Vec<Difference>,
+    /// The error that both handlers end with, if they do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// The old handler's cost, if it answered.
     pub old: Option<RunCost>,
     /// The new one's cost, if it answered.
@@ -99,7 +104,7 @@ impl RunCost {
 impl Row {
     /// A sample of which nothing is known yet.
     pub(super) fn of(sample: String, expected: bool) -> Row {
-        Row { sample, expected, skipped: None, differences: Vec::new(), old: None, new: None }
+        Row { sample, expected, skipped: None, differences: Vec::new(), failed: None, old: None, new: None }
     }
 
     /// It cannot be compared.
@@ -141,6 +146,7 @@ impl Report {
             None => self.compared += 1,
         }
         self.differing += usize::from(!row.differences.is_empty());
+        self.failing += usize::from(row.failed.is_some());
         self.results.push(row);
     }
 
@@ -239,6 +245,9 @@ impl fmt::Display for Report {
             f.write_str(" before the time was over")?;
         }
         write!(f, ", {} {}", self.differing, if self.differing == 1 { "differs" } else { "differ" })?;
+        if self.failing > 0 {
+            write!(f, ", {} {} with both", self.failing, if self.failing == 1 { "fails" } else { "fail" })?;
+        }
         if let Some((old, new)) = self.old.zip(self.new) {
             write!(
                 f,

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
@@ -111,11 +110,6 @@ impl History {
     pub fn last_swap(&self) -> Option<Arc<Attempt>> {
         self.attempts().into_iter().find(|attempt| attempt.origin != Origin::Start)
     }
-}
-
-/// Seconds since 1970.
-pub fn unix_seconds(time: SystemTime) -> u64 {
-    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! ```text
 //! find → load beside the old one → check against the handler → warm up → … → publish → the old one drains
 //! ```
-//! In:   names, from the configuration or from an [`DeployRequest`]. Out: models for the next generation.
+//! In:   names, from the configuration or from a [`DeployRequest`]. Out: models for the next generation.
 //! Invariants: a new model is ready before the old one gets its last request; a request never meets the
 //! models of two generations; an endpoint holds at most two generations' models in memory.
 

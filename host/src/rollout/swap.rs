@@ -4,7 +4,7 @@
 //! load → verify (contract, imports, types, signature) → init → smoke → gate → [persist]
 //!      → publish → the old one drains → and is kept for a rollback
 //! ```
-//! In: a [`GenerationChange`] and who asked for it, an [`DeployRequest`]. Out: the next [`Generation`], or
+//! In: a [`GenerationChange`] and who asked for it, a [`DeployRequest`]. Out: the next [`Generation`], or
 //! the step that refused it.
 //! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes
 //! it, a new generation serves no request and the old one serves all; handler and models change together or

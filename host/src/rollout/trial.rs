@@ -41,7 +41,6 @@ use self::canary::View;
 use self::figures::{Compared, Counted, Figures, Side};
 use self::shadow::{Shadow, Shadows};
 use super::deploy_request::DeployRequest;
-use super::history::unix_seconds;
 use crate::bucketing::Bucketing;
 use crate::capture::compare::Difference;
 use crate::endpoint::config::EndpointConfig;
@@ -52,6 +51,7 @@ use crate::pipeline::plan::RunPlan;
 use crate::plugin::InstanceSource;
 use crate::request::Request;
 use crate::telemetry::metrics::{EndpointMetrics, TrialCounts};
+use crate::time::unix_seconds;
 use crate::values::Ratio;
 
 /// Differences that are remembered.

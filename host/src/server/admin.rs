@@ -13,6 +13,7 @@
 mod endpoints;
 mod guard;
 mod logs;
+mod parameters;
 mod trial;
 
 use std::pin::pin;
@@ -104,7 +105,7 @@ fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> HttpService {
             return forbidden("pages of other sites are not answered".to_owned());
         }
         if !served.config.admin_keys.admit(|| credentials(&parts.headers)) {
-            let message = "the administration wants a key: send `authorization: Bearer KEY`";
+            let message = "the administration requires a key: send `authorization: Bearer KEY`";
             return refuse(Code::Unauthorized, message.to_owned(), &served, &parts.headers);
         }
         let mut request = Request::from_parts(parts, body);

@@ -51,8 +51,8 @@ use super::head::{X_REQUEST_ID, insert, request_id};
 use super::http::HttpService;
 use super::models::Metadata;
 use super::served::Served;
-use super::settings;
 use super::shared_memory::no_cuda;
+use super::triton_settings;
 use crate::error::{Code, RequestError, Stage};
 
 /// The descriptors of the protocols' messages, for reflection.
@@ -295,7 +295,7 @@ impl GrpcInferenceService for Service {
         if message.settings.is_empty() {
             return Ok(Response::new(describe::trace()));
         }
-        Err(self.refusal(settings::refused("tracing"), &call))
+        Err(self.refusal(triton_settings::refused("tracing"), &call))
     }
 
     async fn log_settings(&self, request: Request<pb::LogSettingsRequest>) -> Reply<pb::LogSettingsResponse> {
@@ -303,7 +303,7 @@ impl GrpcInferenceService for Service {
         if message.settings.is_empty() {
             return Ok(Response::new(describe::log()));
         }
-        Err(self.refusal(settings::refused("logging"), &call))
+        Err(self.refusal(triton_settings::refused("logging"), &call))
     }
 }
 

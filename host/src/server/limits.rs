@@ -8,7 +8,7 @@ use std::time::Duration;
 /// projects.
 const OTHER_FILES: usize = 512;
 
-/// The limits of a connection. The defaults are in `config/settings/rows.rs`.
+/// The limits of a connection. The defaults are in `config/settings/`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest head of a request in bytes.

@@ -143,7 +143,7 @@ impl ConnectionRegistry {
         ConnectionRegistry { header_timeout, idle_timeout, watched: Mutex::default() }
     }
 
-    /// How often to look.
+    /// The time between two looks.
     fn interval(&self) -> Duration {
         let (least, most) = SWEEP_INTERVAL;
         (self.header_timeout.min(self.idle_timeout) / 4).clamp(least, most)

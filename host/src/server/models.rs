@@ -284,7 +284,19 @@ impl Entry<'_> {
         let statistics = self.endpoint.metrics.statistics();
         let execution_count =
             if self.model.is_some() { statistics.execution_count } else { statistics.inference_count };
-        Statistics { execution_count, ..statistics }
+        // Kept answers took no time of a stage, and are not among its requests either.
+        let CacheFigures { hits, collapsed, .. } = self.cache();
+        let of_runs = |stage: Timing| {
+            let count = stage.count.saturating_sub(hits.count + collapsed.count);
+            Timing { count, ..stage }
+        };
+        Statistics {
+            execution_count,
+            compute_input: of_runs(statistics.compute_input),
+            compute_infer: of_runs(statistics.compute_infer),
+            compute_output: of_runs(statistics.compute_output),
+            ..statistics
+        }
     }
 
     /// The figures of its endpoint's response cache; zeroes without one.
@@ -447,7 +459,7 @@ async fn carry_out(
     served: &Served,
     order: impl Future<Output = Result<DeployOutcome, DeployError>> + Send + 'static,
 ) -> Result<(), RequestError> {
-    let ending = || RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down");
+    let ending = || RequestError::shutting_down(Stage::Admit);
     match served.orders.spawn(&served.runtime, order).ok_or_else(ending)?.await {
         Ok(outcome) => outcome.map(drop).map_err(|error| refused(&error)),
         Err(error) => {

@@ -194,7 +194,7 @@ pub(super) fn authorize(keys: &Keys, credentials: Credentials<'_>) -> Result<(),
     if keys.admit(|| credentials) {
         return Ok(());
     }
-    let text = "shared memory wants a key: send `authorization: Bearer KEY`";
+    let text = "shared memory requires a key: send `authorization: Bearer KEY`";
     Err(RequestError::new(Code::Unauthorized, Stage::Admit, text))
 }
 

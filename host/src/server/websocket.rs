@@ -31,7 +31,7 @@ use crate::telemetry::metrics::OpenSocket;
 /// The reason of the close where a handler has failed, in Truss's words.
 const FAILED: &str = "Internal Server Error (in model/chainlet).";
 /// The reason of the close at the end of a drain, and of an endpoint.
-pub(super) const GOING: &str = "the server is shutting down";
+pub(super) use crate::error::SHUTTING_DOWN as GOING;
 pub(super) const REMOVED: &str = "the endpoint is no longer served";
 
 /// Bytes that are read at a time, and held for as long as a socket is open.

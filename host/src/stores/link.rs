@@ -10,9 +10,9 @@
 use std::error::Error as StdError;
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use hyper_rustls::ConfigBuilderExt as _;
 use redis::aio::MultiplexedConnection;
@@ -27,6 +27,8 @@ use tokio_rustls::TlsConnector;
 
 use super::reason::{self, Effect};
 use super::{OpenError, Purpose, RedisPlace, Unavailable};
+use crate::throttle::Throttle;
+use crate::time::since_1970;
 
 /// Connections.
 const CONNECTIONS: usize = 4;
@@ -36,8 +38,6 @@ const WAITING: usize = 1024;
 const HEARTBEAT: Duration = Duration::from_secs(5);
 /// The pause after the first failure to connect, and the longest one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
-/// How often the log says that Redis refuses commands.
-const TOLD: Duration = Duration::from_secs(60);
 /// How long the start waits for a Redis that is not there yet.
 const START: Duration = Duration::from_secs(10);
 
@@ -48,8 +48,8 @@ pub struct Links {
     places: Semaphore,
     timeout: Duration,
     connector: Arc<Connector>,
-    /// When a refusal was told last.
-    told: Mutex<Option<Instant>>,
+    /// Of lines about commands that are refused.
+    refusals: Throttle,
     /// They end with this.
     _tasks: JoinSet<()>,
 }
@@ -167,7 +167,7 @@ impl Links {
             places: Semaphore::new(WAITING),
             timeout: place.timeout,
             connector,
-            told: Mutex::default(),
+            refusals: Throttle::default(),
             _tasks: tasks,
         })
     }
@@ -218,9 +218,7 @@ impl Links {
     /// Says in the log that Redis refuses a command over a connection that stays: now and then, since every
     /// request may be refused.
     fn tell(&self, reason: &str, error: &RedisError) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.is_none_or(|last| last.elapsed() >= TOLD) {
-            *told = Some(Instant::now());
+        if self.refusals.is_due() {
             let Connector { place, purpose, .. } = &*self.connector;
             tracing::error!(store = %place, "{} is refused a command: {reason}: {error}", purpose.store);
         }
@@ -402,7 +400,7 @@ fn longer(pause: Duration) -> Duration {
 
 /// From 0 to 1, by chance enough.
 fn jitter() -> f64 {
-    let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let nanos = since_1970(SystemTime::now());
     f64::from(nanos.subsec_nanos() % 1000) / 1000.0
 }
 
@@ -422,7 +420,7 @@ fn refused_name() -> ConnectError {
     )
 }
 
-/// Of a handshake that failed.
+/// The error of a handshake that failed.
 fn certificate(error: &io::Error) -> ConnectError {
     let is_of_tls = error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>());
     if !is_of_tls {

@@ -54,7 +54,7 @@ pub(super) fn reason(error: &RedisError) -> (&'static str, Effect) {
     }
     match error.kind() {
         ErrorKind::Io => (LOST, Effect::Reconnect),
-        ErrorKind::Parse => ("Redis has answered something else", Effect::Reconnect),
+        ErrorKind::Parse => ("Redis sent an unexpected response", Effect::Reconnect),
         _ => ("Redis has refused it", Effect::None),
     }
 }

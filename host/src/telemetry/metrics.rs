@@ -88,7 +88,7 @@ pub const METRICS: [(&str, &str); 46] = [
     ),
     (
         "modelhost_recordings_total",
-        "Recordings of requests, by endpoint and outcome: `written`, `dropped`, `refused` for a secret.",
+        "Recordings of requests, by endpoint and outcome: `written`, `dropped`, `refused` for what a recording cannot hold.",
     ),
     (
         "modelhost_plugin_info",
@@ -107,8 +107,8 @@ pub const METRICS: [(&str, &str); 46] = [
         "modelhost_prediction_value",
         "Values that were predicted, by endpoint, where a tracker of values is set.",
     ),
-    ("modelhost_prediction_value_min", "The least of them since the start, by endpoint."),
-    ("modelhost_prediction_value_max", "The greatest of them since the start, by endpoint."),
+    ("modelhost_prediction_value_min", "Smallest predicted value since the start, by endpoint."),
+    ("modelhost_prediction_value_max", "Largest predicted value since the start, by endpoint."),
     (
         "modelhost_prediction_untracked_total",
         "Responses in which the tracker found no prediction of its kind, by endpoint.",
@@ -127,7 +127,7 @@ pub const METRICS: [(&str, &str); 46] = [
         "1 if the S3 in which the endpoint keeps objects answers and takes the credentials, else 0.",
     ),
     ("modelhost_sequences", "Sequences whose state is kept now, by endpoint."),
-    ("modelhost_sequence_bytes", "Bytes of their state, by endpoint."),
+    ("modelhost_sequence_bytes", "Bytes of the sequences' state, by endpoint."),
     (
         "modelhost_response_cache_requests_total",
         "Requests at endpoints with a response cache, by endpoint and outcome: `hit`, `collapsed` into an equal one at the same time, `miss`, `bypass`.",
@@ -136,7 +136,7 @@ pub const METRICS: [(&str, &str); 46] = [
         "modelhost_response_cache_lookup_seconds_total",
         "Time of the lookups in the response cache, by endpoint and outcome.",
     ),
-    ("modelhost_response_cache_evictions_total", "Answers that made way for others, by endpoint."),
+    ("modelhost_response_cache_evictions_total", "Cached answers that made way for others, by endpoint."),
     ("modelhost_response_cache_bytes", "Bytes that the response cache holds now, by endpoint."),
     ("modelhost_websockets_open", "WebSockets that are open now, by endpoint."),
     (

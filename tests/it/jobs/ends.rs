@@ -219,9 +219,9 @@ fn ids_headers_queries_and_paths_of_all_kinds_are_answered() {
         let text = reply.error(400, "invalid_input", "admit");
         assert!(text.starts_with(&format!("the header `{name}` is not ")), "{text}");
     }
-    for query in
-        ["limit=0", "limit=1001", "limit=x", "after=x", "state=done", "webhook=done", "after=../../x"]
-    {
+    let values =
+        ["limit=0", "limit=1001", "limit=x", "after=x", "state=done", "webhook=done", "after=../../x"];
+    for query in values.into_iter().chain(["status=failed", "limit"]) {
         host.get(&format!("/it/jobs?{query}")).error(400, "invalid_input", "admit");
     }
     let unknown = "01936c1e-2f6b-7abc-8def-0123456789ab";

@@ -6,8 +6,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
@@ -17,11 +16,10 @@ use super::place::{Credentials, S3Place};
 use super::sign::{self, Signed};
 use super::xml;
 use crate::outbound::{Body, Outbound, OutboundError, Patience, Rule, Rules};
+use crate::throttle::Throttle;
 
 /// Longest document that is read: a page of a listing has a few hundred bytes for each of its keys.
 const LONGEST: usize = 4 << 20;
-/// How often the log says that the store cannot be used.
-const TOLD: Duration = Duration::from_secs(60);
 /// Private addresses are as good as others for a server that the operator has named.
 const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
@@ -36,14 +34,10 @@ pub(super) struct Client {
     credentials: Credentials,
     timeout: Duration,
     is_up: AtomicBool,
-    told: Mutex<Told>,
-}
-
-/// The log's last word on the store.
-#[derive(Debug, Clone, Copy, Default)]
-struct Told {
-    at: Option<Instant>,
-    is_down: bool,
+    /// Of lines about a store that cannot be used.
+    failures: Throttle,
+    /// Whether the last line was one of them.
+    is_told_down: AtomicBool,
 }
 
 /// Why there is no answer.
@@ -56,7 +50,7 @@ pub(super) enum Failure {
     #[error("{0}")]
     Silent(OutboundError),
     /// It has said something that is no answer, or was cut off.
-    #[error("S3 has answered something else")]
+    #[error("S3 sent an unexpected response")]
     Broken,
 }
 
@@ -99,7 +93,8 @@ impl Client {
             credentials: place.credentials.clone().ok_or_else(none)?,
             timeout: place.timeout,
             is_up: AtomicBool::new(true),
-            told: Mutex::default(),
+            failures: Throttle::default(),
+            is_told_down: AtomicBool::new(false),
         })
     }
 
@@ -137,18 +132,16 @@ impl Client {
     /// Says in the log that the store cannot be used, or can be again: now and then, since it may change with
     /// every request.
     fn tell(&self, failure: Option<&Failure>) {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        match (failure, *told) {
-            (Some(_), Told { at: Some(at), .. }) if at.elapsed() < TOLD => {}
-            (Some(error), _) => {
-                *told = Told { at: Some(Instant::now()), is_down: true };
-                tracing::warn!("the store of objects cannot be used: {error}");
+        match failure {
+            Some(error) if self.failures.is_due() => {
+                self.is_told_down.store(true, Ordering::Relaxed);
+                tracing::error!("the store of objects cannot be used: {error}");
             }
-            (None, Told { is_down: true, .. }) => {
-                told.is_down = false;
+            Some(_) => {}
+            None if self.is_told_down.swap(false, Ordering::Relaxed) => {
                 tracing::info!("the store of objects can be used again");
             }
-            (None, _) => {}
+            None => {}
         }
     }
 

@@ -20,7 +20,7 @@ pub enum Addressing {
     Host,
 }
 
-/// Who asks.
+/// The key of S3 and its secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The name of the key.
@@ -53,7 +53,7 @@ pub struct S3Place {
     pub addressing: Option<Addressing>,
     /// How long an answer may take.
     pub timeout: Duration,
-    /// Who asks; none before the configuration has read them.
+    /// The key; none before the configuration has read them.
     pub credentials: Option<Credentials>,
 }
 

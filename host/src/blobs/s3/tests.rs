@@ -103,8 +103,8 @@ async fn the_end_of_an_upload_is_a_success_only_if_s3_says_so() {
     for (answer, expected) in [
         ("<CompleteMultipartUploadResult xmlns=\"x\"><ETag>e</ETag></CompleteMultipartUploadResult>", None),
         ("<Error><Code>InternalError</Code></Error>", Some("S3 has answered InternalError")),
-        ("", Some("S3 has answered something else")),
-        ("<html>a proxy's page</html>", Some("S3 has answered something else")),
+        ("", Some("S3 sent an unexpected response")),
+        ("<html>a proxy's page</html>", Some("S3 sent an unexpected response")),
     ] {
         let it = opened(move |method, target| match method {
             "post" if target.contains("uploads=") => ok("<UploadId>u</UploadId>"),
@@ -134,7 +134,7 @@ async fn what_is_no_listing_is_no_empty_container() {
     for answer in ["", "<html>a proxy's page</html>", "<ListBucketResult><Contents><Size>6</Size></Contents>"]
     {
         let it = opened(move |method, _| if method == "head" { missing() } else { ok(answer) }).await;
-        let other = BlobError::Unavailable("S3 has answered something else".to_owned());
+        let other = BlobError::Unavailable("S3 sent an unexpected response".to_owned());
         assert_eq!(it.blobs.list(&it.container, None).await, Err(other.clone()), "{answer}");
         assert_eq!(it.write("k", 1).await, Err(other), "{answer}");
     }

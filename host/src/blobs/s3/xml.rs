@@ -3,7 +3,7 @@
 //! In: a document of S3's, none of whose elements that are asked for has another one within. Out: their
 //! texts.
 
-use crate::blobs::seconds;
+use crate::time::unix_seconds;
 
 /// The texts of all elements of this name, in order.
 pub(super) fn all<'a>(document: &'a str, name: &str) -> impl Iterator<Item = String> + use<'a> {
@@ -52,7 +52,7 @@ pub(super) fn escaped(text: &str) -> String {
 
 /// Seconds since 1970 of a date as HTTP has it: `Fri, 24 May 2013 00:00:00 GMT`.
 pub(super) fn http_date(text: &str) -> Option<u64> {
-    httpdate::parse_http_date(text).ok().map(seconds)
+    httpdate::parse_http_date(text).ok().map(unix_seconds)
 }
 
 #[cfg(test)]

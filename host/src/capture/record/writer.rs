@@ -20,6 +20,7 @@ use super::format::calls::{ModelCall, NamedModel, Outbound};
 use super::format::{Exchange, FORMAT, Handler, LONGEST, Outcome, Recording, Sent, Signature, tensors};
 use super::{Config, Finished, RecordError, State};
 use crate::request::{Input, Output};
+use crate::time::unix_milliseconds;
 
 /// Most characters of a request's id that a name takes over.
 const LONGEST_ID: usize = 64;
@@ -150,7 +151,7 @@ fn used(folder: &Path) -> io::Result<u64> {
 }
 
 fn name(at: SystemTime, id: &str) -> String {
-    let milliseconds = at.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    let milliseconds = unix_milliseconds(at);
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_".contains(c) { c } else { '-' };
     let id: String = id.chars().map(safe).take(LONGEST_ID).collect();
     format!("{milliseconds}-{id}")

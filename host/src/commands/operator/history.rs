@@ -63,7 +63,7 @@ mod tests {
     fn what_was_refused_says_why() {
         let history = json!([
             {"at": 1_764_000_001, "origin": "admin", "outcome": "refused", "digest": "0123456789abcdef",
-             "step": "smoke", "error": "it traps\n  hint: mend it", "duration_ms": 7, "note": "try"},
+             "step": "smoke", "error": "it traps\n  hint: fix it", "duration_ms": 7, "note": "try"},
             {"at": 1_764_000_000, "origin": "start", "outcome": "published", "generation": 1, "digest": null,
              "error": null, "duration_ms": 12},
         ]);
@@ -71,7 +71,7 @@ mod tests {
 time                  gen  outcome    origin  handler        took  note
 2025-11-24T16:00:01Z    -  refused    admin   0123456789ab   7 ms  try
     smoke: it traps
-      hint: mend it
+      hint: fix it
 2025-11-24T16:00:00Z    1  published  start   none          12 ms";
         assert_eq!(shown(&history), expected);
     }

@@ -135,7 +135,7 @@ mod tests {
         other["breaker"] = json!("open");
         other["requests"]["answered"] = json!(0);
         other["trial"] = json!({"mode": "canary", "share": 0.05, "digest": "fedcba9876543210"});
-        other["last_swap"] = json!({"outcome": "refused", "at": 1, "error": "it traps\n  hint: mend it"});
+        other["last_swap"] = json!({"outcome": "refused", "at": 1, "error": "it traps\n  hint: fix it"});
         let text = shown(&[usual, other], |name| (name == "iris").then_some(2.5));
         let lines: Vec<&str> = text.lines().collect();
         let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");

@@ -1,6 +1,6 @@
 //! The settings of objects, a part of the list of settings.
 //!
-//! Place in the flow: see [`settings`](super), and `rows.rs` beside this file for what a row says.
+//! Place in the flow: see [`settings`](super), and `endpoint.rs` beside this file for what a row says.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -51,10 +51,10 @@ settings! {
          variable.";
     BLOBS_SECRET_KEY: Vec<KeySource> = (none, "env:AWS_SECRET_ACCESS_KEY"), key_sources,
         "blobs-secret-key", "blobs.secret_key", Value("@FILE|env:NAME"),
-        "Where that key is, likewise.";
+        "Where the secret of the access key for S3 is, as for that.";
     BLOBS_SESSION_TOKEN: Vec<KeySource> = (none, "env:AWS_SESSION_TOKEN"), key_sources,
         "blobs-session-token", "blobs.session_token", Value("@FILE|env:NAME"),
-        "Where the token is that belongs to a key which does not last, likewise.";
+        "Where the token for S3 is that belongs to an access key which does not last, as for that.";
     BLOBS_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
         "blobs-timeout", "blobs.timeout", Value("DURATION"),
         "How long a request to S3 may take, and from one piece of an answer to the next; beyond it the \

@@ -57,7 +57,7 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
         (&["blobs-store DIR/objects", "blobs ../a"], "`../a` is not a container's name"),
         (&[plain], "there is no key for it; hint: give `blobs.access_key` too"),
         (&[plain, keys[0]], "there is no key for it; hint: give `blobs.secret_key` too"),
-        (&[plain, keys[0], "blobs-secret-key hush"], "says where no key is to be found"),
+        (&[plain, keys[0], "blobs-secret-key hush"], "names no source of a key"),
         (&[plain, keys[0], "blobs-secret-key @DIR/empty"], "is empty"),
         (&[plain, keys[0], keys[1], "blobs-server s3.example.com"], "is not scheme, host and port"),
         (&[plain, keys[0], keys[1], "blobs-region eu/north"], "`eu/north` is no region"),

@@ -51,9 +51,9 @@ fn keys_are_pointed_to_and_never_written() {
     folder.write("bad", "good\nwith s3cret space\n");
     for flag in ["key", "admin-key"] {
         for (source, expected) in [
-            ("s3cret", "says where no key is to be found; hint: write `@FILE`"),
-            ("@", "says where no key is to be found; hint: write `@FILE`"),
-            ("env:", "says where no key is to be found; hint: write `@FILE`"),
+            ("s3cret", "names no source of a key; hint: write `@FILE`"),
+            ("@", "names no source of a key; hint: write `@FILE`"),
+            ("env:", "names no source of a key; hint: write `@FILE`"),
             ("@DIR/absent", "there is no `DIR/absent`; hint: check the path"),
             ("env:S3CRET", "`S3CRET` is not set in the environment of the host; hint: set it"),
             ("@DIR/none", "`DIR/none` holds no key; hint: write one key a line"),
@@ -68,7 +68,7 @@ fn keys_are_pointed_to_and_never_written() {
     }
     let listed = folder.report("[[endpoint]]\nmodel = 'm.onnx'\nkeys = ['@keys', 's3cret']\n", &[]);
     assert!(
-        listed.contains("modelhost.toml:3: `endpoint.keys`: says where") && !listed.contains("s3cret"),
+        listed.contains("modelhost.toml:3: `endpoint.keys`: names no source") && !listed.contains("s3cret"),
         "{listed}"
     );
 }

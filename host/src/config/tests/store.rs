@@ -49,7 +49,7 @@ fn a_redis_is_read_with_what_belongs_to_it_and_its_password_is_never_told() {
     assert_eq!(shown(&["config DIR/c.toml"]), read);
     for (given, expected) in [
         (&[plain, "kv-password @DIR/empty"][..], "is empty"),
-        (&[plain, "kv-password hush"], "says where no key is to be found"),
+        (&[plain, "kv-password hush"], "names no source of a key"),
         (&[plain, "kv-password @DIR/none"], "none"),
         (&["kv-store redis://:hush@cache", "kv-password @DIR/password"], "so is one in `kv.store`"),
         (&["kv-store DIR/values", "kv-password @DIR/password"], "is of a Redis, and there is none"),

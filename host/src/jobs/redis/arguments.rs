@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::jobs::Job;
-use crate::jobs::record::milliseconds;
+use crate::time::milliseconds;
 
 pub(super) fn encoded<T: serde::Serialize>(value: &T) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()

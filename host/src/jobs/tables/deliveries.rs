@@ -6,9 +6,10 @@
 
 use redb::{ReadableTable as _, StorageError};
 
-use super::super::record::{self, milliseconds, now};
+use super::super::record::{self, now};
 use super::super::webhook::{Delivered, Delivery, Webhook, WebhookState};
 use super::{Failure, Job, JobState, Tables, after, place, timed};
+use crate::time::milliseconds;
 
 /// Longest pause between two attempts, in milliseconds.
 const LONGEST_PAUSE: u64 = 60 * 60 * 1000;

@@ -4,8 +4,8 @@
 //!
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
 //! `NAME.expected.json` beside it is what has to be answered, with status 200. `NAME.request.json` is a
-//! request with method, path and headers ([`case`]), and its `NAME.expected.json` a whole answer. Folders,
-//! names that begin with a dot and the backups of editors are left out.
+//! request with method, path and headers ([`case`]), and its `NAME.expected.json` a whole answer. Folders whose
+//! name is no sample's, names that begin with a dot and the backups of editors are left out.
 
 mod case;
 
@@ -27,6 +27,8 @@ use crate::request::{Output, PlainHead, Response, is_json_type};
 
 /// The end of the error of a folder without one.
 pub const NO_SAMPLE: &str = "holds no sample";
+/// The end of the error of an answer without a sample.
+pub const LONE_ANSWER: &str = "answers nothing: there is no sample of its name";
 /// Most samples of a folder.
 const MOST: usize = 1000;
 /// The end of the name of an expected answer.
@@ -122,7 +124,7 @@ pub fn answer_file(sample: &Path) -> PathBuf {
 pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     let shown = folder.display();
     let cannot = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
-    let answer = |sample: &Path| Some(answer_file(sample)).filter(|answer| answer.is_file());
+    let answer = |sample: &Path| Some(answer_file(sample)).filter(|answer| answer.symlink_metadata().is_ok());
     if fs::metadata(folder).map_err(cannot)?.is_file() {
         return Ok(vec![(folder.to_owned(), answer(folder))]);
     }
@@ -130,7 +132,8 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with('.') || BACKUPS.iter().any(|end| name.ends_with(end)) || !path.is_file() {
+        let is_folder = path.is_dir() && !name.ends_with(".json");
+        if name.starts_with('.') || BACKUPS.iter().any(|end| name.ends_with(end)) || is_folder {
             continue;
         }
         match name.ends_with(EXPECTED) {
@@ -159,7 +162,7 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     let samples: Vec<_> = samples.into_iter().map(|sample| (answer(&sample), sample)).collect();
     let is_lone = |path: &&PathBuf| !samples.iter().any(|(answer, _)| answer.as_ref() == Some(*path));
     if let Some(lone) = answers.iter().find(is_lone) {
-        return Err(format!("`{}` answers nothing: there is no sample of its name", lone.display()));
+        return Err(format!("`{}` {LONE_ANSWER}", lone.display()));
     }
     match samples.is_empty() {
         true => Err(format!("`{shown}` {NO_SAMPLE}")),

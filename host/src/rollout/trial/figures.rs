@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::shard;
+use crate::time::nanoseconds;
 
 /// Bits of a time that a bucket tells apart, below its first one.
 const FINE: u32 = 3;
@@ -212,10 +213,6 @@ fn end(bucket: usize) -> u64 {
     let (octave, below) = (bucket >> FINE, (bucket & ((1 << FINE) - 1)) as u64);
     let shift = u32::try_from(octave).unwrap_or(0) + SHORTEST - FINE;
     (((1 << FINE) + below + 1) << shift) - 1
-}
-
-fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn read(counter: &AtomicU64) -> u64 {

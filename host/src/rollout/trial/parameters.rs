@@ -181,7 +181,7 @@ const PARAMETERS: [Parameter; 15] = parameters! {
         "How much larger its share of failures (status 500 and above) may be than the current handler's.";
     "max_faults" = "N", true, "`0`",
         |draft, given| draft.spec.limits.max_faults = given.read(count(0..=MOST))?,
-        "Traps, exceeded limits of memory and time, outputs that are none.";
+        "Traps, exceeded limits of memory and time, invalid outputs.";
     "max_slowdown" = "FACTOR", true, "`2`",
         |draft, given| draft.spec.limits.max_slowdown = given.read(number(1.0..=1000.0))?,
         "How many times the current handler's time it may take: by the median, and by the 99th percentile from 500 \

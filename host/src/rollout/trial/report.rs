@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::figures::{Compared, Counted, Side};
 use super::{Mismatch, Trial};
-use crate::rollout::history::unix_seconds;
+use crate::time::unix_seconds;
 use crate::values::Ratio;
 
 /// The state of a trial. docs/reference.md says what each key means.

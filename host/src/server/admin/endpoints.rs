@@ -12,38 +12,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::header::{ETAG, IF_MATCH, RETRY_AFTER};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post, put};
 use axum::{Extension, Json, Router};
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
+use super::parameters::{self, Forms, OrderParams, Pairs, invalid, no_parameters};
 use crate::arrivals::BodyRate;
 use crate::capture::samples::Samples;
-use crate::endpoint::config::GateOverrides;
 use crate::endpoint::generation::Generation;
-use crate::json::path::Pattern;
+use crate::error::{Code, SHUTTING_DOWN};
 use crate::pipeline::models::{Handle, Named};
 use crate::plugin::Binary;
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
 use crate::rollout::deployment::Deployment;
 use crate::rollout::error::DeployError;
-use crate::rollout::history::{Origin, unix_seconds};
+use crate::rollout::history::Origin;
 use crate::server::body::{Bounds, read_body};
 use crate::server::browser::{not_from_a_page, refused};
 use crate::server::served::Served;
 use crate::server::status;
-use crate::text::on_one_line;
-use crate::values::{Diagnostic, Ratio, RawValue, Reader as _, number, ratio, switch};
-
-/// Longest note, in bytes.
-const LONGEST_NOTE: usize = 200;
+use crate::text::{on_one_line, shown};
+use crate::time::unix_seconds;
 
 /// An answer, or the refusal that stands in its place.
 pub(super) type Answer = Result<Response, Response>;
@@ -59,12 +54,14 @@ pub(super) fn router() -> Router<Arc<Served>> {
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
 }
 
-async fn list(State(served): State<Arc<Served>>) -> impl IntoResponse {
+async fn list(State(served): State<Arc<Served>>, query: Pairs) -> Answer {
+    no_parameters(query)?;
     let endpoints: Vec<Value> = served.endpoints.iter().map(|endpoint| describe(endpoint)).collect();
-    Json(json!({ "endpoints": endpoints }))
+    Ok(Json(json!({ "endpoints": endpoints })).into_response())
 }
 
-async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Answer {
+async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>, query: Pairs) -> Answer {
+    no_parameters(query)?;
     let endpoint = find(&served, &name)?;
     let mut answer = describe(&endpoint);
     if let Some(answer) = answer.as_object_mut() {
@@ -130,85 +127,24 @@ fn model(named: &Named) -> Value {
     })
 }
 
-/// The parameters of an order beside its path.
-#[derive(Debug, Default)]
-pub(super) struct SwapParams {
-    pub models: Vec<(String, Option<u64>)>,
-    pub note: Option<Arc<str>>,
-    pub persist: bool,
-    pub gate: GateOverrides,
-}
-
-impl SwapParams {
-    /// Reads a query: `model=NAME` or `model=NAME:VERSION`, any number of times, `note=TEXT`, `persist=true`;
-    /// for the gate `ignore=PATH|NAME`, any number of times, `tolerance=NUMBER`, `mismatches=SHARE`,
-    /// `accept_differences=true`.
-    fn parse(pairs: Vec<(String, String)>) -> Result<SwapParams, String> {
-        let mut params = SwapParams::default();
-        for (name, value) in pairs {
-            let raw = RawValue::of(&value);
-            let wrong = |diagnostic: Diagnostic| diagnostic.of_parameter(&name, &value);
-            match (name.as_str(), value.as_str()) {
-                ("model", value) => params.models.push(match value.split_once(':') {
-                    None => (value.to_owned(), None),
-                    Some((name, version)) => {
-                        let version = version.parse();
-                        let text = |_| format!("`{value}`: expected NAME or NAME:VERSION");
-                        (name.to_owned(), Some(version.map_err(text)?))
-                    }
-                }),
-                ("note", text) => params.note = Some(note(text)?),
-                ("persist", _) => params.persist = switch(&raw).map_err(wrong)?,
-                ("ignore", pattern) => params.gate.ignore.push(Pattern::parse(pattern)?),
-                ("tolerance", _) => {
-                    params.gate.tolerance = Some(number(0.0..=1e6).read(&raw).map_err(wrong)?);
-                }
-                ("mismatches", _) => params.gate.mismatches = Some(ratio().read(&raw).map_err(wrong)?),
-                ("accept_differences", _) => {
-                    if switch(&raw).map_err(wrong)? {
-                        params.gate.mismatches = Some(Ratio::percent(100));
-                    }
-                }
-                _ => {
-                    return Err(format!(
-                        "unknown parameter `{name}={value}`: there are `model=NAME[:VERSION]`, `note=TEXT`, `persist=true|false`, \
-                         `ignore=PATH|NAME`, `tolerance=NUMBER`, `mismatches=SHARE` and `accept_differences=true|false`"
-                    ));
-                }
-            }
-        }
-        Ok(params)
-    }
-}
-
-/// The operator's reason for an order.
-pub(super) fn note(text: &str) -> Result<Arc<str>, String> {
-    match text.len() <= LONGEST_NOTE && !text.contains(char::is_control) {
-        true => Ok(text.into()),
-        false => Err(format!("the note is more than a line of {LONGEST_NOTE} bytes")),
-    }
-}
-
 /// The common part of the routes for swaps: is it an order, whom is it for, what does it say?
 pub(super) struct AdminCommand {
     pub endpoint: Arc<Deployment>,
-    pub params: SwapParams,
+    pub params: OrderParams,
     pub order: DeployRequest,
 }
 
-pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
-
 impl AdminCommand {
+    /// Reads an order whose route has the parameters `forms`.
     pub(super) fn parse(
         served: &Served,
         name: &str,
-        query: Pairs,
+        (query, forms): (Pairs, Forms),
         headers: &HeaderMap,
         origin: Origin,
     ) -> Result<AdminCommand, Response> {
         not_from_a_page(headers)?;
-        let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
-        let params = SwapParams::parse(pairs).map_err(invalid)?;
+        let params = OrderParams::parse(query, forms)?;
         let endpoint = find(served, name)?;
         let order = DeployRequest {
             origin,
@@ -217,23 +153,6 @@ impl AdminCommand {
             gate: params.gate.clone(),
         };
         Ok(AdminCommand { endpoint, params, order })
-    }
-
-    /// The command, if it has no parameter but a note.
-    pub(super) fn only_a_note(self) -> Result<AdminCommand, Response> {
-        let SwapParams { models, note: _, persist, gate } = &self.params;
-        match *persist || !models.is_empty() || *gate != GateOverrides::default() {
-            true => Err(invalid("this order has no parameter but `note=TEXT`".to_owned())),
-            false => Ok(self),
-        }
-    }
-
-    /// The command, if it has no parameters but a note and those of the gate.
-    pub(super) fn without_models(self) -> Result<AdminCommand, Response> {
-        match self.params.persist || !self.params.models.is_empty() {
-            true => Err(invalid("this order has no `model` and no `persist`".to_owned())),
-            false => Ok(self),
-        }
     }
 }
 
@@ -299,7 +218,7 @@ async fn swap(
     // they are taken.
     let component = uploads.component(request.into_body()).await?;
     let AdminCommand { endpoint, params, order } =
-        AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
+        AdminCommand::parse(&served, &name, (query, parameters::OF_A_SWAP), &headers, Origin::Admin)?;
     carry_out(&served, async move {
         let component = Some(Binary::new(component));
         let change = GenerationChange { component, models: params.models, persist: params.persist };
@@ -315,10 +234,7 @@ async fn reload(
     headers: HeaderMap,
 ) -> Answer {
     let AdminCommand { endpoint, params, order } =
-        AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
-    if params.persist {
-        return Err(invalid("`persist` is for a component".to_owned()));
-    }
+        AdminCommand::parse(&served, &name, (query, parameters::OF_A_RELOAD), &headers, Origin::Admin)?;
     carry_out(&served, async move {
         match params.models.is_empty() {
             true => endpoint.reload(&order).await,
@@ -338,40 +254,34 @@ async fn rollback(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Rollback)?;
-    let AdminCommand { endpoint, order, .. } = command.only_a_note()?;
+    let query = (query, parameters::ONLY_A_NOTE);
+    let AdminCommand { endpoint, order, .. } =
+        AdminCommand::parse(&served, &name, query, &headers, Origin::Rollback)?;
     carry_out(&served, async move { endpoint.rollback(&order).await }).await
-}
-
-/// The parameters of an order to load beside its path.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LoadQuery {
-    version: Option<u64>,
 }
 
 async fn load_model(
     State(served): State<Arc<Served>>,
     Path((endpoint, model)): Path<(String, String)>,
-    query: Result<Query<LoadQuery>, QueryRejection>,
+    query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    not_from_a_page(&headers)?;
-    let Query(LoadQuery { version }) = query.map_err(|error| invalid(error.body_text()))?;
-    let endpoint = find(&served, &endpoint)?;
-    let order = DeployRequest { expected: expected(&headers), ..DeployRequest::by(Origin::Admin) };
-    let loading = async move { endpoint.load_model(&model, version, &order).await };
+    let query = (query, parameters::OF_A_LOAD);
+    let AdminCommand { endpoint, params, order } =
+        AdminCommand::parse(&served, &endpoint, query, &headers, Origin::Admin)?;
+    let loading = async move { endpoint.load_model(&model, params.version, &order).await };
     named(carry_out_raw(&served, loading).await?, "loaded")
 }
 
 async fn unload_model(
     State(served): State<Arc<Served>>,
     Path((endpoint, model)): Path<(String, String)>,
+    query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    not_from_a_page(&headers)?;
-    let endpoint = find(&served, &endpoint)?;
-    let order = DeployRequest { expected: expected(&headers), ..DeployRequest::by(Origin::Admin) };
+    let query = (query, parameters::NONE);
+    let AdminCommand { endpoint, order, .. } =
+        AdminCommand::parse(&served, &endpoint, query, &headers, Origin::Admin)?;
     let unloading = async move { endpoint.unload_model(&model, &order).await };
     named(carry_out_raw(&served, unloading).await?, "unloaded")
 }
@@ -428,8 +338,8 @@ impl IntoResponse for Refusal {
         let error = match self {
             Refusal::Deploy(error) => error,
             Refusal::ShuttingDown => {
-                let text = "the server is shutting down".to_owned();
-                let refusal = refused(StatusCode::SERVICE_UNAVAILABLE, "shutting_down", text);
+                let code = Code::ShuttingDown.name();
+                let refusal = refused(StatusCode::SERVICE_UNAVAILABLE, code, SHUTTING_DOWN.to_owned());
                 return ([(RETRY_AFTER, "1")], refusal).into_response();
             }
             Refusal::Lost => {
@@ -452,12 +362,9 @@ impl IntoResponse for Refusal {
 
 pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Deployment>, Response> {
     let endpoint = served.endpoints.named(name).cloned();
-    endpoint
-        .ok_or_else(|| refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{name}`")))
-}
-
-pub(super) fn invalid(text: String) -> Response {
-    refused(StatusCode::BAD_REQUEST, "invalid_input", text)
+    endpoint.ok_or_else(|| {
+        refused(StatusCode::NOT_FOUND, "not_found", format!("there is no endpoint `{}`", shown(name)))
+    })
 }
 
 /// Names the current handler, for an order on the condition that it is still that one.

@@ -3,11 +3,11 @@
 //! Place in the flow: a route of the admin listener. In: which lines. Out: those that are kept.
 
 use axum::Json;
-use axum::extract::Query;
 use axum::response::IntoResponse as _;
 use axum::routing::{MethodRouter, get};
 
-use super::endpoints::{Answer, Pairs, invalid};
+use super::endpoints::Answer;
+use super::parameters::{Forms, Pairs, invalid, pairs, unknown};
 use crate::telemetry::logs::{Search, find};
 use crate::values::{Diagnostic, RawValue, Reader as _, choice, count};
 
@@ -19,12 +19,15 @@ pub(super) fn methods<S: Clone + Send + Sync + 'static>() -> MethodRouter<S> {
 }
 
 async fn show(query: Pairs) -> Answer {
-    let Query(pairs) = query.map_err(|error| invalid(error.body_text()))?;
-    let search = search(pairs).map_err(invalid)?;
+    let search = search(pairs(query)?).map_err(invalid)?;
     Ok(Json(find(&search)).into_response())
 }
 
-/// Reads a query: `endpoint=NAME`, `request_id=ID`, `level=LEVEL`, `after=NUMBER`, `limit=NUMBER`.
+/// The parameters of the route.
+const FORMS: Forms =
+    &["endpoint=NAME", "request_id=ID", "level=error|warn|info|debug|trace", "after=NUMBER", "limit=NUMBER"];
+
+/// Reads a query.
 fn search(pairs: Vec<(String, String)>) -> Result<Search, String> {
     let mut search = Search { limit: LIMIT, ..Search::default() };
     for (name, value) in pairs {
@@ -46,12 +49,7 @@ fn search(pairs: Vec<(String, String)>) -> Result<Search, String> {
             }
             "after" => search.after = Some(count(0..=u64::MAX).read(&raw).map_err(wrong)?),
             "limit" => search.limit = count(1..=2000).read(&raw).map_err(wrong)?,
-            _ => {
-                return Err(format!(
-                    "unknown parameter `{name}={value}`: there are `endpoint=NAME`, `request_id=ID`, \
-                     `level=error|warn|info|debug|trace`, `after=NUMBER` and `limit=NUMBER`"
-                ));
-            }
+            _ => return Err(unknown(&name, &value, FORMS)),
         }
     }
     Ok(search)

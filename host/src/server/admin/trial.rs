@@ -7,16 +7,15 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use axum::routing::{post, put};
 use axum::{Extension, Json, Router};
 use serde_json::json;
 
-use super::endpoints::{
-    AdminCommand, Answer, Pairs, Refusal, Uploads, carry_out, carry_out_raw, expected, find, invalid, note,
-};
+use super::endpoints::{AdminCommand, Answer, Refusal, Uploads, carry_out, carry_out_raw, expected, find};
+use super::parameters::{self, Pairs, invalid, no_parameters, note, pairs};
 use crate::plugin::Binary;
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::history::Origin;
@@ -31,7 +30,8 @@ pub(super) fn router() -> Router<Arc<Served>> {
         .route("/admin/v1/endpoints/{endpoint}/plugin/candidate/promote", post(promote))
 }
 
-async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>) -> Answer {
+async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>, query: Pairs) -> Answer {
+    no_parameters(query)?;
     let trial = find(&served, &name)?.trial().ok_or_else(|| {
         let text = format!("endpoint `{name}` has no handler on trial");
         refused(StatusCode::NOT_FOUND, "not_found", text)
@@ -47,7 +47,7 @@ async fn try_out(
     request: Request,
 ) -> Answer {
     not_from_a_page(request.headers())?;
-    let Query(mut pairs) = query.map_err(|error| invalid(error.body_text()))?;
+    let mut pairs = pairs(query)?;
     let endpoint = find(&served, &name)?;
     let mut order =
         DeployRequest { expected: expected(request.headers()), ..DeployRequest::by(Origin::Admin) };
@@ -80,8 +80,9 @@ async fn promote(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
-    let AdminCommand { endpoint, order, .. } = command.without_models()?;
+    let query = (query, parameters::OF_A_PROMOTION);
+    let AdminCommand { endpoint, order, .. } =
+        AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
     carry_out(&served, async move { endpoint.promote(&order).await }).await
 }
 
@@ -91,8 +92,9 @@ async fn end(
     query: Pairs,
     headers: HeaderMap,
 ) -> Answer {
-    let command = AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
-    let AdminCommand { endpoint, order, .. } = command.only_a_note()?;
+    let query = (query, parameters::ONLY_A_NOTE);
+    let AdminCommand { endpoint, order, .. } =
+        AdminCommand::parse(&served, &name, query, &headers, Origin::Admin)?;
     let dropped = endpoint.drop_candidate(&order).map_err(Refusal::from)?;
     let outcome = if dropped { "dropped" } else { "unchanged" };
     let current = endpoint.current();

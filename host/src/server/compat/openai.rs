@@ -4,8 +4,6 @@
 //! whose paths OpenAI shares with KServe and TensorFlow Serving, adds [`described`] and [`list`] to what
 //! those read. What applications answer on these paths is theirs.
 
-use std::time::UNIX_EPOCH;
-
 use axum::body::Body;
 use axum::http::header::CONTENT_LENGTH;
 use axum::http::{HeaderValue, StatusCode};
@@ -15,6 +13,7 @@ use serde_json::{Value, json};
 use crate::error::Code;
 use crate::rollout::deployment::Deployment;
 use crate::server::served::Served;
+use crate::time::unix_seconds;
 
 /// The paths on which, and below which, errors have OpenAI's form.
 const PATHS: [&str; 8] = [
@@ -86,7 +85,7 @@ pub(in crate::server) fn is_answered_by(endpoint: &Deployment) -> bool {
 /// An endpoint as one of OpenAI's models.
 pub(in crate::server) fn described(endpoint: &Deployment) -> Value {
     let published = endpoint.read_current(|current| current.published);
-    let created = published.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let created = unix_seconds(published);
     json!({ "id": endpoint.config.name, "object": "model", "created": created, "owned_by": "modelhost" })
 }
 

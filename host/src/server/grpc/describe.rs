@@ -10,7 +10,7 @@ use super::pb::model_config::SchedulingChoice;
 use super::pb::model_instance_group::Kind;
 use crate::server::models::{Entry, IndexEntry, Metadata, TensorMetadata, Timing};
 use crate::server::served::Served;
-use crate::server::settings::{self, LogSetting};
+use crate::server::triton_settings::{self, LogSetting};
 use crate::tensor::Datatype;
 
 /// The server.
@@ -25,7 +25,7 @@ pub(super) fn server(served: &Served) -> pb::ServerMetadataResponse {
 /// The settings of tracing.
 pub(super) fn trace() -> pb::TraceSettingResponse {
     let value = |text: &str| pb::trace_setting_response::SettingValue { value: vec![text.to_owned()] };
-    let settings = settings::trace().map(|(name, text)| (name.to_owned(), value(text)));
+    let settings = triton_settings::trace().map(|(name, text)| (name.to_owned(), value(text)));
     pb::TraceSettingResponse { settings: settings.into() }
 }
 
@@ -38,7 +38,7 @@ pub(super) fn log() -> pb::LogSettingsResponse {
             LogSetting::Text(text) => ParameterChoice::StringParam(text.to_owned()),
         }),
     };
-    let settings = settings::log().map(|(name, setting)| (name.to_owned(), value(setting)));
+    let settings = triton_settings::log().map(|(name, setting)| (name.to_owned(), value(setting)));
     pb::LogSettingsResponse { settings: settings.into() }
 }
 

@@ -304,7 +304,7 @@ impl Watched {
     fn take_place(&mut self, model: Option<&str>) -> Result<(), RequestError> {
         let gate = model.and_then(|name| self.intake.gates.get(name)).unwrap_or(&self.intake.common);
         if !gate.keys.admit(|| credentials(&self.credentials)) {
-            let message = "every endpoint wants a key: send `authorization: Bearer KEY`";
+            let message = "every endpoint requires a key: send `authorization: Bearer KEY`";
             return Err(RequestError::new(Code::Unauthorized, Stage::Admit, message));
         }
         let more = |arriving| (arriving < gate.most).then_some(arriving + 1);
@@ -363,11 +363,7 @@ impl Watched {
                 tokio::time::sleep(LINGER).await;
             })
         });
-        farewell
-            .as_mut()
-            .poll(context)
-            .is_ready()
-            .then(|| RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is going away"))
+        farewell.as_mut().poll(context).is_ready().then(|| RequestError::shutting_down(Stage::Admit))
     }
 }
 

@@ -27,6 +27,7 @@ use super::{classic, cors, error};
 use crate::arrivals::BodyRate;
 use crate::endpoint::admission::AdmissionQueue;
 use crate::error::{Code, RequestError, Stage};
+use crate::json::object::{Object, told};
 use crate::pipeline::Limits;
 use crate::rollout::deployment::Deployment;
 use crate::server::body::Bounds;
@@ -188,10 +189,7 @@ impl SharedPath {
                 biased;
                 body = self.admission.arrive(origin, receive) => body??,
                 // No endpoint has it yet that could end it.
-                () = self.served.drain.over() => {
-                    let message = "the server is shutting down";
-                    return Err(RequestError::new(Code::ShuttingDown, Stage::Admit, message));
-                }
+                () = self.served.drain.over() => return Err(RequestError::shutting_down(Stage::Admit)),
             }
         };
         let body = body.ok_or_else(|| RequestError::invalid(Stage::Admit, "the body broke off"))?;
@@ -219,8 +217,8 @@ impl SharedPath {
 
 /// The `model` of a body.
 fn model_of(body: &[u8]) -> Result<Option<String>, RequestError> {
-    let addressed = serde_json::from_slice::<Addressed<'_>>(body).map_err(|error| {
-        let message = format!("the body is no JSON object with a text as its `model`: {error}");
+    let Object(addressed) = serde_json::from_slice::<Object<Addressed<'_>>>(body).map_err(|error| {
+        let message = format!("the body is no JSON object with a text as its `model`: {}", told(&error));
         RequestError::invalid(Stage::Admit, message)
     })?;
     Ok(addressed.model.map(Cow::into_owned))

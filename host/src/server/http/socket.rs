@@ -208,8 +208,7 @@ pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Ins
 
 fn check(head: &Head, served: &Served) -> Result<Handshake, RequestError> {
     if served.drain.has_begun() {
-        let message = "the server is shutting down";
-        return Err(RequestError::new(Code::ShuttingDown, Stage::Admit, message));
+        return Err(RequestError::shutting_down(Stage::Admit));
     }
     if !is_allowed(head.headers(), served.config.cors_allow_origin.as_deref()) {
         let message = "pages of this origin may not open a WebSocket here";

@@ -81,9 +81,7 @@ async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Re
         entry.check_loaded()?;
     }
     match model_path.operation {
-        Operation::Status if served.drain.has_begun() => {
-            Err(RequestError::new(Code::ShuttingDown, Stage::Admit, "the server is shutting down"))
-        }
+        Operation::Status if served.drain.has_begun() => Err(RequestError::shutting_down(Stage::Admit)),
         Operation::Status if !served.says_ready(entry.endpoint).await => {
             let message = format!("model `{name}` is not ready");
             Err(RequestError::new(Code::NotReady, Stage::Admit, message))

@@ -18,6 +18,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
+use crate::time::unix_milliseconds;
+
 /// Lines that are kept.
 const MOST: usize = 2000;
 /// Longest text of a message or a field, in bytes.
@@ -125,11 +127,11 @@ impl Recent {
 
 impl<S: Subscriber> Layer<S> for Recent {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = unix_milliseconds(SystemTime::now());
         let mut line = Line {
             number: 0,
             // To the millisecond.
-            at: now.as_millis() as f64 / 1e3,
+            at: now as f64 / 1e3,
             level: event.metadata().level().as_str(),
             endpoint: None,
             request_id: None,

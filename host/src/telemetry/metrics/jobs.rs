@@ -12,6 +12,7 @@ use prometheus::{GaugeVec, IntCounterVec, IntGaugeVec};
 
 use super::families::{Families, opts};
 use crate::jobs::JobState;
+use crate::time::since_1970;
 
 /// The families of all endpoints.
 #[derive(Clone)]
@@ -202,7 +203,7 @@ impl JobCounts {
             gauge.set(i64::try_from(number).unwrap_or(i64::MAX));
         }
         let since = |time: u64| {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let now = since_1970(SystemTime::now());
             now.saturating_sub(Duration::from_millis(time)).as_secs_f64()
         };
         let oldest = oldest.map_or(0.0, since);

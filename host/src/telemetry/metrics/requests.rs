@@ -20,6 +20,7 @@ use prometheus::proto::{Bucket, Histogram, MetricFamily, MetricType};
 use super::families::{Forget, counter, family, histogram};
 use crate::error::{Code, Stage};
 use crate::shard;
+use crate::time::{nanoseconds, unix_milliseconds};
 
 /// Label value of requests that were answered by handler or model.
 const OK: &str = "ok";
@@ -262,9 +263,7 @@ impl Tally {
             return 0;
         }
         let ago = self.since.elapsed().saturating_sub(Duration::from_millis(last));
-        let at =
-            SystemTime::now().checked_sub(ago).and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
-        at.map_or(0, |at| u64::try_from(at.as_millis()).unwrap_or(u64::MAX))
+        SystemTime::now().checked_sub(ago).map_or(0, unix_milliseconds)
     }
 
     /// All shards, added up.
@@ -387,10 +386,6 @@ fn add(counter: &AtomicU64, n: u64) {
 
 fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
-}
-
-fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn seconds(nanoseconds: u64) -> f64 {

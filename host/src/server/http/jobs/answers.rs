@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page, Webhook, WebhookState, is_id, time_text};
+use crate::text::shown;
 
 /// With a result: the job's state.
 pub(super) const X_JOB_STATE: HeaderName = HeaderName::from_static("x-modelhost-job-state");
@@ -55,7 +56,8 @@ pub(super) fn failed(error: JobError) -> RequestError {
 /// The page that a query asks for: `limit`, `after`, `state`, `webhook`, `batch`.
 pub(super) fn page(query: &str) -> Result<Page, RequestError> {
     let mut page = Page { limit: USUAL_PAGE, ..Page::default() };
-    for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let wrong = |expected: &str| {
             let message = format!("`{name}` of a list of jobs is not {expected}");
             RequestError::invalid(Stage::Admit, message)
@@ -83,7 +85,13 @@ pub(super) fn page(query: &str) -> Result<Page, RequestError> {
                 let names = WebhookState::ALL.map(WebhookState::name).join("`, `");
                 page.webhook = Some(state.ok_or_else(|| wrong(&format!("one of `{names}`")))?);
             }
-            _ => {}
+            _ => {
+                let message = format!(
+                    "a list of jobs has no parameter `{}`: there are `limit`, `after`, `state`, `batch` and `webhook`",
+                    shown(name)
+                );
+                return Err(RequestError::invalid(Stage::Admit, message));
+            }
         }
     }
     Ok(page)

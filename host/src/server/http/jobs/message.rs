@@ -5,7 +5,7 @@
 //! (<https://www.standardwebhooks.com>), as of those that handlers send with the SDK; clients of Truss get
 //! theirs besides.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use axum::http::header::{HeaderName, HeaderValue};
 use base64::Engine as _;
@@ -19,6 +19,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::jobs::{Job, WebhookForm, WebhookSecret, time_text};
 use crate::server::compat::truss_async;
 use crate::text::hex;
+use crate::time::unix_seconds;
 
 /// Longest result that is part of a message, in bytes; a longer one is asked for.
 pub(super) const LONGEST_RESULT: usize = 2 << 20;
@@ -89,7 +90,7 @@ pub(super) fn signed(
     form: WebhookForm,
     body: &[u8],
 ) -> Vec<(HeaderName, HeaderValue)> {
-    let second = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let second = unix_seconds(SystemTime::now());
     signed_at(secrets, id, form, body, second)
         .into_iter()
         .filter_map(|(name, value)| Some((HeaderName::from_static(name), HeaderValue::try_from(value).ok()?)))

@@ -146,7 +146,7 @@ impl SharedError {
 /// The name of the one way to present a key.
 const BEARER: &str = "bearer";
 
-/// Says of an operation that it wants a key; `or_none`: not always.
+/// Says of an operation that it requires a key; `or_none`: not always.
 pub(super) fn lock(operation: &mut Value, or_none: bool) {
     let Value::Object(operation) = operation else { return };
     let security = if or_none { json!([{ BEARER: [] }, {}]) } else { json!([{ BEARER: [] }]) };
