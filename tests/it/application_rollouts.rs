@@ -211,9 +211,27 @@ fn golden_cases_of_an_application_have_method_path_and_headers() {
         (&written["status"], &written["headers"]["content-type"]),
         (&json!(400), &json!("application/json"))
     );
-    let folder = project("tests/caller", &[("x.request.json", "{\"metod\": \"GET\"}")]);
-    let (code, text) = tested(&folder, &[]);
-    assert!(code == 2 && text.contains("x.request.json` is no request: unknown field `metod`"), "{text}");
+    for (case, says) in [
+        (r#"{"metod": "GET"}"#, "unknown field `metod`"),
+        (r#"["POST", "/count", {}, "hello", null, []]"#, "invalid type: sequence, expected an object"),
+        (r#"{"method": "PO ST"}"#, "`method` is \"PO ST\""),
+        (r#"{"path": "/echo?a=é b"}"#, "`path` is \"/echo?a=é b\""),
+        (r#"{"headers": {"y z": "1"}}"#, "`headers`: \"y z\" is no name of a header"),
+        (r#"{"headers": {"x": "a\nb"}}"#, "`headers`: the value of `x` is"),
+        (r#"{"headers": {"X-A": "1", "x-a": "2"}}"#, "`headers`: `x-a` is given twice"),
+        (r#"{"body": 1, "base64": "AA=="}"#, "has both `body` and `base64`"),
+        (
+            r#"{"outbound": [{"method": "GET", "url": "http://a", "status": 99}]}"#,
+            "`outbound`: `status` is 99",
+        ),
+    ] {
+        let folder = project("tests/caller", &[("x.request.json", case)]);
+        let (code, text) = tested(&folder, &[]);
+        assert!(
+            code == 2 && text.contains(&format!("x.request.json` is no request: {says}")),
+            "{case}: {text}"
+        );
+    }
 }
 
 #[test]

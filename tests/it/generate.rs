@@ -56,7 +56,7 @@ fn mistakes_are_told() {
     let host = host();
     for (model, body, stage, expected) in [
         ("add", "{", "admit", "malformed json: "),
-        ("add", "[1, 2]", "admit", "malformed json: "),
+        ("add", "[1, 2]", "admit", "no request to generate: invalid type: sequence"),
         ("add", r#"{"a": "x", "b": [1, 2]}"#, "admit", "input `a`: "),
         ("add", r#"{"a": [1, 2]}"#, "pre_inference", "input `b`: missing, expected FP32 [2]"),
         ("add", r#"{"a": [1, 2, 3], "b": [1, 2]}"#, "pre_inference", "input `a`: expected FP32 [2]"),

@@ -45,6 +45,14 @@ fn a_handler_calls_models_by_value_and_with_tensors_that_stay() {
     }
 }
 
+/// Files and streams have a limit of their own, which is smaller where there are many instances.
+#[test]
+fn tensors_are_no_files() {
+    let host = serve("");
+    let at_limit = json!([1024, {"error": "Limit(\"more than 1024 tensors, `limits.tensors`\")"}]);
+    assert_eq!(ask(&host, &json!({"do": "hold", "times": 2000})), at_limit);
+}
+
 #[test]
 fn what_a_request_has_of_models_is_limited_and_goes_with_it() {
     let host = serve("tensors = 10, tensor_memory = '1KiB', model_runs = 5");

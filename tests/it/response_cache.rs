@@ -63,11 +63,17 @@ fn an_equal_request_gets_the_same_answer_and_a_neighbour_notices_nothing() {
     let fresh = host.request("POST", "/kept", &fresh, b"kept|kept");
     assert_eq!(status(&fresh), BYPASS);
     assert_ne!(fresh.body, first.body);
+    let two_lines =
+        [("content-type", "application/json"), ("cache-control", "max-age=5"), ("cache-control", "no-cache")];
+    assert_eq!(status(&host.request("POST", "/kept", &two_lines, b"kept|kept")), BYPASS);
     assert_eq!(host.post("/kept", "kept|kept").body, first.body);
     assert_eq!(status(&host.post("/kept?debug=true", "kept|kept")), BYPASS);
 
     assert_eq!((lookups(&host, "kept", "hit"), lookups(&host, "kept", "miss")), (7.0, 4.0));
-    assert_eq!(lookups(&host, "kept", "bypass"), 2.0);
+    assert_eq!(lookups(&host, "kept", "bypass"), 3.0);
+    let stats = host.get("/v2/models/kept/stats").json()["model_stats"][0]["inference_stats"].clone();
+    let counts = ["success", "compute_input", "compute_infer", "cache_hit"].map(|name| &stats[name]["count"]);
+    assert_eq!(counts, [14, 7, 7, 7].each_ref(), "{stats}");
     assert!(host.metric("modelhost_response_cache_bytes{endpoint=\"kept\"}") > 4.0 * 256.0);
     for count in 0..3 {
         let reply = host.post("/neighbour", "kept|");

@@ -41,6 +41,7 @@ use crate::telemetry::metrics::{CacheFigures, Timing};
 /// How long it is remembered that the answer to a request is not kept: so long equal requests do not wait for
 /// each other.
 const UNKEPT: Duration = Duration::from_secs(10);
+const CACHE_CONTROL: &str = "cache-control";
 
 /// The part that the cache had in an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,7 +294,12 @@ impl Drop for Lead<'_> {
 
 /// Whether the client asks for an answer that is made for it (RFC 9111, section 5.2.1).
 fn wants_a_run(request: &Request) -> bool {
-    request.head.header("cache-control").is_some_and(|value| has_directive(value, &["no-cache", "no-store"]))
+    let head = &request.head;
+    // All of its lines are one list; most requests have none.
+    head.header(CACHE_CONTROL).is_some()
+        && head.headers().iter().any(|(name, value)| {
+            name.eq_ignore_ascii_case(CACHE_CONTROL) && has_directive(value, &["no-cache", "no-store"])
+        })
 }
 
 /// Whether this may be given to others: a success, which its handler does not keep to one caller (RFC 9111,
@@ -302,7 +308,7 @@ fn allows(output: &Output) -> bool {
     let Output::Response(response) = output else { return true };
     let is_private = response.headers.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case("set-cookie")
-            || name.eq_ignore_ascii_case("cache-control")
+            || name.eq_ignore_ascii_case(CACHE_CONTROL)
                 && has_directive(value, &["no-cache", "no-store", "private"])
     });
     (200..300).contains(&response.status) && !is_private

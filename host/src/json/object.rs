@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::error::Category;
 
 /// An object of JSON and nothing else: serde takes a list of its values for a struct as well.
 #[derive(Default)]
@@ -31,6 +32,14 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
         }
 
         deserializer.deserialize_map(Fields(PhantomData))
+    }
+}
+
+/// The problem of a document that is malformed, or is not what it should be: `wrong` says so of it.
+pub fn problem(wrong: &str, error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Data => format!("{wrong}: {}", told(error)),
+        Category::Io | Category::Syntax | Category::Eof => format!("malformed json: {error}"),
     }
 }
 

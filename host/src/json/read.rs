@@ -23,7 +23,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use half::{bf16, f16};
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::base64;
@@ -47,7 +47,7 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
         required @ [_] if !body.trim_ascii_start().starts_with(b"{") => required,
         _ => &signature.inputs,
     };
-    let values = values(body, specs, |spec| &spec.name)?;
+    let values = values(body, specs, |spec| &spec.name, Repeated::Last)?;
     let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
         None if spec.is_optional() => None,
         None => Some(Err(format!("missing key {:?}", spec.name))),
@@ -62,17 +62,19 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
 /// The text of each input's value in `body`, which all of is JSON then; `None` if there is none, or `null`.
 ///
 /// # Errors
-/// Text for the caller: `malformed json: …`, or that there is no object where several inputs need one.
+/// Text for the caller: `malformed json: …`, a key that is `repeated` against the wish, or that there is no
+/// object where several inputs need one.
 pub fn values<'a, T>(
     body: &'a [u8],
     inputs: &[T],
     name: fn(&T) -> &str,
+    repeated: Repeated,
 ) -> Result<Vec<Option<&'a str>>, String> {
     let malformed = |error: &dyn fmt::Display| format!("malformed json: {error}");
     let text = str::from_utf8(body).map_err(|error| malformed(&error))?;
     if text.trim_ascii_start().starts_with('{') {
         let mut deserializer = serde_json::Deserializer::from_str(text);
-        let values = deserializer.deserialize_map(Inputs { inputs, name });
+        let values = deserializer.deserialize_map(Inputs { inputs, name, repeated });
         return values
             .and_then(|values| deserializer.end().map(|()| values))
             .map_err(|error| malformed(&error));
@@ -88,10 +90,20 @@ pub fn values<'a, T>(
     }
 }
 
+/// What becomes of a key that comes twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repeated {
+    /// Its last value counts, as in most parsers.
+    Last,
+    /// An error: another parser, the handler's, may take the value that is not looked at.
+    Refused,
+}
+
 /// Picks the text of each input out of an object.
 pub(super) struct Inputs<'a, T> {
     pub(super) inputs: &'a [T],
     pub(super) name: fn(&T) -> &str,
+    pub(super) repeated: Repeated,
 }
 
 impl<'de, T> Visitor<'de> for Inputs<'_, T> {
@@ -105,14 +117,14 @@ impl<'de, T> Visitor<'de> for Inputs<'_, T> {
         let mut values = vec![None; self.inputs.len()];
         while let Some(Key(key)) = map.next_key()? {
             match self.inputs.iter().zip(&mut values).find(|(input, _)| (self.name)(input) == key) {
-                // Of a key that comes twice the last value counts, as in most parsers.
-                Some((_, value)) => {
-                    *value = Some(map.next_value::<&RawValue>()?.get()).filter(|value| *value != "null");
+                Some((_, Some(_))) if self.repeated == Repeated::Refused => {
+                    return Err(A::Error::custom(format_args!("key {key:?} is given twice")));
                 }
+                Some((_, value)) => *value = Some(map.next_value::<&RawValue>()?.get()),
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(values)
+        Ok(values.into_iter().map(|value| value.filter(|value| *value != "null")).collect())
     }
 }
 

@@ -24,7 +24,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use super::outputs::values;
-use super::read::{self, Inputs, Key, Mode, Reader};
+use super::read::{self, Inputs, Key, Mode, Reader, Repeated};
 use super::write::Nested;
 use crate::tensor::{Datatype, Role, Signature, Tensor, TensorSpec, elements_length};
 
@@ -188,7 +188,7 @@ fn stack(instance: &str, signature: &Signature, readers: &mut [(Reader, usize)])
         vec![Some(instance)]
     } else if instance.starts_with('{') {
         serde_json::Deserializer::from_str(instance)
-            .deserialize_map(Inputs { inputs: specs, name: |spec| &spec.name })
+            .deserialize_map(Inputs { inputs: specs, name: |spec| &spec.name, repeated: Repeated::Last })
             .map_err(|error| error.to_string())?
     } else {
         let keys: Vec<_> = signature.required().iter().map(|spec| format!("{:?}", spec.name)).collect();

@@ -10,7 +10,10 @@
 
 use std::sync::Arc;
 
-use crate::tensor::{Signature, Tensor, TensorSpec, element_count};
+use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, element_count};
+
+/// Most elements of an input of strings.
+const MOST_TEXTS: usize = 1 << 20;
 
 /// Binds `tensors` to the model's inputs.
 ///
@@ -75,6 +78,10 @@ fn fit(tensor: &mut Tensor, spec: &TensorSpec) -> Result<(), String> {
     if tensor.datatype != spec.datatype {
         return Err(mismatch("input", tensor, spec));
     }
+    // Each is an object of the engine's, however short it is.
+    if tensor.datatype == Datatype::Bytes && tensor.elements() > MOST_TEXTS {
+        return Err(format!("input `{}`: more than {MOST_TEXTS} elements of BYTES", spec.name));
+    }
     if !spec.shape.is_empty() && !spec.accepts(&tensor.shape) {
         let own = spec.smallest_shape();
         if element_count(&own) != Some(tensor.elements()) {
@@ -101,7 +108,7 @@ fn names(specs: &[TensorSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Datatype, Extent, Role};
+    use crate::tensor::{Extent, Role};
 
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
@@ -137,6 +144,17 @@ mod tests {
                 bound.iter().map(shown).collect::<Vec<_>>().join("; ")
             }
             Err(error) => error,
+        }
+    }
+
+    #[test]
+    fn strings_are_so_many_at_the_most() {
+        let signature = Signature { inputs: vec![spec("x", Datatype::Bytes, &[-1])], outputs: Vec::new() };
+        for (elements, expected) in [
+            (MOST_TEXTS, "x: BYTES [1048576]"),
+            (MOST_TEXTS + 1, "input `x`: more than 1048576 elements of BYTES"),
+        ] {
+            assert_eq!(check(&signature, &[tensor("x", Datatype::Bytes, &[elements as u64])]), expected);
         }
     }
 

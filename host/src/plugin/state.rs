@@ -38,6 +38,9 @@ use crate::tensor::Signature;
 /// Most handles of an application's instance. Languages with a collector give theirs back late.
 const APPLICATION_HANDLES: usize = 4096;
 
+/// Most graphs, runs and errors of models at a time, beside tensors.
+const MODEL_HANDLES: usize = 64;
+
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
 /// to read the largest project in pieces of a few kilobytes.
 const HOST_CALLS: u32 = 100_000;
@@ -454,10 +457,13 @@ impl LoadedComponent {
     /// Most handles an instance may hold. Those of an application are for the most part none of the operating
     /// system's: headers, bodies, clocks; without a project it has no files.
     fn handles(&self) -> usize {
-        match (self.exports.stages().serves_by_itself(), &self.project) {
+        let most = match (self.exports.stages().serves_by_itself(), &self.project) {
             (false, _) => self.handles,
             (true, None) => APPLICATION_HANDLES,
             (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),
-        }
+        };
+        // Nor are tensors and runs of models, which have limits of their own.
+        let models = if self.calls_models { self.config.limits.tensors + MODEL_HANDLES } else { 0 };
+        most.saturating_add(models)
     }
 }

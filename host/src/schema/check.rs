@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::{Input, Schema};
 use crate::error::{Expected, MAX_VIOLATIONS, Violation, ViolationKind};
-use crate::json::read::{self, Mode};
+use crate::json::read::{self, Mode, Repeated};
 use crate::tensor::Tensor;
 
 /// Why a request does not fit.
@@ -116,7 +116,8 @@ fn each<T>(
     body: &[u8],
     read: impl Fn(&Input, &str) -> Result<T, Violation>,
 ) -> Result<Vec<T>, ValidationError> {
-    let values = read::values(body, &schema.inputs, |input| &input.name).map_err(ValidationError::Body)?;
+    let values = read::values(body, &schema.inputs, |input| &input.name, Repeated::Refused)
+        .map_err(ValidationError::Body)?;
     let (mut found, mut violations) = (Vec::new(), Vec::new());
     for (input, value) in schema.inputs.iter().zip(values) {
         match value.map(|value| read(input, value)) {

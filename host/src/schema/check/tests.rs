@@ -76,9 +76,8 @@ fn bodies_fit_or_all_their_faults_are_named() {
             r#"prompt BYTES [1] ["x"]; list INT32 [3] [1,2,3]; rows FP32 [1, 2] [[1.0,2.0]]"#,
         ),
         (r#"{"prompt":"x","list":[]}"#, r#"prompt BYTES [1] ["x"]; list INT32 [0] []"#),
-        // What is not declared is ignored; null is not there; the last of two counts.
+        // What is not declared is ignored; null is not there.
         (r#"{"prompt":"x","other":{"prompt":1},"n":null}"#, r#"prompt BYTES [1] ["x"]"#),
-        (r#"{"prompt":1,"prompt":"x"}"#, r#"prompt BYTES [1] ["x"]"#),
         // Everything that is wrong, in the schema's order.
         ("{}", "input `prompt`: missing, expected BYTES [1]"),
         (r#"{"prompt":null}"#, "input `prompt`: missing, expected BYTES [1]"),
@@ -108,6 +107,10 @@ fn bodies_fit_or_all_their_faults_are_named() {
         (
             r#""hi""#,
             "expected sample to be a dictionary with keys \"prompt\", \"n\", \"f\", \"b\", \"list\", \"rows\"",
+        ),
+        (
+            r#"{"prompt":null,"prompt":"x"}"#,
+            r#"malformed json: key "prompt" is given twice at line 1 column 23"#,
         ),
         ("{", "malformed json: EOF while parsing an object at line 1 column 1"),
         (r#"{"prompt":"x"} x"#, "malformed json: trailing characters at line 1 column 16"),

@@ -12,7 +12,7 @@ use super::codec::RequestMessage;
 const BOUNDS: Bounds = Bounds {
     fields: MOST_FIELDS,
     fields_are: "inputs, outputs, parameters and extents",
-    texts_are: "elements of `bytes_contents`; more come in `raw_input_contents`",
+    texts_are: "elements of `bytes_contents`",
     unfolding: &[
         // `inputs`, of which `shape` and `contents`, of which `bytes_contents`.
         (5, Parts::Fields(&[(3, Parts::Packed), (5, Parts::Values(&[(8, Parts::Text)]))])),

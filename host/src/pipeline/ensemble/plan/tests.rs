@@ -39,6 +39,7 @@ fn plan(inputs: &str, outputs: &str, steps: &[&str]) -> Result<Plan, Vec<String>
         member("wide", &["x FP32 n,5"], &["y FP32 n,5"]),
         member("same", &["x FP32"], &["x FP32"]),
         member("flat", &["x FP32 2,2"], &["y FP32 4"]),
+        member("pair", &["a FP32 2"], &["sum FP32 2"]),
     ];
     let names = |text: &str| text.split_whitespace().map(str::to_owned).collect();
     let steps = steps.iter().map(|text| step(text)).collect();
@@ -68,6 +69,7 @@ fn a_plan_has_a_signature_of_its_own() {
             ["x FP32 [n, 4]; bias FP32 [4]", "label INT64 [n]; y FP32 []"],
         ),
         ("x", "b", &["flat: -> y=a", "flat: x=a -> y=b"], ["x FP32 [2, 2]", "b FP32 [4]"]),
+        ("x", "label", &["flat: -> y=a", "head: x=a"], ["x FP32 [2, 2]", "label INT64 [n]"]),
     ] {
         let plan = plan(inputs, outputs, steps).unwrap_or_else(|problems| panic!("{problems:?}"));
         let signature = &plan.signature;
@@ -157,6 +159,15 @@ fn every_problem_is_a_line_with_a_hint() {
             "label y",
             &["head:", "wide:"],
             &["input `x` would have to be FP32 [n, 4] and FP32 [n, 5]; hint: make two inputs of it"],
+        ),
+        (
+            "a",
+            "label",
+            &["pair:", "head: x=sum"],
+            &[
+                "tensor `sum` is FP32 [2] from `pair`, and input `x` of `head` takes FP32 [n, 4]; hint: put a \
+               model between them that converts it",
+            ],
         ),
         ("x", "y y", &["flat:"], &["output `y` is there twice; hint: leave it out"]),
         (

@@ -5,7 +5,7 @@
 //! sends to others; an [`ExpectedAnswer`]. The form is in docs/reference.md.
 //! Invariant: what a case does not answer is denied: no case sends anything.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,9 +16,11 @@ use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{Sample, SampleInput};
 use crate::endpoint::config::Bounds;
 use crate::json::base64;
+use crate::json::object::{Object, told};
 use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
 use crate::plugin::host_call_log::KnownCalls;
 use crate::request::{Output, PlainHead, Response, is_json_type};
+use crate::text::is_token;
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -41,7 +43,7 @@ struct Request {
     body: Option<Box<RawValue>>,
     base64: Option<String>,
     #[serde(default)]
-    outbound: Vec<Answered>,
+    outbound: Vec<Object<Answered>>,
 }
 
 /// A request that the handler sends, and the answer that it gets.
@@ -89,6 +91,9 @@ impl<'a> Content<'a> {
     /// The bytes, and their type if nothing says another; `None` without a body.
     fn bytes(&self, is_json: bool) -> Result<Option<(Bytes, &'static str)>, String> {
         if let Some(text) = self.base64 {
+            if self.body.is_some() {
+                return Err("has both `body` and `base64`".to_owned());
+            }
             let bytes = base64::decode(text).ok_or("`base64` is no base64")?;
             return Ok(Some((bytes.into(), "application/octet-stream")));
         }
@@ -105,11 +110,15 @@ impl<'a> Content<'a> {
 /// # Errors
 /// Text that says what is wrong with it.
 pub(super) fn sample(name: String, text: &[u8]) -> Result<Sample, String> {
-    let request: Request = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    let Object(request): Object<Request> = serde_json::from_slice(text).map_err(|error| told(&error))?;
     let Request { method, path, mut headers, body, base64, outbound } = request;
-    if !path.starts_with('/') {
-        return Err(format!("`path` is `{path}`, expected one that begins with `/`"));
+    if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!(
+            "`path` is {path:?}, expected one that begins with `/`, other characters than ASCII as `%C3%A9`"
+        ));
     }
+    check_method(method.as_deref().unwrap_or("GET"))?;
+    check_headers(&headers)?;
     let is_type = |name: &String| name.eq_ignore_ascii_case(TYPE);
     let declared = headers.iter().find(|(name, _)| is_type(name)).map(|(_, value)| value.clone());
     let body = Content::new(&body, &base64).bytes(declared.as_deref().is_some_and(is_json_type))?;
@@ -124,15 +133,51 @@ pub(super) fn sample(name: String, text: &[u8]) -> Result<Sample, String> {
         query: query.to_owned(),
         headers: headers.into_iter().collect(),
     };
-    let outbound = outbound.into_iter().map(Answered::call).collect::<Result<_, _>>()?;
+    let outbound = outbound.into_iter().map(|Object(answered)| answered.call());
+    let outbound = outbound.collect::<Result<_, _>>().map_err(|problem| format!("`outbound`: {problem}"))?;
     let known = KnownCalls { outbound, ..KnownCalls::default() };
     let body = body.map(|(body, _)| body).unwrap_or_default();
     let input = SampleInput::Exchange { body, is_secure: false };
     Ok(Sample { name, head, input, model: None, known: Arc::new(known) })
 }
 
+fn check_method(method: &str) -> Result<(), String> {
+    if is_token(method) {
+        Ok(())
+    } else {
+        Err(format!("`method` is {method:?}, expected one such as `POST`"))
+    }
+}
+
+fn check_status(status: u16) -> Result<(), String> {
+    match (100..=999).contains(&status) {
+        true => Ok(()),
+        false => Err(format!("`status` is {status}, expected a number from 100 to 999")),
+    }
+}
+
+/// Names and values as they can be sent, each name once.
+fn check_headers(headers: &BTreeMap<String, String>) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    for (name, value) in headers {
+        if !is_token(name) {
+            return Err(format!("`headers`: {name:?} is no name of a header"));
+        }
+        if !value.bytes().all(|byte| byte == b'\t' || (b' '..0x7f).contains(&byte)) {
+            return Err(format!("`headers`: the value of `{name}` is {value:?}, expected visible ASCII"));
+        }
+        if !names.insert(name.to_ascii_lowercase()) {
+            return Err(format!("`headers`: `{name}` is given twice"));
+        }
+    }
+    Ok(())
+}
+
 impl Answered {
     fn call(self) -> Result<OutboundCall, String> {
+        check_method(&self.method)?;
+        check_status(self.status)?;
+        check_headers(&self.headers)?;
         let mut headers = self.headers;
         let content = Content::new(&self.body, &self.base64);
         let body = content.bytes(headers.get(TYPE).is_some_and(|kind| is_json_type(kind)))?;
@@ -185,7 +230,10 @@ impl ExpectedAnswer {
     /// # Errors
     /// Text that says what is wrong with it.
     pub(super) fn read(text: &[u8]) -> Result<ExpectedAnswer, String> {
-        let expected: ExpectedAnswer = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        let Object(expected): Object<ExpectedAnswer> =
+            serde_json::from_slice(text).map_err(|error| told(&error))?;
+        check_status(expected.status)?;
+        check_headers(&expected.headers)?;
         expected.content().bytes(false)?;
         Ok(expected)
     }

@@ -33,7 +33,7 @@ const TENSOR: Table = &[(2, Parts::Fields(&[(2, Parts::Fields(&[]))])), (8, Part
 const PREDICT: Bounds = Bounds {
     fields: MOST_FIELDS,
     fields_are: "inputs, outputs and extents",
-    texts_are: "elements of `string_val`; more come in `tensor_content`",
+    texts_are: "elements of `string_val`",
     // An entry of `inputs` is its key and its value.
     unfolding: &[(2, Parts::Fields(&[(2, Parts::Values(TENSOR))]))],
 };

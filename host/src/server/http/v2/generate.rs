@@ -22,6 +22,7 @@ use super::model_request::ModelRequest;
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
+use crate::json::object::problem;
 use crate::json::read;
 use crate::json::write::{Flat, Nested};
 use crate::request::{self, Form, Input, Output, TensorInput};
@@ -97,7 +98,7 @@ impl Protocol for Generate<'_> {
 
 /// The tensors, the parameters and the name of a request.
 fn fields(body: &[u8], inputs: &[TensorSpec]) -> Result<(TensorInput, Option<Box<RawValue>>), String> {
-    let mut fields: Fields<'_> = object(body).map_err(|error| format!("malformed json: {error}"))?;
+    let mut fields: Fields<'_> = object(body).map_err(|error| problem("no request to generate", &error))?;
     let mut tensors = Vec::with_capacity(inputs.len());
     for spec in inputs {
         if let Some(value) = fields.remove(&*spec.name) {
@@ -215,7 +216,7 @@ mod tests {
             assert_eq!(read(body).unwrap(), (tensors.to_owned(), parameters.to_owned()), "{body}");
         }
         for (body, expected) in [
-            ("[1]", "malformed json: invalid type"),
+            ("[1]", "no request to generate: invalid type"),
             ("{", "malformed json: EOF"),
             (r#"{"x":"a"}"#, "input `x`: "),
             (r#"{"x":[[1],[2,3]]}"#, "input `x`: "),

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use crate::json::object::{Object, problem};
+
 use super::model_request::{ModelRequest, not_from_a_page};
 use crate::arrivals::BodyRate;
 use crate::error::{RequestError, Stage};
@@ -104,6 +106,6 @@ pub(super) async fn read<T: Default + DeserializeOwned>(
     if body.is_empty() {
         return Ok(T::default());
     }
-    serde_json::from_slice(&body)
-        .map_err(|error| RequestError::invalid(Stage::Admit, format!("malformed json: {error}")))
+    let read = serde_json::from_slice::<Object<T>>(&body).map(|Object(request)| request);
+    read.map_err(|error| RequestError::invalid(Stage::Admit, problem("no order", &error)))
 }

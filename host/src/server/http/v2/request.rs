@@ -17,12 +17,11 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, HeaderName};
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::blocking;
 use crate::error::{RequestError, Stage};
-use crate::json::object::{Object, told};
+use crate::json::object::{Object, problem};
 use crate::json::read;
 use crate::request::TensorInput;
 use crate::server::shared_memory::{Place, SharedMemory};
@@ -105,7 +104,7 @@ struct Output<'a> {
 #[serde(default)]
 struct OutputParameters {
     binary_data: Option<bool>,
-    classification: Option<u32>,
+    classification: Option<u64>,
     shared_memory_region: Option<String>,
     shared_memory_byte_size: Option<u64>,
     shared_memory_offset: u64,
@@ -125,7 +124,7 @@ pub(super) fn read(
 ) -> Result<(TensorInput, RequestedOutputs), RequestError> {
     let invalid = |message| RequestError::invalid(Stage::Admit, message);
     let (json, binary) = match header_length(headers, body).map_err(invalid)? {
-        Some(0) if !body.is_empty() => {
+        Some(0) => {
             let tensor = raw(&signature(), body).map_err(invalid)?;
             let wanted = RequestedOutputs { binary: true, ..RequestedOutputs::default() };
             return Ok((TensorInput::new(vec![tensor], None), wanted));
@@ -161,10 +160,7 @@ struct Data<'a> {
 
 fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutputs), String> {
     let Object(request): Object<Request<'_>> =
-        serde_json::from_slice(json).map_err(|error| match error.classify() {
-            Category::Data => format!("no inference request: {}", told(&error)),
-            Category::Io | Category::Syntax | Category::Eof => format!("malformed json: {error}"),
-        })?;
+        serde_json::from_slice(json).map_err(|error| problem("no inference request", &error))?;
     let parameters = match request.parameters.map(RawValue::get) {
         None => Parameters::default(),
         Some(text) if text.starts_with('{') => {

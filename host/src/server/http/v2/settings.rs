@@ -1,6 +1,6 @@
 //! Triton's trace and logging extensions over HTTP: what is so can be asked, and is not changed by clients.
 //!
-//! Place in the flow: beside it; [`crate::server::settings`] knows.
+//! Place in the flow: beside it; [`crate::server::triton_settings`] knows.
 
 use axum::Json;
 use axum::body::Body;
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::model_request::ModelRequest;
 use super::repository::read;
-use crate::server::settings::{LogSetting, log, refused, trace};
+use crate::server::triton_settings::{LogSetting, log, refused, trace};
 
 /// `GET /v2[/models/{model}]/trace/setting`.
 pub(super) async fn traced(request: ModelRequest) -> Response {
