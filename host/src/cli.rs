@@ -96,7 +96,7 @@ pub enum Command {
     ///
     /// Prints a line for each sample: whether both answer the same, how long they took and how much memory.
     /// The model runs once for both where they make the same inputs of a sample. Ends with 0 if all answers
-    /// are the same, else with 1.
+    /// are the same and not all of them errors, else with 1.
     #[command(
         mut_arg("plugin", |arg| arg.hide(true).conflicts_with("old")),
         after_help = DIFF_EXAMPLE,
@@ -304,27 +304,32 @@ pub fn parse() -> Command {
 fn parse_from(
     arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
 ) -> clap::error::Result<Command> {
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
     let mut command = command(&program());
-    let parsed = command.try_get_matches_from_mut(arguments).and_then(|mut matches| {
+    let parsed = command.try_get_matches_from_mut(&arguments).and_then(|mut matches| {
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
     });
     match parsed {
         // Without arguments clap has shown the help.
         Ok(Cli { command, version, .. }) => Ok(command.unwrap_or(Command::Version { long: version })),
-        Err(error) => Err(with_flag(error)),
+        Err(error) => Err(with_flag(error, arguments.get(1).and_then(|name| command.find_subcommand(name)))),
     }
 }
 
-/// A file without its flag is told the flag.
-fn with_flag(mut error: clap::Error) -> clap::Error {
+/// A file without its flag is told the flag, where the subcommand has it.
+fn with_flag(mut error: clap::Error, command: Option<&clap::Command>) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return error };
     let flag = match Path::new(word).extension().and_then(OsStr::to_str) {
-        Some("onnx") => "--model",
-        Some("wasm") => "--plugin",
-        Some("toml") => "--config",
+        Some("onnx") => "model",
+        Some("wasm") => "plugin",
+        Some("toml") => "config",
         _ => return error,
     };
-    let meant = format!("give the file with its flag: '{flag} {word}'").into();
+    let mut flags = command.into_iter().flat_map(clap::Command::get_arguments);
+    if !flags.any(|arg| arg.get_long() == Some(flag) && !arg.is_hide_set()) {
+        return error;
+    }
+    let meant = format!("give the file with its flag: '--{flag} {word}'").into();
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![meant]));
     error
 }
@@ -336,6 +341,11 @@ fn command(name: &str) -> clap::Command {
         let (short, long) = (command.get_after_help().map(text), command.get_after_long_help().map(text));
         let command = short.into_iter().fold(command, clap::Command::after_help);
         let command = long.into_iter().fold(command, clap::Command::after_long_help);
+        // Of a number that is out of range, the range is said.
+        let command = command.mut_args(|arg| {
+            let is_valued = !arg.is_positional() && arg.get_action().takes_values();
+            arg.allow_negative_numbers(is_valued)
+        });
         command.mut_subcommands(|inner| named(inner, name))
     }
     named(Cli::command(), name).bin_name(name)
@@ -422,11 +432,12 @@ fn share(typed: &str) -> Result<String, String> {
 
 /// One of them, or several with commas between them.
 fn shares(typed: &str) -> Result<String, String> {
-    typed
-        .split(',')
-        .try_for_each(|one| share(one).map(drop))
-        .map_err(|hint| format!("{hint} or `0.05,0.25,1`"))?;
-    Ok(typed.to_owned())
+    let shares: Option<Vec<_>> = typed.split(',').map(|one| ratio().read(&RawValue::of(one)).ok()).collect();
+    let shares = shares.filter(|shares| shares.array_windows().all(|[one, next]| one < next));
+    shares.map(|_| typed.to_owned()).ok_or_else(|| {
+        "write a number from 0 to 1, such as `0.05`, or several, each larger than the one before: `0.05,0.25,1`"
+            .to_owned()
+    })
 }
 
 fn header(typed: &str) -> Result<(String, String), String> {

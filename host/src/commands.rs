@@ -27,7 +27,6 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use http::uri::Authority;
 
 use crate::cli;
 use crate::config::{Overrides, Problems, settings};
@@ -58,12 +57,6 @@ fn project_config(folder: &Path) -> Result<Overrides, Failure> {
     let mut overrides = Overrides::default();
     overrides.set(&settings::CONFIG, vec![file.display().to_string()]);
     Ok(overrides)
-}
-
-/// The port of an address, or of its scheme; `None` if what is written there is none.
-fn port(authority: &Authority, default: u16) -> Option<u16> {
-    let written = authority.as_str().rsplit('@').next();
-    if written == Some(authority.host()) { Some(default) } else { authority.port_u16() }
 }
 
 /// Why a command ended without success.

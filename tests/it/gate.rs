@@ -374,10 +374,15 @@ fn diff_compares_without_a_server() {
     let folder =
         samples(&[("one.json", "[1]"), ("one.expected.json", ANSWER), ("two.json", "2"), ("bad.json", "{")]);
     let all = folder.path().to_str().unwrap();
-    let two = folder.path().join("two.json");
+    let [two, bad] = ["two.json", "bad.json"].map(|name| folder.path().join(name));
     let good = handler("good");
     for (mode, more, code, lines) in [
-        ("good", &["--samples", all][..], 0, &["bad.json", "3 of 3 samples compared, 0 differ"][..]),
+        (
+            "good",
+            &["--samples", all][..],
+            0,
+            &["bad.json", "3 of 3 samples compared, 0 differ, 1 fails with both"][..],
+        ),
         ("near", &["--samples", all], 0, &["one.json", "same"]),
         (
             "near",
@@ -394,6 +399,17 @@ fn diff_compares_without_a_server() {
             &["two.json", "became plugin_trap in pre_inference"],
         ),
         ("good", &["--samples", "nowhere"], 2, &[]),
+        // Samples of something else are no success.
+        (
+            "good",
+            &["--samples", bad.to_str().unwrap()],
+            1,
+            &[
+                "bad.json  fails",
+                "    both fail: invalid_input in pre_inference: ",
+                "0 differ, 1 fails with both",
+            ],
+        ),
     ] {
         let (found, stdout, stderr) = diff(&good, &handler(mode), more);
         assert_eq!(found, code, "{mode} {more:?}\n{stdout}{stderr}");

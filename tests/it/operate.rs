@@ -192,6 +192,9 @@ fn a_wrong_address_and_a_missing_key_are_named_in_one_line_and_a_hint() {
     assert!(table.contains("\niris "), "{table}");
     let text = fails(&["status", "wine", "--admin", &host.admin, "--key", &from]);
     assert_eq!(text, "error: there is no endpoint `wine`\n  hint: there are `iris`\n");
+    let text = fails(&["swap", "wine", "--reload", "--admin", &host.admin, "--key", &from]);
+    assert!(text.starts_with("error: there is no endpoint `wine`\n  hint: `"), "{text}");
+    assert!(text.ends_with(" status` lists the endpoints\n"), "{text}");
     let reply = request("GET", &format!("{}/admin/v1/logs", host.admin), &[], b"");
     assert_eq!(reply.status, 401, "{}", reply.text());
 }

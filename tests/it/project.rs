@@ -5,6 +5,7 @@
 //! cargo, pip and npm bring what the templates pin, Go is on the machine and Zig in target/tools; without them these tests fail with what is missing.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -388,5 +389,30 @@ fn a_project_without_cases_is_told_where_to_put_them() {
     );
     let empty = tempfile::tempdir().unwrap();
     let stderr = fails(empty.path(), 2, &["test"]);
-    assert!(stderr.contains("modelhost.toml"), "{stderr}");
+    assert!(stderr.starts_with("error: there is no `./modelhost.toml`\n  hint: `"), "{stderr}");
+}
+
+#[test]
+fn no_case_is_left_out_silently() {
+    type Spoil = fn(&Path) -> std::io::Result<()>;
+    let spoils: [(Spoil, &str, &str); 3] = [
+        (
+            |cases| symlink("/none", cases.join("b.json")),
+            "cannot read `./cases/b.json`: ",
+            "correct the file",
+        ),
+        (|cases| fs::create_dir(cases.join("b.json")), "cannot read `./cases/b.json`: ", "correct the file"),
+        (
+            |cases| fs::write(cases.join("b.expected.json"), SETOSA),
+            "`./cases/b.expected.json` answers nothing: ",
+            "rename it after its sample, or remove it\n",
+        ),
+    ];
+    for (spoil, error, hint) in spoils {
+        let folder = with_cases(&[("a", FLOWER, Some(SETOSA))]);
+        spoil(&folder.path().join("cases")).unwrap();
+        let stderr = fails(folder.path(), 2, &["test"]);
+        assert!(stderr.starts_with(&format!("error: {error}")), "{stderr}");
+        assert!(stderr.contains(&format!("\n  hint: {hint}")), "{stderr}");
+    }
 }

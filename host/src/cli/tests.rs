@@ -119,7 +119,7 @@ fn what_makes_no_sense_is_refused() {
         ("host swap iris --rollback --shadow 0.1", ErrorKind::ArgumentConflict),
         ("host replay --plugin h.wasm", ErrorKind::MissingRequiredArgument),
         ("host replay r", ErrorKind::MissingRequiredArgument),
-        ("host replay r --plugin h.wasm --tolerance -1", ErrorKind::UnknownArgument),
+        ("host replay r --plugin h.wasm --tolerance -1", ErrorKind::ValueValidation),
         ("host replay r --plugin h.wasm --tolerance=nan", ErrorKind::ValueValidation),
         ("host swap iris --shadow 0.1", ErrorKind::MissingRequiredArgument),
         ("host swap iris --plugin h.wasm --shadow 0.1 --canary 0.1", ErrorKind::ArgumentConflict),
@@ -127,6 +127,11 @@ fn what_makes_no_sense_is_refused() {
         ("host swap iris --promote --drop-candidate", ErrorKind::ArgumentConflict),
         ("host swap iris --plugin h.wasm --shadow 1 --term nonsense", ErrorKind::ValueValidation),
         ("host run s.json --repeat 0", ErrorKind::ValueValidation),
+        ("host run s.json --repeat -1", ErrorKind::ValueValidation),
+        ("host bench a --rate -5", ErrorKind::ValueValidation),
+        ("host logs -n -1", ErrorKind::ValueValidation),
+        ("host swap iris --plugin h.wasm --canary 0.5,0.1", ErrorKind::ValueValidation),
+        ("host swap iris --plugin h.wasm --canary 0.1,,1", ErrorKind::ValueValidation),
         ("host run s.json --header nonsense", ErrorKind::ValueValidation),
         ("host diff a b", ErrorKind::MissingRequiredArgument),
         ("host diff a b --samples s --plugin c", ErrorKind::ArgumentConflict),
@@ -155,6 +160,26 @@ fn help_says_what_cannot_be_guessed() {
         for text in ["ORT_DYLIB_PATH", "MODELHOST_PRE_TIMEOUT", "Exit codes:", "Example:", "[default: 64MiB]"]
         {
             assert!(help.contains(text), "{subcommand}: {text}");
+        }
+    }
+}
+
+#[test]
+fn a_file_without_its_flag_is_told_one_that_the_command_has() {
+    for (line, hint) in [
+        ("host serve h.wasm", Some("'--plugin h.wasm'")),
+        ("host check modelhost.toml", Some("'--config modelhost.toml'")),
+        ("host swap iris h.wasm", Some("'--plugin h.wasm'")),
+        ("host inspect h.wasm h.wasm", None),
+        ("host diff a.wasm b.wasm --samples s c.wasm", None),
+        ("host dev . modelhost.toml", None),
+    ] {
+        let error = parse_from(line.split(' ')).unwrap_err();
+        let told = error.to_string();
+        let found = told.split_once("give the file with its flag: ").map(|(_, hint)| hint);
+        match hint {
+            Some(hint) => assert!(found.is_some_and(|found| found.starts_with(hint)), "{line}: {told}"),
+            None => assert_eq!(found, None, "{line}"),
         }
     }
 }

@@ -160,7 +160,12 @@ impl Project {
     fn build_by(&self, quick: Option<QuickBuilder>) -> anyhow::Result<Built> {
         let started = Instant::now();
         let private = self.private();
-        fs::create_dir_all(&private).with_context(|| format!("cannot make `{}`", private.display()))?;
+        // A project that is moved or removed meanwhile is not made again.
+        if let Err(error) = fs::create_dir(&private)
+            && !private.is_dir()
+        {
+            return Err(error).with_context(|| format!("cannot make `{}`", private.display()));
+        }
         let _lock = self.lock()?;
         let kept = quick.map(|build| build(self)).transpose()?.flatten();
         let is_quick = kept.is_some();
@@ -235,5 +240,19 @@ impl Project {
         let _ = fs::remove_file(&done);
         install()?;
         fs::write(&done, text).with_context(|| format!("cannot write `{}`", done.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_that_is_gone_is_not_made_again() {
+        let folder = tempfile::tempdir().unwrap().path().join("gone");
+        let builder = |_: &Project| unreachable!("there is nothing to build");
+        let project = Project { folder, builder, quick_builder: None, interrupt: None };
+        let error = project.build().err().unwrap().to_string();
+        assert!(error.starts_with("cannot make `") && !project.folder.exists(), "{error}");
     }
 }

@@ -23,12 +23,14 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::sources::{MOST, Sources};
 use crate::app::{self, App, Build, ReloadReason};
+use crate::blobs;
 use crate::cli;
 use crate::commands::build::{Interrupted, Project, Remedy};
 use crate::commands::signals::stop;
-use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
+use crate::commands::{Failure, environment, project_config, runtime, say, start_logs};
+use crate::config;
 use crate::config::settings::{self, Setting};
-use crate::config::{self, Overrides};
+use crate::stores::Place;
 use crate::text::on_one_line;
 
 /// How often the files are looked at.
@@ -40,8 +42,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The folder is no project, a bad configuration, or an address that is taken.
 pub fn dev(arguments: &cli::Dev) -> Result<(), Failure> {
     let project = Project::open(&arguments.folder)?;
-    let mut overrides = Overrides::default();
-    overrides.set(&settings::CONFIG, vec![arguments.folder.join(CONFIG).display().to_string()]);
+    let mut overrides = project_config(&arguments.folder)?;
     let mut set = |setting: &'static Setting, value: &Option<String>| {
         value.iter().for_each(|value| overrides.set(setting, vec![value.clone()]));
     };
@@ -56,13 +57,13 @@ pub fn dev(arguments: &cli::Dev) -> Result<(), Failure> {
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let stop = pin!(stop()?);
-        let models = models(&config);
+        let (models, stores) = (models(&config), stores(&config));
         let app = App::develop(config).await?;
         for line in app.announcement() {
             say(&line)?;
         }
         let (tell, changes) = mpsc::channel(1);
-        let builds = Builds::start(project, models, tell)?;
+        let builds = Builds::start(project, models, stores, tell)?;
         let read = || config::dev(&overrides, &environment).map_err(|problems| on_one_line(&problems));
         let ended = app.run(stop, changes, read).await;
         builds.end();
@@ -89,6 +90,18 @@ fn models(config: &app::Config) -> Vec<PathBuf> {
     models.map(|(_, model)| model.path.clone()).collect()
 }
 
+/// The files and folders that the server writes.
+fn stores(config: &app::Config) -> Vec<PathBuf> {
+    let places = [&config.kv, &config.jobs].into_iter().flatten();
+    let files = places.filter_map(|place| if let Place::File(file) = place { Some(file) } else { None });
+    let objects = match &config.blobs {
+        Some(blobs::Place::Folder(folder)) => Some(folder),
+        _ => None,
+    };
+    let recordings = config.record.as_ref().map(|record| &record.folder);
+    files.chain(objects).chain(recordings).cloned().collect()
+}
+
 /// The thread that builds.
 struct Builds {
     ended: Arc<AtomicBool>,
@@ -99,12 +112,16 @@ impl Builds {
     fn start(
         project: Project,
         models: Vec<PathBuf>,
+        stores: Vec<PathBuf>,
         tell: mpsc::Sender<ReloadReason>,
     ) -> anyhow::Result<Builds> {
         let ended = Arc::<AtomicBool>::default();
         let flag = ended.clone();
         let thread = thread::Builder::new().name("dev".to_owned());
-        let thread = thread.spawn(move || rounds(project, &models, &tell, &flag));
+        let thread = thread.spawn(move || {
+            let seen = Sources::of(&project.folder, &models, &stores);
+            rounds(project, seen, &tell, &flag);
+        });
         Ok(Builds { ended, thread: thread.context("cannot start the thread that builds")? })
     }
 
@@ -117,9 +134,12 @@ impl Builds {
 }
 
 /// Builds whenever the files have changed.
-fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason>, ended: &Arc<AtomicBool>) {
-    let folder = project.folder.clone();
-    let mut seen = Sources::of(&folder, models);
+fn rounds(
+    mut project: Project,
+    mut seen: Sources,
+    tell: &mpsc::Sender<ReloadReason>,
+    ended: &Arc<AtomicBool>,
+) {
     if seen.is_partial() {
         report(&format!(
             "warning: the project has more than {MOST} files, and changes of the others are not seen; a folder \
@@ -127,7 +147,6 @@ fn rounds(project: Project, models: &[PathBuf], tell: &mpsc::Sender<ReloadReason
         ));
     }
     let mut has_built = false;
-    let mut project = project;
     // Once a handler starts only if it is built whole, so are the next ones.
     let (mut is_whole, mut stays_whole) = (false, false);
     loop {

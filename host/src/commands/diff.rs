@@ -3,7 +3,7 @@
 //! Place in the flow: the gate of a swap (`rollout/gate.rs`) on the very code `host serve` runs, before
 //! anything is deployed.
 //! Out: a line for each sample, and what differs; exit code 0 if nothing does, 1 if something does or cannot
-//! be compared.
+//! be compared, or if both fail on every sample.
 
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use crate::rollout::deployment::Deployment;
 use crate::rollout::gate::golden;
 use crate::rollout::gate_report::{Report, Row, RunCost, readable};
 use crate::telemetry::metrics::Metrics;
+use crate::text::on_one_line;
 
 /// Runs the command.
 ///
@@ -53,6 +54,10 @@ pub fn diff(arguments: &cli::Diff) -> Result<(), Failure> {
     }
     match report {
         Report { compared: 0, .. } => Err(anyhow!("no sample could be compared").into()),
+        Report { failing, compared, .. } if failing == compared => {
+            let hint = "are they requests for this handler? An example of its input schema is one";
+            Err(anyhow!("both handlers fail on every sample\n  hint: {hint}").into())
+        }
         Report { differing: 0, .. } => Ok(()),
         Report { differing, compared, .. } => {
             Err(anyhow!("{differing} of {compared} samples are answered otherwise").into())
@@ -93,6 +98,9 @@ fn table(report: &Report) -> anyhow::Result<()> {
         if let Some(reason) = &row.skipped {
             say(&format!("    {reason}"))?;
         }
+        if let Some(error) = &row.failed {
+            say(&format!("    both fail: {}", on_one_line(error)))?;
+        }
         for difference in &row.differences {
             say(&format!("    {difference}"))?;
         }
@@ -103,6 +111,7 @@ fn table(report: &Report) -> anyhow::Result<()> {
 fn answer(row: &Row) -> &'static str {
     match row {
         Row { skipped: Some(_), .. } => "skipped",
+        Row { failed: Some(_), .. } => "fails",
         Row { differences, .. } if differences.is_empty() => "same",
         _ => "differs",
     }

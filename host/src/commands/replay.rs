@@ -88,10 +88,12 @@ fn recordings(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
             false => found.push(entry.path()),
         }
     }
-    // What is being written has another name yet; links lead elsewhere.
+    // What is being written has another name yet; links lead elsewhere, but one
+    // that leads nowhere is a recording that is lost.
     found.retain(|path| {
         path.extension().is_some_and(|extension| extension == "json")
-            && fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file())
+            && fs::symlink_metadata(path)
+                .is_ok_and(|metadata| metadata.is_file() || metadata.is_symlink() && !path.exists())
     });
     if found.is_empty() {
         bail!("no recording is in `{}`\n  hint: `modelhost serve --record DIR` writes them", path.display());
@@ -152,4 +154,23 @@ fn as_json(file: &Path, outcome: &Result<Replayed, ReplayError>) -> Value {
         object.insert(if verdict == "differs" { "differences" } else { "divergence" }.to_owned(), what);
     }
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn a_link_that_leads_nowhere_is_a_recording_and_no_other_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("1.json"), "{}").unwrap();
+        symlink(at("1.json"), at("2.json")).unwrap();
+        symlink(at("none"), at("3.json")).unwrap();
+        symlink(at("none"), at("4.part")).unwrap();
+        assert_eq!(recordings(folder.path()).unwrap(), ["1.json", "3.json"].map(at));
+        assert!(read(&at("3.json")).is_err_and(|error| error.starts_with("cannot be read: ")));
+    }
 }

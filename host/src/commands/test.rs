@@ -18,8 +18,8 @@ use anyhow::{Context as _, anyhow};
 use crate::app;
 use crate::capture::compare::{Difference, Outcome};
 use crate::cli;
-use crate::commands::{CONFIG, Failure, environment, runtime, say, start_logs};
-use crate::config::{self, Overrides, settings};
+use crate::commands::{Failure, environment, project_config, runtime, say, start_logs};
+use crate::config;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::RequestError;
 use crate::model::Catalog;
@@ -53,10 +53,7 @@ enum CaseResult {
 /// A bad configuration, a handler or model that cannot be loaded, cases that cannot be read, or one that
 /// fails.
 pub fn test(arguments: &cli::Test) -> Result<(), Failure> {
-    let mut overrides = Overrides::default();
-    let file = arguments.folder.join(CONFIG);
-    overrides.set(&settings::CONFIG, vec![file.display().to_string()]);
-    let mut config = config::serve(&overrides, &environment)?;
+    let mut config = config::serve(&project_config(&arguments.folder)?, &environment)?;
     let _logs = start_logs(&config.logs)?;
     let cases = cases(&mut config.endpoints, &arguments.folder)?;
     let rows = runtime()?.block_on(tried(config, &cases, arguments.update))?;
@@ -90,12 +87,13 @@ fn cases(endpoints: &mut [EndpointConfig], project: &Path) -> Result<Vec<Cases>,
             return Ok(Cases { folder: PathBuf::new(), cases: Vec::new() });
         };
         let read = golden::read(&folder, &endpoint.path, endpoint.limits.body);
-        let hint = |error: &str| match error.ends_with(golden::NO_SAMPLE) || !folder.exists() {
-            true => hint(&folder),
-            false => {
-                "correct the file; one that expects an answer may be removed, and `--update` writes it anew"
-                    .to_owned()
+        let hint = |error: &str| match error {
+            _ if error.ends_with(golden::NO_SAMPLE) || !folder.exists() => hint(&folder),
+            _ if error.ends_with(golden::LONE_ANSWER) => {
+                "rename it after its sample, or remove it".to_owned()
             }
+            _ => "correct the file; one that expects an answer may be removed, and `--update` writes it anew"
+                .to_owned(),
         };
         let cases = read.map_err(|error| Failure::Input(format!("{error}\n  hint: {}", hint(&error))))?;
         let folder = if folder.is_file() { folder.parent().unwrap_or(&folder).to_owned() } else { folder };

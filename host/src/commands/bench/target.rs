@@ -16,6 +16,7 @@ use hyper::{Method, Request, Uri};
 
 use super::client::{Sample, is_success, once};
 use crate::cli::{self, program};
+use crate::commands::admin::port;
 use crate::commands::{CONFIG, Failure, environment};
 use crate::config::{self, Overrides, settings};
 use crate::file;
@@ -116,7 +117,8 @@ fn sample(url: &str, body: Option<Bytes>, arguments: &cli::Bench) -> Result<Samp
         return Err(wrong("is not http: `bench` speaks no TLS"));
     }
     let authority = uri.authority().ok_or_else(|| wrong("has no host"))?;
-    let address = format!("{}:{}", authority.host(), authority.port_u16().unwrap_or(80));
+    let port = port(authority, 80).ok_or_else(|| wrong("has no port from 0 to 65535"))?;
+    let address = format!("{}:{port}", authority.host());
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let host = HeaderValue::try_from(authority.as_str()).map_err(|_| wrong("has no plain host"))?;
     let method = if body.is_some() { Method::POST } else { Method::GET };

@@ -118,7 +118,7 @@ fn installed(project: &Project) -> anyhow::Result<PathBuf> {
     project.installed(MANIFEST, &modules, || {
         let mut npm = project.command("npm");
         npm.args(["install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"]);
-        project.finish(&mut npm, NO_NODE, str::to_owned)?;
+        project.finish(&mut npm, NO_NODE, npm_error)?;
         Ok(())
     })?;
     Ok(modules)
@@ -163,6 +163,12 @@ fn componentize(
     Ok(())
 }
 
+/// The first line that says more than a code, then all.
+fn npm_error(printed: &str) -> String {
+    let says_why = |line: &&str| line.starts_with("npm error ") && !line.starts_with("npm error code ");
+    cause_first(printed.lines().find(says_why), printed)
+}
+
 /// The first error of the types, then all.
 fn type_error(printed: &str) -> String {
     cause_first(printed.lines().find(|line| line.contains("error TS")), printed)
@@ -185,6 +191,12 @@ fn cause(printed: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cause_of_npm_is_no_code() {
+        let printed = "npm warn old\nnpm error code E404\nnpm error 404 Not Found\nnpm error 404";
+        assert!(npm_error(printed).starts_with("npm error 404 Not Found\n\nnpm warn old\n"));
+    }
 
     #[test]
     fn the_cause_comes_before_what_the_builder_says() {

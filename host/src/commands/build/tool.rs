@@ -21,6 +21,9 @@ const ASK: Duration = Duration::from_millis(50);
 /// How often the time is shown.
 const SHOW: Duration = Duration::from_secs(1);
 
+/// Words of tools in front of a cause, which is said to be an error in any case.
+const PREFIXES: [&str; 3] = ["error: ", "ERROR: ", "npm error "];
+
 /// Says whether a build is no longer wanted.
 pub(super) type Interrupt = Box<dyn Fn() -> bool + Send>;
 
@@ -64,10 +67,11 @@ pub(super) fn finish(
     }
     let printed = [&output.stderr, &output.stdout].map(|text| String::from_utf8_lossy(text).into_owned());
     let cause = cause(printed.concat().trim());
-    Err(anyhow!(
-        "{}",
-        if cause.is_empty() { format!("`{program}` ended with {}", output.status) } else { cause }
-    ))
+    let prefix = PREFIXES.iter().find(|prefix| cause.starts_with(**prefix));
+    match prefix.and_then(|prefix| cause.strip_prefix(prefix)).unwrap_or(&cause) {
+        "" => Err(anyhow!("`{program}` ended with {}", output.status)),
+        cause => Err(anyhow!("{cause}")),
+    }
 }
 
 fn wait(mut child: Child, program: &str, interrupt: Option<&Interrupt>) -> anyhow::Result<Output> {
@@ -155,8 +159,11 @@ mod tests {
     fn what_a_tool_prints_is_read_while_it_runs() {
         let output = finish(&mut shell("head -c 300000 /dev/zero"), "", str::to_owned, None).unwrap();
         assert_eq!(output.stdout.len(), 300_000);
-        let error = finish(&mut shell("echo why >&2; exit 3"), "", str::to_owned, None).unwrap_err();
-        assert_eq!(error.to_string(), "why");
+        for prefix in ["", "error: ", "ERROR: ", "npm error "] {
+            let script = format!("echo '{prefix}why' >&2; exit 3");
+            let error = finish(&mut shell(&script), "", str::to_owned, None).unwrap_err();
+            assert_eq!(error.to_string(), "why");
+        }
         let error = finish(&mut shell("exit 3"), "", str::to_owned, None).unwrap_err();
         assert_eq!(error.to_string(), "`sh` ended with exit status: 3");
     }

@@ -191,6 +191,11 @@ fn folders_that_cannot_be_used_are_refused() {
         ),
         (&[("a.json", "1"), ("a.expected.json", "{")], "a.expected.json` is not JSON"),
         (&[("a.json", "12345")], "a.json`: it has 5 bytes, more than 4"),
+        (&[("a.json/", "")], "a.json`: it is a folder, not a regular file"),
+        (
+            &[("a.json", "1"), ("a.expected.json/", "")],
+            "a.expected.json`: it is a folder, not a regular file",
+        ),
     ] {
         let folder = folder(files);
         let error = golden::read(folder.path(), "/", 4).unwrap_err();
