@@ -140,15 +140,9 @@ impl Endpoint {
         has_candidate: impl FnOnce() -> bool,
     ) -> Result<AdmittedRequest<'_>, RequestError> {
         self.authorize(credentials)?;
-        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
-        self.refusal(has_candidate).map_or(Ok(()), Err).inspect_err(counted)?;
-        let reservation = self.admission.try_reserve().inspect_err(counted)?;
-        Ok(AdmittedRequest {
-            endpoint: self,
-            queue: &self.admission,
-            counted: false,
-            reservation: Some(reservation),
-        })
+        self.check_breaker(has_candidate)?;
+        let reservation = self.counted(self.admission.try_reserve())?;
+        Ok(self.admitted(&self.admission, Some(reservation)))
     }
 
     /// Takes on the submission of a job, before anything of its body is read: it has a place of a request
@@ -166,7 +160,7 @@ impl Endpoint {
     /// # Errors
     /// `overloaded`, counted already.
     pub fn admit_waiting(&self) -> Result<Reservation<'_>, RequestError> {
-        self.admission.try_reserve().inspect_err(|refusal| self.metrics.error(refusal.code))
+        self.counted(self.admission.try_reserve())
     }
 
     /// A permit for a job, after waiting until no request waits for one; `None` if the endpoint is closed.
@@ -191,9 +185,8 @@ impl Endpoint {
         &self,
         has_candidate: impl FnOnce() -> bool,
     ) -> Result<AdmittedRequest<'_>, RequestError> {
-        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
-        self.refusal(has_candidate).map_or(Ok(()), Err).inspect_err(counted)?;
-        Ok(AdmittedRequest { endpoint: self, queue: &self.admission, counted: false, reservation: None })
+        self.check_breaker(has_candidate)?;
+        Ok(self.admitted(&self.admission, None))
     }
 
     /// Takes on a WebSocket, for as long as it is open. It takes no place of a request.
@@ -205,16 +198,29 @@ impl Endpoint {
         credentials: impl FnOnce() -> Credentials<'a>,
     ) -> Result<AdmittedRequest<'_>, RequestError> {
         self.authorize(credentials)?;
-        let counted = |refusal: &RequestError| self.metrics.error(refusal.code);
-        self.refusal(|| false).map_or(Ok(()), Err).inspect_err(counted)?;
+        self.check_breaker(|| false)?;
         let full = |_| RequestError::new(Code::Overloaded, Stage::Admit, "too many WebSockets are open");
-        let reservation = self.sockets.try_reserve().map_err(full).inspect_err(counted)?;
-        Ok(AdmittedRequest {
-            endpoint: self,
-            queue: &self.sockets,
-            counted: false,
-            reservation: Some(reservation),
-        })
+        let reservation = self.counted(self.sockets.try_reserve().map_err(full))?;
+        Ok(self.admitted(&self.sockets, Some(reservation)))
+    }
+
+    /// Counts a refusal.
+    fn counted<T>(&self, outcome: Result<T, RequestError>) -> Result<T, RequestError> {
+        outcome.inspect_err(|refusal| self.metrics.error(refusal.code))
+    }
+
+    /// Refuses a request while the breaker is open.
+    fn check_breaker(&self, has_candidate: impl FnOnce() -> bool) -> Result<(), RequestError> {
+        self.counted(self.refusal(has_candidate).map_or(Ok(()), Err))
+    }
+
+    /// A request that is taken on, and not counted yet.
+    fn admitted<'a>(
+        &'a self,
+        queue: &'a AdmissionQueue,
+        reservation: Option<Reservation<'a>>,
+    ) -> AdmittedRequest<'a> {
+        AdmittedRequest { endpoint: self, queue, counted: false, reservation }
     }
 
     /// The endpoint is served no more: requests that have begun end on it, WebSockets are closed.

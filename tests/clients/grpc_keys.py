@@ -44,12 +44,12 @@ def main(port, certificate, key):
         for metadata in wrong:
             for name, call in calls(stub, metadata).items():
                 code, text, told = failure(call)
-                assert code == "UNAUTHENTICATED" and "wants a key" in text, (name, code, text)
+                assert code == "UNAUTHENTICATED" and "requires a key" in text, (name, code, text)
                 assert told["modelhost-code"] == "unauthorized", (name, told)
-            assert "wants a key" in streamed(stub, metadata)
+            assert "requires a key" in streamed(stub, metadata)
             # Nor does a message that comes in pieces take a place among those that may.
             code, text, _ = failure(lambda: stub.ModelInfer(order("x" * 300_000), metadata=metadata))
-            assert code == "UNAUTHENTICATED" and "wants a key" in text, (code, text)
+            assert code == "UNAUTHENTICATED" and "requires a key" in text, (code, text)
         for metadata in right:
             for call in calls(stub, metadata).values():
                 call()

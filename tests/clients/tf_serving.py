@@ -483,8 +483,8 @@ def without_grpc(client):
 
 
 def keys(client):
-    """Every endpoint wants a key."""
-    text = "`iris` wants a key: send `authorization: Bearer KEY`"
+    """Every endpoint requires a key."""
+    text = "`iris` requires a key: send `authorization: Bearer KEY`"
     for call in [lambda: client.state("iris"), lambda: client.metadata("iris"), lambda: client.predict("iris", {"input": IRIS})]:
         metadata = refused("UNAUTHENTICATED", text, call)
         assert metadata["modelhost-code"] == "unauthorized", metadata

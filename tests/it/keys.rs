@@ -187,7 +187,7 @@ fn a_key_that_is_written_out_is_refused_and_not_repeated() {
         .output()
         .unwrap();
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.contains("MODELHOST_KEY: says where") && !text.contains(KEY), "{text}");
+    assert!(text.contains("MODELHOST_KEY: names no source of a key") && !text.contains(KEY), "{text}");
 }
 
 #[test]

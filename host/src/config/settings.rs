@@ -1,8 +1,8 @@
 //! Settings: what each is called, how it is read, what it is by default, what it does.
 //!
-//! Place in the flow: [`ALL`], whose rows are in [`endpoint`], [`process`] and [`objects`], is the one list that
-//! `cli.rs` makes flags from, `config/file.rs` knows keys by, the configuration is read with, and docs/reference.md gets its
-//! tables from (`make reference`).
+//! Place in the flow: [`ALL`], whose rows are in [`endpoint`], [`process`] and [`objects`], is the one list
+//! that `cli.rs` makes flags from, `config/file.rs` knows keys by, the configuration is read with, and
+//! docs/reference.md gets its tables from (`make reference`).
 //! Invariants: flags are unique and lower case with `-`; the environment twin follows from the flag, so
 //! that it need not be looked up; a key that starts with `endpoint.` belongs to one endpoint, any other to
 //! the process.

@@ -90,7 +90,7 @@ pub fn values<'a, T>(
     }
 }
 
-/// What becomes of a key that comes twice.
+/// The treatment of a key that comes twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repeated {
     /// Its last value counts, as in most parsers.

@@ -13,12 +13,10 @@ use bytes::Bytes;
 
 use super::Pipeline;
 use super::batches::Batches;
-use super::handler_models::RequestModels;
-use super::models::Models;
+use super::handler_models::checkout;
 use super::plan::RunPlan;
 use super::report::RunReport;
 use crate::error::{Code, RequestError, Stage};
-use crate::plugin::host_call_log::HostCallLog;
 use crate::plugin::{Application, InstanceSource, Lease, Plugin};
 use crate::request::exchange::{BrokenBody, Exchange};
 use crate::request::socket::{Ending, Socket};
@@ -169,25 +167,6 @@ async fn converse(
     socket.end(if ended.is_ok() { Ending::Returned } else { Ending::Failed });
     socket.progress().end();
     ended.map(|()| sent(socket.progress().status()))
-}
-
-/// An instance with all that it may use for the request.
-pub(super) async fn checkout<'a>(
-    models: &Models,
-    plugin: &'a Plugin,
-    request: &Arc<Request>,
-    plan: &RunPlan,
-    log: Option<&Arc<HostCallLog>>,
-) -> Result<Lease<'a>, RequestError> {
-    let mut lease = match log.filter(|log| log.is_of_instance()) {
-        Some(log) => plugin.checkout_logged(request, None, log).await?,
-        None => plugin.checkout(request, None, plan.instance).await?,
-    };
-    lease.allow_outbound(plan.calls_out, log);
-    if plugin.calls_models() {
-        lease.give(RequestModels::new(models, request, plan, log));
-    }
-    Ok(lease)
 }
 
 fn not_found(message: &str) -> RequestError {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::application::checkout;
+use super::handler_models::checkout;
 use super::models::Models;
 use super::plan::RunPlan;
 use crate::error::{Code, RequestError, Stage};

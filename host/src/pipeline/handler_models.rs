@@ -15,9 +15,11 @@ use super::infer::sequence;
 use super::models::{Handle, Models, Named};
 use super::plan::RunPlan;
 use super::verify;
+use crate::error::RequestError;
 use crate::model::{ModelError, SequenceCall};
 use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
 use crate::plugin::host_call_log::{AnswerSource, Answers, HostCallLog};
+use crate::plugin::{Lease, Plugin};
 use crate::request::{Request, until};
 use crate::tensor::{Signature, Tensor};
 
@@ -135,4 +137,23 @@ fn failed(error: ModelError) -> ModelCallError {
         ModelError::Input(text) => ModelCallError::InvalidInput(text),
         error => ModelCallError::Failed(error.to_string()),
     }
+}
+
+/// An instance with all that it may use for the request.
+pub(super) async fn checkout<'a>(
+    models: &Models,
+    plugin: &'a Plugin,
+    request: &Arc<Request>,
+    plan: &RunPlan,
+    log: Option<&Arc<HostCallLog>>,
+) -> Result<Lease<'a>, RequestError> {
+    let mut lease = match log.filter(|log| log.is_of_instance()) {
+        Some(log) => plugin.checkout_logged(request, None, log).await?,
+        None => plugin.checkout(request, None, plan.instance).await?,
+    };
+    lease.allow_outbound(plan.calls_out, log);
+    if plugin.calls_models() {
+        lease.give(RequestModels::new(models, request, plan, log));
+    }
+    Ok(lease)
 }

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
-use super::reason::{self, Effect};
+use super::reason::{self, ConnectError, Effect};
 use super::{OpenError, Purpose, RedisPlace, Unavailable};
 use crate::throttle::Throttle;
 use crate::time::since_1970;
@@ -78,29 +78,6 @@ enum State {
     Up(Connection),
     /// And why.
     Down(&'static str),
-}
-
-/// Why there is no connection.
-pub(super) enum ConnectError {
-    /// It can be tried again: for handlers, and for the log.
-    Failed(&'static str, String),
-    /// The configuration has to change: why, and a hint.
-    Refused(String, &'static str),
-}
-
-impl ConnectError {
-    fn reason(&self) -> &'static str {
-        match self {
-            ConnectError::Failed(reason, _) => reason,
-            ConnectError::Refused(..) => "Redis refuses the connection",
-        }
-    }
-
-    fn detail(&self) -> &str {
-        match self {
-            ConnectError::Failed(_, detail) | ConnectError::Refused(detail, _) => detail,
-        }
-    }
 }
 
 /// Makes connections.

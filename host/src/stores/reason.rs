@@ -8,7 +8,6 @@
 use redis::{ErrorKind, RedisError};
 
 use super::Purpose;
-use super::link::ConnectError;
 
 /// No connection can be made.
 pub(super) const ABSENT: &str = "Redis cannot be reached";
@@ -24,6 +23,29 @@ pub(super) enum Effect {
     None,
     /// A new one may lead to a Redis that can be used.
     Reconnect,
+}
+
+/// Why there is no connection.
+pub(super) enum ConnectError {
+    /// It can be tried again: for handlers, and for the log.
+    Failed(&'static str, String),
+    /// The configuration has to change: why, and a hint.
+    Refused(String, &'static str),
+}
+
+impl ConnectError {
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            ConnectError::Failed(reason, _) => reason,
+            ConnectError::Refused(..) => "Redis refuses the connection",
+        }
+    }
+
+    pub(super) fn detail(&self) -> &str {
+        match self {
+            ConnectError::Failed(_, detail) | ConnectError::Refused(detail, _) => detail,
+        }
+    }
 }
 
 /// The meaning of Redis' own codes.
