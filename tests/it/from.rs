@@ -70,12 +70,12 @@ fn a_truss_answers_as_it_did() {
         (
             "model/model.py",
             "import asyncio\nimport os\n\nimport numpy as np\nfrom fastapi import HTTPException, Request\n\nfrom counting import count\n\n\n\
-             class Model:\n    def __init__(self, **kwargs):\n        self.config, self.data = kwargs[\"config\"], kwargs[\"data_dir\"]\n\n\
+             class Model:\n    def __init__(self, **kwargs):\n        self.said, self.data = kwargs[\"config\"], kwargs[\"data_dir\"]\n\n\
              \x20   def load(self):\n        self.known = (self.data / \"known.txt\").read_text().split()\n\n\
              \x20   def preprocess(self, inputs):\n        if \"text\" not in inputs:\n            raise HTTPException(422, \"no text\")\n        return inputs[\"text\"].split()\n\n\
              \x20   async def predict(self, words, request: Request):\n        import string\n        await asyncio.sleep(0.01)\n\
              \x20       return {\"words\": count(words), \"known\": [it for it in words if it in self.known], \"mode\": os.environ[\"MODE\"],\n\
-             \x20               \"name\": self.config[\"model_name\"], \"digits\": string.digits, \"size\": len(await request.body())}\n\n\
+             \x20               \"name\": self.said[\"model_name\"], \"digits\": string.digits, \"size\": len(await request.body())}\n\n\
              \x20   async def chat_completions(self, inputs):\n        for number in range(inputs[\"n\"]):\n            yield f\"data: {number}\\n\\n\"\n",
         ),
         ("packages/counting.py", "def count(words):\n    return len(words)\n"),
@@ -193,7 +193,8 @@ fn cortex_projects_answer_as_they_did() {
         )
     };
     let class = format!(
-        "class ONNXPredictor:\n    def __init__(self, onnx_client, config):\n        self.client, self.labels = onnx_client, config[\"labels\"]\n\n\
+        "class ONNXPredictor:\n    def __init__(self, onnx_client, config):\n        self.client = onnx_client\n\
+         \x20       with open(\"/mnt/project/labels.txt\") as file:\n            self.labels = file.read().split()[: config[\"count\"]]\n\n\
          \x20   def predict(self, payload):\n        sample = payload\n        return self.labels[self.client.predict({measurements})[0][0]]\n"
     );
     let iris = e2e::root().join("examples/iris-wasm/iris.onnx");
@@ -213,7 +214,7 @@ fn cortex_projects_answer_as_they_did() {
         ),
         (
             "- name: other\n  kind: BatchAPI\n  handler: {type: python, path: x.py}\n- name: flowers\n  predictor:\n    type: onnx\n\
-             \x20   path: my-handler.py\n    model_path: s3://models/iris.onnx\n    config: {labels: [a, b, c]}\n\
+             \x20   path: my-handler.py\n    model_path: s3://models/iris.onnx\n    config: {count: 3}\n\
              \x20 networking:\n    endpoint: /named\n"
                 .to_owned(),
             class,
@@ -221,7 +222,7 @@ fn cortex_projects_answer_as_they_did() {
             "a",
         ),
     ] {
-        let folder = old(&[("cortex.yaml", &config), ("my-handler.py", &source), ("sample.json", flower)]);
+        let folder = old(&[("cortex.yaml", &config), ("my-handler.py", &source), ("sample.json", flower), ("labels.txt", "a b c")]);
         let said = done(folder.path(), &["new", "mine", "--from", "old"]);
         assert!(said.contains("the model `s3://models/iris.onnx`\n    hint: put it here as `iris.onnx`"), "{said}");
         let project = folder.path().join("mine");
@@ -243,15 +244,16 @@ fn what_cannot_be_brought_over_is_listed_with_its_place() {
         (
             "model/model.py",
             "import torch\nfrom transformers import (\n    AutoModel,\n)\n\n\nclass Model:\n    def load(self):\n        self.model = torch.load(\"x.pt\")\n\n\
-             \x20   def predict(self, inputs):\n        return torch.zeros(1)\n",
+             \x20   def predict(self, inputs):\n        return torch.zeros(1), open(\"x\")\n\n\nMEAN = torch.ones(2) / 255\n",
         ),
     ]);
     let said = done(folder.path(), &["new", "mine", "--from", "old"]);
     for line in [
         "  config.yaml:3: the secret `key`\n    hint: set `TRUSS_SECRET_key`",
         "  config.yaml:4: `system_packages`\n    hint: ",
-        "  model/model.py:2: `torch` is native code; used in line 10, 13\n    hint: the model runs in the host",
+        "  model/model.py:2: `torch` is native code; used in line 10, 13, 16\n    hint: the model runs in the host",
         "  model/model.py:10: `torch.load` loads a model\n    hint: export it to ONNX",
+        "  model/model.py:13: `open` leads to a file\n    hint: put its files into a folder DIR",
     ] {
         assert!(said.contains(line), "{line}\nin\n{said}");
     }
@@ -279,6 +281,7 @@ fn a_project_that_cannot_be_read_is_refused_with_a_hint() {
     let folder = old(&[("main.py", "print(1)\n")]);
     let broken = old(&[("config.yaml", "a: &x 1\n"), ("model/model.py", "class Model:\n    pass\n")]);
     let batch = old(&[("cortex.yaml", "- name: b\n  kind: BatchAPI\n  handler:\n    path: handler.py\n")]);
+    let engine = old(&[("config.yaml", "trt_llm:\n  build: {}\n")]);
     let nameless =
         old(&[("config.yaml", "model_class_name: Net\n"), ("model/model.py", "class Model:\n    pass\n")]);
     for (folder, arguments, expected) in [
@@ -294,6 +297,17 @@ fn a_project_that_cannot_be_read_is_refused_with_a_hint() {
             &batch,
             &["--from", "old"],
             "error: cortex.yaml: there is no API with a handler for HTTP\n  hint: `--api NAME`",
+        ),
+        (
+            &batch,
+            &["--from", "old", "--api", "b"],
+            "error: cortex.yaml: there is no API with a handler for HTTP named `b`\n  hint: `--api NAME` names one of a RealtimeAPI or AsyncAPI; \
+             there are none",
+        ),
+        (
+            &engine,
+            &["--from", "old"],
+            "error: config.yaml: a Truss of `trt_llm`, without `model/model.py`\n  hint: an engine",
         ),
         (&broken, &["--from", "old"], "error: config.yaml:1: `&x 1`: anchors and tags are not read"),
     ] {

@@ -1,10 +1,12 @@
 """What a project that `modelhost new --from` brought over does not have yet: native packages, each a name that says so when it is called.
 
-While the component is built, a name may be looked at, called and derived from, so that a module with `@torch.no_grad()` or
-`class Net(nn.Module)` can be imported. From `init` on a call raises `NotPorted`.
+While the component is built, a name may be looked at, called, reckoned with and derived from, so that a module with `@torch.no_grad()`,
+`np.array([1, 2]) / 255` or `class Net(nn.Module)` can be imported. From `init` on these raise `NotPorted`. Nothing is an instance of such
+a name, and one that is an exception's can stand behind `except`.
 """
 
 _is_imported = False
+_errors = {}
 
 
 class NotPorted(NotImplementedError):
@@ -18,17 +20,17 @@ class Unported:
         self.__dict__["_name"] = name
 
     def __getattr__(self, name):
+        if name == "__version__":
+            return "0.0.0"
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return Unported(f"{self._name}.{name}")
+        return unported(f"{self._name}.{name}")
 
     def __setattr__(self, name, value):
-        if _is_imported:
-            raise _not_ported(self._name)
+        _needed(self._name)
 
     def __call__(self, *arguments, **named):
-        if _is_imported:
-            raise _not_ported(self._name)
+        _needed(self._name)
         # A decorator gives back what it decorates.
         return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else Unported(f"{self._name}()")
 
@@ -39,7 +41,12 @@ class Unported:
         return self
 
     def __iter__(self):
-        raise _not_ported(self._name)
+        _needed(self._name)
+        return iter(())
+
+    def __contains__(self, value):
+        _needed(self._name)
+        return False
 
     def __bool__(self):
         return False
@@ -49,8 +56,15 @@ class Unported:
 
     __ror__ = __or__
 
+    def __instancecheck__(self, value):
+        return False
+
+    def __subclasscheck__(self, other):
+        return False
+
     def __enter__(self):
-        raise _not_ported(self._name)
+        _needed(self._name)
+        return self
 
     def __exit__(self, *error):
         return False
@@ -59,8 +73,23 @@ class Unported:
         return f"<{self._name}, not ported>"
 
 
+def _reckoned(self, *others):
+    _needed(self._name)
+    return self
+
+
+for _name in "add sub mul truediv floordiv mod pow matmul and xor lshift rshift".split():
+    setattr(Unported, f"__{_name}__", _reckoned)
+    setattr(Unported, f"__r{_name}__", _reckoned)
+for _name in "lt le gt ge neg pos abs invert setitem delitem".split():
+    setattr(Unported, f"__{_name}__", _reckoned)
+
+
 def unported(name):
     """A package, or what is imported of one."""
+    parent, _, last = name.rpartition(".")
+    if parent and (last.endswith(("Error", "Exception")) or (parent.endswith((".exceptions", ".errors")) and last[:1].isupper())):
+        return _errors.setdefault(name, type(last, (Exception,), {}))
     return Unported(name)
 
 
@@ -68,6 +97,11 @@ def imported():
     """Called at the end of the handler's module: what is called from here on has to be there."""
     global _is_imported
     _is_imported = True
+
+
+def _needed(name):
+    if _is_imported:
+        raise _not_ported(name)
 
 
 def _not_ported(name):
@@ -80,4 +114,7 @@ def _base(name):
     def __init__(self, *arguments, **named):
         raise _not_ported(name)
 
-    return type(name.rpartition(".")[2], (), {"__init__": __init__})
+    def __init_subclass__(cls, **named):
+        pass
+
+    return type(name.rpartition(".")[2], (), {"__init__": __init__, "__init_subclass__": __init_subclass__})

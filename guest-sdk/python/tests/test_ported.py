@@ -349,9 +349,19 @@ class PortingTest(unittest.TestCase):
                 return x
 
         self.assertEqual((device, Net.__bases__[0].__name__), ("cpu", "Module"))
+        with torch.no_grad():
+            mean, pairs = 2 * torch.tensor([1]) / 255, [it for it in torch.x]
+        errors, timeout = torch.OutOfMemoryError, unported("requests.exceptions.Timeout")
+        self.assertEqual((pairs, bool(mean < 1), torch.__version__), ([], False, "0.0.0"))
+        self.assertFalse(isinstance([], torch.Tensor) or isinstance(1, (str, torch.Tensor)) or issubclass(Net, torch.nn.Module))
+        for raised, expected in ((timeout("x"), timeout), (ValueError(), ValueError), (torch.OutOfMemoryError(), errors)):
+            try:
+                raise raised
+            except (errors, unported("requests.exceptions.Timeout"), ValueError) as error:
+                self.assertIsInstance(error, expected)
         porting.imported()
         try:
-            for call in (lambda: torch.load("x"), lambda: Net(), lambda: list(torch.x)):
+            for call in (lambda: torch.load("x"), lambda: Net(), lambda: list(torch.x), lambda: mean + 1, lambda: torch.x.__enter__()):
                 with self.assertRaisesRegex(NotPorted, "`torch.* is native code"):
                     call()
         finally:

@@ -39,9 +39,18 @@ use crate::commands::CONFIG;
 use crate::file;
 
 const ENTRY: &str = "app.py";
-/// Files of what a new project in Python has, which the old one's do not replace.
-const OWN: [&str; 6] =
-    ["README.md", "MIGRATION.md", "modelhost.toml", "requirements.txt", "sample.json", "handler.wasm"];
+/// Files and folders of what a new project in Python has, which the old one's do not replace.
+const OWN: [&str; 9] = [
+    "README.md",
+    "MIGRATION.md",
+    CONFIG,
+    "requirements.txt",
+    "sample.json",
+    "handler.wasm",
+    "wit",
+    super::SDK,
+    ".modelhost",
+];
 
 /// Files that a finding names beside the first.
 const SHOWN: usize = 8;
@@ -58,7 +67,7 @@ pub(super) struct Migration {
 /// # Errors
 /// It is none of the four systems', or one of its files cannot be read.
 pub(super) fn read(path: &Path, api: Option<&str>) -> Result<Migration, String> {
-    let tree = Tree::read(path)?;
+    let tree = Tree::read(truss::folder(path))?;
     let mut report = Report::default();
     let plan = if let Some(config) = cortex::config(&tree) {
         cortex::plan(&tree, &config, api, &mut report)?
@@ -69,13 +78,27 @@ pub(super) fn read(path: &Path, api: Option<&str>) -> Result<Migration, String> 
     } else if let Some(entry) = inferless::entry(&tree) {
         inferless::plan(&tree, &entry, &mut report)?
     } else {
-        return Err(format!(
-            "`{}` is no Truss (config.yaml, model/model.py), Potassium app (`Potassium(…)` in app.py), Inferless app (a class with
-`initialize` and `infer` in app.py) or Cortex project (cortex.yaml)
-  hint: name the folder with these files, or the app's file",
+        return Err(truss::refusal(&tree).unwrap_or_else(|| format!(
+            "`{}` is no Truss (config.yaml, model/model.py), Potassium app (`Potassium(…)` in app.py), \
+             Inferless app (a class with `initialize` and `infer` in app.py) or Cortex project (cortex.yaml)\n  \
+             hint: name the folder with these files, or the app's file",
             path.display()
-        ));
+        )));
     };
+    if api.is_some() && plan.system != cortex::SYSTEM {
+        return Err(format!(
+            "`--api` names an API of Cortex, and `{}` is {}\n  hint: leave it out",
+            path.display(),
+            plan.system
+        ));
+    }
+    for (path, why) in tree.skipped.iter().filter(|_| tree.named.is_none()) {
+        report.decide(
+            path,
+            format!("left out: {why}"),
+            "copy what is there into this folder, if it is needed",
+        );
+    }
     Ok(Migration { tree, plan, report })
 }
 
@@ -117,19 +140,48 @@ impl Migration {
             self.report.check(first, what, "copy what is imported by a computed name");
         }
         taken.retain(|(path, target, _)| !is_left(path, target));
+        let mut targets = BTreeSet::new();
+        taken.retain(|(path, target, _)| {
+            let top = target.split('/').next().unwrap_or_default();
+            let is_own = OWN.contains(&top) || (top == ENTRY && self.plan.own.is_none());
+            if !is_own && targets.insert(target.clone()) {
+                return true;
+            }
+            // One line for a folder of the new project.
+            let place =
+                if is_own { path.strip_suffix(target.strip_prefix(top).unwrap_or_default()) } else { None };
+            let what = match is_own {
+                true => format!("left out: the new project has its own `{top}`"),
+                false => format!("left out: `{target}` comes of another file"),
+            };
+            let topic = if path.ends_with(".py") { Topic::Decide } else { Topic::Check };
+            let hint = "if it is needed, give it another name, here and where it is used";
+            self.report.add(topic, place.unwrap_or(path), what, hint);
+            false
+        });
         let modules = taken.iter().filter_map(|(_, target, _)| target.strip_suffix(".py"));
         let modules: BTreeSet<String> =
             modules.filter_map(|it| it.split('/').next()).map(str::to_owned).collect();
         let is_local = |module: &str| modules.contains(module);
+        let has_project = self.plan.keys.iter().any(|(key, _)| key == "project");
+        let models = taken.iter().map(|(_, target, _)| target.clone()).filter(|it| it.ends_with(".onnx"));
+        let models: Vec<String> = models.collect();
         for (path, target, bytes) in taken {
             if path.ends_with(".py") {
                 let source = self.tree.source(path).map_err(anyhow::Error::msg)?;
-                sources.push((target.clone(), port(&target, &source, &is_local, &mut self.report)));
+                sources
+                    .push((target.clone(), port(&target, &source, &is_local, has_project, &mut self.report)));
             } else if bytes > LARGEST {
                 let what = format!("a file of {} MB, not copied", bytes >> 20);
                 self.report.decide(path, what, "copy it where modelhost.toml names it");
             } else {
-                copy(&self.tree.folder.join(path), &folder.join(&target))?;
+                match file::open(&self.tree.folder.join(path)) {
+                    Ok(old) => copy(old, &folder.join(&target))?,
+                    Err(error) => {
+                        let hint = "copy it into this folder, if it is needed";
+                        self.report.decide(path, format!("left out: {error}"), hint);
+                    }
+                }
             }
         }
         let trailer = trailer(&sources);
@@ -145,7 +197,7 @@ impl Migration {
         }
         let requirements = self.requirements(&sources)?;
         put(folder, "requirements.txt", &requirements)?;
-        put(folder, CONFIG, &self.config(name))?;
+        put(folder, CONFIG, &self.config(name, models))?;
         if let Some(sample) = &self.plan.sample {
             put(folder, "sample.json", &(serde_json::to_string_pretty(sample)? + "\n"))?;
         }
@@ -159,7 +211,7 @@ impl Migration {
         if self.tree.named.is_some() && !path.ends_with(".py") {
             return None;
         }
-        if self.plan.left_out.iter().any(|left| left == path) || OWN.contains(&path) {
+        if self.plan.left_out.iter().any(|left| left == path) {
             return None;
         }
         for (from, to) in &self.plan.moved {
@@ -231,7 +283,7 @@ impl Migration {
     }
 
     /// modelhost.toml.
-    fn config(&mut self, name: &str) -> String {
+    fn config(&mut self, name: &str, files: Vec<String>) -> String {
         let endpoint = if self.plan.endpoint.is_empty() { name } else { self.plan.endpoint };
         let mut text = format!(
             "# {} serve --config modelhost.toml\n# Paths are relative to this file.\n\n[[endpoint]]\nname = \"{endpoint}\"\nplugin = \"handler.wasm\"\n",
@@ -240,11 +292,18 @@ impl Migration {
         let is_named = |models: &[(String, Vec<(String, String)>)], path: &str| {
             models.iter().any(|(_, keys)| keys.iter().any(|(_, value)| value.trim_matches('"') == path))
         };
-        let files: Vec<String> = self.tree.files.iter().filter_map(|(path, _)| self.target(path)).collect();
-        for path in files.iter().filter(|path| path.ends_with(".onnx")) {
+        for path in &files {
             if !is_named(&self.plan.models, path) {
-                let name =
-                    path.rsplit('/').next().unwrap_or_default().trim_end_matches(".onnx").replace('.', "-");
+                let is_taken = |name: &String| self.plan.models.iter().any(|(other, _)| other == name);
+                // With its folder's name where there are several of its own.
+                let mut parts = path.trim_end_matches(".onnx").rsplitn(3, '/');
+                let (own, folder) = (parts.next().unwrap_or_default(), parts.next());
+                let ending = format!("/{own}.onnx");
+                let folder = folder.filter(|_| files.iter().filter(|it| it.ends_with(&ending)).count() > 1);
+                let mut name = model_name(&folder.map_or(own.to_owned(), |folder| format!("{folder}-{own}")));
+                while is_taken(&name) {
+                    name.push('_');
+                }
                 self.report.done(
                     path,
                     "a model in ONNX's format",
@@ -255,7 +314,11 @@ impl Migration {
         }
         for (name, keys) in &self.plan.models {
             let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-            let key = if name.is_empty() { "model".to_owned() } else { format!("models.{}", toml_key(name)) };
+            let key = match name.as_str() {
+                "" if self.plan.models.len() == 1 => "model".to_owned(),
+                "" => "models.default".to_owned(),
+                name => format!("models.{}", toml_key(name)),
+            };
             let _ = writeln!(text, "{key} = {{ {} }}", keys.join(", "));
         }
         let loads = self.report.findings.iter().filter(|it| it.what.ends_with("loads a model"));
@@ -366,35 +429,20 @@ fn put(folder: &Path, path: &str, text: &str) -> anyhow::Result<()> {
     fs::write(&path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+fn copy(mut from: File, to: &Path) -> anyhow::Result<()> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
     }
-    let copied = file::open(from).and_then(|mut file| io::copy(&mut file, &mut File::create(to)?));
-    copied.with_context(|| format!("cannot copy `{}`", from.display())).map(drop)
+    let copied = File::create(to).and_then(|mut to| io::copy(&mut from, &mut to));
+    copied.with_context(|| format!("cannot write `{}`", to.display())).map(drop)
+}
+
+/// A name for a model: the host takes letters, digits, `-` and `_`.
+fn model_name(path: &str) -> String {
+    let name = path.replace(|c: char| !(c.is_ascii_alphanumeric() || c == '_'), "-");
+    let name: String = name.trim_start_matches(['-', '_']).chars().take(60).collect();
+    if name.is_empty() { "model".to_owned() } else { name }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn imports_lead_to_files() {
-        let source = Source::read("from .part import x\nfrom ..other import *\nimport a.b, json\n");
-        let expected = [
-            "one/two/part.py",
-            "one/two/part/__init__.py",
-            "one/two/part/x.py",
-            "one/two/part/x/__init__.py",
-            "a.py",
-            "a/__init__.py",
-            "a/b.py",
-            "a/b/__init__.py",
-            "json.py",
-            "json/__init__.py",
-        ];
-        let found = imported(&source, "one/two/file.py");
-        assert!(expected.iter().all(|path| found.contains(&(*path).to_owned())), "{found:?}");
-        assert!(found.contains(&"one/other.py".to_owned()), "{found:?}");
-    }
-}
+mod tests;

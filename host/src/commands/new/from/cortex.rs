@@ -9,12 +9,21 @@ use serde_json::{Value, json};
 use super::plan::{Plan, env_value, toml};
 use super::python::Definition;
 use super::report::Report;
-use super::tree::Tree;
+use super::tree::{Tree, local};
 use super::yaml::Node;
+use crate::config::is_the_servers;
 
+pub(super) const SYSTEM: &str = "a Cortex project";
 pub(super) const CONFIG: &str = "cortex.yaml";
-/// Classes by the versions' names.
-const CLASSES: [&str; 4] = ["PythonPredictor", "ONNXPredictor", "TensorFlowPredictor", "Handler"];
+/// Classes by the versions' names, and the engines of those of one.
+const CLASSES: [(&str, &str); 4] = [
+    ("PythonPredictor", "python"),
+    ("ONNXPredictor", "onnx"),
+    ("TensorFlowPredictor", "tensorflow"),
+    ("Handler", ""),
+];
+/// The folder with the files that a handler may read.
+const PROJECT: &str = "project";
 
 /// The configuration of a folder, or the one that was named.
 pub(super) fn config(tree: &Tree) -> Option<String> {
@@ -66,6 +75,11 @@ impl<'a> Api<'a> {
         self.node.text_at(&["name"]).unwrap_or_else(|| "api".to_owned())
     }
 
+    /// What it is called.
+    fn shown(&self) -> &str {
+        if self.kind.ends_with("API") { &self.kind } else { "API" }
+    }
+
     fn place(&self, node: &Node) -> String {
         format!("{}:{}", self.file, node.line)
     }
@@ -86,7 +100,6 @@ pub(super) fn plan(
     let deployment = items.iter().find(is_deployment).and_then(|node| node.text_at(&["name"]));
     let apis: Vec<Api<'_>> =
         items.iter().filter_map(|node| Api::of(file, node, deployment.as_ref())).collect();
-    let names: Vec<String> = apis.iter().map(Api::name).collect();
     let is_served =
         |api: &&Api<'_>| matches!(api.kind.as_str(), "api" | "RealtimeAPI" | "SyncAPI" | "AsyncAPI");
     let found = match wanted {
@@ -94,6 +107,7 @@ pub(super) fn plan(
         None => apis.iter().find(is_served),
     };
     let Some(api) = found.filter(is_served) else {
+        let names: Vec<String> = apis.iter().filter(is_served).map(Api::name).collect();
         return Err(format!(
             "{file}: there is no API with a handler for HTTP{}\n  hint: `--api NAME` names one of a RealtimeAPI or AsyncAPI; there are {}",
             wanted.map(|it| format!(" named `{it}`")).unwrap_or_default(),
@@ -101,30 +115,53 @@ pub(super) fn plan(
         ));
     };
     for other in apis.iter().filter(|other| other.node.line != api.node.line) {
-        let hint = format!("`--api {}` brings it over into a project of its own", other.name());
-        report.check(&other.place(other.node), format!("the API `{}`", other.name()), hint);
+        let hint = match is_served(&other) {
+            true => format!("`--api {}` brings it over into a project of its own", other.name()),
+            false => "`jobs = \"batch\"` of an endpoint takes lists of items (docs/jobs.md)".to_owned(),
+        };
+        report.check(&other.place(other.node), format!("the {} `{}`", other.shown(), other.name()), hint);
     }
     for node in items.iter().filter(|node| node.text_at(&["kind"]).as_deref() == Some("TrafficSplitter")) {
         let hint = "`splits` or a trial of modelhost shares traffic (docs/swaps.md)";
         report.decide(&api.place(node), "a TrafficSplitter", hint);
     }
-    let mut plan = Plan::new("a Cortex project", "");
+    let mut plan = Plan::new(SYSTEM, "");
     source(tree, api, &mut plan, report)?;
     model(tree, api, &mut plan, report);
     settings(api, &mut plan, report);
-    let left =
-        ["requirements.txt", "README.md", "sample.json", "deploy.py", "trainer.py", "expectations.yaml"];
+    let left = ["requirements.txt", "README.md", "sample.json", "expectations.yaml", file];
     plan.left_out.extend(left.map(str::to_owned));
-    plan.left_out.extend(tree.at_top(".yaml").map(str::to_owned));
+    plan.left_out.extend(tree.at_top(".yaml").filter(|it| it.starts_with("cortex")).map(str::to_owned));
     let pip = api.block.text_at(&["dependencies", "pip"]).unwrap_or_else(|| "requirements.txt".to_owned());
-    if tree.has(&pip) {
-        plan.requirements_of(&tree.text(&pip)?, &pip);
-        plan.left_out.push(pip);
+    let pip = local(&pip);
+    if tree.has(pip) {
+        plan.requirements_of(&tree.text(pip)?, pip);
+        plan.left_out.push(pip.to_owned());
     }
+    project(tree, &mut plan, report);
     let sample =
         if tree.has("sample.json") { serde_json::from_str(&tree.text("sample.json")?).ok() } else { None };
     plan.sample = Some(sample.unwrap_or_else(|| json!({})));
     Ok(plan)
+}
+
+/// The files that a handler found in /mnt/project are there.
+fn project(tree: &Tree, plan: &mut Plan, report: &mut Report) {
+    let is_model = |path: &str| {
+        let mut values = plan.models.iter().flat_map(|(_, keys)| keys).map(|(_, it)| it.trim_matches('"'));
+        let is_of =
+            |it: &str| path.strip_prefix(it).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        path.contains(".onnx") || values.any(is_of)
+    };
+    let files = tree.files.iter().map(|(path, _)| path).filter(|path| !path.ends_with(".py"));
+    let files = files.filter(|path| !plan.left_out.contains(path) && !is_model(path));
+    let files: Vec<_> = files.map(|path| (path.clone(), format!("{PROJECT}/{path}"))).collect();
+    if !files.is_empty() && tree.named.is_none() {
+        plan.set("project", toml(&PROJECT.into()));
+        report.done(PROJECT, "the files that are no sources", "`project`: read-only at /mnt/project");
+        // Before the folder of the handler, which may go elsewhere.
+        plan.moved.splice(0..0, files);
+    }
 }
 
 /// The handler's file: what it defines says what serves it.
@@ -133,18 +170,12 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
     let Some(path) = named.or_else(|| api.node.text_at(&["request_handler"])) else {
         return Err(format!("{}: the API `{}` names no handler", api.place(api.node), api.name()));
     };
-    if !tree.has(&path) {
+    let path = local(&path);
+    if !tree.has(path) {
         return Err(format!("{}: there is no file `{path}`", api.place(api.block)));
     }
-    let definitions = tree.source(&path)?.definitions();
-    let mut target = path.replace('-', "_");
-    if target == "app.py" {
-        target = "handler.py".to_owned();
-    }
-    if target != path {
-        plan.moved.push((path.clone(), target.clone()));
-    }
-    let module = target.trim_end_matches(".py").replace('/', ".");
+    let definitions = tree.source(path)?.definitions();
+    let (target, module) = plan.import(tree, path);
     let defines =
         |name: &str| definitions.iter().any(|it| !it.is_class && it.class.is_none() && it.name == name);
     let is_legacy = api.node.at(&["request_handler"]).is_some();
@@ -170,7 +201,7 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
         texts += ", batch=True";
         plan.includes.push("batch-handler");
     }
-    if let Some(class) = class(&definitions) {
+    if let Some(class) = class(&definitions, api.engine) {
         let has =
             |name: &str| definitions.iter().any(|it| it.class.as_deref() == Some(class) && it.name == name);
         for (method, hint) in [
@@ -197,7 +228,7 @@ fn source(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) -> R
     } else {
         return Err(format!(
             "{path}: there is neither `pre_inference`, `post_inference` or `predict`, nor a class {}",
-            CLASSES.map(|it| format!("`{it}`")).join(", ")
+            CLASSES.map(|(name, _)| format!("`{name}`")).join(", ")
         ));
     }
     Ok(())
@@ -208,14 +239,20 @@ fn is_batched(api: &Api<'_>) -> bool {
     api.engine == "python" && api.block.at(&["server_side_batching"]).is_some()
 }
 
-/// The class that serves requests.
-fn class(definitions: &[Definition]) -> Option<&str> {
+/// The class that serves requests: that of the engine first.
+fn class<'a>(definitions: &'a [Definition], engine: &str) -> Option<&'a str> {
     let mut classes = definitions.iter().filter(|it| it.is_class).map(|it| it.name.as_str());
     let has = |class: &str| {
         let mut own = definitions.iter().filter(|it| it.class.as_deref() == Some(class));
         own.any(|it| it.name == "predict" || it.name.starts_with("handle_"))
     };
-    let known = classes.clone().find(|name| CLASSES.contains(name));
+    let of = |wanted: Option<&str>| {
+        let is_it = |name: &&str| {
+            CLASSES.iter().any(|(known, of)| known == name && wanted.is_none_or(|wanted| wanted == *of))
+        };
+        classes.clone().find(is_it)
+    };
+    let known = of(Some(engine)).or_else(|| of(None));
     known.or_else(|| classes.find(|name| has(name)))
 }
 
@@ -234,16 +271,26 @@ fn model(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
             found.extend(path.map(|path| (node.text_at(&["name"]).unwrap_or_default(), path)));
         }
     }
+    for key in ["models", "multi_model_reloading"] {
+        let Some(node) = block.at(&[key, "dir"]) else { continue };
+        let folder = node.text().unwrap_or_default();
+        let below = |path: &str| path.starts_with(local(&folder)) && path.ends_with(".onnx");
+        if !tree.files.iter().any(|(path, _)| below(path)) {
+            let hint =
+                "put each here, and name it in modelhost.toml: `models.NAME = { path = \"NAME.onnx\" }`";
+            report.decide(&api.place(node), format!("the models of `{folder}`"), hint);
+        }
+    }
     for (name, node) in found {
-        let Some(path) = node.text() else { continue };
-        let is_there = tree.has(&path) || tree.has_folder(path.trim_end_matches('/'));
+        let Some(given) = node.text() else { continue };
+        let path = local(&given);
+        let is_there = tree.has(path) || tree.has_folder(path);
         if api.engine == "python" {
             let hint = "export it to ONNX, `models.NAME = { path = \"model.onnx\" }` in modelhost.toml, and call `models.infer`";
             report.decide(&api.place(node), format!("the model `{path}` of a handler in Python"), hint);
             continue;
         }
-        let file = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        let file = if is_there { path.trim_end_matches('/') } else { file };
+        let file = path.rsplit('/').next().filter(|_| !is_there).unwrap_or(path);
         let mut keys = vec![("path".to_owned(), toml(&Value::from(file)))];
         for key in ["signature_key", "tf_signature_key"] {
             keys.extend(block.text_at(&[key]).map(|it| ("signature_key".to_owned(), toml(&Value::from(it)))));
@@ -260,12 +307,22 @@ fn model(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
 
 fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
     let (node, block) = (api.node, api.block);
-    let given = node.text_at(&["networking", "endpoint"]).or_else(|| node.text_at(&["endpoint"]));
-    let path = given.unwrap_or_else(|| match &api.deployment {
+    let given = node.at(&["networking", "endpoint"]).or_else(|| node.at(&["endpoint"]));
+    let path = given.and_then(Node::text).unwrap_or_else(|| match &api.deployment {
         Some(deployment) => format!("/{deployment}/{}", api.name()),
         None => format!("/{}", api.name()),
     });
-    plan.set("path", toml(&Value::from(format!("/{}", path.trim_matches('/')))));
+    let mut path = format!("/{}", path.trim_matches('/'));
+    if path.split('/').nth(1).is_some_and(is_the_servers) {
+        let hint = format!("clients call `/models{path}`, or choose another `path` in modelhost.toml");
+        report.decide(
+            &api.place(given.unwrap_or(node)),
+            format!("`{path}` is a path of the server's own"),
+            hint,
+        );
+        path.insert_str(0, "/models");
+    }
+    plan.set("path", toml(&Value::from(path.as_str())));
     report.done(&api.place(node), format!("the API `{}`", api.name()), format!("`path = \"{path}\"`"));
     for key in ["config", "metadata"] {
         if let Some(config) = block.at(&[key]) {
@@ -297,9 +354,9 @@ fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
     let batch =
         block.number(&["server_side_batching", "max_batch_size"]).filter(|_| is_batched(api)).unwrap_or(1);
     let concurrency = (count("processes_per_replica") * count("threads_per_process")).max(batch);
-    plan.limit("concurrency", concurrency.min(10_000).to_string());
+    plan.concurrency(concurrency);
     if let Some(queue) = node.number(&["autoscaling", "max_replica_concurrency"]) {
-        plan.limit("queue", queue.to_string());
+        plan.limit("queue", queue.min(1_000_000).to_string());
     }
     if let Some(batching) = block.at(&["server_side_batching"]) {
         let delay = batching.text_at(&["batch_interval"]).as_deref().and_then(milliseconds).unwrap_or(0);
@@ -352,12 +409,10 @@ fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
     }
 }
 
-/// A duration of Cortex, `0.1s` or `100ms`.
+/// A duration of Cortex, `0.1s`, `100ms` or `1m`.
 fn milliseconds(text: &str) -> Option<u64> {
-    let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1.0),
-        None => (text.strip_suffix('s')?, 1000.0),
-    };
+    let units = [("ms", 1.0), ("s", 1e3), ("m", 6e4), ("h", 3.6e6)];
+    let (number, unit) = units.iter().find_map(|(suffix, unit)| Some((text.strip_suffix(suffix)?, unit)))?;
     let value = number.trim().parse::<f64>().ok()? * unit;
     (0.0..1e9).contains(&value).then_some(value as u64)
 }
@@ -368,9 +423,15 @@ mod tests {
 
     #[test]
     fn durations_are_read() {
-        for (text, expected) in
-            [("0.1s", Some(100)), ("100ms", Some(100)), ("2s", Some(2000)), ("1h", None), ("-1s", None)]
-        {
+        for (text, expected) in [
+            ("0.1s", Some(100)),
+            ("100ms", Some(100)),
+            ("2s", Some(2000)),
+            ("1m", Some(60_000)),
+            ("1h", Some(3_600_000)),
+            ("1d", None),
+            ("-1s", None),
+        ] {
             assert_eq!(milliseconds(text), expected, "{text}");
         }
     }

@@ -39,7 +39,8 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     let schema = if tree.has(SCHEMA) { Some(tree.source(SCHEMA)?) } else { None };
     let says = |flag: &str| {
         let all = schema.iter().flat_map(|source| source.statements.iter());
-        all.filter(|it| it.code.starts_with(flag)).map(|it| it.code.clone()).next()
+        let is_it = |code: &str| code.split([' ', ':', '=']).next() == Some(flag);
+        all.filter(|it| is_it(&it.code)).map(|it| it.code.clone()).next()
     };
     let number = |flag: &str| says(flag)?.split_once('=')?.1.trim().parse::<u64>().ok();
     let batch = number("BATCH_SIZE").filter(|size| *size > 0);
@@ -63,8 +64,8 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
             plan.exports.push("input-schema");
         }
     }
-    let module = file.trim_end_matches(".py");
     let own = file == "app.py";
+    let module = if own { String::new() } else { plan.import(tree, file).1 };
     let from = if own { String::new() } else { format!("from {module} import {class}  # noqa: E402\n") };
     let (import, schema_of) =
         if tree.has(SCHEMA) { ("import input_schema  # noqa: E402\n", ", input_schema") } else { ("", "") };
@@ -84,7 +85,7 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     if tree.has("input.json") && schema.is_none() {
         report.decide("input.json", "inputs in the form before input_schema.py", "write input_schema.py");
     }
-    plan.limit("concurrency", batch.filter(|_| !is_stream).unwrap_or(1).to_string());
+    plan.concurrency(batch.filter(|_| !is_stream).unwrap_or(1));
     let text = if tree.has(SCHEMA) { tree.text(SCHEMA)? } else { String::new() };
     plan.sample = Some(example(&text));
     Ok(plan)
@@ -116,33 +117,58 @@ fn runtime(tree: &Tree, file: &str, plan: &mut Plan, report: &mut Report) -> Res
     Ok(())
 }
 
-/// The examples of required inputs of `INPUT_SCHEMA`, as far as they stand there as texts and numbers on one
-/// line.
+/// The examples of required inputs of `INPUT_SCHEMA`, if it is written as a literal.
 fn example(text: &str) -> Value {
+    let schema = text.split_once("INPUT_SCHEMA").and_then(|(_, rest)| literal(rest.split_once('=')?.1));
     let mut body = Map::new();
-    let (mut name, mut optional) = (None, Vec::new());
-    for statement in text.split('\n') {
-        let line = statement.trim().trim_end_matches(',');
-        let Some((key, value)) = line.split_once(':') else { continue };
-        let key = key.trim().trim_matches(['"', '\'']);
-        match (key, value.trim()) {
-            ("example", value) => {
-                let value = value.replace('\'', "\"").replace("True", "true").replace("False", "false");
-                if let (Some(name), Ok(Value::Array(items))) = (&name, serde_json::from_str(&value)) {
-                    let example = match items.as_slice() {
-                        [one] => one.clone(),
-                        _ => Value::Array(items),
-                    };
-                    body.insert(String::clone(name), example);
-                }
-            }
-            ("required", "False") => optional.extend(name.clone()),
-            (key, "{") => name = Some(key.to_owned()),
-            _ => {}
+    for (name, said) in schema.as_ref().and_then(Value::as_object).into_iter().flatten() {
+        let is_one = said.get("shape").is_none_or(|shape| *shape == serde_json::json!([1]));
+        let example = match said.get("example") {
+            Some(Value::Array(items)) => match items.as_slice() {
+                [one] if is_one => Some(one),
+                _ => said.get("example"),
+            },
+            other => other,
+        };
+        if let Some(example) = example.filter(|_| said.get("required") != Some(&Value::Bool(false))) {
+            body.insert(name.clone(), example.clone());
         }
     }
-    body.retain(|name, _| !optional.contains(name));
     Value::Object(body)
+}
+
+/// A literal of Python at the beginning of a text.
+fn literal(text: &str) -> Option<Value> {
+    let (mut json, mut quote) = (String::new(), None);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match (quote, c) {
+            (Some(_), '\\') => match chars.next()? {
+                '\'' => json.push('\''),
+                other => json.extend(['\\', other]),
+            },
+            (Some(open), c) if c == open => {
+                quote = None;
+                json.push('"');
+            }
+            (Some(_), '"') => json.push_str("\\\""),
+            (None, '"' | '\'') => {
+                quote = Some(c);
+                json.push('"');
+            }
+            (None, '#') => while chars.next().is_some_and(|c| c != '\n') {},
+            // A comma may be the last one.
+            (None, ']' | '}') => {
+                json.truncate(json.trim_end_matches([',', ' ', '\n', '\r', '\t']).len());
+                json.push(c);
+            }
+            (None, 'T' | 'F' | 'N') => json.push(c.to_ascii_lowercase()),
+            (None, 'o') if json.ends_with('n') => json.push_str("ull"),
+            (None, 'n' | 'e') if json.ends_with("null") => {}
+            (_, c) => json.push(c),
+        }
+    }
+    serde_json::Deserializer::from_str(&json).into_iter::<Value>().next()?.ok()
 }
 
 #[cfg(test)]
@@ -155,8 +181,10 @@ mod tests {
     fn examples_of_a_schema_make_a_body() {
         let text = "INPUT_SCHEMA = {\n    'prompt': {\n        'datatype': 'STRING',\n        'shape': [1],\n        \
                     'example': [\"it's\"],\n    },\n    \"n\": {\n        'example': [1, 2]\n    },\n    'flag': {\n 'example': [True]\n},\n'last': {\n'required': False,\n'example': [1]\n}\n}\n";
-        // A text with the other quote in it is left to the person.
-        assert_eq!(example(text), json!({"n": [1, 2], "flag": true}));
+        assert_eq!(example(text), json!({"prompt": "it's", "n": [1, 2], "flag": true}));
         assert_eq!(example("x = 1"), json!({}));
+        let text = "INPUT_SCHEMA = {'a': {'shape': [-1], 'example': ['True story',],}, # of b\n 'b': {'shape': [1], 'example': [None]}, \
+                    'c': {'example': ['say \"hi\" \\'x\\'']}}\nBATCH_SIZE = 3\n";
+        assert_eq!(example(text), json!({"a": ["True story"], "b": null, "c": "say \"hi\" 'x'"}));
     }
 }

@@ -8,8 +8,8 @@
 //! Invariant: a line keeps its place, but for one that is added above the first statement.
 
 use super::packages::{self, Advice, Package};
-use super::python::{Name, Source, Statement, imports, star};
-use super::report::Report;
+use super::python::{Name, Source, Statement, has_word, imports, star};
+use super::report::{Report, Topic};
 
 /// At the end of a line that a person has to look at.
 const MARK: &str = "  # MIGRATE: see MIGRATION.md";
@@ -82,20 +82,24 @@ struct Native {
 
 /// The imports of a source, as they are read. Lines are those of the old file, from 0.
 #[derive(Default)]
-struct Imports {
-    /// Statements in the place of others: first line, last line, text.
-    changes: Vec<(usize, usize, String)>,
+struct Imports<'a> {
+    /// Statements, and what stands in their place.
+    changes: Vec<(&'a Statement, String)>,
+    /// Lines that get a comment.
+    marked: Vec<usize>,
     natives: Vec<Native>,
     is_unported: bool,
     late: Vec<(String, usize)>,
     unknown: Vec<(String, usize)>,
 }
 
-/// Brings over a file. `is_local` tells modules of the project.
+/// Brings over a file. `is_local` tells modules of the project; `has_project`, whether there is a folder of
+/// files for it.
 pub(super) fn port(
     path: &str,
     source: &Source,
     is_local: &dyn Fn(&str) -> bool,
+    has_project: bool,
     report: &mut Report,
 ) -> Ported {
     let mut found = Imports::default();
@@ -110,8 +114,10 @@ pub(super) fn port(
     let top = top(source);
     let placed = |line: usize| format!("{path}:{}", line + 1 + if line >= top { added } else { 0 });
     let mut calls = Report::default();
-    let marked = report_calls(source, &placed, &mut calls);
+    let mut marked = report_calls(source, &placed, &mut calls);
+    report_files(source, &marked, has_project, &placed, &mut calls);
     report_natives(found.natives, &marked, &placed, report);
+    marked.append(&mut found.marked);
     report.findings.append(&mut calls.findings);
     let at_places = |lines: Vec<(String, usize)>| -> Vec<(String, String)> {
         lines.into_iter().map(|(what, line)| (what, placed(line))).collect()
@@ -124,26 +130,34 @@ pub(super) fn port(
     }
 }
 
-impl Imports {
+impl<'a> Imports<'a> {
     /// A statement that imports all names of a module.
-    fn all_of(&mut self, module: &str, statement: &Statement, is_local: &dyn Fn(&str) -> bool) {
-        if module.starts_with('.') || is_local(module) {
-            return;
-        }
-        if let Package::Native(advice) = packages::module(module) {
-            self.changes.push((statement.first, statement.last, format!("pass{MARK}")));
-            self.native(statement.first, module, advice, vec![statement.first]);
+    fn all_of(&mut self, module: &str, statement: &'a Statement, is_local: &dyn Fn(&str) -> bool) {
+        let first = module.split('.').next().unwrap_or_default();
+        match packages::module(module) {
+            Package::Sdk("") => {}
+            Package::Sdk(own) => {
+                self.changes.push((statement, format!("from modelhost_guest.{own} import *")));
+            }
+            _ if first.is_empty() || is_local(first) => {}
+            Package::Native(advice) => {
+                self.changes.push((statement, "pass".to_owned()));
+                self.marked.push(statement.first);
+                self.native(statement.first, module, advice, vec![statement.first]);
+            }
+            Package::Unknown => self.unknown.push((first.to_owned(), statement.first)),
+            Package::Standard => {}
         }
     }
 
     /// The statement with a number, which imports these names.
-    fn names(&mut self, names: &[Name], source: &Source, at: usize, is_local: &dyn Fn(&str) -> bool) {
+    fn names(&mut self, names: &[Name], source: &'a Source, at: usize, is_local: &dyn Fn(&str) -> bool) {
         let Some(statement) = source.statements.get(at) else { return };
         let as_they_are: Vec<String> = names.iter().map(as_it_is).collect();
         let parts: Vec<String> =
             names.iter().map(|name| self.name(name, source, at, statement.first, is_local)).collect();
         if parts != as_they_are {
-            self.changes.push((statement.first, statement.last, joined(&parts)));
+            self.changes.push((statement, joined(&parts)));
         }
     }
 
@@ -237,7 +251,9 @@ fn renamed(own: &str, name: &Name) -> String {
 
 /// The line of the first statement that is no docstring and no `from __future__`.
 fn top(source: &Source) -> usize {
-    let is_before = |it: &&Statement| it.code == "\"\"" || it.code.starts_with("from __future__");
+    // A raw text has its letter before it.
+    let is_text = |code: &str| code.replace("\"\"", "").chars().all(|c| " rRuU".contains(c));
+    let is_before = |it: &&Statement| is_text(&it.code) || it.code.starts_with("from __future__");
     source.statements.iter().find(|it| !is_before(it)).map_or(source.lines.len(), |it| it.first)
 }
 
@@ -310,24 +326,71 @@ fn report_calls(source: &Source, placed: &dyn Fn(usize) -> String, report: &mut 
     marked
 }
 
-/// The text with its changes: `(first line, last line, statement)`.
-fn text(source: &Source, changes: &[(usize, usize, String)], marked: &[usize], top: Option<usize>) -> String {
-    let mut made = String::new();
+/// Reports where the source reads files, which are not where they were. Those of a project's folder are there
+/// once the component is built.
+fn report_files(
+    source: &Source,
+    marked: &[usize],
+    has_project: bool,
+    placed: &dyn Fn(usize) -> String,
+    report: &mut Report,
+) {
+    for (at, Statement { first, last, code, .. }) in source.statements.iter().enumerate() {
+        let calls = has_word(code, "open") && code.contains("open(");
+        let word = if calls { Some("open") } else { has_word(code, "__file__").then_some("__file__") };
+        let found = word
+            .or_else(|| ["read_text", "read_bytes"].into_iter().find(|it| code.contains(&format!(".{it}("))));
+        let is_other = marked.contains(first)
+            || imports(code).is_some()
+            || code.starts_with("def ")
+            || code.contains("sys.path");
+        let Some(name) = found.filter(|_| !is_other) else { continue };
+        let is_later = has_project && source.is_in_function(at);
+        let lines = source.lines.get(*first..=*last).unwrap_or_default();
+        if is_later && (code.contains("data_dir") || lines.iter().any(|line| line.contains("/mnt/project"))) {
+            continue;
+        }
+        let (topic, hint) = match has_project {
+            true if is_later => {
+                (Topic::Check, "files of `project` are at /mnt/project, and there are no others")
+            }
+            true => (Topic::Decide, "files of `project` are at /mnt/project, from `init` on"),
+            false => (
+                Topic::Decide,
+                "put its files into a folder DIR, `project = \"DIR\"` in modelhost.toml, and read them at /mnt/project",
+            ),
+        };
+        report.add(topic, &placed(*first), format!("`{name}` leads to a file"), hint);
+    }
+}
+
+/// The text with its changes.
+fn text(source: &Source, changes: &[(&Statement, String)], marked: &[usize], top: Option<usize>) -> String {
+    let (mut made, mut changes) = (String::new(), changes.iter().peekable());
+    // The statement that was changed last, and goes on.
+    let mut open: Option<&Statement> = None;
     for (number, line) in source.lines.iter().enumerate() {
         if top == Some(number) {
             made.push_str(UNPORTED);
             made.push('\n');
         }
-        let indent = line.get(..line.len() - line.trim_start().len()).unwrap_or_default();
-        match changes.iter().find(|(first, last, _)| (*first..=*last).contains(&number)) {
-            Some((first, _, statement)) if *first == number => {
-                made.push_str(indent);
-                made.push_str(statement);
+        let mut at = 0;
+        loop {
+            match open {
+                Some(it) if it.last > number => {
+                    at = line.len();
+                    break;
+                }
+                Some(it) => at = it.to,
+                None => {}
             }
-            // The other lines of an import that was changed.
-            Some(_) => {}
-            None => made.push_str(line.trim_end_matches('\r')),
+            open = None;
+            let Some((statement, new)) = changes.next_if(|(it, _)| it.first == number) else { break };
+            made.push_str(line.get(at..statement.from).unwrap_or_default());
+            made.push_str(new);
+            open = Some(statement);
         }
+        made.push_str(line.get(at..).unwrap_or_default());
         let takes = source.takes_comment.get(number).copied().unwrap_or_default();
         if marked.contains(&number) && takes {
             made.push_str(MARK);
@@ -338,73 +401,4 @@ fn text(source: &Source, changes: &[(usize, usize, String)], marked: &[usize], t
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::commands::new::from::report::Topic;
-
-    const TEXT: &str = r#""""A model."""
-import os, torch
-import numpy as np
-from potassium import Potassium, Response as Answer
-from transformers import (
-    pipeline,
-)
-import fastapi
-
-import emoji
-
-
-def load():
-    import csv
-    return pipeline("x")
-
-
-class Net(torch.nn.Module):
-    pass
-"#;
-
-    #[test]
-    fn imports_are_changed_and_lines_stay_where_they_are() {
-        let mut report = Report::default();
-        let ported = port("app.py", &Source::read(TEXT), &|module| module == "helper", &mut report);
-        let lines: Vec<&str> = ported.text.lines().collect();
-        assert_eq!(
-            lines[..10],
-            [
-                "\"\"\"A model.\"\"\"",
-                "from modelhost_guest import unported",
-                "import os; torch = unported(\"torch\")",
-                "np = unported(\"numpy\")",
-                "from modelhost_guest.potassium import Potassium, Response as Answer",
-                "pipeline = unported(\"transformers.pipeline\")",
-                "",
-                "",
-                "from modelhost_guest import web as fastapi",
-                "",
-            ]
-        );
-        assert_eq!(lines[15], "    return pipeline(\"x\")  # MIGRATE: see MIGRATION.md");
-        assert_eq!(ported.late, [("import csv".to_owned(), "app.py:15".to_owned())]);
-        assert_eq!(ported.unknown, [("emoji".to_owned(), "app.py:11".to_owned())]);
-        let decided: Vec<String> = report
-            .findings
-            .iter()
-            .filter(|it| it.topic == Topic::Decide)
-            .map(|it| format!("{} {}", it.place, it.what))
-            .collect();
-        assert_eq!(
-            decided,
-            ["app.py:3 `torch` is native code; used in line 19", "app.py:16 `pipeline` loads a model",]
-        );
-        // numpy is imported and not used.
-        assert_eq!(report.count(Topic::Done), 1);
-    }
-
-    #[test]
-    fn a_project_without_native_code_is_not_changed() {
-        let text = "import json\n\ndef f():\n    return json.dumps(1)\n";
-        let mut report = Report::default();
-        let ported = port("app.py", &Source::read(text), &|_| false, &mut report);
-        assert_eq!((ported.text.as_str(), ported.added, report.findings.len()), (text, 0, 0));
-    }
-}
+mod tests;

@@ -40,28 +40,29 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
     if has("init") {
         plan.exports = vec!["init"];
     }
-    plan.own_entry(entry);
+    plan.own_entry(tree, entry);
     plan.left_out = ["requirements.txt", "Dockerfile", "README.md", "setup.py"].map(str::to_owned).to_vec();
     if tree.has("requirements.txt") {
         plan.requirements_of(&tree.text("requirements.txt")?, "requirements.txt");
     }
     let mut workers = 1;
-    for (_, statement) in source.with("experimental_num_workers=") {
-        let given = statement.code.split("experimental_num_workers=").nth(1).unwrap_or_default();
-        let digits: String = given.chars().take_while(char::is_ascii_digit).collect();
+    for (_, statement) in source.with("experimental_num_workers") {
+        let given = statement.code.split("experimental_num_workers").nth(1).unwrap_or_default();
+        let digits: String =
+            given.trim_start_matches(['=', ' ']).chars().take_while(char::is_ascii_digit).collect();
         workers = digits.parse().unwrap_or(1).max(1);
         let place = format!("{entry}:{}", statement.first + 1);
         report.done(&place, "`experimental_num_workers`", format!("`limits.concurrency = {workers}`"));
     }
-    plan.limit("concurrency", workers.to_string());
-    let mut all: Vec<&str> =
-        tree.files.iter().map(|(path, _)| path.as_str()).filter(|path| path.ends_with(".py")).collect();
+    plan.concurrency(workers);
+    let mut all: Vec<&str> = tree.sources().collect();
     // The old system itself may lie beside an example of it.
     all.retain(|path| {
         *path == entry || (tree.named.is_none() && !path.starts_with("potassium/") && !path.contains("test"))
     });
     for path in all {
-        let source = tree.source(path)?;
+        // One that is needed is read again.
+        let Ok(source) = tree.source(path) else { continue };
         let place = |line: usize| format!("{path}:{}", line + 1);
         for (_, statement) in source.with("send_webhook(") {
             report.decide(&place(statement.first), "`send_webhook`", "a handler in Python sends no requests; a job sends its result to a webhook by itself (docs/jobs.md)");

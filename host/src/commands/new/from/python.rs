@@ -4,13 +4,22 @@
 //! and define.
 //! Invariant: a source that is no Python gives statements that mean nothing, and no error.
 
-/// A logical line.
+use std::iter::Peekable;
+use std::str::CharIndices;
+
+/// A statement, on one line or several.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Statement {
     /// Its first and last line, from 0.
     pub(super) first: usize,
     pub(super) last: usize,
+    /// Where in these lines it begins and ends, in bytes.
+    pub(super) from: usize,
+    pub(super) to: usize,
+    /// Of its line; one more behind the colon of a block on one line.
     pub(super) indent: usize,
+    /// The statement around it: the last one above it that is indented less.
+    parent: Option<usize>,
     /// On one line, without comments; each text is `""`.
     pub(super) code: String,
 }
@@ -61,10 +70,8 @@ impl Source {
         Source { lines, statements: scanner.statements, takes_comment: scanner.takes_comment }
     }
 
-    /// The statement around a statement: the last one above it that is indented less.
     fn parent(&self, at: usize) -> Option<usize> {
-        let indent = self.statements.get(at)?.indent;
-        (0..at).rev().find(|above| self.statements.get(*above).is_some_and(|it| it.indent < indent))
+        self.statements.get(at)?.parent
     }
 
     /// Whether a statement stands in a function.
@@ -153,10 +160,9 @@ pub(super) fn imports(code: &str) -> Option<Vec<Name>> {
         };
         return Some(rest.split(',').map(named).collect());
     }
-    let rest = code.strip_prefix("from ")?;
-    let (module, members) = rest.split_once(" import")?;
-    let module = module.trim().replace(' ', "");
-    let members = members.trim().trim_start_matches('(').trim_end_matches(')');
+    let (module, members) = from_import(code)?;
+    let module = module.replace(' ', "");
+    let members = members.trim_start_matches('(').trim_end_matches(')');
     if members.trim() == "*" {
         return None;
     }
@@ -171,7 +177,18 @@ pub(super) fn imports(code: &str) -> Option<Vec<Name>> {
 
 /// The module of a statement that imports all names of one.
 pub(super) fn star(code: &str) -> Option<&str> {
-    code.strip_prefix("from ")?.strip_suffix(" import *")
+    from_import(code).filter(|(_, members)| *members == "*").map(|(module, _)| module)
+}
+
+/// The module and the members of `from … import …`.
+fn from_import(code: &str) -> Option<(&str, &str)> {
+    let rest = code.strip_prefix("from ")?;
+    let dots = rest.len() - rest.trim_start_matches(['.', ' ']).len();
+    let (module, members) = match rest.get(dots..)?.strip_prefix("import") {
+        Some(members) if dots > 0 && !members.starts_with(is_of_name) => (rest.get(..dots)?, members),
+        _ => rest.split_once(" import")?,
+    };
+    Some((module.trim(), members.trim()))
 }
 
 fn aliased(part: &str) -> (String, Option<String>) {
@@ -222,7 +239,7 @@ fn is_of_name(c: char) -> bool {
 }
 
 /// Whether a name stands in a text by itself, and is no attribute.
-fn has_word(text: &str, word: &str) -> bool {
+pub(super) fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, found)| {
         let before = text.get(..at).and_then(|it| it.chars().next_back());
         let after = text.get(at + found.len()..).and_then(|it| it.chars().next());
@@ -258,40 +275,24 @@ struct Scanner {
 
 impl Scanner {
     fn line(&mut self, line: &str) {
-        let mut rest = line;
-        if self.current.is_none() {
-            rest = line.trim_start();
-            if rest.is_empty() || rest.starts_with('#') {
-                self.takes_comment.push(rest.is_empty());
-                self.number += 1;
-                return;
-            }
-            let indent = line.len() - rest.len();
-            self.current =
-                Some(Statement { first: self.number, last: self.number, indent, code: String::new() });
-        }
-        let goes_on = self.scan(rest);
-        let Some(statement) = &mut self.current else { return };
-        statement.last = self.number;
-        self.takes_comment.push(!goes_on && self.quote.is_none());
-        if self.quote.is_none() && self.depth == 0 && !goes_on {
-            self.end();
-        } else {
-            statement.code.push(' ');
-        }
-        self.number += 1;
-    }
-
-    /// Takes a line's characters; whether it ends with a backslash.
-    fn scan(&mut self, line: &str) -> bool {
-        let mut chars = line.chars().peekable();
-        let mut taken = String::new();
+        let text = line.trim_start();
+        let mut indent = line.len() - text.len();
+        let is_comment = self.current.is_none() && text.starts_with('#');
+        let mut chars = line.char_indices().peekable();
+        // Whether it ends with a backslash.
         let mut goes_on = false;
-        while let Some(c) = chars.next() {
-            match self.quote {
-                Some(_) if c == '\\' => {
-                    goes_on = chars.next().is_none();
+        while let Some((at, c)) = chars.next() {
+            if self.current.is_none() {
+                match c {
+                    '#' => break,
+                    ';' => continue,
+                    c if c.is_whitespace() => continue,
+                    _ => self.begin(at, indent),
                 }
+            }
+            let Some(statement) = &mut self.current else { break };
+            match self.quote {
+                Some(_) if c == '\\' => goes_on = chars.next().is_none(),
                 Some(quote) if c == quote.mark => {
                     let is_end = !quote.is_triple || next_two(&chars, quote.mark);
                     if is_end {
@@ -311,141 +312,78 @@ impl Scanner {
                         chars.next();
                     }
                     self.quote = Some(Quote { mark: c, is_triple });
-                    taken.push_str("\"\"");
+                    statement.code.push_str("\"\"");
                 }
                 None if c == '\\' && chars.peek().is_none() => goes_on = true,
+                None if c == ';' && self.depth == 0 => {
+                    self.end();
+                    continue;
+                }
                 None => {
                     match c {
                         '(' | '[' | '{' => self.depth += 1,
                         ')' | ']' | '}' => self.depth = self.depth.saturating_sub(1),
                         _ => {}
                     }
-                    taken.push(c);
+                    statement.code.push(c);
                 }
+            }
+            if !c.is_whitespace() {
+                statement.last = self.number;
+                statement.to = chars.peek().map_or(line.len(), |(next, _)| *next);
+            }
+            let is_colon = c == ':' && self.quote.is_none() && self.depth == 0;
+            if is_colon && begins_block(&statement.code) && chars.peek().is_none_or(|(_, c)| *c != '=') {
+                self.end();
+                indent += 1;
             }
         }
         // A text on one line ends with it.
         if self.quote.is_some_and(|quote| !quote.is_triple) && !goes_on {
             self.quote = None;
         }
-        if let Some(statement) = &mut self.current {
-            statement.code.push_str(taken.trim_end());
+        self.takes_comment.push(!goes_on && self.quote.is_none() && !is_comment);
+        if self.quote.is_none() && self.depth == 0 && !goes_on {
+            self.end();
+        } else if let Some(statement) = &mut self.current {
+            statement.code.push(' ');
         }
-        goes_on
+        self.number += 1;
+    }
+
+    fn begin(&mut self, from: usize, indent: usize) {
+        let (first, code) = (self.number, String::new());
+        self.current = Some(Statement { first, last: first, from, to: from, indent, parent: None, code });
     }
 
     fn end(&mut self) {
         if let Some(mut statement) = self.current.take() {
             statement.code = statement.code.split_whitespace().collect::<Vec<_>>().join(" ");
+            let mut above = self.statements.len().checked_sub(1);
+            while let Some(it) = above.and_then(|at| self.statements.get(at)) {
+                if it.indent < statement.indent {
+                    break;
+                }
+                above = it.parent;
+            }
+            statement.parent = above;
             self.statements.push(statement);
         }
     }
 }
 
+/// Whether a statement has a block behind its colon.
+fn begins_block(code: &str) -> bool {
+    const WORDS: &str = "if elif else for while with try except finally def class async";
+    let first = code.split(|c| !is_of_name(c)).next().unwrap_or_default();
+    WORDS.split(' ').any(|word| word == first)
+}
+
 /// Whether the next two characters are this one.
-fn next_two(chars: &std::iter::Peekable<std::str::Chars<'_>>, mark: char) -> bool {
-    let mut ahead = chars.clone();
+fn next_two(chars: &Peekable<CharIndices<'_>>, mark: char) -> bool {
+    let mut ahead = chars.clone().map(|(_, c)| c);
     ahead.next() == Some(mark) && ahead.next() == Some(mark)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const TEXT: &str = r##""""A docstring # with
-import nothing
-"""
-from __future__ import annotations
-
-import torch.nn as nn, os  # both
-from transformers import (
-    pipeline,  # a comment
-    AutoModel as Auto,
-)
-
-try:
-    import uvloop
-except ImportError:
-    uvloop = None
-
-
-class Model(nn.Module):
-    @staticmethod
-    def make(a: Dict[str, int] = {"a, b": 1}, *, b=(1, 2)):
-        import json
-        return "#" + f'{a}' \
-            + "x"
-
-    async def predict(self, inputs):
-        return torch.load("a")
-
-
-@app.handler("/x")
-def handle(context, request):
-    pass
-"##;
-
-    #[test]
-    fn statements_are_logical_lines_without_texts_and_comments() {
-        let source = Source::read(TEXT);
-        let codes: Vec<&str> = source.statements.iter().map(|it| it.code.as_str()).collect();
-        assert_eq!(
-            codes.get(..3).unwrap(),
-            ["\"\"", "from __future__ import annotations", "import torch.nn as nn, os"]
-        );
-        assert!(codes.contains(&"return \"\" + f\"\" + \"\""), "{codes:?}");
-        let lines: Vec<_> = source.with("from transformers").map(|(_, it)| (it.first, it.last)).collect();
-        assert_eq!(lines, [(6, 9)]);
-        let commented: Vec<bool> = [0, 1, 2, 5, 7, 21].map(|at| source.takes_comment[at]).to_vec();
-        assert_eq!(commented, [false, false, true, true, true, false]);
-    }
-
-    #[test]
-    fn imports_say_what_they_bind() {
-        let source = Source::read(TEXT);
-        let found: Vec<(String, Option<String>, String)> = source
-            .statements
-            .iter()
-            .filter_map(|it| imports(&it.code))
-            .flatten()
-            .map(|it| (it.module, it.member, it.bound))
-            .collect();
-        let own = |module: &str, member: Option<&str>, bound: &str| {
-            (module.to_owned(), member.map(str::to_owned), bound.to_owned())
-        };
-        let expected = [
-            own("__future__", Some("annotations"), "annotations"),
-            own("torch.nn", None, "nn"),
-            own("os", None, "os"),
-            own("transformers", Some("pipeline"), "pipeline"),
-            own("transformers", Some("AutoModel"), "Auto"),
-            own("uvloop", None, "uvloop"),
-            own("json", None, "json"),
-        ];
-        assert_eq!(found, expected);
-        let at = |code: &str| source.statements.iter().position(|it| it.code == code).unwrap();
-        assert!(source.is_guarded(at("import uvloop")) && !source.is_guarded(at("import json")));
-        assert!(source.is_in_function(at("import json")) && !source.is_in_function(at("import uvloop")));
-        assert_eq!(imports("from torch import *"), None);
-        assert_eq!(source.uses("nn", 2).len(), 1);
-    }
-
-    #[test]
-    fn definitions_have_their_class_parameters_and_decorators() {
-        let found = Source::read(TEXT).definitions();
-        let shown: Vec<String> = found
-            .iter()
-            .map(|it| {
-                let class = it.class.as_deref().unwrap_or("-");
-                format!("{} {} {} {}", class, it.name, it.parameters.join("|"), it.decorators.join("|"))
-            })
-            .collect();
-        let expected = [
-            "- Model  ",
-            "Model make a|*|b staticmethod",
-            "Model predict self|inputs ",
-            "- handle context|request app.handler(\"\")",
-        ];
-        assert_eq!(shown, expected);
-    }
-}
+mod tests;

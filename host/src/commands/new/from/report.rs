@@ -34,8 +34,16 @@ pub(super) struct Report {
 }
 
 impl Report {
-    fn add(&mut self, topic: Topic, place: &str, what: impl Into<String>, hint: impl Into<String>) {
-        let finding = Finding { topic, place: place.to_owned(), what: what.into(), hint: hint.into() };
+    pub(super) fn add(
+        &mut self,
+        topic: Topic,
+        place: &str,
+        what: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        // A file's name may have any characters.
+        let place = place.replace(char::is_control, "?");
+        let finding = Finding { topic, place, what: what.into(), hint: hint.into() };
         if !self.findings.contains(&finding) {
             self.findings.push(finding);
         }
@@ -88,7 +96,7 @@ impl Report {
             let (what, hint) = if topic == Topic::Done { ("there", "here") } else { ("what", "hint") };
             let _ = writeln!(text, "| where | {what} | {hint} |\n|---|---|---|");
             for Finding { place, what, hint, .. } in self.of(topic) {
-                let _ = writeln!(text, "| `{place}` | {} | {} |", cell(what), cell(hint));
+                let _ = writeln!(text, "| `{}` | {} | {} |", cell(place), cell(what), cell(hint));
             }
         }
         text

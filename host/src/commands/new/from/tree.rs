@@ -1,9 +1,8 @@
 //! The old project's files.
 //!
 //! In:  a folder, or one file of it. Out: every file's path below the folder, in order.
-//! Invariants: hidden files, environments and what compilers left are not among them, nor what a link points
-//! to; a folder with more
-//! than `MOST_FILES` files is refused.
+//! Invariants: hidden files, environments and what compilers left are not among them; what else is not, as
+//! what a link points to, is told; a folder with more than `MOST_FILES` files is refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +24,8 @@ pub(super) struct Tree {
     pub(super) named: Option<String>,
     /// Paths with `/`, and lengths.
     pub(super) files: Vec<(String, u64)>,
+    /// Paths that are not among them, and why.
+    pub(super) skipped: Vec<(String, String)>,
 }
 
 impl Tree {
@@ -40,7 +41,7 @@ impl Tree {
             }
             _ => (path.to_owned(), None),
         };
-        let mut tree = Tree { folder, named, files: Vec::new() };
+        let mut tree = Tree { folder, named, files: Vec::new(), skipped: Vec::new() };
         tree.walk("", MOST_FILES)?;
         tree.files.sort();
         Ok(tree)
@@ -49,18 +50,34 @@ impl Tree {
     fn walk(&mut self, below: &str, most: usize) -> Result<(), String> {
         let folder = self.folder.join(below);
         let unreadable = |error: std::io::Error| format!("cannot read `{}`: {error}", folder.display());
-        for entry in fs::read_dir(&folder).map_err(unreadable)? {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if !below.is_empty() => {
+                self.skipped.push((below.to_owned(), error.to_string()));
+                return Ok(());
+            }
+            entries => entries.map_err(unreadable)?,
+        };
+        for entry in entries {
             let entry = entry.map_err(unreadable)?;
-            let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if name.starts_with('.') || LEFT_OUT.contains(&name.as_str()) {
+            let name = entry.file_name();
+            let shown = name.to_string_lossy();
+            if shown.starts_with('.') || LEFT_OUT.contains(&shown.as_ref()) {
                 continue;
             }
-            let path = if below.is_empty() { name } else { format!("{below}/{name}") };
+            let path = if below.is_empty() { shown.to_string() } else { format!("{below}/{shown}") };
+            if name.to_str().is_none() {
+                self.skipped.push((path, "its name is not UTF-8".to_owned()));
+                continue;
+            }
             let kind = entry.file_type().map_err(unreadable)?;
             if kind.is_dir() {
                 self.walk(&path, most)?;
             } else if kind.is_file() {
                 self.files.push((path, entry.metadata().map_err(unreadable)?.len()));
+            } else {
+                let what =
+                    if kind.is_symlink() { "a link, which is not followed" } else { "no regular file" };
+                self.skipped.push((path, what.to_owned()));
             }
             if self.files.len() > most {
                 return Err(format!(
@@ -87,10 +104,18 @@ impl Tree {
         files.filter(move |path| !path.contains('/') && path.ends_with(extension))
     }
 
+    /// Paths of the sources in Python.
+    pub(super) fn sources(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|(path, _)| path.as_str()).filter(|path| path.ends_with(".py"))
+    }
+
     /// # Errors
     /// It cannot be read, or is no text.
     pub(super) fn text(&self, path: &str) -> Result<String, String> {
-        file::text(&self.folder.join(path)).map_err(|error| format!("cannot read `{path}`: {error}"))
+        let bytes = file::read(&self.folder.join(path), file::TEXT)
+            .map_err(|error| format!("cannot read `{path}`: {error}"))?;
+        decoded(&bytes)
+            .ok_or_else(|| format!("cannot read `{path}`: it is not UTF-8\n  hint: save it as UTF-8"))
     }
 
     pub(super) fn source(&self, path: &str) -> Result<Source, String> {
@@ -102,9 +127,56 @@ impl Tree {
     }
 }
 
+/// A path of a configuration as those of the tree are: `./a/` is `a`.
+pub(super) fn local(path: &str) -> &str {
+    path.trim_start_matches("./").trim_matches('/')
+}
+
+/// A text without its byte order mark, which tells UTF-16.
+fn decoded(bytes: &[u8]) -> Option<String> {
+    let wide = |unit: fn([u8; 2]) -> u16| {
+        let pairs = bytes.chunks(2).skip(1);
+        let units: Option<Vec<u16>> = pairs.map(|pair| pair.try_into().ok().map(unit)).collect();
+        String::from_utf16(&units?).ok()
+    };
+    match bytes {
+        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
+        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
+        [0xef, 0xbb, 0xbf, rest @ ..] | rest => str::from_utf8(rest).ok().map(str::to_owned),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_are_decoded_by_their_mark() {
+        for (bytes, expected) in [
+            (b"a\xc3\xbc".as_slice(), Some("a\u{fc}")),
+            (b"\xef\xbb\xbfa", Some("a")),
+            (b"\xff\xfea\0\xfc\0", Some("a\u{fc}")),
+            (b"\xfe\xff\0a", Some("a")),
+            (b"\xff\xfea", None),
+            (b"\xfc", None),
+            (b"", Some("")),
+        ] {
+            assert_eq!(decoded(bytes).as_deref(), expected, "{bytes:?}");
+        }
+        assert_eq!((local("./a/b/"), local("."), local("/a")), ("a/b", ".", "a"));
+    }
+
+    #[test]
+    fn what_is_not_taken_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc", folder.path().join("data")).unwrap();
+        let name: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"x\xff");
+        fs::write(folder.path().join(name), "x").unwrap();
+        let mut skipped = Tree::read(folder.path()).unwrap().skipped;
+        skipped.sort();
+        let shown: Vec<String> = skipped.iter().map(|(path, why)| format!("{path}: {why}")).collect();
+        assert_eq!(shown, ["data: a link, which is not followed", "x\u{fffd}: its name is not UTF-8"]);
+    }
 
     #[test]
     fn files_are_found_below_and_those_of_tools_are_not() {

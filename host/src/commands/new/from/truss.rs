@@ -1,11 +1,14 @@
 //! A Truss: `config.yaml` and a `class Model`.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::plan::{Plan, env_value, toml};
 use super::report::Report;
-use super::tree::Tree;
-use super::yaml::{Kind, Node};
+use super::tree::{Tree, local};
+use super::yaml::{self, Kind, Node};
+use crate::file;
 
 pub(super) const CONFIG: &str = "config.yaml";
 /// Paths of OpenAI's clients, and the methods that serve them.
@@ -44,6 +47,32 @@ const IGNORED: [&str; 22] = [
     "use_local_src",
 ];
 
+/// Engines that serve without a class, and advice.
+const ENGINES: [(&str, &str); 2] = [
+    ("docker_server", "a server of its own: write its routes with `App` of modelhost_guest"),
+    ("trt_llm", "an engine of its own: see examples/decoder-wasm for a decoder on ONNX"),
+];
+
+/// The folder of a Truss that one of its files stands for, else the path itself.
+pub(super) fn folder(path: &Path) -> &Path {
+    let is_its = |above: &&Path| {
+        let config = file::text(&above.join(CONFIG)).ok().and_then(|text| yaml::read(&text).ok());
+        let module = config.map(|config| above.join(module_file(&config))).filter(|module| module.is_file());
+        module.is_some_and(|module| path == module || path == above.join(CONFIG))
+    };
+    match path.ancestors().skip(1).take(3).find(is_its) {
+        Some(above) if above.as_os_str().is_empty() => Path::new("."),
+        above => above.unwrap_or(path),
+    }
+}
+
+/// Why a Truss without a class is not brought over, if it is one.
+pub(super) fn refusal(tree: &Tree) -> Option<String> {
+    let config = tree.has(CONFIG).then(|| tree.yaml(CONFIG).ok())??;
+    let (key, hint) = ENGINES.iter().find(|(key, _)| config.at(&[key]).is_some())?;
+    Some(format!("{CONFIG}: a Truss of `{key}`, without `{}`\n  hint: {hint}", module_file(&config)))
+}
+
 /// Whether a folder is a Truss with a class.
 pub(super) fn is_one(tree: &Tree) -> bool {
     tree.has(CONFIG)
@@ -51,7 +80,7 @@ pub(super) fn is_one(tree: &Tree) -> bool {
 }
 
 fn folder_of(config: &Node, key: &str, default: &str) -> String {
-    config.text_at(&[key]).unwrap_or_else(|| default.to_owned()).trim_matches('/').to_owned()
+    local(&config.text_at(&[key]).unwrap_or_else(|| default.to_owned())).to_owned()
 }
 
 /// The file with the class.
@@ -77,8 +106,8 @@ pub(super) fn plan(tree: &Tree, report: &mut Report) -> Result<Plan, String> {
     }
     let has =
         |method: &str| definitions.iter().any(|it| it.class.as_ref() == Some(&class) && it.name == method);
-    let module = file.trim_end_matches(".py").replace('/', ".");
     let mut plan = Plan::new("a Truss", "model");
+    let (_, module) = plan.import(tree, &file);
     plan.exports = vec!["init"];
     plan.includes = vec!["application", "operations-handler"];
     plan.entry = format!(
@@ -119,7 +148,9 @@ pub(super) fn plan(tree: &Tree, report: &mut Report) -> Result<Plan, String> {
             "call it in `load`: the environment does not change while a handler serves",
         );
     }
-    if tree.source(&file)?.with("config").next().is_some() {
+    // `kwargs["config"]` has it in a text, and a class may leave it to another.
+    let reads = |path: &str| tree.text(path).is_ok_and(|it| it.contains("config") || it.contains("**"));
+    if !config.members().is_empty() && tree.sources().any(reads) {
         plan.set("metadata", toml(&without(&config.json(), &["secrets", "requirements"])));
         report.done(CONFIG, "the configuration", "`metadata`, `config` of the class");
     }
@@ -158,7 +189,11 @@ fn environment(config: &Node, plan: &mut Plan, report: &mut Report) {
     for (name, node) in config.at(&["environment_variables"]).map(Node::members).unwrap_or_default() {
         env.push(env_value(name, node));
     }
-    for (name, node) in config.at(&["secrets"]).map(Node::members).unwrap_or_default() {
+    let secrets = config.at(&["secrets"]);
+    let members = secrets.map(Node::members).unwrap_or_default().iter();
+    let items = secrets.map(Node::items).unwrap_or_default().iter();
+    let listed = items.filter_map(|node| Some((node.text()?, node)));
+    for (name, node) in members.map(|(name, node)| (name.clone(), node)).chain(listed) {
         let variable = format!("TRUSS_SECRET_{name}");
         let hint = format!(
             "set `{variable}` where the server starts, or `env = {{ {variable} = {{ file = \"PATH\" }} }}` in modelhost.toml"
@@ -176,8 +211,8 @@ fn runtime(config: &Node, plan: &mut Plan, report: &mut Report) {
         let line = config.at(&["runtime", key]).map_or(0, |node| node.line);
         format!("{CONFIG}:{line}")
     };
-    let concurrency = config.number(&["runtime", "predict_concurrency"]).unwrap_or(1).max(1);
-    plan.limit("concurrency", concurrency.to_string());
+    let concurrency = config.number(&["runtime", "predict_concurrency"]).unwrap_or(1).clamp(1, 10_000);
+    plan.concurrency(concurrency);
     if concurrency > 1 {
         report.done(
             &place("predict_concurrency"),
@@ -186,6 +221,7 @@ fn runtime(config: &Node, plan: &mut Plan, report: &mut Report) {
         );
     }
     if let Some(seconds) = config.number(&["runtime", "streaming_read_timeout"]) {
+        let seconds = seconds.clamp(1, 24 * 60 * 60);
         plan.limit("stream_timeout", format!("\"{seconds}s\""));
         report.done(
             &place("streaming_read_timeout"),
@@ -274,17 +310,10 @@ fn others(config: &Node, report: &mut Report) {
                     "there are no programs and libraries of a system in the sandbox",
                 );
             }
-            "docker_server" => report.decide(
-                &place,
-                "`docker_server`",
-                "a server of its own: write its routes with `App` of modelhost_guest",
-            ),
-            "trt_llm" => report.decide(
-                &place,
-                "`trt_llm`",
-                "an engine of its own: see examples/decoder-wasm for a decoder on ONNX",
-            ),
-            _ => report.check(&place, format!("`{key}`"), "it has no counterpart in modelhost.toml"),
+            _ => match ENGINES.iter().find(|(engine, _)| engine == key) {
+                Some((_, hint)) => report.decide(&place, format!("`{key}`"), *hint),
+                None => report.check(&place, format!("`{key}`"), "it has no counterpart in modelhost.toml"),
+            },
         }
     }
 }

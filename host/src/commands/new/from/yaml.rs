@@ -9,7 +9,7 @@ mod flow;
 
 use serde_json::{Map, Value};
 
-use self::flow::{Flow, Quotes, is_closed, quoted};
+use self::flow::{Balance, Flow, Quotes, quoted};
 
 /// Collections in each other.
 const DEEPEST: usize = 32;
@@ -65,12 +65,10 @@ impl Node {
         }
     }
 
-    /// The whole number at the end of a path.
+    /// The number at the end of a path, which may stand in quotes; a whole one, rounded up.
     pub(super) fn number(&self, path: &[&str]) -> Option<u64> {
-        match &self.at(path)?.kind {
-            Kind::Scalar(value) => value.as_u64(),
-            _ => None,
-        }
+        let number: f64 = self.text_at(path)?.trim().parse().ok()?;
+        (0.0..1e15).contains(&number).then_some(number.ceil() as u64)
     }
 
     /// The text at the end of a path.
@@ -109,6 +107,10 @@ pub(super) fn read(text: &str) -> Result<Node, String> {
                 break;
             }
             lines.clear();
+            continue;
+        }
+        // A directive stands before the document.
+        if line.starts_with('%') && lines.iter().all(|line: &Line<'_>| is_blank(line.text)) {
             continue;
         }
         let text = line.trim_start_matches(' ');
@@ -219,29 +221,20 @@ impl<'a> Reader<'a> {
         }
         let mut whole = without_comment(text).to_owned();
         let is_flow = whole.starts_with(['[', '{']);
-        let is_open = |whole: &str| match whole.chars().next() {
-            Some('[' | '{') => !is_closed(whole),
-            Some(quote @ ('"' | '\'')) => quoted(whole, quote).is_none(),
-            _ => false,
-        };
+        let mut balance = Balance::default();
+        balance.take(&whole);
+        let is_plain = !whole.starts_with(['[', '{', '"', '\'']);
         // Further lines of a flow collection, of a quoted text, of a plain one.
         loop {
-            let open = is_open(&whole);
             let more = match self.lines.get(self.at) {
-                Some(next) if open => next.text,
-                Some(next)
-                    if !is_flow
-                        && !is_blank(next.text)
-                        && next.indent > indent
-                        && !whole.starts_with(['"', '\'']) =>
-                {
-                    next.text
-                }
+                Some(next) if !is_plain && balance.is_open() => next.text,
+                Some(next) if is_plain && !is_blank(next.text) && next.indent > indent => next.text,
                 _ => break,
             };
+            let more = format!(" {}", without_comment(more));
             self.at += 1;
-            whole.push(' ');
-            whole.push_str(without_comment(more));
+            balance.take(&more);
+            whole.push_str(&more);
         }
         let mut flow = Flow { rest: whole.trim(), line, depth };
         let node = if is_flow || whole.starts_with(['"', '\'']) { flow.value("")? } else { flow.plain("") };
@@ -375,7 +368,7 @@ said: "say \"hi\" # x"
         assert_eq!(read.json(), expected);
         assert_eq!((read.get("model_name").unwrap().line, read.get("nested").unwrap().line), (3, 10));
         assert_eq!(read.at(&["resources", "cpu"]).unwrap().text().unwrap(), "1");
-        assert_eq!((read.at(&["empty"]), read.number(&["resources", "cpu"])), (None, None));
+        assert_eq!((read.at(&["empty"]), read.number(&["resources", "cpu"])), (None, Some(1)));
     }
 
     #[test]
@@ -386,6 +379,14 @@ said: "say \"hi\" # x"
             json!([{"kind": "deployment", "name": "iris"}, {"kind": "api", "compute": {"cpu": 0.5}}]);
         assert_eq!(read(text).unwrap().json(), expected);
         assert_eq!(read("# nothing\n").unwrap().json(), Value::Null);
+    }
+
+    #[test]
+    fn escapes_directives_and_quotes_are_read() {
+        let text = "%YAML 1.2\n---\na: \"caf\\u00e9 \\x41\\U0001f600\\r\"\nb: 'it''s # x' # y\nc: \"two\n  lines\"\nd: [\n  'x]',\n  \"]\"\n]\ne: 30.5\n";
+        let read = read(text).unwrap();
+        let expected = json!({"a": "caf\u{e9} A\u{1f600}\r", "b": "it's # x", "c": "two lines", "d": ["x]", "]"], "e": 30.5});
+        assert_eq!((read.json(), read.number(&["e"])), (expected, Some(31)));
     }
 
     #[test]

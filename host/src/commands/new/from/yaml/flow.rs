@@ -26,7 +26,8 @@ impl Quotes {
             Some(open) if open == c => self.open = None,
             Some(_) => {}
             None if matches!(c, '"' | '\'')
-                && matches!(self.before, None | Some('[' | '{' | ',' | ':' | '-')) =>
+                && (self.before == Some(c)
+                    || matches!(self.before, None | Some('[' | '{' | ',' | ':' | '-'))) =>
             {
                 self.open = Some(c);
             }
@@ -39,17 +40,28 @@ impl Quotes {
     }
 }
 
-/// Whether every bracket of a flow collection is closed.
-pub(super) fn is_closed(text: &str) -> bool {
-    let (mut depth, mut quotes) = (0_i32, Quotes::default());
-    for c in text.chars() {
-        match (quotes.take(c), c) {
-            (false, '[' | '{') => depth += 1,
-            (false, ']' | '}') => depth -= 1,
-            _ => {}
+/// What is open in a text that is read piece by piece.
+#[derive(Default)]
+pub(super) struct Balance {
+    depth: i32,
+    quotes: Quotes,
+}
+
+impl Balance {
+    pub(super) fn take(&mut self, text: &str) {
+        for c in text.chars() {
+            match (self.quotes.take(c), c) {
+                (false, '[' | '{') => self.depth += 1,
+                (false, ']' | '}') => self.depth -= 1,
+                _ => {}
+            }
         }
     }
-    depth <= 0
+
+    /// Whether a bracket or a quote is not closed.
+    pub(super) fn is_open(&self) -> bool {
+        self.depth > 0 || self.quotes.open.is_some()
+    }
 }
 
 /// A quoted text at the beginning, and what follows it; none if it is not closed.
@@ -66,6 +78,13 @@ pub(super) fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
             '\\' if quote == '"' => match chars.next()?.1 {
                 'n' => made.push('\n'),
                 't' => made.push('\t'),
+                'r' => made.push('\r'),
+                '0' => made.push('\0'),
+                code @ ('x' | 'u' | 'U') => {
+                    let length = [2, 4, 8].get("xuU".find(code)?)?;
+                    let digits: String = chars.by_ref().take(*length).map(|(_, digit)| digit).collect();
+                    made.push(u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32)?);
+                }
                 other => made.push(other),
             },
             c if c == quote => return Some((made, body.get(at + c.len_utf8()..)?)),

@@ -1,0 +1,158 @@
+//! Tests of whole projects that are brought over.
+
+use super::*;
+
+#[test]
+fn imports_lead_to_files() {
+    let source = Source::read("from .part import x\nfrom ..other import *\nimport a.b, json\n");
+    let expected = [
+        "one/two/part.py",
+        "one/two/part/__init__.py",
+        "one/two/part/x.py",
+        "one/two/part/x/__init__.py",
+        "a.py",
+        "a/__init__.py",
+        "a/b.py",
+        "a/b/__init__.py",
+        "json.py",
+        "json/__init__.py",
+    ];
+    let found = imported(&source, "one/two/file.py");
+    assert!(expected.iter().all(|path| found.contains(&(*path).to_owned())), "{found:?}");
+    assert!(found.contains(&"one/other.py".to_owned()), "{found:?}");
+}
+
+/// Brings over a project of these files: the new folder, modelhost.toml, the report without backticks.
+fn migrated(files: &[(&str, &str)]) -> (tempfile::TempDir, String, String) {
+    let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for (path, text) in files {
+        put(old.path(), path, text).unwrap();
+    }
+    read(old.path(), None).unwrap().write(new.path(), "mine").unwrap();
+    let text = |file: &str| fs::read_to_string(new.path().join(file)).unwrap();
+    let (config, report) = (text(CONFIG), text("MIGRATION.md").replace('`', ""));
+    (new, config, report)
+}
+
+const MODEL: &str = "class Model:\n    def predict(self, x):\n        return 1\n";
+
+#[test]
+fn files_do_not_take_the_places_of_others() {
+    let truss = [
+        ("config.yaml", "model_name: x\n"),
+        ("model/model.py", "import app\nimport shared\nclass Model:\n    pass\n"),
+        ("packages/app.py", "old = 1\n"),
+        ("packages/README.md", "old"),
+        ("packages/shared.py", "one = 1\n"),
+        ("shared.py", "other = 1\n"),
+        ("wit/world.wit", "old"),
+        ("wit/deps/a.wit", "old"),
+    ];
+    let (folder, _, report) = migrated(&truss);
+    for line in [
+        "| packages/app.py | left out: the new project has its own app.py |",
+        "| packages/README.md | left out: the new project has its own README.md |",
+        "| shared.py | left out: shared.py comes of another file |",
+        "| wit | left out: the new project has its own wit |",
+    ] {
+        assert_eq!(report.matches(line).count(), 1, "{line}\n{report}");
+    }
+    let text = |path: &str| fs::read_to_string(folder.path().join(path));
+    assert_eq!(text("shared.py").unwrap(), "one = 1\n");
+    assert!(text("app.py").unwrap().starts_with("\"\"\"Serves") && text("wit/world.wit").is_err());
+}
+
+#[test]
+fn settings_are_those_that_the_host_takes() {
+    let reads = "class Model:\n    def __init__(self, **kw):\n        self.c = kw[\"config\"]\n";
+    let api = "- name: a\n  kind: AsyncAPI\n  handler: {type: python, path: ./src/my-api/pred.py}\n  networking: {endpoint: /v2/x}\n";
+    let onnx = "- name: a\n  predictor: {type: onnx, path: app.py, models: {dir: s3://b/}}\n";
+    let classes = "class PythonPredictor:\n    pass\nclass ONNXPredictor:\n    pass\n";
+    let handler =
+        "from .helper import x\nclass Handler:\n    def handle_async(self, payload):\n        return x\n";
+    for (files, parts, reported, there) in [
+        (
+            vec![("config.yaml", "model_name: x\nbig: 18446744073709551615\n"), ("model/model.py", reads)],
+            vec!["metadata = { big = 1.8446744073709552e19, model_name = \"x\" }"],
+            vec!["| config.yaml | the configuration |"],
+            vec![],
+        ),
+        (
+            vec![
+                (
+                    "config.yaml",
+                    "runtime: {predict_concurrency: \"200000\", streaming_read_timeout: 0.5}\nsecrets: [key]\n",
+                ),
+                ("model/model.py", MODEL),
+                ("data/a/model.onnx", ""),
+                ("data/b/model.onnx", ""),
+                ("data/\u{f6} 1.onnx", ""),
+            ],
+            vec![
+                "concurrency = 10000\n",
+                "stream_timeout = \"1s\"",
+                "models.a-model = { path = \"data/a/model.onnx\" }",
+                "models.b-model = ",
+                "models.1 = ",
+                "env = [\"TRUSS_SECRET_key\"]",
+            ],
+            vec!["the secret key"],
+            vec![],
+        ),
+        (
+            vec![
+                ("cortex.yaml", api),
+                ("src/my-api/pred.py", handler),
+                ("src/my-api/helper.py", "x = 1\n"),
+                ("settings.yaml", "a: 1\n"),
+            ],
+            vec!["path = \"/models/v2/x\"", "project = \"project\""],
+            vec!["| cortex.yaml:4 | /v2/x is a path of the server's own |"],
+            vec!["src/my_api/pred.py", "src/my_api/helper.py", "project/settings.yaml"],
+        ),
+        (
+            vec![("cortex.yaml", onnx), ("app.py", classes), ("handler.py", "")],
+            vec![],
+            vec!["| cortex.yaml:2 | the models of s3://b/ |"],
+            vec!["handler_.py"],
+        ),
+        (
+            vec![(
+                "banana-app.py",
+                "from potassium import *\nx = Potassium(\"x\", experimental_num_workers = 4)\n@x.handler()\ndef f(c, r): pass\n",
+            )],
+            vec!["concurrency = 4"],
+            vec![],
+            vec!["banana_app.py"],
+        ),
+    ] {
+        let (folder, config, report) = migrated(&files);
+        assert!(parts.iter().all(|part| config.contains(part)), "{parts:?}\n{config}");
+        assert!(reported.iter().all(|line| report.contains(line)), "{reported:?}\n{report}");
+        assert!(there.iter().all(|path| folder.path().join(path).is_file()), "{there:?}");
+        if files.iter().any(|(_, text)| *text == classes) {
+            let entry = fs::read_to_string(folder.path().join(ENTRY)).unwrap();
+            assert!(entry.contains("from handler_ import ONNXPredictor"), "{entry}");
+        }
+    }
+}
+
+#[test]
+fn files_of_a_truss_stand_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    put(folder.path(), "config.yaml", "model_module_dir: ./m\n").unwrap();
+    put(folder.path(), "m/model.py", MODEL).unwrap();
+    put(folder.path(), "m/other.py", MODEL).unwrap();
+    for (file, is_one) in [("config.yaml", true), ("m/model.py", true), ("m/other.py", false), ("", true)] {
+        assert_eq!(read(&folder.path().join(file), None).is_ok(), is_one, "{file}");
+    }
+    assert!(read(folder.path(), Some("a")).err().unwrap().starts_with("`--api` names an API of Cortex, and"));
+    fs::remove_file(folder.path().join("m/model.py")).unwrap();
+    put(folder.path(), "config.yaml", "trt_llm: {a: 1}\n").unwrap();
+    assert!(
+        read(folder.path(), None).err().unwrap().starts_with("config.yaml: a Truss of `trt_llm`, without")
+    );
+    put(folder.path(), "model/model.py", "").unwrap();
+    fs::write(folder.path().join("model/model.py"), b"\xe9").unwrap();
+    assert!(read(folder.path(), None).err().unwrap().ends_with("it is not UTF-8\n  hint: save it as UTF-8"));
+}
