@@ -1,6 +1,6 @@
 """What a project that `modelhost new --from` brought over does not have yet: native packages, each a name that says so when it is called.
 
-While the component is built, a name may be looked at, called, reckoned with and derived from, so that a module with `@torch.no_grad()`,
+While the component is built, a name may be looked at, called, computed with and derived from, so that a module with `@torch.no_grad()`,
 `np.array([1, 2]) / 255` or `class Net(nn.Module)` can be imported. From `init` on these raise `NotPorted`. Nothing is an instance of such
 a name, and one that is an exception's can stand behind `except`.
 """
@@ -73,16 +73,16 @@ class Unported:
         return f"<{self._name}, not ported>"
 
 
-def _reckoned(self, *others):
+def _computed(self, *others):
     _needed(self._name)
     return self
 
 
 for _name in "add sub mul truediv floordiv mod pow matmul and xor lshift rshift".split():
-    setattr(Unported, f"__{_name}__", _reckoned)
-    setattr(Unported, f"__r{_name}__", _reckoned)
+    setattr(Unported, f"__{_name}__", _computed)
+    setattr(Unported, f"__r{_name}__", _computed)
 for _name in "lt le gt ge neg pos abs invert setitem delitem".split():
-    setattr(Unported, f"__{_name}__", _reckoned)
+    setattr(Unported, f"__{_name}__", _computed)
 
 
 def unported(name):
