@@ -136,7 +136,16 @@ fn a_canary_is_watched_to_its_end() {
     for (note, ends_well) in [(1, true), (2, false)] {
         std::fs::write(&candidate, version("iris-wasm", note)).unwrap();
         let path = candidate.to_str().unwrap();
-        let steps = ["--canary", "0.5,1", "--term", "step_time=1s", "--term", "min_requests=1"];
+        let steps = [
+            "--canary",
+            "0.5,1",
+            "--term",
+            "step_time=1s",
+            "--term",
+            "min_requests=1",
+            "--term",
+            "max_slowdown=100",
+        ];
         shown(&host, &[&["swap", "iris", "--plugin", path], &steps[..]].concat());
         let now = shown(&host, &["trial", "iris"]);
         assert!(now.starts_with("iris: canary since "), "{now}");

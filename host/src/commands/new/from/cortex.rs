@@ -75,7 +75,7 @@ impl<'a> Api<'a> {
         self.node.text_at(&["name"]).unwrap_or_else(|| "api".to_owned())
     }
 
-    /// What it is called.
+    /// Its kind, in messages.
     fn shown(&self) -> &str {
         if self.kind.ends_with("API") { &self.kind } else { "API" }
     }

@@ -73,7 +73,8 @@ impl Plan {
         self.tables.insert_str(0, &table);
     }
 
-    /// Where a file goes that `app.py` imports, to what Python can name, and its module. Its folder goes along.
+    /// The place and the module of a file that `app.py` imports, by names that Python takes; its folder goes
+    /// along.
     pub(super) fn import(&mut self, tree: &Tree, file: &str) -> (String, String) {
         let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
         let folders = folder.split('/').filter(|part| !part.is_empty());

@@ -40,7 +40,7 @@ impl Quotes {
     }
 }
 
-/// What is open in a text that is read piece by piece.
+/// The brackets and quotes that are open in a text that is read piece by piece.
 #[derive(Default)]
 pub(super) struct Balance {
     depth: i32,
