@@ -2,7 +2,7 @@
 """Has a host serve what its users send, so that a profile of it can be made.
 
 Place in the flow: `scripts/dist.sh` runs it with a host that counts which way its code goes.
-In:  the path of a host; the iris example's component and model; ONNX Runtime's library where the host finds it; tritonclient.
+In:  the path of a host, before it which share of the requests is sent, if not all; the iris example's component and model; ONNX Runtime's library where the host finds it; tritonclient.
 Out: exit status 0 once every request is answered as it should be and the host has ended in order.
 
 What is not sent here is taken for rare, and laid out of the way: so every protocol takes part, HTTP with JSON the most.
@@ -32,6 +32,13 @@ MANY = np.repeat(FLOWER, 1000, axis=0)
 CLIENTS = 4
 """How many of each kind send at the same time: more than are answered at once."""
 
+SHARE = float(sys.argv[1]) if len(sys.argv) > 2 else 1.0
+
+
+def times(number):
+    """So often something is sent."""
+    return range(max(1, round(number * SHARE)))
+
 
 def post(address, path, body, status):
     """A client that keeps its connection."""
@@ -49,20 +56,20 @@ def post(address, path, body, status):
 
 def flowers(address, grpc):
     send = post(address, "/iris", BODY, 200)
-    for _ in range(6000):
+    for _ in times(6000):
         assert json.loads(send())["class_label"] == LABEL
 
 
 def mistakes(address, grpc):
     for body, status in [(b"{", 400), (b"{}", 400), (BODY[:-1] + b',"more":[1,2,3]}', 200)]:
         send = post(address, "/iris", body, status)
-        for _ in range(200):
+        for _ in times(200):
             send()
 
 
 def questions(address, grpc):
     connection = http.client.HTTPConnection(address)
-    for path in ["/v2/health/ready", "/v2/models/iris", "/v2"] * 100:
+    for path in ["/v2/health/ready", "/v2/models/iris", "/v2"] * len(times(100)):
         connection.request("GET", path)
         answer = connection.getresponse()
         answer.read()
@@ -71,16 +78,16 @@ def questions(address, grpc):
 
 def rows(address, grpc):
     send = post(address, "/iris", json.dumps(MANY.tolist()), 200)
-    for _ in range(200):
+    for _ in times(200):
         assert len(json.loads(send())[1]) == len(MANY)
 
 
 def tensors(module, client, requests, **settings):
     """Sends flowers as a tensor, by one of tritonclient's modules: one in nearly every request, many in some."""
-    for flowers, times in [(FLOWER, requests), (MANY, requests // 20)]:
+    for flowers, number in [(FLOWER, requests), (MANY, requests // 20)]:
         tensor = module.InferInput("input", list(flowers.shape), "FP32")
         tensor.set_data_from_numpy(flowers, **settings)
-        for _ in range(times):
+        for _ in times(number):
             found = client.infer("iris", [tensor]).as_numpy("probabilities")
             assert found.shape == (len(flowers), 3) and not found.argmax(axis=1).any(), found
 
@@ -148,4 +155,4 @@ def exercise(host, settings, kinds):
 
 if __name__ == "__main__":
     for each in HOSTS:
-        exercise(sys.argv[1], *each)
+        exercise(sys.argv[-1], *each)

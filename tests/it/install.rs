@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
 
-use e2e::clients::finished;
+use e2e::clients::{finished, program};
 use e2e::{Host, PATIENCE, assert_close, component, host_binary, request, root};
 use serde_json::Value;
 
@@ -159,6 +159,14 @@ fn the_demo_says_what_is_missing_where_it_is_not_installed() {
         stderr.starts_with("error: the demo's files are not installed beside this program\n  hint: "),
         "{stderr}"
     );
+}
+
+/// `make dist` makes its profile of what this sends, and takes half an hour, so no other test runs it.
+#[test]
+fn the_run_for_the_profile_is_answered() {
+    component("iris-wasm");
+    let mut run = Command::new(program("bin/python"));
+    finished(run.arg(root().join("scripts/exercise.py")).arg("0.02").arg(host_binary()), "exercise");
 }
 
 #[test]
