@@ -74,6 +74,7 @@ fn an_equal_request_gets_the_same_answer_and_a_neighbour_notices_nothing() {
     let stats = host.get("/v2/models/kept/stats").json()["model_stats"][0]["inference_stats"].clone();
     let counts = ["success", "compute_input", "compute_infer", "cache_hit"].map(|name| &stats[name]["count"]);
     assert_eq!(counts, [14, 7, 7, 7].each_ref(), "{stats}");
+    assert_eq!(host.get("/v2/models/kept/stats").json()["model_stats"][0]["execution_count"], 7);
     assert!(host.metric("modelhost_response_cache_bytes{endpoint=\"kept\"}") > 4.0 * 256.0);
     for count in 0..3 {
         let reply = host.post("/neighbour", "kept|");

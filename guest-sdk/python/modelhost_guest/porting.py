@@ -78,10 +78,20 @@ def _computed(self, *others):
     return self
 
 
+def _number(kind):
+    def made(self, *others):
+        _needed(self._name)
+        return kind()
+
+    return made
+
+
+for _name, _kind in {"len": int, "int": int, "index": int, "float": float, "complex": complex}.items():
+    setattr(Unported, f"__{_name}__", _number(_kind))
 for _name in "add sub mul truediv floordiv mod pow matmul and xor lshift rshift".split():
     setattr(Unported, f"__{_name}__", _computed)
     setattr(Unported, f"__r{_name}__", _computed)
-for _name in "lt le gt ge neg pos abs invert setitem delitem".split():
+for _name in "lt le gt ge neg pos abs invert round setitem delitem".split():
     setattr(Unported, f"__{_name}__", _computed)
 
 
@@ -89,8 +99,18 @@ def unported(name):
     """A package, or what is imported of one."""
     parent, _, last = name.rpartition(".")
     if parent and (last.endswith(("Error", "Exception")) or (parent.endswith((".exceptions", ".errors")) and last[:1].isupper())):
-        return _errors.setdefault(name, type(last, (Exception,), {}))
+        return _errors.setdefault(name, _error(name, last))
     return Unported(name)
+
+
+def _error(name, last):
+    """An exception that nothing raises."""
+
+    def __init__(self, *arguments, **named):
+        _needed(name)
+        Exception.__init__(self, *arguments)
+
+    return type(last, (Exception,), {"__init__": __init__})
 
 
 def imported():

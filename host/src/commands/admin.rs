@@ -31,7 +31,8 @@ fn address(given: &str) -> anyhow::Result<&str> {
     let authority = uri.as_ref().and_then(Uri::authority);
     let is_plain = |uri: &Uri| uri.path() == "/" && uri.query().is_none();
     let wrong = match (&uri, authority) {
-        _ if given.contains('@') => "has a user",
+        _ if authority.map_or(given, Authority::as_str).contains('@') => "has a user",
+        _ if given.contains('#') => "has a fragment",
         (Some(uri), Some(authority)) if matches!(uri.scheme_str(), Some("http" | "https")) => {
             match port(authority, 0) {
                 None => "has no port from 0 to 65535",
@@ -41,7 +42,8 @@ fn address(given: &str) -> anyhow::Result<&str> {
         }
         _ => "is no URL",
     };
-    let shown = match given.rsplit_once('@') {
+    let user = given.rsplit_once('@').filter(|_| wrong == "has a user");
+    let shown = match user {
         Some((before, host)) => match before.split_once("://") {
             Some((scheme, _)) => format!("{scheme}://{host}"),
             None => host.to_owned(),
@@ -214,6 +216,8 @@ mod tests {
             ("http://[::1]", Ok("http://[::1]")),
             ("http://user:pw@127.0.0.1:1/x?y", Err("`http://127.0.0.1:1/x?y` has a user")),
             ("user:p w@127.0.0.1", Err("`127.0.0.1` has a user")),
+            ("http://127.0.0.1:1/@x", Err("`http://127.0.0.1:1/@x` has a path or a query")),
+            ("http://127.0.0.1:1#x", Err("`http://127.0.0.1:1#x` has a fragment")),
             ("http://127.0.0.1:1/x", Err("`http://127.0.0.1:1/x` has a path or a query")),
             ("http://127.0.0.1:1?x", Err("`http://127.0.0.1:1?x` has a path or a query")),
             ("http://127.0.0.1:99999", Err("`http://127.0.0.1:99999` has no port from 0 to 65535")),

@@ -99,7 +99,8 @@ fn stores(config: &app::Config) -> Vec<PathBuf> {
         _ => None,
     };
     let recordings = config.record.as_ref().map(|record| &record.folder);
-    files.chain(objects).chain(recordings).cloned().collect()
+    let cache = config.plugin.cache_dir.as_ref();
+    files.chain(objects).chain(recordings).chain(cache).cloned().collect()
 }
 
 /// The thread that builds.

@@ -75,9 +75,8 @@ pub fn values<'a, T>(
     if text.trim_ascii_start().starts_with('{') {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let values = deserializer.deserialize_map(Inputs { inputs, name, repeated });
-        return values
-            .and_then(|values| deserializer.end().map(|()| values))
-            .map_err(|error| malformed(&error));
+        let values = values.and_then(|values| deserializer.end().map(|()| values));
+        return values.map_err(|error| if error.is_data() { error.to_string() } else { malformed(&error) });
     }
     let value = serde_json::from_str::<&RawValue>(text).map_err(|error| malformed(&error))?;
     match inputs {

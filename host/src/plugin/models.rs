@@ -195,7 +195,7 @@ impl State {
         if let Err(error) = self.count_tensor() {
             return Ok(Err(error));
         }
-        Ok(Ok(self.table().push(Resident { tensor, held })?))
+        Ok(Ok(self.tensors().push(Resident { tensor, held })?))
     }
 
     fn keep_all(&mut self, outputs: Vec<Tensor>, wanted: &[String]) -> Result<Result<Vec<Named>, Error>> {
@@ -230,7 +230,7 @@ impl State {
     }
 
     fn tensor(&mut self, resident: &Resource<Resident>) -> Result<&Tensor> {
-        Ok(&self.table().get(resident)?.tensor)
+        Ok(&self.tensors().get(resident)?.tensor)
     }
 
     fn inputs(&mut self, inputs: Vec<Named>) -> Result<Vec<Tensor>> {
@@ -299,7 +299,7 @@ impl models::Host for State {
         inputs: Vec<Named>,
         wanted: Vec<String>,
     ) -> Result<Result<Resource<Pending>, Error>> {
-        let held = inputs.iter().map(|(_, resident)| Ok(self.table().get(resident)?.held.clone()));
+        let held = inputs.iter().map(|(_, resident)| Ok(self.tensors().get(resident)?.held.clone()));
         let held = held.collect::<Result<Vec<_>>>()?;
         let inputs = self.inputs(inputs)?;
         let models = match self.begin_run().and_then(|()| self.models().cloned()) {
@@ -372,7 +372,7 @@ impl models::HostResident for State {
         resident: Resource<Resident>,
         shape: Vec<u64>,
     ) -> Result<Result<Resource<Resident>, Error>> {
-        let Resident { tensor, held } = self.table().get(&resident)?;
+        let Resident { tensor, held } = self.tensors().get(&resident)?;
         if element_count(&shape) != Some(tensor.elements()) {
             let text =
                 format!("{:?} has other than the {} elements of {shape:?}", tensor.shape, tensor.elements());
@@ -388,7 +388,7 @@ impl models::HostResident for State {
         start: u64,
         count: u64,
     ) -> Result<Result<Resource<Resident>, Error>> {
-        let Resident { tensor, held } = self.table().get(&resident)?;
+        let Resident { tensor, held } = self.tensors().get(&resident)?;
         match rows(tensor, start, count) {
             Some(tensor) => {
                 let held = held.clone();
@@ -402,7 +402,7 @@ impl models::HostResident for State {
     }
 
     fn drop(&mut self, resident: Resource<Resident>) -> Result<()> {
-        self.table().delete(resident)?;
+        self.tensors().delete(resident)?;
         self.uncount_tensor();
         Ok(())
     }

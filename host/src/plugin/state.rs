@@ -38,9 +38,6 @@ use crate::tensor::Signature;
 /// Most handles of an application's instance. Languages with a collector give theirs back late.
 const APPLICATION_HANDLES: usize = 4096;
 
-/// Most graphs, runs and errors of models at a time, beside tensors.
-const MODEL_HANDLES: usize = 64;
-
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
 /// to read the largest project in pieces of a few kilobytes.
 const HOST_CALLS: u32 = 100_000;
@@ -83,6 +80,8 @@ pub(super) struct State {
     /// The WebSocket that it serves, or served last.
     pub(super) conversation: Conversation,
     table: ResourceTable,
+    /// Tensors that the host holds for the guest: no descriptors, and bounded by a limit of their own.
+    tensors: ResourceTable,
     /// The project's copy could not be opened: what the guest answers without it is not to be trusted.
     pub(super) broken: bool,
     pub(super) call: Call,
@@ -157,6 +156,10 @@ impl State {
         &mut self.table
     }
 
+    pub(super) fn tensors(&mut self) -> &mut ResourceTable {
+        &mut self.tensors
+    }
+
     /// The guest's state of `wasi:http`, and the table of its handles.
     pub(super) fn http_and_table(&mut self) -> (&mut Http, &mut ResourceTable) {
         self.dependencies.add(Dependency::Outbound);
@@ -168,7 +171,7 @@ impl State {
     /// A request begins.
     pub(super) fn begin_http(&mut self) {
         if let Some(http) = &mut self.http {
-            http.begin(self.table.iter_mut().count());
+            http.begin(self.table.iter_mut().chain(self.tensors.iter_mut()).count());
         }
     }
 
@@ -234,12 +237,12 @@ impl State {
             _ if entry.is::<Bucket>() => "a bucket",
             _ => "a handle",
         };
-        self.table.iter_mut().map(kind).collect()
+        self.table.iter_mut().chain(self.tensors.iter_mut()).map(kind).collect()
     }
 
     /// How many they are.
     pub(super) fn handle_count(&mut self) -> usize {
-        self.table.iter_mut().count()
+        self.table.iter_mut().chain(self.tensors.iter_mut()).count()
     }
 
     /// Lets the instance have so many bytes more of memory than its limit.
@@ -279,6 +282,8 @@ pub(super) fn store(
     let limits = &loaded.config.limits;
     let mut table = ResourceTable::new();
     table.set_max_capacity(loaded.handles());
+    let mut tensors = ResourceTable::new();
+    tensors.set_max_capacity(limits.tensors);
     let state = State {
         loaded: loaded.clone(),
         request: None,
@@ -296,6 +301,7 @@ pub(super) fn store(
         streaming: Streaming::default(),
         conversation: Conversation::default(),
         table,
+        tensors,
         broken: false,
         call: Call::new(allowed, &loaded.scheduler),
         host_calls: 0,
@@ -457,13 +463,10 @@ impl LoadedComponent {
     /// Most handles an instance may hold. Those of an application are for the most part none of the operating
     /// system's: headers, bodies, clocks; without a project it has no files.
     fn handles(&self) -> usize {
-        let most = match (self.exports.stages().serves_by_itself(), &self.project) {
+        match (self.exports.stages().serves_by_itself(), &self.project) {
             (false, _) => self.handles,
             (true, None) => APPLICATION_HANDLES,
             (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),
-        };
-        // Nor are tensors and runs of models, which have limits of their own.
-        let models = if self.calls_models { self.config.limits.tensors + MODEL_HANDLES } else { 0 };
-        most.saturating_add(models)
+        }
     }
 }

@@ -101,7 +101,7 @@ impl State {
 
     fn take_input(&mut self, named: (String, Resource<NnTensor>)) -> Result<Result<Tensor, NnError>> {
         let (name, handle) = named;
-        let NnTensor { dimensions, ty, data, .. } = self.table().delete(handle)?;
+        let NnTensor { dimensions, ty, data, .. } = self.tensors().delete(handle)?;
         self.uncount_tensor();
         let shape = dimensions.into_iter().map(u64::from).collect();
         let made = Tensor::new(name.as_str().into(), datatype(ty), shape, data);
@@ -128,7 +128,7 @@ impl State {
         data: Bytes,
     ) -> Result<Result<Resource<NnTensor>, NnError>> {
         match self.hold(data.len()).and_then(|held| self.count_tensor().map(|()| held)) {
-            Ok(_held) => Ok(Ok(self.table().push(NnTensor { dimensions, ty, data, _held })?)),
+            Ok(_held) => Ok(Ok(self.tensors().push(NnTensor { dimensions, ty, data, _held })?)),
             Err(limit) => Ok(Err(limit.into())),
         }
     }
@@ -180,20 +180,20 @@ impl tensor::HostTensor for State {
     }
 
     fn dimensions(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u32>> {
-        Ok(self.table().get(&handle)?.dimensions.clone())
+        Ok(self.tensors().get(&handle)?.dimensions.clone())
     }
 
     fn ty(&mut self, handle: Resource<NnTensor>) -> Result<TensorType> {
-        Ok(self.table().get(&handle)?.ty)
+        Ok(self.tensors().get(&handle)?.ty)
     }
 
     fn data(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u8>> {
-        let data = self.table().get(&handle)?.data.clone();
+        let data = self.tensors().get(&handle)?.data.clone();
         Ok(blocking::if_much_copied(data.len(), || data.to_vec()))
     }
 
     fn drop(&mut self, handle: Resource<NnTensor>) -> Result<()> {
-        self.table().delete(handle)?;
+        self.tensors().delete(handle)?;
         self.uncount_tensor();
         Ok(())
     }

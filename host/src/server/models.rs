@@ -282,13 +282,13 @@ impl Entry<'_> {
     /// figures.
     pub fn statistics(&self) -> Statistics {
         let statistics = self.endpoint.metrics.statistics();
-        let execution_count =
-            if self.model.is_some() { statistics.execution_count } else { statistics.inference_count };
         // Kept answers took no time of a stage, and are not among its requests either.
         let CacheFigures { hits, collapsed, .. } = self.cache();
-        let of_runs = |stage: Timing| {
-            let count = stage.count.saturating_sub(hits.count + collapsed.count);
-            Timing { count, ..stage }
+        let run = |count: u64| count.saturating_sub(hits.count + collapsed.count);
+        let of_runs = |stage: Timing| Timing { count: run(stage.count), ..stage };
+        let execution_count = match self.model {
+            Some(_) => statistics.execution_count,
+            None => run(statistics.inference_count),
         };
         Statistics {
             execution_count,

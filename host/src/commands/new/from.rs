@@ -67,9 +67,11 @@ pub(super) struct Migration {
 /// # Errors
 /// It is none of the four systems', or one of its files cannot be read.
 pub(super) fn read(path: &Path, api: Option<&str>) -> Result<Migration, String> {
-    let tree = Tree::read(truss::folder(path))?;
+    let mut tree = Tree::read(truss::folder(path))?;
     let mut report = Report::default();
     let plan = if let Some(config) = cortex::config(&tree) {
+        // It stands for its folder.
+        tree.named = None;
         cortex::plan(&tree, &config, api, &mut report)?
     } else if truss::is_one(&tree) && tree.named.is_none() {
         truss::plan(&tree, &mut report)?

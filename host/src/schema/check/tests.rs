@@ -108,10 +108,7 @@ fn bodies_fit_or_all_their_faults_are_named() {
             r#""hi""#,
             "expected sample to be a dictionary with keys \"prompt\", \"n\", \"f\", \"b\", \"list\", \"rows\"",
         ),
-        (
-            r#"{"prompt":null,"prompt":"x"}"#,
-            r#"malformed json: key "prompt" is given twice at line 1 column 23"#,
-        ),
+        (r#"{"prompt":null,"prompt":"x"}"#, r#"key "prompt" is given twice at line 1 column 23"#),
         ("{", "malformed json: EOF while parsing an object at line 1 column 1"),
         (r#"{"prompt":"x"} x"#, "malformed json: trailing characters at line 1 column 16"),
         ("", "malformed json: EOF while parsing a value at line 1 column 0"),

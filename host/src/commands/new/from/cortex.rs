@@ -24,6 +24,8 @@ const CLASSES: [(&str, &str); 4] = [
 ];
 /// The folder with the files that a handler may read.
 const PROJECT: &str = "project";
+/// Endings of files with weights, beside the model that they belong to.
+const WEIGHTS: [&str; 4] = [".bin", ".data", ".weight", ".bias"];
 
 /// The configuration of a folder, or the one that was named.
 pub(super) fn config(tree: &Tree) -> Option<String> {
@@ -147,11 +149,16 @@ pub(super) fn plan(
 
 /// The files that a handler found in /mnt/project are there.
 fn project(tree: &Tree, plan: &mut Plan, report: &mut Report) {
+    let folder = |path: &str| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
     let is_model = |path: &str| {
         let mut values = plan.models.iter().flat_map(|(_, keys)| keys).map(|(_, it)| it.trim_matches('"'));
         let is_of =
             |it: &str| path.strip_prefix(it).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
-        path.contains(".onnx") || values.any(is_of)
+        // Weights beside a model are parts of it.
+        let beside = |model: &str| model.ends_with(".onnx") && folder(model) == folder(path);
+        let is_part =
+            WEIGHTS.iter().any(|end| path.ends_with(end)) && tree.files.iter().any(|(it, _)| beside(it));
+        path.contains(".onnx") || is_part || values.any(is_of)
     };
     let files = tree.files.iter().map(|(path, _)| path).filter(|path| !path.ends_with(".py"));
     let files = files.filter(|path| !plan.left_out.contains(path) && !is_model(path));
@@ -274,7 +281,8 @@ fn model(tree: &Tree, api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
     for key in ["models", "multi_model_reloading"] {
         let Some(node) = block.at(&[key, "dir"]) else { continue };
         let folder = node.text().unwrap_or_default();
-        let below = |path: &str| path.starts_with(local(&folder)) && path.ends_with(".onnx");
+        let is_below = |path: &str| path.strip_prefix(local(&folder)).is_some_and(|it| it.starts_with('/'));
+        let below = |path: &str| is_below(path) && path.ends_with(".onnx");
         if !tree.files.iter().any(|(path, _)| below(path)) {
             let hint =
                 "put each here, and name it in modelhost.toml: `models.NAME = { path = \"NAME.onnx\" }`";
@@ -353,7 +361,7 @@ fn settings(api: &Api<'_>, plan: &mut Plan, report: &mut Report) {
     // Those of a batch are in flight together.
     let batch =
         block.number(&["server_side_batching", "max_batch_size"]).filter(|_| is_batched(api)).unwrap_or(1);
-    let concurrency = (count("processes_per_replica") * count("threads_per_process")).max(batch);
+    let concurrency = count("processes_per_replica").saturating_mul(count("threads_per_process")).max(batch);
     plan.concurrency(concurrency);
     if let Some(queue) = node.number(&["autoscaling", "max_replica_concurrency"]) {
         plan.limit("queue", queue.min(1_000_000).to_string());

@@ -110,12 +110,15 @@ pub(super) fn port(
             found.names(&names, source, at, is_local);
         }
     }
-    let added = usize::from(found.is_unported);
+    let in_place = found.is_unported && found.name_in_place(source);
+    let added = usize::from(found.is_unported && !in_place);
     let top = top(source);
     let placed = |line: usize| format!("{path}:{}", line + 1 + if line >= top { added } else { 0 });
     let mut calls = Report::default();
-    let mut marked = report_calls(source, &placed, &mut calls);
-    report_files(source, &marked, has_project, &placed, &mut calls);
+    let reported = report_calls(source, &placed, &mut calls);
+    report_files(source, &reported, has_project, &placed, &mut calls);
+    let line = |at: &usize| source.statements.get(*at).map(|it| it.first);
+    let mut marked: Vec<usize> = reported.iter().filter_map(line).collect();
     report_natives(found.natives, &marked, &placed, report);
     marked.append(&mut found.marked);
     report.findings.append(&mut calls.findings);
@@ -123,7 +126,7 @@ pub(super) fn port(
         lines.into_iter().map(|(what, line)| (what, placed(line))).collect()
     };
     Ported {
-        text: text(source, &found.changes, &marked, found.is_unported.then_some(top)),
+        text: text(source, &found.changes, &marked, (added > 0).then_some(top)),
         added,
         late: at_places(found.late),
         unknown: at_places(found.unknown),
@@ -131,6 +134,18 @@ pub(super) fn port(
 }
 
 impl<'a> Imports<'a> {
+    /// Has the first statement bring `unported` by itself, if it stands behind a docstring or a
+    /// `from __future__` on their line: nothing may stand above these.
+    fn name_in_place(&mut self, source: &Source) -> bool {
+        let Some(at) = source.statements.iter().position(|it| !is_before(it)) else { return false };
+        let (above, below) = source.statements.split_at(at);
+        let (Some(above), Some(first)) = (above.last(), below.first()) else { return false };
+        let change = self.changes.iter_mut().find(|(it, _)| std::ptr::eq(*it, first));
+        let Some((_, new)) = change.filter(|_| above.last == first.first) else { return false };
+        new.insert_str(0, "from modelhost_guest import unported; ");
+        true
+    }
+
     /// A statement that imports all names of a module.
     fn all_of(&mut self, module: &str, statement: &'a Statement, is_local: &dyn Fn(&str) -> bool) {
         let first = module.split('.').next().unwrap_or_default();
@@ -251,10 +266,14 @@ fn renamed(own: &str, name: &Name) -> String {
 
 /// The line of the first statement that is no docstring and no `from __future__`.
 fn top(source: &Source) -> usize {
+    source.statements.iter().find(|it| !is_before(it)).map_or(source.lines.len(), |it| it.first)
+}
+
+/// Whether a statement is a docstring or a `from __future__`.
+fn is_before(statement: &Statement) -> bool {
     // A raw text has its letter before it.
     let is_text = |code: &str| code.replace("\"\"", "").chars().all(|c| " rRuU".contains(c));
-    let is_before = |it: &&Statement| is_text(&it.code) || it.code.starts_with("from __future__");
-    source.statements.iter().find(|it| !is_before(it)).map_or(source.lines.len(), |it| it.first)
+    is_text(&statement.code) || statement.code.starts_with("from __future__")
 }
 
 /// One finding for each package; none for one whose every use is `marked`, and has a finding of its own.
@@ -293,25 +312,25 @@ fn report_natives(
     }
 }
 
-/// Reports calls that load models or need what the sandbox has not; the lines of them.
+/// Reports calls that load models or need what the sandbox has not; the numbers of their statements.
 fn report_calls(source: &Source, placed: &dyn Fn(usize) -> String, report: &mut Report) -> Vec<usize> {
     let mut marked = Vec::new();
     for call in LOADS {
-        for (_, statement) in source.with(call) {
+        for (at, statement) in source.with(call) {
             if imports(&statement.code).is_some() || statement.code.starts_with("def ") {
                 continue;
             }
             let shown = call.trim_start_matches('.').trim_end_matches('(');
-            if !marked.contains(&statement.first) {
+            if !marked.contains(&at) {
                 let hint = "export it to ONNX, `models.NAME = { path = \"model.onnx\" }` in modelhost.toml, `models.infer(tensors, \"NAME\")` here";
                 report.decide(&placed(statement.first), format!("`{shown}` loads a model"), hint);
-                marked.push(statement.first);
+                marked.push(at);
             }
         }
     }
     for (call, advice) in SYSTEM {
-        for (_, statement) in source.with(call) {
-            if imports(&statement.code).is_some() || marked.contains(&statement.first) {
+        for (at, statement) in source.with(call) {
+            if imports(&statement.code).is_some() || marked.contains(&at) {
                 continue;
             }
             let shown = call.trim_end_matches(['(', '.']);
@@ -320,7 +339,7 @@ fn report_calls(source: &Source, placed: &dyn Fn(usize) -> String, report: &mut 
                 format!("`{shown}` does not work in the sandbox"),
                 advice.text(),
             );
-            marked.push(statement.first);
+            marked.push(at);
         }
     }
     marked
@@ -330,7 +349,7 @@ fn report_calls(source: &Source, placed: &dyn Fn(usize) -> String, report: &mut 
 /// once the component is built.
 fn report_files(
     source: &Source,
-    marked: &[usize],
+    reported: &[usize],
     has_project: bool,
     placed: &dyn Fn(usize) -> String,
     report: &mut Report,
@@ -340,7 +359,7 @@ fn report_files(
         let word = if calls { Some("open") } else { has_word(code, "__file__").then_some("__file__") };
         let found = word
             .or_else(|| ["read_text", "read_bytes"].into_iter().find(|it| code.contains(&format!(".{it}("))));
-        let is_other = marked.contains(first)
+        let is_other = reported.contains(&at)
             || imports(code).is_some()
             || code.starts_with("def ")
             || code.contains("sys.path");

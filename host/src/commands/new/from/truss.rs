@@ -230,6 +230,9 @@ fn runtime(config: &Node, plan: &mut Plan, report: &mut Report) {
         );
     }
     for (key, node) in config.at(&["runtime"]).map(Node::members).unwrap_or_default() {
+        if config.at(&["runtime", key]).is_none() {
+            continue;
+        }
         match key.as_str() {
             "predict_concurrency"
             | "streaming_read_timeout"

@@ -219,7 +219,7 @@ impl<'a> Reader<'a> {
         if text.starts_with(['|', '>']) {
             return Ok(Node { line, kind: Kind::Scalar(Value::String(self.literal(text, indent))) });
         }
-        let mut whole = without_comment(text).to_owned();
+        let mut whole = without_comment(text, Quotes::default()).to_owned();
         let is_flow = whole.starts_with(['[', '{']);
         let mut balance = Balance::default();
         balance.take(&whole);
@@ -231,7 +231,7 @@ impl<'a> Reader<'a> {
                 Some(next) if is_plain && !is_blank(next.text) && next.indent > indent => next.text,
                 _ => break,
             };
-            let more = format!(" {}", without_comment(more));
+            let more = format!(" {}", without_comment(more, balance.quotes.clone()));
             self.at += 1;
             balance.take(&more);
             whole.push_str(&more);
@@ -295,9 +295,8 @@ fn key(text: &str) -> Option<(String, &str)> {
     Some((name.trim_end().to_owned(), rest.strip_prefix(':')?.trim_start()))
 }
 
-/// A text up to the comment behind it.
-fn without_comment(text: &str) -> &str {
-    let mut quotes = Quotes::default();
+/// A text up to the comment behind it; `quotes`, those that are open before it.
+fn without_comment(text: &str, mut quotes: Quotes) -> &str {
     let mut before = ' ';
     for (at, c) in text.char_indices() {
         if !quotes.take(c) && c == '#' && before == ' ' {
@@ -348,6 +347,9 @@ plain: some words
 url: http://127.0.0.1:8000/x
 metadata: {note: it's fine, more: "say \"hi\" # x"}  # quotes
 said: "say \"hi\" # x"
+two: "first
+  second # third"
+odd: {a: don''t, b: 1}
 "#;
         let expected = json!({
             "model_name": "a: b",
@@ -363,6 +365,8 @@ said: "say \"hi\" # x"
             "url": "http://127.0.0.1:8000/x",
             "metadata": {"note": "it's fine", "more": "say \"hi\" # x"},
             "said": "say \"hi\" # x",
+            "two": "first second # third",
+            "odd": {"a": "don''t", "b": 1},
         });
         let read = read(text).unwrap();
         assert_eq!(read.json(), expected);

@@ -78,6 +78,10 @@ fn statements_of_one_line_are_changed_by_themselves() {
             "r\"\"\"A \\d.\"\"\"\nfrom __future__ import annotations\nfrom modelhost_guest import unported\n\
              np = unported(\"numpy\"); x = \"a;\"; torch = unported(\"torch\")  # both\nif x: pandas = unported(\"pandas\")\n",
         ),
+        (
+            "from __future__ import annotations; import torch\n",
+            "from __future__ import annotations; from modelhost_guest import unported; torch = unported(\"torch\")\n",
+        ),
         ("from potassium import *\n", "from modelhost_guest.potassium import *\n"),
         ("from numpy import *; x = 1\n", "pass; x = 1  # MIGRATE: see MIGRATION.md\n"),
         (
@@ -88,6 +92,15 @@ fn statements_of_one_line_are_changed_by_themselves() {
         let ported = port("a.py", &Source::read(text), &|_| false, false, &mut Report::default());
         assert_eq!(ported.text, expected);
     }
+}
+
+#[test]
+fn each_statement_of_a_line_has_its_finding() {
+    let mut report = Report::default();
+    let text = "def f():\n    m = torch.load(\"a\"); names = open(\"labels.txt\")\n";
+    port("a.py", &Source::read(text), &|_| false, false, &mut report);
+    let found: Vec<&str> = report.findings.iter().map(|it| it.what.as_str()).collect();
+    assert_eq!(found, ["`torch.load` loads a model", "`open` leads to a file"]);
 }
 
 #[test]

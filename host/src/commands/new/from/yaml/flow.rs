@@ -7,12 +7,14 @@ use serde_json::{Number, Value};
 use super::{DEEPEST, Kind, Node};
 
 /// Follows a text, character by character, to tell what is quoted in it.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Quotes {
     open: Option<char>,
     is_escaped: bool,
     /// The last character that is no space.
     before: Option<char>,
+    /// The quote that the last character has closed.
+    closed: Option<char>,
 }
 
 impl Quotes {
@@ -20,14 +22,14 @@ impl Quotes {
     /// alone: that of `it's` is a letter.
     pub(super) fn take(&mut self, c: char) -> bool {
         let was_open = self.open.is_some();
+        let closed = self.closed.take();
         match self.open {
             Some(_) if std::mem::take(&mut self.is_escaped) => {}
             Some('"') if c == '\\' => self.is_escaped = true,
-            Some(open) if open == c => self.open = None,
+            Some(open) if open == c => (self.open, self.closed) = (None, Some(c)),
             Some(_) => {}
             None if matches!(c, '"' | '\'')
-                && (self.before == Some(c)
-                    || matches!(self.before, None | Some('[' | '{' | ',' | ':' | '-'))) =>
+                && (closed == Some(c) || matches!(self.before, None | Some('[' | '{' | ',' | ':' | '-'))) =>
             {
                 self.open = Some(c);
             }
@@ -44,7 +46,7 @@ impl Quotes {
 #[derive(Default)]
 pub(super) struct Balance {
     depth: i32,
-    quotes: Quotes,
+    pub(super) quotes: Quotes,
 }
 
 impl Balance {
