@@ -281,7 +281,7 @@ def load(channel):
                 answered[0] += 1
                 requests.put(order("sleep:3"))
         except grpc.RpcError as error:
-            if error.code() != grpc.StatusCode.UNAVAILABLE or error.details() != "the server is going away":
+            if error.code() != grpc.StatusCode.UNAVAILABLE or error.details() != "the server is shutting down":
                 wrong.append(("stream", error.code(), error.details()))
         ended.append(None)
 
@@ -317,7 +317,7 @@ def resting(channel):
     next(answers)
     print("resting", flush=True)
     code, text, metadata = failure(lambda: next(answers))
-    assert (code, text) == ("UNAVAILABLE", "the server is going away"), (code, text)
+    assert (code, text) == ("UNAVAILABLE", "the server is shutting down"), (code, text)
     assert metadata["modelhost-code"] == "shutting_down", metadata
     print("let go", flush=True)
 
