@@ -394,7 +394,7 @@ def limits(client):
     refused("INVALID_ARGUMENT", text, lambda: client.predict("fp32", {"x": shape}))
     inputs = {str(number): empty("float32") for number in range(5_000)}
     refused("INVALID_ARGUMENT", text, lambda: client.predict("fp32", inputs))
-    text = "the message has more than 1048576 elements of `string_val`; more come in `tensor_content`"
+    text = "the message has more than 1048576 elements of `string_val`"
     words = empty("object", mebi + 1)
     words.string_val.extend([b""] * (mebi + 1))
     refused("INVALID_ARGUMENT", text, lambda: client.predict("bytes", {"x": words}))
