@@ -171,7 +171,7 @@ impl State {
     /// A request begins.
     pub(super) fn begin_http(&mut self) {
         if let Some(http) = &mut self.http {
-            http.begin(self.table.iter_mut().chain(self.tensors.iter_mut()).count());
+            http.begin(held(&mut self.table, &mut self.tensors).count());
         }
     }
 
@@ -237,18 +237,26 @@ impl State {
             _ if entry.is::<Bucket>() => "a bucket",
             _ => "a handle",
         };
-        self.table.iter_mut().chain(self.tensors.iter_mut()).map(kind).collect()
+        held(&mut self.table, &mut self.tensors).map(kind).collect()
     }
 
     /// How many they are.
     pub(super) fn handle_count(&mut self) -> usize {
-        self.table.iter_mut().chain(self.tensors.iter_mut()).count()
+        held(&mut self.table, &mut self.tensors).count()
     }
 
     /// Lets the instance have so many bytes more of memory than its limit.
     pub(super) fn allow_memory(&mut self, more: usize) {
         self.limiter.memory_limit = self.limiter.memory_limit.saturating_add(more);
     }
+}
+
+/// All that an instance holds.
+fn held<'a>(
+    table: &'a mut ResourceTable,
+    tensors: &'a mut ResourceTable,
+) -> impl Iterator<Item = &'a mut (dyn Any + Send)> {
+    table.iter_mut().chain(tensors.iter_mut())
 }
 
 fn wasi_context(

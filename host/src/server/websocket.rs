@@ -25,13 +25,13 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 
 use self::heard::{Heard, Listened};
+use crate::error::SHUTTING_DOWN;
 use crate::request::socket::{Close, Command, Ending, Message, SocketLimits, SocketWire};
 use crate::telemetry::metrics::OpenSocket;
 
 /// The reason of the close where a handler has failed, in Truss's words.
 const FAILED: &str = "Internal Server Error (in model/chainlet).";
-/// The reason of the close at the end of a drain, and of an endpoint.
-pub(super) use crate::error::SHUTTING_DOWN as GOING;
+/// The reason of the close at the end of an endpoint.
 pub(super) const REMOVED: &str = "the endpoint is no longer served";
 
 /// Bytes that are read at a time, and held for as long as a socket is open.
@@ -167,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     self.close(match ended {
                         Ok(Ending::Returned) => Close::new(Close::NORMAL, ""),
                         Ok(Ending::Failed) => Close::new(Close::ERROR, FAILED),
-                        Err(_) => Close::new(Close::GOING_AWAY, GOING),
+                        Err(_) => Close::new(Close::GOING_AWAY, SHUTTING_DOWN),
                     });
                 }
                 flushed = self.writer.flush(), if self.writing.is_some() => self.flushed(flushed),

@@ -27,31 +27,20 @@ pub(super) type Pairs = Result<Query<Vec<(String, String)>>, QueryRejection>;
 /// The parameters of a route, each as it is written: `NAME=FORM`.
 pub(super) type Forms = &'static [&'static str];
 
+/// Those of a swap; every other change of a generation has the last of them.
 pub(super) const OF_A_SWAP: Forms = &[
+    "persist=true|false",
     "model=NAME[:VERSION]",
     "note=TEXT",
-    "persist=true|false",
     "ignore=PATH|NAME",
     "tolerance=NUMBER",
     "mismatches=SHARE",
     "accept_differences=true|false",
 ];
 /// Only a component can be kept.
-pub(super) const OF_A_RELOAD: Forms = &[
-    "model=NAME[:VERSION]",
-    "note=TEXT",
-    "ignore=PATH|NAME",
-    "tolerance=NUMBER",
-    "mismatches=SHARE",
-    "accept_differences=true|false",
-];
-pub(super) const OF_A_PROMOTION: Forms = &[
-    "note=TEXT",
-    "ignore=PATH|NAME",
-    "tolerance=NUMBER",
-    "mismatches=SHARE",
-    "accept_differences=true|false",
-];
+pub(super) const OF_A_RELOAD: Forms = OF_A_SWAP.split_at(1).1;
+/// A candidate brings its models with it.
+pub(super) const OF_A_PROMOTION: Forms = OF_A_SWAP.split_at(2).1;
 pub(super) const OF_A_LOAD: Forms = &["version=NUMBER"];
 pub(super) const ONLY_A_NOTE: Forms = &["note=TEXT"];
 pub(super) const NONE: Forms = &[];

@@ -28,7 +28,7 @@ use super::route::EndpointRoute;
 use super::transport::into_http;
 use crate::arrivals::Origin;
 use crate::endpoint::generation::Generation;
-use crate::error::{Code, RequestError, Stage};
+use crate::error::{Code, RequestError, SHUTTING_DOWN, Stage};
 use crate::keys::Credentials;
 use crate::request::exchange::Progress;
 use crate::request::socket::{Close, Opening, Socket, SocketWire};
@@ -255,7 +255,7 @@ async fn connect(upgrade: OnUpgrade, wire: SocketWire, endpoint: Arc<Deployment>
     };
     let leaving = async {
         tokio::select! {
-            () = served.drain.begun() => websocket::GOING,
+            () = served.drain.begun() => SHUTTING_DOWN,
             () = endpoint.removed() => websocket::REMOVED,
         }
     };
