@@ -19,7 +19,8 @@ TESTS=$GPU/it
 PART_SIZE=${PART_SIZE:-60M}
 # What the check runs and serves, below target/.
 NEEDED=(release/host gpu/it bench/encoder.onnx bench/encoder.body bench/encoder.json bench/image.onnx bench/image.body
-    bench/image.json components/tests/encoder.wasm components/tests/image.wasm)
+    bench/image.json components/tests/encoder.wasm components/tests/image.wasm
+    components/tests/models.wasm)
 
 # The library that `ORT_DYLIB_PATH` names, or that pip has put into target/gpu; empty without.
 runtime() {
@@ -44,8 +45,7 @@ fetch_runtime() {
 build() {
     require_rust
     make --no-print-directory build
-    # Makes the models, and measures nothing.
-    scripts/bench.sh --help >/dev/null
+    scripts/bench-models.sh
     step "building the tests"
     local made
     made=$(cargo test --release --workspace --no-run --message-format json 2>/dev/null </dev/null |

@@ -44,6 +44,7 @@ mod queue;
 pub mod schedule;
 pub mod sequences;
 mod sessions;
+mod shape;
 mod shares;
 mod tensorflow;
 mod warm_up;

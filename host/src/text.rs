@@ -138,10 +138,9 @@ fn without_signature(text: &str) -> &str {
     });
     let behind = close.and_then(|(at, _)| text.get(at + 1..)).unwrap_or_default().trim_start();
     let behind = behind.strip_prefix("const").unwrap_or(behind).trim_start();
-    match behind.strip_prefix("[with ").and_then(|with| with.split_once(']')) {
-        Some((_, behind)) => behind.trim_start(),
-        None => behind,
-    }
+    let behind =
+        behind.strip_prefix("[with ").and_then(|with| with.split_once(']')).map_or(behind, |with| with.1);
+    behind.trim_start_matches([':', ' '])
 }
 
 #[cfg(test)]
@@ -168,6 +167,11 @@ mod tests {
                 "a.cc:1 virtual onnxruntime::common::Status onnxruntime::Gather<T>::Compute(C*) const \
                  [with T = float] x; b.cc:2] y",
                 "x; y",
+            ),
+            (
+                "/onnxruntime_src/math/binary_elementwise_ops.cc:63 onnxruntime::Status onnxruntime::cuda::Shape(const \
+                 S&) : right operand cannot broadcast",
+                "right operand cannot broadcast",
             ),
             (
                 "provider_bridge_ort.cc:2400 TryGetProviderInfo_CUDA Failed to load library (no file)",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the two larger models of the benchmark, a request for each, and the answer to it.
 
-Place in the flow: `scripts/bench.sh` runs it in target/venv when its files are missing or older than itself.
+Place in the flow: `scripts/bench-models.sh` runs it in target/venv when its files are missing or older than itself.
 In:  the folder to write to. Random weights with a fixed seed: a run costs the same whatever the numbers say.
 Out: encoder.onnx, a sentence encoder built like MiniLM: `input_ids` and `attention_mask`, INT64 `[batch, sequence]`, to
      `embedding`, FP32 `[batch, hidden]`, mean-pooled and of length one;
@@ -278,7 +278,7 @@ def main() -> None:
     tensor["parameters"] = {"binary_data_size": len(data)}
     header = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}})
     exchange("oip", header.encode() + data, logits.tolist())
-    # Last of all: scripts/bench.sh goes by the date of image.onnx.
+    # Last of all: scripts/bench-models.sh goes by the date of image.onnx.
     write("image", model, data, {"top": top})
 
 

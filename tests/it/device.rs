@@ -142,7 +142,7 @@ fn gpu_small_models_are_the_cpus() {
 /// What `make bench` makes.
 fn made(path: &str) -> PathBuf {
     let path = root().join("target/bench").join(path);
-    assert!(path.exists(), "`{}` is missing; hint: run `make bench BENCH=--quick` first", path.display());
+    assert!(path.exists(), "`{}` is missing; hint: run `scripts/bench-models.sh` first", path.display());
     path
 }
 
@@ -186,6 +186,72 @@ fn gpu_answers_are_each_callers_own() {
             }
         });
     }
+}
+
+/// Runs of convolutions keep their number of rows and are padded, see `host/src/model/shape.rs`.
+#[test]
+#[ignore = "needs a GPU: make gpu-check"]
+fn gpu_answers_of_padded_batches_are_each_callers_own() {
+    let [cpu, gpu] = ["cpu", "cuda"].map(|device| {
+        let more = ["--name", "m", "--max-batch", "8", "--device", device];
+        Host::with(Some(&component("tests/image")), Some(&made("image.onnx")), &more)
+    });
+    let pixels = std::fs::read(made("image.body")).unwrap().len() / 4;
+    // One caller, then several, then one: few rows after many.
+    for callers in [1, 5, 8, 3, 1] {
+        thread::scope(|scope| {
+            for caller in 0..callers {
+                let (cpu, gpu) = (&cpu, &gpu);
+                scope.spawn(move || {
+                    for turn in 0..12 {
+                        let value = (caller * 12 + turn) as f32 / 100.0 - 0.5;
+                        let body = value.to_le_bytes().repeat(pixels);
+                        let ask = |host: &Host| {
+                            host.request("POST", "/m", &[("content-type", "application/octet-stream")], &body)
+                        };
+                        assert_same(&format!("{callers} callers, {value}"), &ask(cpu), &ask(gpu));
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make gpu-check"]
+fn gpu_what_handlers_ask_of_models_is_the_cpus() {
+    let endpoint = |name: &str, device: &str| {
+        let device = format!("device = '{device}'");
+        Endpoint::new(name)
+            .guest("models")
+            .named_model("add", "add", &device)
+            .named_model("slow", "slow", &device)
+    };
+    let host = Setup::of([endpoint("cpu", "cpu"), endpoint("gpu", "cuda")]).serve();
+    for order in [
+        json!({"do": "infer"}),
+        json!({"do": "chain", "times": 1000}),
+        json!({"do": "rows"}),
+        json!({"do": "together", "model": "slow", "times": 8}),
+        json!({"do": "wrong"}),
+    ] {
+        assert_eq!(host.ask("/gpu", &order), host.ask("/cpu", &order), "{order}");
+    }
+    let sums = ["cpu", "cuda"].map(|device| {
+        let device = format!("device = '{device}'");
+        let steps = r#"
+inputs = ["x", "y"]
+outputs = ["z"]
+steps = [
+  { model = "first", input_map = { a = "x", b = "y" }, output_map = { sum = "both" } },
+  { model = "second", input_map = { a = "both", b = "y" }, output_map = { sum = "z" } },
+]"#;
+        let endpoint = Endpoint::new("sums").table("ensemble", steps);
+        Setup::of([endpoint.named_model("first", "add", &device).named_model("second", "add", &device)])
+            .serve()
+    });
+    let [cpu, gpu] = sums.map(|host| host.post("/sums", r#"{"x": [1.5, 2], "y": [10, 20]}"#));
+    assert_same("an ensemble", &cpu, &gpu);
 }
 
 #[test]

@@ -33,16 +33,23 @@ pub fn fit(one: &[Tensor], other: &[Tensor]) -> bool {
             .all(|(one, other)| one.datatype == other.datatype && one.shape.get(1..) == other.shape.get(1..))
 }
 
-/// The inputs of one run for `members`, of which each [`fit`]s the first.
-pub fn join(members: &[&[Tensor]]) -> Vec<Tensor> {
+/// The inputs of one run for `members`, of which each [`fit`]s the first, and `padding` more rows: copies of
+/// the last one. No padding for text.
+pub fn join(members: &[&[Tensor]], padding: usize) -> Vec<Tensor> {
     let Some(first) = members.first() else { return Vec::new() };
     let input = |(index, model): (usize, &Tensor)| {
         let parts = || members.iter().filter_map(|member| member.get(index));
-        let mut data = Vec::with_capacity(parts().map(|part| part.data.len()).sum());
+        let rows: u64 = parts().filter_map(|part| part.shape.first()).sum();
+        let size: usize = parts().map(|part| part.data.len()).sum();
+        let row = usize::try_from(rows).ok().and_then(|rows| size.checked_div(rows)).unwrap_or(0);
+        let mut data = Vec::with_capacity(size + padding * row);
         parts().for_each(|part| data.extend_from_slice(&part.data));
+        for _ in 0..padding {
+            data.extend_from_within(data.len() - row..);
+        }
         let mut shape = model.shape.clone();
-        if let Some(rows) = shape.first_mut() {
-            *rows = parts().filter_map(|part| part.shape.first()).sum();
+        if let Some(extent) = shape.first_mut() {
+            *extent = rows + padding as u64;
         }
         Tensor { name: Arc::clone(&model.name), datatype: model.datatype, shape, data: data.into() }
     };
@@ -175,7 +182,7 @@ mod tests {
             vec![numbers("x", &[3, 2], &[3.0, 4.0, 5.0, 6.0, 7.0, 8.0]), texts(&[3, 1], &["", "zwei", "3"])],
             vec![numbers("x", &[1, 2], &[9.0, 10.0]), texts(&[1, 1], &[""])],
         ];
-        let joined = join(&members.each_ref().map(Vec::as_slice));
+        let joined = join(&members.each_ref().map(Vec::as_slice), 0);
         assert_eq!(joined[0].shape, [5, 2]);
         assert!(same(&joined[1], &texts(&[5, 1], &["one", "", "zwei", "3", ""])));
         let parts = split(&joined, &[1, 3, 1]).unwrap();
@@ -184,6 +191,18 @@ mod tests {
         }
         // Nothing was copied on the way back.
         assert_eq!(parts[0][0].data.as_ptr(), joined[0].data.as_ptr());
+    }
+
+    #[test]
+    fn padding_repeats_the_last_row() {
+        let members =
+            [vec![numbers("x", &[1, 2], &[1.0, 2.0])], vec![numbers("x", &[2, 2], &[3.0, 4.0, 5.0, 6.0])]];
+        let joined = join(&members.each_ref().map(Vec::as_slice), 2);
+        let expected = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 5.0, 6.0, 5.0, 6.0];
+        assert!(same(&joined[0], &numbers("x", &[5, 2], &expected)), "{joined:?}");
+        // The parts of the members are what they were; that of the padding is last.
+        let parts = split(&joined, &[1, 2, 2]).unwrap();
+        assert!(same(&parts[1][0], &members[1][0]));
     }
 
     #[test]

@@ -29,6 +29,12 @@ pub trait Session: Send + Debug {
     /// [`ModelError::Input`] for a value that the engine has no form for, before anything ran;
     /// [`ModelError::Run`] if the engine fails.
     fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError>;
+
+    /// Whether a run takes longer if its inputs have other shapes than the last one's, because operators are
+    /// prepared for them.
+    fn prepares_for_shapes(&self) -> bool {
+        false
+    }
 }
 
 /// That there are as many inputs as the model takes, before an engine pairs them up.

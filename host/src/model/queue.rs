@@ -39,6 +39,8 @@ pub struct Job {
     number: u64,
     arrived: Instant,
     rows: Option<usize>,
+    /// The most rows of a run of its queue.
+    most: usize,
     /// Verified inputs, in signature order.
     pub inputs: Vec<Tensor>,
     /// Where its answer goes.
@@ -54,6 +56,11 @@ impl Job {
     /// Its rows, 1 if it has none to share.
     pub fn rows(&self) -> usize {
         self.rows.unwrap_or(1)
+    }
+
+    /// The most rows of a run that it shares; none if it shares no run.
+    pub fn most_rows(&self) -> Option<usize> {
+        self.rows.map(|_| self.most).filter(|most| *most > 1)
     }
 }
 
@@ -134,7 +141,8 @@ impl Queue {
         state.numbers += 1;
         let number = state.numbers;
         if let Some(client) = state.clients.get_mut(&client) {
-            client.jobs.push_back(Job { number, arrived: Instant::now(), rows, inputs, answer });
+            let most = client.batching.max_batch;
+            client.jobs.push_back(Job { number, arrived: Instant::now(), rows, most, inputs, answer });
         }
         let runner = state.next_runner();
         drop(state);

@@ -31,6 +31,7 @@ use std::time::{Duration, Instant};
 use super::engine::Session;
 use super::queue::{Job, Queue};
 use super::schedule::Batching;
+use super::shape::LastShape;
 use super::{ModelError, Prediction, batch, shares, warm_up};
 use crate::priority::{Priority, step_back};
 use crate::shard;
@@ -59,7 +60,7 @@ pub struct Sessions {
     pub signature: Arc<Signature>,
     /// Requests that wait for a runner.
     pub queue: Arc<Queue>,
-    sessions: Vec<Mutex<Box<dyn Session>>>,
+    sessions: Vec<Mutex<Slot>>,
     /// Cores that one run takes; none on a GPU.
     cores: Option<usize>,
     /// About the 80th percentile of the time of recent runs, in nanoseconds. Not an average: a run that the
@@ -67,6 +68,46 @@ pub struct Sessions {
     typical: AtomicU64,
     /// Size of the largest inputs that were fast, in bytes.
     fast_bytes: AtomicUsize,
+}
+
+/// A session, and the shape that it is prepared for.
+#[derive(Debug)]
+struct Slot {
+    session: Box<dyn Session>,
+    /// `None` if a run of another shape takes no longer.
+    shape: Option<LastShape>,
+}
+
+impl Slot {
+    fn new(session: Box<dyn Session>) -> Slot {
+        let shape = session.prepares_for_shapes().then(LastShape::default);
+        Slot { session, shape }
+    }
+
+    /// How many rows `jobs`, which need `rows`, are to be padded with.
+    fn padding(&mut self, jobs: &[Job], rows: usize) -> usize {
+        let (Some(shape), [job, ..]) = (&mut self.shape, jobs) else { return 0 };
+        match job.most_rows() {
+            Some(most) if job.inputs.iter().all(|input| input.datatype.size().is_some()) => {
+                shape.rows(&job.inputs, rows, most) - rows
+            }
+            _ => 0,
+        }
+    }
+
+    /// Runs the model once, and says how long it took.
+    fn run(&mut self, inputs: &[Tensor]) -> (Result<Vec<Tensor>, ModelError>, Duration) {
+        let started = Instant::now();
+        let result = self.session.run(inputs);
+        let took = started.elapsed();
+        if let Some(shape) = &mut self.shape {
+            match batch::rows(inputs).filter(|_| result.is_ok()) {
+                Some(rows) => shape.ran(inputs, rows, took),
+                None => shape.forget(),
+            }
+        }
+        (result, took)
+    }
 }
 
 impl Sessions {
@@ -94,7 +135,7 @@ impl Sessions {
         let this = Arc::new(Sessions {
             signature,
             queue: Arc::default(),
-            sessions: sessions.into_iter().map(Mutex::new).collect(),
+            sessions: sessions.into_iter().map(Slot::new).map(Mutex::new).collect(),
             cores,
             fast_bytes: AtomicUsize::new(0),
             typical: AtomicU64::new(nanoseconds(typical)),
@@ -117,8 +158,15 @@ impl Sessions {
     /// # Errors
     /// Text for the operator.
     pub fn best_batch(&self, batching: &Batching) -> Result<usize, String> {
-        let Some(session) = self.sessions.first() else { return Ok(batching.max_batch) };
-        warm_up::best_batch(&mut **session.lock().unwrap_or_else(PoisonError::into_inner), batching)
+        let Some(slot) = self.sessions.first() else { return Ok(batching.max_batch) };
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        let best = warm_up::best_batch(&mut *slot.session, batching)?;
+        if let Some(shape) = &mut slot.shape {
+            shape.forget();
+            // Requests come one by one at first. A model that refuses zeros was told of before.
+            let _ = warm_up::run(&mut *slot.session);
+        }
+        Ok(best)
     }
 
     /// How many there are.
@@ -141,17 +189,15 @@ impl Sessions {
         // Each thread begins at another session, so that two rarely want the same.
         let first = shard::current(self.sessions.len());
         let (before, from) = self.sessions.split_at(first);
-        for session in from.iter().chain(before) {
-            let mut session = match session.try_lock() {
-                Ok(session) => session,
+        for slot in from.iter().chain(before) {
+            let mut slot = match slot.try_lock() {
+                Ok(slot) => slot,
                 // A run never leaves a session half changed: the engine's own state is behind its interface.
-                Err(TryLockError::Poisoned(session)) => session.into_inner(),
+                Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
                 Err(TryLockError::WouldBlock) => continue,
             };
-            let started = Instant::now();
-            shares::note_fast_run(started);
-            let result = session.run(&inputs);
-            let took = started.elapsed();
+            shares::note_fast_run(Instant::now());
+            let (result, took) = slot.run(&inputs);
             if result.is_ok() {
                 self.note(took);
             }
@@ -165,7 +211,7 @@ impl Sessions {
 
     /// A runner's life.
     fn work(&self, index: usize) {
-        let Some(session) = self.sessions.get(index) else { return };
+        let Some(slot) = self.sessions.get(index) else { return };
         let mut runner = self.queue.runner();
         let mut stepped_back = false;
         while let Some(jobs) = runner.take() {
@@ -178,8 +224,8 @@ impl Sessions {
             let mut groups = vec![jobs];
             while let Some(group) = groups.pop() {
                 // Others hold it for a fast run, or while a new handle tries how large a batch pays.
-                let mut locked = session.lock().unwrap_or_else(PoisonError::into_inner);
-                let served = self.serve(&mut **locked, group);
+                let mut locked = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                let served = self.serve(&mut locked, group);
                 // Before any caller is told: one that asks again at once is to find it free, and not to wait
                 // for this thread again.
                 drop(locked);
@@ -205,22 +251,33 @@ impl Sessions {
     }
 
     /// Runs jobs together: what each gets. Gives several jobs back if the run that they shared has failed.
-    fn serve(&self, session: &mut dyn Session, mut jobs: Vec<Job>) -> Result<Vec<Answer>, Vec<Job>> {
+    fn serve(&self, slot: &mut Slot, mut jobs: Vec<Job>) -> Result<Vec<Answer>, Vec<Job>> {
         // Some callers may have left since their jobs were taken from the queue.
         jobs.retain(|job| !job.answer.is_closed());
         let started = Instant::now();
-        if let [job] = jobs.as_slice() {
-            let outputs = self.run(session, &job.inputs);
-            let queued = job.waited(started);
-            let answer = outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) });
-            return Ok(jobs.into_iter().zip([answer]).collect());
+        let mut rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
+        let padding = slot.padding(&jobs, rows.iter().sum());
+        let outputs = match (jobs.as_slice(), padding) {
+            ([], _) => return Ok(Vec::new()),
+            ([job], 0) => {
+                let outputs = self.run(slot, &job.inputs);
+                let queued = job.waited(started);
+                let answer = outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) });
+                return Ok(jobs.into_iter().zip([answer]).collect());
+            }
+            _ => {
+                let members: Vec<&[Tensor]> = jobs.iter().map(|job| job.inputs.as_slice()).collect();
+                self.run(slot, &batch::join(&members, padding))
+            }
+        };
+        let outputs = match outputs {
+            Ok(outputs) => outputs,
+            Err(error) if jobs.len() == 1 => return Ok(jobs.into_iter().zip([Err(error)]).collect()),
+            Err(_) => return Err(jobs),
+        };
+        if padding > 0 {
+            rows.push(padding);
         }
-        if jobs.is_empty() {
-            return Ok(Vec::new());
-        }
-        let joined = batch::join(&jobs.iter().map(|job| job.inputs.as_slice()).collect::<Vec<_>>());
-        let Ok(outputs) = self.run(session, &joined) else { return Err(jobs) };
-        let rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
         let size = jobs.len();
         Ok(match batch::split(&outputs, &rows) {
             Ok(parts) => {
@@ -237,16 +294,14 @@ impl Sessions {
     }
 
     /// Runs on a runner's thread, and makes an error of a panic: the runner has other requests to serve.
-    fn run(&self, session: &mut dyn Session, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
-        let started = Instant::now();
+    fn run(&self, slot: &mut Slot, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
         if self.typical.load(Ordering::Relaxed) < nanoseconds(SLOW) {
-            shares::note_fast_run(started);
+            shares::note_fast_run(Instant::now());
         }
-        let result = catch_unwind(AssertUnwindSafe(|| session.run(inputs)))
-            .unwrap_or_else(|_| Err(ModelError::Run("the engine panicked".to_owned())));
+        let (result, took) = catch_unwind(AssertUnwindSafe(|| slot.run(inputs)))
+            .unwrap_or_else(|_| (Err(ModelError::Run("the engine panicked".to_owned())), Duration::ZERO));
         // A run that failed may have failed early.
         if result.is_ok() {
-            let took = started.elapsed();
             self.note(took);
             let size = bytes(inputs);
             if took < FAST && size <= SMALL {

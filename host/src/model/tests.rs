@@ -1,15 +1,20 @@
 //! Loading and running through the model's front: where a run is made, and that callers who leave cost
 //! nothing.
 
+use std::sync::Mutex;
 use std::task::Poll;
+use std::thread;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::engine::Session;
+use super::sessions::Sessions;
+use super::testing::floats;
 use super::*;
-use crate::tensor::Datatype;
+use crate::tensor::{Datatype, Extent, Role, TensorSpec};
 
 fn config(name: &str, sessions: usize) -> ModelConfig {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name);
@@ -114,4 +119,71 @@ fn an_error_frees_its_session() {
             }
         }
     });
+}
+
+/// A session that doubles what it gets, slowly where its shape is another than before, and says how many rows
+/// its runs had.
+#[derive(Debug)]
+struct Prepared {
+    signature: Arc<Signature>,
+    runs: Arc<Mutex<Vec<usize>>>,
+}
+
+impl Session for Prepared {
+    fn signature(&self) -> &Arc<Signature> {
+        &self.signature
+    }
+
+    fn run(&mut self, inputs: &[Tensor]) -> Result<Vec<Tensor>, ModelError> {
+        let [x] = inputs else { panic!("{inputs:?}") };
+        let values = floats(x);
+        let last = self.runs.lock().unwrap().last().copied();
+        self.runs.lock().unwrap().push(values.len());
+        let changed = last.is_some_and(|last| last != values.len());
+        thread::sleep(Duration::from_millis(if changed { 50 } else { 1 }));
+        if values.contains(&-1.0) {
+            return Err(ModelError::Run("negative".to_owned()));
+        }
+        let doubled: Vec<u8> = values.iter().flat_map(|value| (value * 2.0).to_le_bytes()).collect();
+        Ok(vec![Tensor::new("y".into(), Datatype::Fp32, x.shape.clone(), doubled.into()).unwrap()])
+    }
+
+    fn prepares_for_shapes(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn runs_are_padded_where_another_shape_costs_more() {
+    let spec = |name: &str| TensorSpec {
+        name: name.into(),
+        datatype: Datatype::Fp32,
+        shape: vec![Extent::Free(None)],
+        role: Role::Plain,
+    };
+    let signature = Arc::new(Signature { inputs: vec![spec("x")], outputs: vec![spec("y")] });
+    let runs = Arc::new(Mutex::new(Vec::new()));
+    let session = Prepared { signature: Arc::clone(&signature), runs: Arc::clone(&runs) };
+    let sessions = Sessions::start(vec![Box::new(session)], signature, None).unwrap();
+    let batching = Batching { max_batch: 8, ..Batching::default() };
+    assert_eq!(sessions.best_batch(&batching), Ok(8));
+    let client = sessions.queue.open(batching);
+    runs.lock().unwrap().clear();
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let ask = |values: &[f32]| {
+        let data: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let x = Tensor::new("x".into(), Datatype::Fp32, vec![values.len() as u64], data.into()).unwrap();
+        runtime.block_on(sessions.queue.submit(client, vec![x]))
+    };
+    for values in [&[1.0][..], &[2.0], &[3.0, 4.0, 5.0], &[6.0], &[7.0, 8.0]] {
+        let prediction = ask(values).unwrap();
+        let [y] = prediction.outputs.as_slice() else { panic!("{prediction:?}") };
+        let doubled: Vec<f32> = values.iter().map(|value| value * 2.0).collect();
+        assert_eq!((y.shape.as_slice(), floats(y)), (&[values.len() as u64][..], doubled));
+    }
+    // One that fails is told, also where its run was padded, and the next has an answer.
+    assert_eq!(ask(&[-1.0]).unwrap_err().to_string(), "the model failed: negative");
+    assert_eq!(floats(&ask(&[9.0]).unwrap().outputs[0]), [18.0]);
+    assert_eq!(*runs.lock().unwrap(), [1, 1, 4, 4, 4, 4, 1]);
+    sessions.queue.close();
 }

@@ -129,7 +129,7 @@ fn rows_are_independent(session: &mut dyn Session, extent: u64) -> Result<(), St
         filled.ok_or_else(|| "an input cannot be made up".to_owned())
     };
     let (Ok(one), Ok(two)) = (alone(1), alone(2)) else { return Ok(()) };
-    let joined = batch::join(&[&one, &two]);
+    let joined = batch::join(&[&one, &two], 0);
     let (Ok(first), Ok(second), Ok(both)) = (session.run(&one), session.run(&two), session.run(&joined))
     else {
         // It may refuse what is made up.

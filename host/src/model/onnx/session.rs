@@ -34,6 +34,7 @@ use crate::text::without_sources;
 #[derive(Debug)]
 pub struct Session {
     model: Arc<Model>,
+    is_on_gpu: bool,
     /// On a GPU, what it is run through if its values can go through page-locked memory.
     pinned: Option<(OrtSession, Pinned)>,
 }
@@ -81,7 +82,8 @@ impl Session {
             Device::Cuda(index) if pinned::serves(&session.model.signature) => cuda::pinned(&engine, index),
             _ => None,
         };
-        Ok(Session { pinned: pinned.map(|pinned| (engine, pinned)), ..session })
+        let is_on_gpu = matches!(device, Device::Cuda(_));
+        Ok(Session { is_on_gpu, pinned: pinned.map(|pinned| (engine, pinned)), ..session })
     }
 
     fn new(engine: &OrtSession) -> Result<Session, String> {
@@ -99,12 +101,12 @@ impl Session {
         };
         let names = Names::new(&signature).map_err(text)?;
         let model = Model { engine: engine.inner(), names, signature: Arc::new(signature) };
-        Ok(Session { model: Arc::new(model), pinned: None })
+        Ok(Session { model: Arc::new(model), is_on_gpu: false, pinned: None })
     }
 
     /// Another session of the same copy, for a run at the same time; for a model on the CPU.
     pub fn sharing(&self) -> Session {
-        Session { model: Arc::clone(&self.model), pinned: None }
+        Session { model: Arc::clone(&self.model), is_on_gpu: false, pinned: None }
     }
 }
 
@@ -134,6 +136,11 @@ impl engine::Session for Session {
             }
         }
         Ok(outputs)
+    }
+
+    /// CUDA's convolutions are planned for the shape of their input, and only the last plan is kept.
+    fn prepares_for_shapes(&self) -> bool {
+        self.is_on_gpu
     }
 }
 
