@@ -295,6 +295,27 @@ COMPLETIONS = {
     "fish": f"share/fish/vendor_completions.d/{NAME}.fish",
 }
 
+# Scripts of the package have nothing to do where there is no systemd, as in a container.
+UNLESS_SYSTEMD = "command -v systemctl >/dev/null && [ -d ${SYSTEMD_RUN:-/run/systemd/system} ] || exit 0\n"
+# The service ends before its program goes, and a newer program serves at once.
+MAINTAINER_SCRIPTS = {
+    "postinst": f"""if [ "$1" = configure ]; then
+    systemctl daemon-reload 2>/dev/null || true
+    systemctl try-restart {NAME}.service || echo "{NAME}: not restarted, see: journalctl -u {NAME}" >&2
+fi
+""",
+    "prerm": f"""if [ "$1" = remove ]; then
+    systemctl stop {NAME}.service || true
+fi
+""",
+    # Whether it is enabled stays known until the package is purged.
+    "postrm": f"""if [ "$1" = purge ]; then
+    rm -f /etc/systemd/system/multi-user.target.wants/{NAME}.service
+fi
+systemctl daemon-reload 2>/dev/null || true
+""",
+}
+
 
 def deb(files: dict[str, bytes], metadata: dict, folder: pathlib.Path, scratch: pathlib.Path) -> pathlib.Path:
     """The files below /usr, a service that is not started by itself, and its configuration, which is the operator's."""
@@ -321,11 +342,13 @@ def deb(files: dict[str, bytes], metadata: dict, folder: pathlib.Path, scratch: 
         f"Depends: libc6 (>= {glibc}), libgcc-s1\nDescription: {SUMMARY}\n"
         " ONNX Runtime's library is not part of the package; see docs/install.md of the sources.\n"
     ).encode()
+    tree |= {f"DEBIAN/{name}": f"#!/bin/sh\nset -e\n{UNLESS_SYSTEMD}{script}".encode() for name, script in MAINTAINER_SCRIPTS.items()}
     root = scratch / "root"
     for path, content in tree.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(content)
-        (root / path).chmod(0o755 if path.startswith("usr/bin/") else 0o644)
+        is_run = path.startswith("usr/bin/") or path.removeprefix("DEBIAN/") in MAINTAINER_SCRIPTS
+        (root / path).chmod(0o755 if is_run else 0o644)
     for directory in [root, *(path for path in root.rglob("*") if path.is_dir())]:
         directory.chmod(0o755)
     path = folder / f"{NAME}_{host['version']}_{architecture}.deb"

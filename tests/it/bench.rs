@@ -138,6 +138,8 @@ fn what_cannot_be_measured_is_said_before_it_is_tried() {
         (1, vec!["http://127.0.0.1:1/"], "cannot reach http://127.0.0.1:1/: "),
         (2, vec![&empty], "is neither a URL nor a folder with a modelhost.toml\n  hint: "),
         (2, vec!["http://127.0.0.1:99999/"], "has no port from 0 to 65535\n  hint: "),
+        (2, vec!["user:password@127.0.0.1:1/"], "error: `127.0.0.1:1/` is neither a URL nor a folder "),
+        (2, vec!["http://user:password@127.0.0.1:1/"], "error: `http://…` has a user\n  hint: `--header "),
         (2, vec!["https://127.0.0.1/"], "is not http: `bench` speaks no TLS\n  hint: "),
         (2, vec![&sample, "--endpoint", "other"], "which endpoint?\n  hint: `--endpoint`, one of bad-sample"),
         (1, vec![&sample, "--body", "/none"], "cannot read `/none`"),

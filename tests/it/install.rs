@@ -5,7 +5,9 @@
 //! where that is.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -225,12 +227,39 @@ fn the_wheel_lists_what_it_is_made_of() {
     }
 }
 
+/// Runs the package's scripts as `dpkg` does, with a `systemctl` that notes what it is told.
+fn maintainer_scripts_tell_systemd(package: &Path, folder: &Path) {
+    let (scripts, bin, told) = (folder.join("scripts"), folder.join("bin"), folder.join("told"));
+    finished(Command::new("dpkg-deb").arg("-e").arg(package).arg(&scripts), "dpkg-deb");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("systemctl"), format!("#!/bin/sh\necho \"$@\" >>{}\n", told.display())).unwrap();
+    std::fs::set_permissions(bin.join("systemctl"), Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    for (script, action, expected) in [
+        ("postinst", "configure", "daemon-reload\ntry-restart modelhost.service\n"),
+        ("postinst", "abort-upgrade", ""),
+        ("prerm", "upgrade", ""),
+        ("prerm", "remove", "stop modelhost.service\n"),
+        ("postrm", "remove", "daemon-reload\n"),
+        ("postrm", "upgrade", "daemon-reload\n"),
+    ] {
+        std::fs::write(&told, "").unwrap();
+        let mut run = Command::new(scripts.join(script));
+        finished(run.arg(action).env("PATH", &path).env("SYSTEMD_RUN", folder), script);
+        assert_eq!(std::fs::read_to_string(&told).unwrap(), expected, "{script} {action}");
+        // Where there is no systemd, as in a container.
+        let mut alone = Command::new("/bin/sh");
+        finished(alone.arg(scripts.join(script)).arg(action).env("PATH", ""), script);
+    }
+}
+
 #[test]
 fn the_debian_package_runs_as_its_service_says() {
     let folder = tempfile::tempdir().unwrap();
     let package = pack("deb", folder.path());
     let files = folder.path().join("files");
     finished(Command::new("dpkg-deb").arg("-x").arg(&package).arg(&files), "dpkg-deb");
+    maintainer_scripts_tell_systemd(&package, folder.path());
     // As if the folder were the machine's root.
     let here = |text: &str| {
         ["/usr/", "/etc/", "/var/"]

@@ -10,6 +10,7 @@ use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, export
 use serde::{Deserialize, Serialize};
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object of four measurements")]
 struct Flower {
     sepal_length: f32,
     sepal_width: f32,

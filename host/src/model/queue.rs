@@ -39,7 +39,7 @@ pub struct Job {
     number: u64,
     arrived: Instant,
     rows: Option<usize>,
-    /// The most rows of a run of its queue.
+    /// The most rows of a run, padding among them.
     most: usize,
     /// Verified inputs, in signature order.
     pub inputs: Vec<Tensor>,
@@ -58,7 +58,7 @@ impl Job {
         self.rows.unwrap_or(1)
     }
 
-    /// The most rows of a run that it shares; none if it shares no run.
+    /// The most rows that a run of it may have; none if it is not to be padded.
     pub fn most_rows(&self) -> Option<usize> {
         self.rows.map(|_| self.most).filter(|most| *most > 1)
     }
@@ -141,7 +141,8 @@ impl Queue {
         state.numbers += 1;
         let number = state.numbers;
         if let Some(client) = state.clients.get_mut(&client) {
-            let most = client.batching.max_batch;
+            // A row's answer must not depend on padding.
+            let most = if client.batching.trust_rows { 1 } else { client.batching.max_batch };
             client.jobs.push_back(Job { number, arrived: Instant::now(), rows, most, inputs, answer });
         }
         let runner = state.next_runner();

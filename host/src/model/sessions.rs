@@ -28,6 +28,8 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
+
 use super::engine::Session;
 use super::queue::{Job, Queue};
 use super::schedule::Batching;
@@ -92,6 +94,12 @@ impl Slot {
                 shape.rows(&job.inputs, rows, most) - rows
             }
             _ => 0,
+        }
+    }
+
+    fn forget(&mut self) {
+        if let Some(shape) = &mut self.shape {
+            shape.forget();
         }
     }
 
@@ -160,13 +168,13 @@ impl Sessions {
     pub fn best_batch(&self, batching: &Batching) -> Result<usize, String> {
         let Some(slot) = self.sessions.first() else { return Ok(batching.max_batch) };
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
-        let best = warm_up::best_batch(&mut *slot.session, batching)?;
-        if let Some(shape) = &mut slot.shape {
-            shape.forget();
+        let best = warm_up::best_batch(&mut *slot.session, batching);
+        slot.forget();
+        if slot.shape.is_some() {
             // Requests come one by one at first. A model that refuses zeros was told of before.
             let _ = warm_up::run(&mut *slot.session);
         }
-        Ok(best)
+        best
     }
 
     /// How many there are.
@@ -270,23 +278,31 @@ impl Sessions {
                 self.run(slot, &batch::join(&members, padding))
             }
         };
-        let outputs = match outputs {
-            Ok(outputs) => outputs,
-            Err(error) if jobs.len() == 1 => return Ok(jobs.into_iter().zip([Err(error)]).collect()),
-            Err(_) => return Err(jobs),
-        };
+        // One request alone comes back too, and is run without padding: the shape is forgotten by now.
+        let Ok(outputs) = outputs else { return Err(jobs) };
         if padding > 0 {
             rows.push(padding);
         }
         let size = jobs.len();
         Ok(match batch::split(&outputs, &rows) {
-            Ok(parts) => {
+            Ok(mut parts) => {
+                if padding > 0 {
+                    // What a caller keeps is counted without the rows of the padding, and must not hold them.
+                    parts
+                        .iter_mut()
+                        .flatten()
+                        .for_each(|part| part.data = Bytes::copy_from_slice(&part.data));
+                }
                 let answer = |(place, (job, outputs)): (usize, (Job, Vec<Tensor>))| {
                     let shared = (place == 0).then_some(size);
                     let queued = job.waited(started);
                     (job, Ok(Prediction { outputs, queued, shared }))
                 };
                 jobs.into_iter().zip(parts).enumerate().map(answer).collect()
+            }
+            Err(_) if padding > 0 => {
+                slot.forget();
+                return Err(jobs);
             }
             // Which rows are whose is unknown, now and at any other time.
             Err(text) => jobs.into_iter().map(|job| (job, Err(ModelError::Run(text.clone())))).collect(),

@@ -41,10 +41,13 @@ impl LastShape {
         if !self.fits(inputs) || self.is_cheap() || rows.max(self.rows) > most {
             return rows;
         }
-        if rows >= self.rows {
+        if rows == self.rows {
             self.begin();
+            return rows;
+        }
+        if rows > self.rows {
             // So that a growing load changes the shape only a few times.
-            return if rows == self.rows { rows } else { rows.next_power_of_two().min(most) };
+            return rows.next_power_of_two().min(most);
         }
         // A run of the same shape first, then one of another, to know what each takes.
         let Some(run) = self.run else { return self.rows };
@@ -54,24 +57,27 @@ impl LastShape {
         if self.padded < change * 2 {
             return self.rows;
         }
-        let needed = self.needed;
-        self.begin();
-        needed
+        self.needed
     }
 
     /// Notes a run, with the inputs that it had, all of `rows` rows.
     pub fn ran(&mut self, inputs: &[Tensor], rows: usize, took: Duration) {
         if !self.fits(inputs) {
             self.rest = inputs.iter().map(|input| rest(input).into()).collect();
-            self.begin();
+            // Of other extents nothing is known but this.
+            self.run = self.change.map(|change| took.saturating_sub(change));
         } else if rows == self.rows {
             self.run = Some(average(self.run, took));
+            return;
         } else if let Some(run) = self.run {
-            // More rows may take longer by themselves.
+            // More rows take longer by themselves, so that growth may tell nothing.
             let expected = run.mul_f64((rows as f64 / self.rows as f64).max(1.0));
-            self.change = Some(average(self.change, took.saturating_sub(expected)));
+            if rows < self.rows || took > expected {
+                self.change = Some(average(self.change, took.saturating_sub(expected)));
+            }
         }
         self.rows = rows;
+        self.begin();
     }
 
     /// Forgets the last shape: a run was made that has none.
@@ -152,9 +158,8 @@ mod tests {
     fn rows_stay_while_a_change_costs_more() {
         // As an image classifier on an H200: 1.3 ms, 0.2 a row, 50 for another shape.
         let mut device = Device::new(1300, 200, 50_000);
-        // Nothing is known, so nothing is padded; the first change tells.
+        // More rows, to the next power of two; then those that there are.
         assert_eq!(device.runs(&[1, 1, 3, 4, 2, 4, 1, 1, 3]), [1, 1, 4, 4, 4, 4, 4, 4, 4]);
-        // More rows, to the next power of two.
         assert_eq!(device.runs(&[5, 6, 8, 7, 9, 16, 3]), [8, 8, 8, 8, 16, 16, 16]);
         // Alone for long: as few as were needed since, which was 3, and then 1.
         let alone: Vec<usize> = device.runs(&[1; 200]);
@@ -185,6 +190,38 @@ mod tests {
         assert_eq!(device.run(2, 4), 2);
         // More than a batch may have, by one request: as it came.
         assert_eq!(device.run(40, 4), 40);
+    }
+
+    #[test]
+    fn a_run_has_no_more_rows_than_its_own_batches() {
+        let mut device = Device::new(1300, 200, 50_000);
+        device.runs(&[1, 1, 16, 16]);
+        device.runs(&[12; 40]);
+        // Of another endpoint with the same model, whose batches are smaller.
+        for _ in 0..200 {
+            for needed in [5, 3] {
+                let rows = device.shape.rows(&image(needed, 4), needed, 8);
+                assert!((needed..=8).contains(&rows), "{rows}");
+                device.shape.ran(&image(rows, 4), rows, Duration::from_millis(51));
+            }
+        }
+    }
+
+    #[test]
+    fn large_extents_before_leave_the_estimates_of_small_ones() {
+        let mut device = Device::new(1300, 200, 50_000);
+        device.runs(&[1, 1, 7, 7]);
+        device.fixed = 250_000;
+        for _ in 0..5 {
+            device.run(1, 900);
+        }
+        device.fixed = 1300;
+        let before = device.spent;
+        for turn in 0..200 {
+            device.run(1 + turn % 2 * 6, 4);
+        }
+        let spent = device.spent - before;
+        assert!(spent < 200 * 5000, "{spent}");
     }
 
     #[test]

@@ -46,8 +46,10 @@ impl Target {
         let folder = Path::new(typed);
         let config = folder.join(CONFIG);
         if !config.is_file() {
+            // A password is not shown.
+            let shown = typed.rsplit_once('@').map_or(typed, |(_, host)| host);
             let text = format!(
-                "`{typed}` is neither a URL nor a folder with a {CONFIG}\n  hint: {} bench http://HOST:PORT/ENDPOINT",
+                "`{shown}` is neither a URL nor a folder with a {CONFIG}\n  hint: {} bench http://HOST:PORT/ENDPOINT",
                 program()
             );
             return Err(Failure::Input(text));
@@ -111,6 +113,12 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
 
 /// The request for a URL: `POST` if there is a body.
 fn sample(url: &str, body: Option<Bytes>, arguments: &cli::Bench) -> Result<Sample, Failure> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    if rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) {
+        // A password is not shown.
+        let text = format!("`{scheme}://…` has a user\n  hint: `--header 'authorization: …'` sends one");
+        return Err(Failure::Input(text));
+    }
     let wrong = |why: &str| Failure::Input(format!("`{url}` {why}\n  hint: http://HOST:PORT/ENDPOINT"));
     let uri: Uri = url.parse().map_err(|_| wrong("is no URL"))?;
     if uri.scheme_str() != Some("http") {

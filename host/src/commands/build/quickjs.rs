@@ -91,8 +91,12 @@ fn add_init(resolve: &mut Resolve, world: WorldId) -> anyhow::Result<bool> {
 
 /// Looks for what the world exports in the bundle, which ends with a list of its own exports.
 fn check_exports(resolve: &Resolve, world: WorldId, bundle: &str) -> anyhow::Result<()> {
-    let Some((_, list)) = bundle.rsplit_once("\nexport {") else { return Ok(()) };
-    let list = list.split('}').next().unwrap_or_default();
+    let list = match bundle.rsplit_once("\nexport {") {
+        Some((_, list)) => list.split('}').next().unwrap_or_default(),
+        // An empty file, or one without exports.
+        None if !bundle.contains("export") => "",
+        None => return Ok(()),
+    };
     let names: Vec<&str> = list
         .split(',')
         .filter_map(|it| it.rsplit(" as ").next())
@@ -241,6 +245,7 @@ mod tests {
             ("var a;\nexport { a as work, init };\n", None),
             ("export const work = 1;", None),
             ("var a;\nexport { init };\n", Some("\"handler.js\" does not export a \"work\" interface")),
+            ("", Some("\"handler.js\" does not export a \"work\" interface")),
         ] {
             let error = check_exports(&resolve, world, bundle).err().map(|error| error.to_string());
             match expected {

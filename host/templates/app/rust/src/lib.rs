@@ -23,11 +23,13 @@ static ROUTES: LazyLock<Router<App>> = LazyLock::new(|| {
 });
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `measurements`")]
 struct Flower {
     measurements: [f32; 4],
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with `flowers`")]
 struct Flowers {
     flowers: Vec<[f32; 4]>,
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a request's body holds.
 #[derive(Deserialize)]
+#[serde(expecting = "an object of four measurements")]
 struct Flower {
     sepal_length: f32,
     sepal_width: f32,
