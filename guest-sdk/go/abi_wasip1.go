@@ -59,12 +59,12 @@ func lowerResponse(to []word, response *Response) {
 		status = 200
 	}
 	to[0] = word(status)
-	to[1], to[2] = abi.Text(response.ContentType)
+	to[1], to[2] = readable(response.ContentType)
 	headers := make([]word, 0, 4*len(response.Header))
 	for name, value := range response.Header {
-		start, length := abi.Text(name)
+		start, length := readable(name)
 		headers = append(headers, start, length)
-		start, length = abi.Text(value)
+		start, length = readable(value)
 		headers = append(headers, start, length)
 	}
 	to[3], to[4] = abi.Address(headers), word(len(response.Header))
@@ -78,9 +78,11 @@ func lowerError(to []word, err error) {
 		lowerResponse(to[1:], response)
 		return
 	}
-	// It may have a part of the request in it, and the host takes no text but UTF-8.
-	to[1], to[2] = abi.Text(strings.ToValidUTF8(said, "?"))
+	to[1], to[2] = readable(said)
 }
+
+// readable is a text that may have a part of the request in it: the host takes none but UTF-8.
+func readable(text string) (word, word) { return abi.Text(strings.ToValidUTF8(text, "?")) }
 
 // failed is the result of a call that returned an error.
 func failed(err error) unsafe.Pointer {
@@ -131,7 +133,7 @@ func exportInit(start unsafe.Pointer, length word) unsafe.Pointer {
 	area[0] = 0
 	if err != nil {
 		area[0] = 1
-		area[1], area[2] = abi.Text(err.Error())
+		area[1], area[2] = readable(err.Error())
 	}
 	return result()
 }

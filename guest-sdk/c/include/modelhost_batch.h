@@ -24,7 +24,8 @@ extern "C" {
 typedef struct {
     mh_sample sample;
     const mh_context *context;
-    /* The status is 200 unless set. */
+    /* The status is 200 unless set. A member of which nothing is set, and no error, is an error: it was not
+     * answered. An empty answer is another status, or a response as a whole. */
     mh_response response;
     /* In place of the response: the error of this request, and of no other. */
     const mh_error *error;

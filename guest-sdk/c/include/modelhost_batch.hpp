@@ -16,7 +16,7 @@
 
 namespace mh {
 
-/* One request of a batch, and the answer to it: unless one is given, status 200 and no body. */
+/* One request of a batch, and the answer to it: unless one is given, an error. */
 class member {
 public:
     explicit member(mh_member *raw) : raw_(raw) {}

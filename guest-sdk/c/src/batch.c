@@ -35,13 +35,24 @@ _Static_assert(sizeof(struct mh_raw_member) == 20 && sizeof(member_result) == 36
 _Static_assert(sizeof(result) == 36 && offsetof(member_result, as) == 4, "what `respond-all` returns");
 #endif
 
+/* Where the body of a response lies that is not set: an empty one that is set is an answer. */
+static const uint8_t nowhere = 0;
+
+mh_response mh_unanswered(void) { return (mh_response){.status = 200, .body = {&nowhere, 0}}; }
+
+const mh_error *mh_member_error(const mh_error *error, const mh_response *response) {
+    bool is_set = response->status != 200 || response->content_type.len > 0 || response->headers.len > 0 ||
+                  response->body.data != &nowhere;
+    return error != NULL || is_set ? error : mh_internal("the function has not answered this request");
+}
+
 void *mh_run_batch(mh_batch_function *function, const struct mh_raw_member *given, size_t count) {
     mh_context *contexts = mh_alloc(count * sizeof *contexts);
     mh_member *members = mh_alloc(count * sizeof *members);
     for (size_t at = 0; at < count; at++) {
         contexts[at] = (mh_context){.handle = given[at].context};
         members[at] = (mh_member){
-            .sample = given[at].sample, .context = &contexts[at], .response = {.status = 200}};
+            .sample = given[at].sample, .context = &contexts[at], .response = mh_unanswered()};
     }
     const mh_error *error = function(members, count);
     for (size_t at = 0; at < count; at++) mh_context_over(&contexts[at]);
@@ -52,9 +63,10 @@ void *mh_run_batch(mh_batch_function *function, const struct mh_raw_member *give
     }
     member_result *answers = mh_alloc(count * sizeof *answers);
     for (size_t at = 0; at < count; at++) {
-        answers[at].is_error = members[at].error != NULL;
-        if (members[at].error != NULL) {
-            answers[at].as.error = *members[at].error;
+        error = mh_member_error(members[at].error, &members[at].response);
+        answers[at].is_error = error != NULL;
+        if (error != NULL) {
+            answers[at].as.error = *error;
         } else {
             answers[at].as.response = members[at].response;
         }

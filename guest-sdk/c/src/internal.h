@@ -77,6 +77,11 @@ bool mh_is_text(mh_str text);
 /* An error in the form of the host's own; in a unit test the request's id is `test`. */
 mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, const char *code);
 
+/* The response of a request of a batch that has no answer yet. */
+mh_response mh_unanswered(void);
+/* The error of a request of a batch, which is one too if it has no answer still. */
+const mh_error *mh_member_error(const mh_error *error, const mh_response *response);
+
 /* A list of texts that grows. */
 typedef struct {
     mh_str *items;

@@ -246,6 +246,7 @@ const mh_error *mh_json_read(mh_bytes text, const mh_json **made) {
     if (text.len >= 3 && memcmp(begin, "\xef\xbb\xbf", 3) == 0) {
         return mh_invalid("malformed json: the body begins with a byte order mark");
     }
+    if (!mh_is_text((mh_str){begin, text.len})) return mh_invalid("malformed json: the body is not UTF-8");
     if (value(&r, root) && r.at < r.end) wrong(&r, "the end");
     return r.error;
 }

@@ -101,10 +101,10 @@ static mh_str allowed(const mh_route *const *others, size_t count) {
 static const mh_error *served(const mh_route *route, const mh_sample *sample, const mh_context *context,
                               mh_output *output, mh_response *response) {
     if (route->together == NULL) return route->function(sample, context, output, response);
-    mh_member only = {.sample = *sample, .context = context, .response = {.status = 200}};
+    mh_member only = {.sample = *sample, .context = context, .response = mh_unanswered()};
     const mh_error *error = route->together(&only, 1);
     *response = only.response;
-    return error != NULL ? error : only.error;
+    return error != NULL ? error : mh_member_error(only.error, &only.response);
 }
 
 const mh_error *mh_route_request(const mh_route *routes, size_t count, const mh_sample *sample, const mh_context *context,

@@ -171,14 +171,13 @@ export function serve(fetch, { websocket } = {}) {
 }
 
 async function fetched(fetch, sample, context, output) {
-  const { method, path } = context;
-  const query = String(context.query);
+  const { method, path, search } = context;
   // A URL of any other would be another one, or none.
   const host = /^([\w.-]+|\[[\da-f:.]+\])(:\d+)?$/i.exec(context.header("host") ?? "")?.[0] ?? "localhost";
   const body = method === "GET" || method === "HEAD" ? undefined : sample.body;
   const given = HEADERS.map((name) => [name, context.header(name)]);
   const headers = Object.fromEntries(given.filter(([, value]) => value !== undefined));
-  const request = new globalThis.Request(`http://${host}${path}${query && `?${query}`}`, { method, headers, body });
+  const request = new globalThis.Request(`http://${host}${path}${search}`, { method, headers, body });
   const response = await fetch(request, context);
   const contentType = response.headers.get("content-type") ?? "application/octet-stream";
   const rest = [...response.headers].filter(([name]) => name !== "content-type" && name !== "content-length");
@@ -377,12 +376,13 @@ export function parameters(pattern, path) {
   for (const [at, segment] of own.entries()) {
     const name = /^\{(.*)\}$/.exec(segment)?.[1];
     try {
+      if (asked[at] === undefined) return undefined;
       if (name?.startsWith("*")) {
-        found[name.slice(1)] = decodeURIComponent(asked.slice(at).join("/"));
+        found[name.slice(1)] = decoded(asked.slice(at).join("/"));
         return found;
       }
-      if (asked[at] === undefined || (name !== undefined && asked[at] === "")) return undefined;
-      if (name !== undefined) found[name] = decodeURIComponent(asked[at]);
+      if (name !== undefined && asked[at] === "") return undefined;
+      if (name !== undefined) found[name] = decoded(asked[at]);
       else if (segment !== asked[at]) return undefined;
     } catch {
       // No UTF-8 behind the percent signs.
@@ -390,4 +390,9 @@ export function parameters(pattern, path) {
     }
   }
   return own.length === asked.length ? found : undefined;
+}
+
+/** What the percent signs stand for; one without two digits stays. */
+function decoded(text) {
+  return decodeURIComponent(text.replace(/%(?![\da-f]{2})/gi, "%25"));
 }

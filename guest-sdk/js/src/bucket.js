@@ -40,7 +40,8 @@ export class Bucket {
   /** A value as text, or undefined. */
   getText(key) {
     const value = this.get(key);
-    return value === undefined ? undefined : read(key, () => new TextDecoder("utf-8", { fatal: true }).decode(value));
+    if (value === undefined) return undefined;
+    return read(key, () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(value));
   }
 
   /** A value that was set as JSON, or undefined. */

@@ -173,7 +173,7 @@ export class Writer {
 
 function text(name, content) {
   try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(content);
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
   } catch {
     throw new BlobError(`the object \`${name}\` is not UTF-8`);
   }

@@ -40,6 +40,12 @@ export class Context {
     return new URLSearchParams(this.#host.query());
   }
 
+  /** The query as the client sent it, with its question mark; empty without one. */
+  get search() {
+    const query = this.#host.query();
+    return query && `?${query}`;
+  }
+
   /** The header's first value, or undefined. Names match in any case. */
   header(name) {
     return this.#host.header(name) ?? undefined;

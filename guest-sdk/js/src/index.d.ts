@@ -29,7 +29,7 @@ export class Tensor {
   readonly data: Uint8Array;
   /** All elements in a row: a typed array, of BYTES a list of bytes. */
   get values(): TypedArray | Uint8Array[];
-  /** All elements of a BYTES tensor as text. */
+  /** All elements of a BYTES tensor as text; an error if one is not UTF-8. */
   strings(): string[];
   /** Lists, nested as the shape is; of a scalar the value. */
   toList(): any;
@@ -131,6 +131,8 @@ export class Context {
   get method(): string;
   get path(): string;
   get query(): URLSearchParams;
+  /** The query as the client sent it, with its question mark; empty without one. */
+  get search(): string;
   /** The header's first value. Names match in any case. */
   header(name: string): string | undefined;
   /** The request's body again, for post-inference. */

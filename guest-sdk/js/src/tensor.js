@@ -53,10 +53,11 @@ export class Tensor {
     return Float32Array.from(view(Uint16Array), this.datatype === "FP16" ? fromHalf : fromBrain);
   }
 
-  /** All elements of a BYTES tensor as text. */
+  /** All elements of a BYTES tensor as text; an error if one is not UTF-8. */
   strings() {
     if (this.datatype !== "BYTES") throw new TypeError(`a tensor of ${this.datatype} has no strings`);
-    return parts(this.data).map((part) => new TextDecoder().decode(part));
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    return parts(this.data).map((part) => decoder.decode(part));
   }
 
   /** Lists, nested as the shape is; of a scalar the value. BYTES are text, and whole numbers are numbers where they fit. */
@@ -113,6 +114,7 @@ export class Tensor {
 
   /** The largest elements, all of them in a row: `{ index, value }`, largest first. */
   topK(count) {
+    if (!(count > 0)) return [];
     const found = [];
     this.values.forEach((value, index) => {
       if (Number.isNaN(value) || (found.length === count && !(value > found[count - 1].value))) return;

@@ -46,12 +46,16 @@ const get = (path, rest) => app.answer({ method: "GET", path, ...rest });
 test("requests go to their routes", async () => {
   const answer = await get("/items/a%20b", { query: "q=1", headers: { "X-User": "7" } });
   assert.deepEqual(answer.json(), ["a b", "1", "7"]);
+  assert.deepEqual((await get("/items/100%")).json()[0], "100%");
+  assert.deepEqual((await get("/items/%%41%zz%e4%bd%a0")).json()[0], "%A%zz\u4f60");
   assert.equal((await get("/files/a/b.txt")).text(), "a/b.txt");
+  assert.equal((await get("/files/")).text(), "");
   assert.deepEqual((await app.answer({ path: "/echo", json: [1] })).json(), { echo: [1] });
   for (const [method, path, status] of [
     ["GET", "/", 404],
     ["GET", "/items/", 404],
     ["GET", "/items/%ff", 404],
+    ["GET", "/files", 404],
     ["GET", "/echo", 405],
     ["HEAD", "/events", 200],
     ["GET", "/teapot", 418],
@@ -125,12 +129,12 @@ test("a function of the web platform is an application", async () => {
     });
     return new globalThis.Response(body, { status: 201, headers: { "content-type": "text/plain", "x-a": "1" } });
   });
-  const host = { method: () => "POST", path: () => "/a", query: () => "q=1", header: () => undefined };
+  const host = { method: () => "POST", path: () => "/a", query: () => "q=%7e*&a", header: () => undefined };
   const output = new Output();
   const body = new TextEncoder().encode("hello");
   assert.equal(await respond.respond({ body, contentType: "text/plain" }, host, output), undefined);
   assert.deepEqual(output.head, [201, "text/plain", [["x-a", "1"]]]);
-  assert.deepEqual([output.pieces.join(" "), output.finished], ["POST /a ?q=1 hello", true]);
+  assert.deepEqual([output.pieces.join(" "), output.finished], ["POST /a ?q=%7e*&a hello", true]);
   const failing = serve(() => {
     throw new Error("as asked");
   });

@@ -19,7 +19,8 @@ test("objects are kept by container", () => {
   }
   assert.equal(container.getRange("none", 5, 5), undefined);
   assert.deepEqual([container.info("k/1").size, container.info("none")], [10, undefined]);
-  container.set("k/2", bytes("x"));
+  container.set("k/2", "\ufeffx");
+  assert.equal(container.getText("k/2"), "\ufeffx");
   assert.deepEqual([container.names(), container.names(1)], [["k/1", "k/2"], ["k/1"]]);
   container.delete("k/1");
   container.delete("k/1");

@@ -69,10 +69,16 @@ test("rows are read where they lie", () => {
   assert.throws(() => tensor.row(3), RangeError);
 });
 
+test("strings are UTF-8", () => {
+  assert.deepEqual(new Tensor(["\ufeffa"]).strings(), ["\ufeffa"]);
+  assert.throws(() => new Tensor([new Uint8Array([0xff])]).strings(), TypeError);
+});
+
 test("scores", () => {
   const scores = new Tensor([[NaN, 1, 3, 2]]);
   assert.equal(scores.argmax(), 2);
   assert.deepEqual(scores.topK(2), [{ index: 2, value: 3 }, { index: 3, value: 2 }]);
+  for (const count of [0, -1, NaN]) assert.deepEqual(scores.topK(count), []);
   assert.deepEqual(new Tensor([[0, 0], [1000, 0]]).softmax().toList(), [[0.5, 0.5], [1, 0]]);
 });
 

@@ -24,6 +24,8 @@ test("values are kept by bucket", () => {
   bucket.set("k", "grüß");
   assert.deepEqual(kv.open("default").get("k"), new TextEncoder().encode("grüß"));
   assert.deepEqual([bucket.getText("k"), kv.open("other").get("k")], ["grüß", undefined]);
+  bucket.set("mark", "\ufeffa");
+  assert.equal(bucket.getText("mark"), "\ufeffa");
   bucket.setJson("j", { a: [1, null] });
   assert.deepEqual([bucket.getJson("j"), bucket.getJson("none")], [{ a: [1, null] }, undefined]);
   bucket.delete("k");

@@ -107,7 +107,7 @@ class Tensor:
         """The largest elements, all of them in a row: `(index, value)`, largest first."""
         numbers = [(at, value) for at, value in enumerate(self.values) if value == value]
         numbers.sort(key=lambda pair: -pair[1])
-        return numbers[:count]
+        return numbers[: max(count, 0)]
 
     def softmax(self):
         """Each row along the last axis as probabilities, FP32."""
@@ -260,13 +260,21 @@ def _data(flat, datatype):
     if datatype == "BYTES":
         return _joined([value.encode() if isinstance(value, str) else bytes(memoryview(value)) for value in flat])
     if datatype == "BOOL":
-        return bytes(bool(value) for value in flat)
+        if any(value not in (0, 1) for value in flat):
+            raise ValueError("one is neither true nor false")
+        return bytes(map(bool, flat))
     if datatype == "FP16":
-        return struct.pack(f"<{len(flat)}e", *flat)
+        try:
+            return struct.pack(f"<{len(flat)}e", *flat)
+        except OverflowError:
+            # Half a unit beyond the largest begins infinity.
+            return struct.pack(f"<{len(flat)}e", *(math.copysign(math.inf, it) if abs(it) >= 65520 else it for it in flat))
     if datatype == "BF16":
         # To the nearest, ties to even: half of the part that is cut off, less one where the rest is even.
         whole = memoryview(array("f", flat)).cast("B").cast("I")
-        return array("H", ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF for bits in whole)).tobytes()
+        # The bits of a NaN may be all ones, which would be rounded to a zero.
+        nearest = (0x7FC0 if bits & 0x7FFFFFFF > 0x7F800000 else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 for bits in whole)
+        return array("H", nearest).tobytes()
     return array(FORMATS[datatype], flat).tobytes()
 
 

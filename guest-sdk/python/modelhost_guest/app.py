@@ -345,11 +345,11 @@ def parameters(pattern, path):
 def _fitted(own, asked):
     found = {}
     for at, segment in enumerate(own):
+        if at >= len(asked):
+            return None
         if segment.startswith("{*") and segment.endswith("}"):
             found[segment[2:-1]] = unquote("/".join(asked[at:]), errors="strict")
             return found
-        if at >= len(asked):
-            return None
         if segment.startswith("{") and segment.endswith("}"):
             if not asked[at]:
                 return None

@@ -141,12 +141,14 @@ class AppTest(unittest.TestCase):
         answer = get("/items/a%20b", query="q=1", headers={"X-User": "7"})
         self.assertEqual(answer.json, {"id": "a b", "q": "1", "user": "7"})
         self.assertEqual(get("/files/a/b.txt").text, "a/b.txt")
+        self.assertEqual(get("/files/").text, "")
         for method, path, status in [
             ("GET", "/", 404),
             ("GET", "/items/", 404),
             ("GET", "//items/1", 404),
             ("GET", "/items/%ff", 404),
             ("GET", "/items/1/2", 404),
+            ("GET", "/files", 404),
             ("GET", "/count/", 404),
             ("GET", "/count", 405),
             ("POST", "/events", 405),

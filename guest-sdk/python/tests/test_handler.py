@@ -40,7 +40,9 @@ TENSORS = [
     (["a", "grüß"], None, "BYTES", (2,), ["a", "grüß"]),
     ([[b"a"], [b""]], None, "BYTES", (2, 1), [["a"], [""]]),
     ([1.5, -2.0, 65504.0], "FP16", "FP16", (3,), [1.5, -2.0, 65504.0]),
+    ([65519.0, 65520.0, -1e300], "FP16", "FP16", (3,), [65504.0, INFINITY, -INFINITY]),
     ([1.5, -2.0, 1.0078125], "BF16", "BF16", (3,), [1.5, -2.0, 1.0078125]),
+    ([0, 1.0, True], "BOOL", "BOOL", (3,), [False, True, True]),
     (array("f", [1.5, 2.5]), None, "FP32", (2,), [1.5, 2.5]),
     (array("d", [1.5]), "FP32", "FP32", (1,), [1.5]),
     (array("q", [1, -1]), None, "INT64", (2,), [1, -1]),
@@ -56,6 +58,11 @@ WRONG = [
     ([True], "FP32", "a truth value is no FP32"),
     ([1.5], "INT64", "the values are no INT64"),
     ([256], "UINT8", "the values are no UINT8"),
+    ([2], "BOOL", "the values are no BOOL: one is neither true nor false"),
+    ([NAN], "BOOL", "the values are no BOOL"),
+    (["false"], "BOOL", "the values are no BOOL"),
+    ([None], "BOOL", "the values are no BOOL"),
+    ([1e6, "a"], "FP16", "the values are no FP16"),
     ([1], "BYTES", "the values are no BYTES"),
 ]
 
@@ -74,6 +81,11 @@ class TensorTest(unittest.TestCase):
         for values, datatype, text in WRONG:
             with self.subTest(values=values, datatype=datatype), self.assertRaisesRegex(InvalidInput, text):
                 Tensor(values, datatype)
+
+    def test_no_number_stays_none(self):
+        for pattern in (b"\x00\x00\xc0\x7f", b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff", b"\x00\x00\xc0\xff"):
+            tensor = Tensor(array("f", pattern), "BF16")
+            self.assertEqual(tensor.data, b"\xc0\x7f", pattern)
 
     def test_a_shape_has_as_many_elements(self):
         tensor = Tensor([1, 2, 3, 4, 5, 6])
@@ -110,6 +122,7 @@ class TensorTest(unittest.TestCase):
                 Tensor(values).argmax()
         scores = Tensor([[NAN, 1.0, 3.0, 2.0]])
         self.assertEqual(scores.top_k(2), [(2, 3.0), (3, 2.0)])
+        self.assertEqual([scores.top_k(count) for count in (0, -1)], [[], []])
         rows = Tensor([[0.0, 0.0], [1000.0, 0.0]]).softmax().tolist()
         self.assertEqual(rows, [[0.5, 0.5], [1.0, 0.0]])
 

@@ -5,6 +5,7 @@ const std = @import("std");
 const builtin = @import("builtin");
 const guest = @import("guest.zig");
 const sockets = @import("socket.zig");
+const readable = @import("text.zig").readable;
 const Datatype = @import("datatype.zig").Datatype;
 
 pub const is_component = builtin.target.cpu.arch.isWasm();
@@ -181,14 +182,14 @@ pub fn end(context: ?i32) void {
 
 pub fn rawHeaders(headers: []const guest.Header) List(RawHeader) {
     const raw = arena.allocator().alloc(RawHeader, headers.len) catch @trap();
-    for (raw, headers) |*to, from| to.* = .{ .name = .of(from.name), .value = .of(from.value) };
+    for (raw, headers) |*to, from| to.* = .{ .name = .of(readable(from.name)), .value = .of(readable(from.value)) };
     return .of(raw);
 }
 
 pub fn rawResponse(response: guest.Response) RawResponse {
     return .{
         .status = response.status,
-        .content_type = .of(response.content_type),
+        .content_type = .of(readable(response.content_type)),
         .headers = rawHeaders(response.headers),
         .body = .of(response.body),
     };
@@ -204,9 +205,9 @@ pub fn rawError(failed: anyerror) RawError {
 
 pub fn rawErrorOf(failed: anyerror, text: []const u8) RawError {
     return switch (failed) {
-        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(text) } },
+        error.InvalidInput => .{ .kind = 0, .as = .{ .text = .of(readable(text)) } },
         error.Respond => .{ .kind = 2, .as = .{ .response = rawResponse(answered) } },
-        else => .{ .kind = 1, .as = .{ .text = .of(text) } },
+        else => .{ .kind = 1, .as = .{ .text = .of(readable(text)) } },
     };
 }
 
@@ -357,7 +358,7 @@ pub fn exportedAs(comptime name: []const u8, comptime function: anytype) void {
 fn ended(made: anyerror!void) *const Result {
     result.is_error = 0;
     made catch |failed| {
-        result = .{ .is_error = 1, .as = .{ .text = .of(textOf(failed)) } };
+        result = .{ .is_error = 1, .as = .{ .text = .of(readable(textOf(failed))) } };
     };
     return &result;
 }

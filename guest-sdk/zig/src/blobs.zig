@@ -9,6 +9,7 @@ const abi = @import("abi.zig");
 const guest = @import("guest.zig");
 const host = @import("blobs/host.zig");
 const native = @import("blobs/native.zig");
+const isReadable = @import("text.zig").isReadable;
 
 /// Why a container has not done what it should: `guest.lastError()` is the reason, in the host's words.
 pub const Error = error{ Internal, OutOfMemory };
@@ -66,6 +67,7 @@ pub const Container = struct {
     /// An object to be written piece by piece. It is there after `finish`; without it, `deinit` leaves
     /// nothing.
     pub fn writer(self: Container, name: []const u8) Error!Writer {
+        try self.check(name);
         if (!abi.is_component) return .{ .native = try native.Writer.open(self.name, name) };
         const container = try host.open(self.name);
         defer host.drop(container);
@@ -74,6 +76,7 @@ pub const Container = struct {
 
     /// Size and age of an object; null if it is not there.
     pub fn info(self: Container, name: []const u8) Error!?Info {
+        try self.check(name);
         if (!abi.is_component) return native.info(self.name, name);
         const container = try host.open(self.name);
         defer host.drop(container);
@@ -82,6 +85,7 @@ pub const Container = struct {
 
     /// Removes an object, whether it is there or not.
     pub fn delete(self: Container, name: []const u8) Error!void {
+        try self.check(name);
         if (!abi.is_component) return native.delete(self.name, name);
         const container = try host.open(self.name);
         defer host.drop(container);
@@ -90,6 +94,7 @@ pub const Container = struct {
 
     /// Removes all objects.
     pub fn clear(self: Container) Error!void {
+        try self.check("");
         if (!abi.is_component) return native.clear(self.name);
         const container = try host.open(self.name);
         defer host.drop(container);
@@ -103,6 +108,7 @@ pub const Container = struct {
 
     /// At most so many of them.
     pub fn firstNames(self: Container, most: usize) Error![]const []const u8 {
+        try self.check("");
         if (!abi.is_component) return native.names(self.name, most);
         const container = try host.open(self.name);
         defer host.drop(container);
@@ -115,6 +121,11 @@ pub const Container = struct {
             if (page.is_end) break;
         }
         return found.items;
+    }
+
+    /// Refuses what no host takes as text.
+    fn check(self: Container, name: []const u8) Error!void {
+        if (!isReadable(self.name) or !isReadable(name)) return guest.internal("a name that is no UTF-8", .{});
     }
 
     fn whole(self: Container, name: []const u8, first: u64, last: u64) Error!?[]const u8 {
@@ -131,6 +142,7 @@ pub const Container = struct {
     }
 
     fn opened(self: Container, name: []const u8, first: u64, last: u64) Error!?Reader {
+        try self.check(name);
         if (!abi.is_component) return try native.open(self.name, name, first, last);
         const container = try host.open(self.name);
         defer host.drop(container);
@@ -244,6 +256,9 @@ test "a test has containers in memory" {
     try std.testing.expectEqual(null, try container.reader("k/1"));
     try std.testing.expectError(error.Internal, container.set("", ""));
     try std.testing.expectEqualStrings("a name of 0 bytes, expected 1 to 512", guest.lastError());
+    try std.testing.expectError(error.Internal, container.get("\xff"));
+    try std.testing.expectError(error.Internal, open("\xff").set("a", ""));
+    try std.testing.expectEqualStrings("a name that is no UTF-8", guest.lastError());
     try container.clear();
     try std.testing.expectEqual(0, (try container.names()).len);
 }

@@ -306,6 +306,7 @@ test {
     _ = batch;
     _ = sockets;
     _ = json_text;
+    _ = @import("text.zig");
     _ = image;
     _ = tensor;
     _ = tokenizer;

@@ -8,6 +8,7 @@ const std = @import("std");
 const abi = @import("abi.zig");
 const guest = @import("guest.zig");
 const native = @import("jobs/native.zig");
+const isReadable = @import("text.zig").isReadable;
 const Text = abi.Text;
 
 /// Why something was not done with a job. `guest.lastError()` is the reason as text; if the error is
@@ -81,6 +82,13 @@ pub const Answer = struct {
 
 /// Stores a job, and gives it when it is stored.
 pub fn submit(submission: Submission) Error!Job {
+    for ([_]?[]const u8{ submission.path, submission.content_type, submission.webhook, submission.idempotency_key }) |text| {
+        try check(text orelse "");
+    }
+    for (submission.headers) |header| {
+        try check(header.name);
+        try check(header.value);
+    }
     if (!abi.is_component) return native.submit(submission);
     const typed = @intFromBool(submission.body.len > 0);
     const headers = try guest.allocator.alloc(guest.Header, submission.headers.len + typed);
@@ -104,6 +112,7 @@ pub fn submit(submission: Submission) Error!Job {
 
 /// A job of the endpoint.
 pub fn get(id: []const u8) Error!?Job {
+    try check(id);
     if (!abi.is_component) return native.get(id);
     const raw, var reply: abi.Reply(abi.Optional(RawJob)) = .{ Text.of(id), undefined };
     host.get(raw.start, raw.length, &reply);
@@ -112,6 +121,7 @@ pub fn get(id: []const u8) Error!?Job {
 
 /// The answer to a job; null as long as it has none.
 pub fn getAnswer(id: []const u8) Error!?Answer {
+    try check(id);
     if (!abi.is_component) return native.getAnswer(id);
     const raw, var reply: abi.Reply(abi.Optional(RawAnswer)) = .{ Text.of(id), undefined };
     host.get_answer(raw.start, raw.length, &reply);
@@ -123,6 +133,7 @@ pub fn getAnswer(id: []const u8) Error!?Answer {
 
 /// Cancels a job, whose run is stopped, and gives it; one that is finished stays as it is.
 pub fn cancel(id: []const u8) Error!?Job {
+    try check(id);
     if (!abi.is_component) return native.cancel(id);
     const raw, var reply: abi.Reply(abi.Optional(RawJob)) = .{ Text.of(id), undefined };
     host.cancel(raw.start, raw.length, &reply);
@@ -158,6 +169,11 @@ fn lifted(raw: RawJob) Job {
         .failure = if (raw.failure.get()) |text| text.slice() else null,
         .status = raw.status.get(),
     };
+}
+
+/// Refuses what no host takes as text.
+fn check(text: []const u8) Error!void {
+    if (!isReadable(text)) return abi.say(error.Invalid, "a text that is no UTF-8", .{});
 }
 
 /// The value of a reply, or its error.
@@ -226,6 +242,9 @@ test "a test has jobs in memory, which it ends itself" {
     try std.testing.expectEqualStrings(job.id, (try submit(wanted)).id);
     try std.testing.expectError(error.Conflict, submit(.{ .path = "/other", .idempotency_key = "one" }));
     try std.testing.expectError(error.Invalid, submit(.{ .path = "fit" }));
+    try std.testing.expectError(error.Invalid, submit(.{ .path = "/\xff" }));
+    try std.testing.expectError(error.Invalid, submit(.{ .headers = &.{.{ .name = "x-a", .value = "\xff" }} }));
+    try std.testing.expectError(error.Invalid, get("\xff"));
     try std.testing.expectEqual(1, submitted().len);
     try std.testing.expectEqual(5_000, submitted()[0].submission.delay_ms);
     try std.testing.expectEqualStrings("/fit?fast=1", submitted()[0].submission.path);

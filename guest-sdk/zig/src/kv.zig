@@ -7,6 +7,7 @@ const std = @import("std");
 const abi = @import("abi.zig");
 const guest = @import("guest.zig");
 const native = @import("kv/native.zig");
+const isReadable = @import("text.zig").isReadable;
 const Text = abi.Text;
 
 /// Why a bucket has not done what it should. `guest.lastError()` is the reason as text; if the error is
@@ -57,6 +58,7 @@ pub const Bucket = struct {
 
     /// The value of a key.
     pub fn get(self: Bucket, key: []const u8) Error!?[]const u8 {
+        try self.check(key);
         if (!abi.is_component) return native.get(self.name, key);
         const own, var reply: abi.Reply(abi.RawOptional) = .{ Text.of(key), undefined };
         host.get(try opened(self.name), own.start, own.length, &reply);
@@ -73,6 +75,7 @@ pub const Bucket = struct {
 
     /// Sets a value.
     pub fn set(self: Bucket, key: []const u8, value: []const u8, life: Life) Error!void {
+        try self.check(key);
         if (!abi.is_component) return native.set(self.name, key, value, life.ttl_ms);
         _ = try self.put(host.set, key, value, life);
     }
@@ -85,6 +88,7 @@ pub const Bucket = struct {
     /// Sets a value if the key is not there, and says whether it did: a lock, or a mark that something is
     /// being done.
     pub fn add(self: Bucket, key: []const u8, value: []const u8, life: Life) Error!bool {
+        try self.check(key);
         if (!abi.is_component) return native.add(self.name, key, value, life.ttl_ms);
         return try self.put(host.add, key, value, life) != 0;
     }
@@ -92,6 +96,7 @@ pub const Bucket = struct {
     /// Adds to a number and gives the sum. A key that is not there counts as 0, and the time to live is for
     /// it alone: a count of requests a minute begins anew after the minute.
     pub fn increment(self: Bucket, key: []const u8, by: i64, life: Life) Error!i64 {
+        try self.check(key);
         if (!abi.is_component) return native.increment(self.name, key, by, life.ttl_ms);
         const own, var reply: abi.Reply(i64) = .{ Text.of(key), undefined };
         host.increment(try opened(self.name), own.start, own.length, by, @intFromBool(life.ttl_ms != null), life.ttl_ms orelse 0, &reply);
@@ -101,6 +106,7 @@ pub const Bucket = struct {
     /// Sets a value if the present one is `current`, null for no value, and says whether it did. Its end
     /// stays.
     pub fn swap(self: Bucket, key: []const u8, current: ?[]const u8, value: []const u8) Error!bool {
+        try self.check(key);
         if (!abi.is_component) return native.swap(self.name, key, current, value);
         const own, const old, const new = .{ Text.of(key), Text.of(current orelse ""), Text.of(value) };
         var reply: abi.Reply(bool) = undefined;
@@ -111,6 +117,7 @@ pub const Bucket = struct {
 
     /// Removes a key, whether it is there or not.
     pub fn delete(self: Bucket, key: []const u8) Error!void {
+        try self.check(key);
         if (!abi.is_component) return native.delete(self.name, key);
         const own, var reply: abi.Reply(u8) = .{ Text.of(key), undefined };
         host.delete(try opened(self.name), own.start, own.length, &reply);
@@ -130,6 +137,8 @@ pub const Bucket = struct {
 
     /// Some keys that begin with `prefix`, from behind the cursor.
     pub fn page(self: Bucket, prefix: []const u8, from: From) Error!Page {
+        try self.check(prefix);
+        if (from.cursor) |it| try self.check(it);
         if (!abi.is_component) return native.page(self.name, prefix, from);
         const own, const cursor = .{ Text.of(prefix), Text.of(from.cursor orelse "") };
         var reply: abi.Reply(RawPage) = undefined;
@@ -139,6 +148,11 @@ pub const Bucket = struct {
         const found = try guest.allocator.alloc([]const u8, raw.keys.length);
         for (found, raw.keys.slice()) |*to, key| to.* = key.slice();
         return .{ .keys = found, .cursor = if (raw.cursor.get()) |it| it.slice() else null };
+    }
+
+    /// Refuses what no host takes as text.
+    fn check(self: Bucket, key: []const u8) Error!void {
+        if (!isReadable(self.name) or !isReadable(key)) return abi.say(error.Invalid, "a name or a key that is no UTF-8", .{});
     }
 
     fn put(self: Bucket, function: *const Put, key: []const u8, value: []const u8, life: Life) Error!u8 {
@@ -243,6 +257,9 @@ test "a test has buckets in memory" {
     try std.testing.expectEqualStrings("the sum is beyond 64 bits", guest.lastError());
     try std.testing.expectError(error.Invalid, bucket.set("", "", .{}));
     try std.testing.expectError(error.Invalid, bucket.set("a", "", .{ .ttl_ms = 0 }));
+    try std.testing.expectError(error.Invalid, bucket.get("\xff"));
+    try std.testing.expectError(error.Invalid, bucket.page("", .{ .cursor = "\xff" }));
+    try std.testing.expectError(error.Invalid, open("\xff").set("a", "", .{}));
 
     try bucket.delete("k/1");
     try std.testing.expectEqual(null, try bucket.get("k/1"));

@@ -242,6 +242,7 @@ fn fitted(pattern: []const u8, path: []const u8) error{OutOfMemory}!?[]const gue
     while (own_segments.next()) |own| {
         const is_parameter = own.len > 2 and own[0] == '{' and own[own.len - 1] == '}';
         if (is_parameter and own[1] == '*') {
+            if (segments.peek() == null) return null;
             const rest = try decoded(segments.rest()) orelse return null;
             try found.append(guest.allocator, .{ .name = own[2 .. own.len - 1], .value = rest });
             return found.items;
@@ -292,7 +293,7 @@ test "paths fit patterns" {
         .{ "/items/{id}", "/items/7/tags", null },
         .{ "/files/{*path}", "/files/a/b.txt", &.{"a/b.txt"} },
         .{ "/files/{*path}", "/files/", &.{""} },
-        .{ "/files/{*path}", "/files", &.{""} },
+        .{ "/files/{*path}", "/files", null },
     }) |case| {
         const found = try fitted(case[0], case[1]);
         try std.testing.expectEqual(case[2] == null, found == null);

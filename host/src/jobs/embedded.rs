@@ -176,11 +176,17 @@ impl File {
 
     fn publish(&self, numbers: Vec<(String, Numbers)>) {
         for (endpoint, numbers) in numbers {
-            let Numbers { queued, running, oldest, has_delivery, webhooks, stopped, ended, .. } = numbers;
+            let Numbers {
+                queued, running, oldest, has_ready, has_delivery, webhooks, stopped, ended, ..
+            } = numbers;
             let queue = self.queue(&endpoint);
             queue.ended(&endpoint, &ended);
             queue.set_numbers(queued, running, oldest);
             queue.add_webhooks(webhooks);
+            // From here and not by the call, which may have been dropped while it waited for the disk.
+            if has_ready {
+                queue.ready();
+            }
             if has_delivery {
                 queue.deliver();
             }

@@ -8,12 +8,20 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::futures::Notified;
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
 
 use super::record::JobState;
 use super::webhook::Delivery;
+
+/// Most bytes of an endpoint's answers about jobs that its clients have not taken yet; one that is larger
+/// goes alone.
+const ROOM: u32 = 128 << 20;
+/// How long an answer waits for others to be taken.
+const ROOM_WAIT: Duration = Duration::from_secs(10);
 
 /// The jobs of one endpoint.
 #[derive(Debug, Default)]
@@ -32,6 +40,17 @@ pub struct Queue {
     sending: Mutex<Sending>,
     /// Jobs that have ended since they were last asked for, in the order of [`JobState::ENDS`].
     ended: [AtomicU64; JobState::ENDS.len()],
+    room: Room,
+}
+
+/// The room for answers, in bytes.
+#[derive(Debug)]
+struct Room(Arc<Semaphore>);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room(Arc::new(Semaphore::new(ROOM as usize)))
+    }
 }
 
 /// A job that has ended.
@@ -139,6 +158,12 @@ impl Queue {
         self.sending.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Room for an answer of so many bytes, until it is dropped; `None` if others are not taken in time.
+    pub async fn room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes).unwrap_or(ROOM).min(ROOM);
+        timeout(ROOM_WAIT, self.room.0.clone().acquire_many_owned(bytes)).await.ok()?.ok()
+    }
+
     /// A message that is about to be sent; `None` if it is being sent already.
     pub fn send(self: &Arc<Self>, delivery: &Delivery) -> Option<SendGuard> {
         let Delivery { id, origin, .. } = delivery;
@@ -197,5 +222,27 @@ impl Drop for Running {
         if stops.get(&self.id).is_some_and(|(run, _)| *run == self.run) {
             stops.remove(&self.id);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn answers_that_are_not_taken_are_bounded_and_another_endpoint_is_unharmed() {
+        let (queue, other) = (Queue::default(), Queue::default());
+        let soon = |room| timeout(Duration::from_millis(20), room);
+        let half = u64::from(ROOM) / 2;
+        let (first, second) = (queue.room(half).await, queue.room(half).await);
+        assert!(first.is_some() && second.is_some());
+        assert!(soon(queue.room(1)).await.is_err(), "it waits");
+        assert!(other.room(u64::MAX).await.is_some());
+        drop(first);
+        assert!(queue.room(half).await.is_some());
+        // Larger than all of it, while half is taken, and alone.
+        assert!(soon(queue.room(u64::MAX)).await.is_err());
+        drop(second);
+        assert!(queue.room(u64::MAX).await.is_some());
     }
 }

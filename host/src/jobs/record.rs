@@ -334,6 +334,9 @@ pub enum Outcome {
         /// How long it is not tried again.
         delay: Duration,
     },
+    /// A stop of the server cut it off: the attempt does not count, and that it waited no longer than it may
+    /// is settled.
+    CutOff,
 }
 
 impl Outcome {

@@ -228,6 +228,7 @@ impl Redis {
             }
             Outcome::Failed { error, answer } => ("failed", error, answer, Duration::ZERO),
             Outcome::NotTried { delay } => ("postponed", String::new(), None, delay),
+            Outcome::CutOff => ("cut-off", String::new(), None, Duration::ZERO),
         };
         let size = answer.as_ref().map_or(0, |(_, body)| body.len());
         let (kind, why, answer) = match self.fits(size, "the answer") {

@@ -85,6 +85,8 @@ pub(super) struct Numbers {
     pub(super) bytes: u64,
     /// When the oldest job that waits for a place was submitted.
     pub(super) oldest: Option<u64>,
+    /// Whether a job was queued.
+    pub(super) has_ready: bool,
     /// Whether a webhook has become pending.
     pub(super) has_delivery: bool,
     /// How many more webhooks are pending than before.
@@ -216,7 +218,9 @@ impl<'t> Tables<'t> {
             let value = (job.submitted, job.id.as_str());
             self.waiting.insert(waiting(endpoint, job).as_slice(), value)?;
         }
-        self.numbers(endpoint)?.queued += 1;
+        let numbers = self.numbers(endpoint)?;
+        numbers.queued += 1;
+        numbers.has_ready = true;
         Ok(())
     }
 
@@ -321,6 +325,11 @@ impl<'t> Tables<'t> {
                 job.attempt = job.attempt.saturating_sub(1);
                 self.again(endpoint, job, milliseconds(delay))?;
             }
+            Outcome::CutOff => {
+                job.attempt = job.attempt.saturating_sub(1);
+                job.start_by = None;
+                self.again(endpoint, job, 0)?;
+            }
         }
         Ok(())
     }
@@ -375,7 +384,10 @@ impl<'t> Tables<'t> {
         let Some(job) = self.job(endpoint, id)? else { return Ok(None) };
         match job.state {
             JobState::Queued => self.dequeue(endpoint, &job)?,
-            JobState::Running if !is_queued_only => self.stop(endpoint, &job)?,
+            JobState::Running if !is_queued_only => {
+                self.stop(endpoint, &job)?;
+                self.numbers(endpoint)?.stopped.push(job.id.clone());
+            }
             _ => return Ok(Some(job)),
         }
         self.finish(endpoint, job, JobState::Cancelled, None, None)?;

@@ -4,6 +4,8 @@ use super::*;
 use crate::jobs::record::{now, pause};
 use crate::stores::test_server::Server;
 
+mod stops;
+
 const QUOTA: Quota = Quota { queue: 100, bytes: 1 << 20 };
 
 /// A store and what it is in.

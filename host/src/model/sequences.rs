@@ -21,79 +21,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
 use tokio::sync;
 
+pub use self::call::{LONGEST_ID, SequenceCall, SequenceId};
 use super::ModelError;
 use crate::blocking;
 use crate::tensor::{Extent, Role, Signature, Tensor, TensorSpec, element_count};
 
-/// Longest name of a sequence, in bytes.
-pub const LONGEST_ID: usize = 128;
 /// Idle sequences are looked for once in this time at most, or in the time after which one is idle if that is
 /// shorter.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The name of a sequence: a number and the text of it are two.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Deserialize)]
-#[serde(untagged)]
-pub enum SequenceId {
-    /// A number.
-    Unsigned(u64),
-    /// A number below zero, which some clients make of large ones.
-    Signed(i64),
-    /// A text.
-    Text(String),
-}
-
-/// The part of a request in a sequence.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SequenceCall {
-    /// Which sequence; `None` for a run by itself, from the initial state, that keeps none.
-    pub id: Option<SequenceId>,
-    /// Whether it is the first request.
-    pub start: bool,
-    /// Whether it is the last one.
-    pub end: bool,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Parameters {
-    sequence_id: Option<SequenceId>,
-    sequence_start: bool,
-    sequence_end: bool,
-}
-
-impl SequenceCall {
-    /// A run that belongs to no sequence.
-    pub const ALONE: SequenceCall = SequenceCall { id: None, start: true, end: true };
-
-    /// The part that a request's parameters, a JSON object, say; `None`: it belongs to no sequence.
-    ///
-    /// # Errors
-    /// Text for the caller.
-    pub fn of(parameters: &str) -> Result<Option<SequenceCall>, String> {
-        if !parameters.contains("\"sequence_") {
-            return Ok(None);
-        }
-        let Parameters { sequence_id, sequence_start: start, sequence_end: end } = serde_json::from_str(
-            parameters,
-        )
-        .map_err(
-            |_| "`sequence_id` is a number or a text, `sequence_start` and `sequence_end` are true or false",
-        )?;
-        match &sequence_id {
-            None | Some(SequenceId::Unsigned(0)) => return Ok(None),
-            Some(SequenceId::Text(text)) if text.is_empty() => return Ok(None),
-            Some(SequenceId::Text(text)) if text.len() > LONGEST_ID => {
-                return Err(format!("`sequence_id` has {} bytes, more than {LONGEST_ID}", text.len()));
-            }
-            Some(_) => {}
-        }
-        Ok(Some(SequenceCall { id: sequence_id, start, end }))
-    }
-}
 
 /// How many sequences there may be, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -494,6 +431,7 @@ impl Turn<'_> {
     }
 }
 
+mod call;
 mod figures;
 #[cfg(test)]
 mod tests;

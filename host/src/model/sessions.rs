@@ -263,8 +263,7 @@ impl Sessions {
         // Some callers may have left since their jobs were taken from the queue.
         jobs.retain(|job| !job.answer.is_closed());
         let started = Instant::now();
-        let mut rows: Vec<usize> = jobs.iter().map(Job::rows).collect();
-        let padding = slot.padding(&jobs, rows.iter().sum());
+        let padding = slot.padding(&jobs, jobs.iter().map(Job::rows).sum());
         let outputs = match (jobs.as_slice(), padding) {
             ([], _) => return Ok(Vec::new()),
             ([job], 0) => {
@@ -280,9 +279,7 @@ impl Sessions {
         };
         // One request alone comes back too, and is run without padding: the shape is forgotten by now.
         let Ok(outputs) = outputs else { return Err(jobs) };
-        if padding > 0 {
-            rows.push(padding);
-        }
+        let rows: Vec<usize> = jobs.iter().map(Job::rows).chain((padding > 0).then_some(padding)).collect();
         let size = jobs.len();
         Ok(match batch::split(&outputs, &rows) {
             Ok(mut parts) => {

@@ -107,7 +107,6 @@ impl Row {
         Row { sample, expected, skipped: None, differences: Vec::new(), failed: None, old: None, new: None }
     }
 
-    /// It cannot be compared.
     /// A sample that should have been compared and could not be: it counts as one that differs.
     pub(super) fn untried(self, code: Code) -> Row {
         let untried = Difference::became("the run", "an answer", format!("`{}`, no run at all", code.name()));

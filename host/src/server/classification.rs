@@ -4,7 +4,8 @@
 //! In:   an output, and how many classes are wanted. Out: BYTES, each `VALUE:INDEX` or `VALUE:INDEX:LABEL`.
 //! A model that takes batches is classified row by row. The output of any other one is a row as a whole: its
 //! configuration tells Triton's clients that it has no batches, and they expect it so.
-//! Invariants: at most as many classes as there are values; values are looked at one row at a time.
+//! Invariants: at most as many classes as there are values; values are looked at one row at a time, and of a
+//! row only the numbers of twice as many are held as are wanted.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -43,8 +44,11 @@ impl Classes {
         let classes = || {
             let mut classes = Vec::new();
             for row in data.chunks(width.saturating_mul(size).max(1)) {
-                let values = row.chunks(size).filter_map(|bytes| Value::read(*datatype, bytes));
-                for (value, index) in highest(values, most) {
+                let read = |index: usize| {
+                    row.chunks_exact(size).nth(index).and_then(|bytes| Value::read(*datatype, bytes))
+                };
+                for index in highest(row.len() / size, most, read) {
+                    let Some(value) = read(index) else { continue };
                     let label = self.labels.get(index).map(String::as_str).unwrap_or_default();
                     let colon = if label.is_empty() { "" } else { ":" };
                     let class = format!("{value}:{index}{colon}{label}");
@@ -119,18 +123,30 @@ impl fmt::Display for Value {
     }
 }
 
-/// The `most` highest of them with their numbers, in order.
-fn highest(values: impl Iterator<Item = Value>, most: usize) -> Vec<(Value, usize)> {
-    let mut found: Vec<(Value, usize)> = values.enumerate().map(|(index, value)| (value, index)).collect();
-    let order = |one: &(Value, usize), other: &(Value, usize)| {
-        one.0.before(&other.0).then_with(|| one.1.cmp(&other.1))
+/// The numbers of the `most` highest of `count` values, in order.
+fn highest(count: usize, most: usize, read: impl Fn(usize) -> Option<Value>) -> Vec<usize> {
+    let order = |one: &usize, other: &usize| {
+        let values = read(*one).zip(read(*other));
+        values.map_or(Ordering::Equal, |(one, other)| one.before(&other)).then(one.cmp(other))
     };
-    if most < found.len() {
-        // Everything before this place belongs before it.
-        found.select_nth_unstable_by(most, order);
-        found.truncate(most);
+    let room = most.saturating_mul(2);
+    let mut found: Vec<usize> = Vec::with_capacity(room.saturating_add(1).min(count));
+    // The first of those that were left out: what belongs behind it is left out as well.
+    let mut bar: Option<usize> = None;
+    for index in 0..count {
+        if bar.is_some_and(|bar| order(&bar, &index).is_lt()) {
+            continue;
+        }
+        found.push(index);
+        if found.len() > room {
+            // Everything before this place belongs before it.
+            let (_, first, _) = found.select_nth_unstable_by(most, order);
+            bar = Some(*first);
+            found.truncate(most);
+        }
     }
     found.sort_unstable_by(order);
+    found.truncate(most);
     found
 }
 
@@ -166,6 +182,17 @@ mod tests {
         ] {
             let classes = Classes { is_batched, labels: labels.into() }.of(&output, most).unwrap();
             assert_eq!((classes.shape.as_slice(), texts(&classes).as_slice()), (shape, expected));
+        }
+    }
+
+    #[test]
+    fn a_few_of_many_are_the_first_of_all() {
+        let value = |at: u16| if at.is_multiple_of(13) { f32::NAN } else { f32::from(at * 37 % 50) };
+        let output = floats(&[200], &(0..200).map(value).collect::<Vec<f32>>());
+        let all = Classes::default().of(&output, 1000).unwrap();
+        for most in [0, 1, 2, 7, 99, 100, 101, 199, 200] {
+            let few = Classes::default().of(&output, most).unwrap();
+            assert_eq!(texts(&few), texts(&all)[..most], "{most}");
         }
     }
 

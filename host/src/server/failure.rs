@@ -1,13 +1,24 @@
 //! The one place that logs a failed request, of any protocol.
 //!
 //! Place in the flow: every failure passes here before it leaves as a response or a status.
+//! Invariant: however long a caller's text is that a message repeats, the answer and the log have its
+//! beginning only.
 
+use std::mem;
 use std::time::Instant;
 
 use axum::http::StatusCode;
 
 use super::status;
 use crate::error::{PluginFault, RequestError};
+use crate::text::cut;
+
+/// The same with a message of a length that an answer can bear.
+pub(super) fn shortened(mut error: RequestError) -> RequestError {
+    let message = mem::take(&mut error.message);
+    error.message = cut(message);
+    error
+}
 
 /// Logs a failed request. `by_caller`: the caller has made it fail, also if its code says otherwise.
 pub(super) fn log_failure(
@@ -28,5 +39,19 @@ pub(super) fn log_failure(
         // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
         tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
             "request refused: {error}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::{Code, Stage};
+
+    #[test]
+    fn what_a_caller_sent_is_not_repeated_without_bound() {
+        for (letters, kept, end) in [(9, 9, ""), (2048, 2048, ""), (9000, 2048, "…")] {
+            let error = shortened(RequestError::invalid(Stage::Admit, "é".repeat(letters)));
+            assert_eq!((error.code, &error.message), (Code::InvalidInput, &("é".repeat(kept) + end)));
+        }
     }
 }

@@ -51,8 +51,9 @@ impl Key {
             }
             Input::Tensors(input) => {
                 parts.0.update([2]);
-                let bytes = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
-                blocking::if_large(bytes, || parts.tensors(input));
+                let data: usize = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
+                let parameters = input.parameters.as_deref().map_or(0, str::len);
+                blocking::if_large(data + parameters, || parts.tensors(input));
             }
             Input::Exchange(_) | Input::Socket(_) => parts.0.update([3]),
         }
@@ -144,6 +145,10 @@ mod tests {
         Input::Tensors(TensorInput::new(vec![tensor], None))
     }
 
+    fn parameters(text: &str) -> Input {
+        Input::Tensors(TensorInput::new(Vec::new(), Some(text.into())))
+    }
+
     #[test]
     fn equal_requests_have_equal_keys_and_no_others() {
         let (one, other) = (generation(), generation());
@@ -161,6 +166,8 @@ mod tests {
             key(&one, "", "", tensors("b", &[2], b"xx")),
             key(&one, "", "", tensors("a", &[2, 1], b"xx")),
             key(&one, "", "", tensors("a", &[2], b"xy")),
+            key(&one, "", "", parameters("{}")),
+            key(&one, "", "", parameters(&" ".repeat(blocking::LARGE))),
         ];
         for (at, key) in all.iter().enumerate() {
             assert!(!all[..at].contains(key), "{at}");

@@ -55,7 +55,7 @@ function operations.claim(lease, token, again)
 end
 
 -- What the attempt of a claim came to: `completed` and `refused` with an answer, `failed` perhaps with one, `given-up` for good without one,
--- `postponed` for so long.
+-- `postponed` for so long, `cut-off` by a stop.
 operations['end'] = function(id, claim, kind, why, answer, body, delay)
   local job = load(id)
   if not job or job.state ~= 'running' or job.claims ~= claim then
@@ -72,6 +72,9 @@ operations['end'] = function(id, claim, kind, why, answer, body, delay)
   elseif kind == 'postponed' then
     set(job, { attempt = job.attempt - 1 })
     again(job, delay)
+  elseif kind == 'cut-off' then
+    set(job, { attempt = job.attempt - 1, start_by = false })
+    again(job, 0)
   elseif tonumber(job.attempt) >= tonumber(job.attempts) then
     finish(job, 'failed', why, answer, body)
   else
@@ -277,7 +280,8 @@ local function sweep()
     call('ZREM', times, member)
     local id = string.sub(member, 2)
     local job = string.sub(member, 1, 1) == 'j' and load(id)
-    if job and job.state == 'queued' and job.attempt == '0' then
+    local is_late = job and job.attempt == '0' and job.start_by and tonumber(job.start_by) <= now
+    if is_late and job.state == 'queued' then
       dequeue(job)
       finish(job, 'failed', TOO_LATE)
     elseif job and (job.state == 'completed' or job.state == 'failed' or job.state == 'cancelled') then

@@ -230,15 +230,17 @@ fn states_are_named_rightly() {
 fn parameters_of_sequences_are_read() {
     let id = |text: &str| SequenceCall::of(text).map(|call| call.and_then(|call| call.id));
     assert_eq!(id(r#"{"priority":1}"#), Ok(None));
-    for nothing in [r#"{"sequence_id":0}"#, r#"{"sequence_id":""}"#, r#"{"sequence_start":true}"#] {
-        assert_eq!(id(nothing), Ok(None));
+    for nothing in ["0", r#""""#, "null", "0,\"sequence_start\":true"] {
+        assert_eq!(id(&format!(r#"{{"sequence_id":{nothing}}}"#)), Ok(None), "{nothing}");
     }
+    assert_eq!(id(r#"{"sequence_start":true}"#), Ok(None));
     assert_eq!(id(r#"{"sequence_id":18446744073709551615}"#), Ok(Some(SequenceId::Unsigned(u64::MAX))));
     assert_eq!(id(r#"{"sequence_id":-1}"#), Ok(Some(SequenceId::Signed(-1))));
     assert_eq!(id(r#"{"sequence_id":"7"}"#), Ok(Some(SequenceId::Text("7".to_owned()))));
-    for wrong in [r#"{"sequence_id":1.5}"#, r#"{"sequence_id":[]}"#, r#"{"sequence_id":1,"sequence_end":1}"#]
-    {
-        assert!(id(wrong).is_err(), "{wrong}");
+    let list = format!("[[7],{}8]", "0,".repeat(1 << 18));
+    for wrong in ["1.5", "-9223372036854775809", "true", "[]", "{\"a\":1}", &list, "1,\"sequence_end\":1"] {
+        let error = id(&format!(r#"{{"sequence_id":{wrong}}}"#)).unwrap_err();
+        assert!(error.starts_with("`sequence_id` is a number or a text"), "{error}");
     }
     let long = format!(r#"{{"sequence_id":"{}"}}"#, "x".repeat(129));
     assert_eq!(id(&long).unwrap_err(), "`sequence_id` has 129 bytes, more than 128");

@@ -2,10 +2,12 @@
 //!
 //! Place in the flow: `message → [input] → pipeline → [response] → message`.
 //! In:   a `ModelInferRequest`, hostile. Out: tensors whose bytes are as many as their shapes say.
-//! Invariants: raw contents are not copied in either direction; all tensors of a request together have at
-//! most `limits.body` bytes, which is known before any typed contents are converted.
+//! Invariants: raw contents are not copied in either direction; all tensors of a request, and the texts of
+//! its parameters as JSON, together have at most `limits.body` bytes, which is known before any of them is
+//! converted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::iter;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -36,7 +38,7 @@ const FINAL_RESPONSE: &str = "triton_enable_empty_final_response";
 /// The name of an output that has none.
 const ONLY: &str = "output";
 
-/// The tensors of a request. `limit`: most bytes of all of them together.
+/// The tensors of a request, and its parameters. `limit`: most bytes of all of them together.
 ///
 /// # Errors
 /// `invalid_input` that names the input, `body_too_large`.
@@ -47,8 +49,10 @@ pub(super) fn input(
 ) -> Result<Input, RequestError> {
     let invalid = |text: String| RequestError::invalid(Stage::Admit, text);
     let ModelInferRequest { parameters, inputs, raw_input_contents, .. } = message;
-    let parameters = json_object(parameters);
     let about = |name: &str, text: String| invalid(format!("input `{name}`: {text}"));
+    if let Some(name) = given_twice(&inputs) {
+        return Err(about(name, "given twice".to_owned()));
+    }
     let places: Vec<Option<Place>> = inputs
         .iter()
         .map(|input| place(&input.parameters, memory).map_err(|text| about(&input.name, text)))
@@ -64,15 +68,18 @@ pub(super) fn input(
     if raw && let Some(both) = inputs.iter().find(|input| input.contents.is_some()) {
         return Err(invalid(format!("input `{}` has both `contents` and `raw_input_contents`", both.name)));
     }
+    let written = json_length(&parameters);
     let bytes = raw_input_contents
         .iter()
         .map(Bytes::len)
         .chain(inputs.iter().map(|input| typed_length(input).unwrap_or(usize::MAX)))
         .chain(places.iter().flatten().map(|place| usize::try_from(place.byte_size()).unwrap_or(usize::MAX)))
+        .chain([written])
         .fold(0, usize::saturating_add);
     if bytes > limit {
         return Err(too_large(limit));
     }
+    let parameters = blocking::if_large(written, || json_object(parameters));
     let mut raw_contents = raw_input_contents.into_iter();
     let tensors = inputs.into_iter().zip(places).map(|(input, place)| {
         let name = input.name.clone();
@@ -86,6 +93,12 @@ pub(super) fn input(
     // Raw contents are taken as they are, but BYTES and BOOL are looked through.
     let tensors = blocking::if_large(bytes, || tensors.collect::<Result<_, _>>())?;
     Ok(Input::Tensors(TensorInput::new(tensors, parameters)))
+}
+
+/// The first name that an input before it has.
+fn given_twice(inputs: &[InferInputTensor]) -> Option<&str> {
+    let mut names = HashSet::with_capacity(inputs.len());
+    inputs.iter().map(|input| input.name.as_str()).find(|name| !names.insert(*name))
 }
 
 /// The place in shared memory that parameters name, of an input or an output; `None` if they name none.
@@ -107,6 +120,31 @@ pub(super) fn place(parameters: &Parameters, memory: &SharedMemory) -> Result<Op
         }
         Some(_) => Err(format!("`{REGION}` is no name")),
     }
+}
+
+/// The names of parameters, and those of their values that are texts.
+fn words(parameters: &Parameters) -> impl Iterator<Item = &str> {
+    parameters.iter().flat_map(|(name, parameter)| {
+        let text = match &parameter.parameter_choice {
+            Some(ParameterChoice::StringParam(text)) => Some(text.as_str()),
+            _ => None,
+        };
+        iter::once(name.as_str()).chain(text)
+    })
+}
+
+/// Bytes that the names and texts of parameters take as JSON at most, escapes included.
+fn json_length(parameters: &Parameters) -> usize {
+    let escaped = |text: &str| -> usize {
+        let length = |byte: u8| match byte {
+            0..=0x1f => 6_usize,
+            b'"' | b'\\' => 2,
+            _ => 1,
+        };
+        text.bytes().map(length).sum()
+    };
+    let bytes: usize = words(parameters).map(str::len).sum();
+    blocking::if_large(bytes, || words(parameters).map(escaped).sum())
 }
 
 /// Parameters as the text of a JSON object, `None` for none.
@@ -293,4 +331,45 @@ pub(super) fn outputs(tensors: Vec<Tensor>) -> (Vec<InferOutputTensor>, Vec<Byte
         (output, tensor.data)
     };
     tensors.into_iter().map(output).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parameters of a request of these inputs, one byte each, whose parameter `p` is this text.
+    fn read(names: &[&str], text: &str, limit: usize) -> Result<String, String> {
+        let named = |name: &&str| InferInputTensor {
+            name: (*name).to_owned(),
+            datatype: "UINT8".to_owned(),
+            shape: vec![1],
+            ..InferInputTensor::default()
+        };
+        let text = InferParameter { parameter_choice: Some(ParameterChoice::StringParam(text.to_owned())) };
+        let message = ModelInferRequest {
+            parameters: BTreeMap::from([("p".to_owned(), text)]),
+            inputs: names.iter().map(named).collect(),
+            raw_input_contents: names.iter().map(|_| Bytes::from_static(b"x")).collect(),
+            ..ModelInferRequest::default()
+        };
+        match input(message, &SharedMemory::default(), limit) {
+            Ok(Input::Tensors(input)) => Ok(input.parameters.map(String::from).unwrap_or_default()),
+            Ok(_) => panic!("no tensors"),
+            Err(error) => Err(error.message.clone()),
+        }
+    }
+
+    #[test]
+    fn parameters_count_and_no_input_is_given_twice() {
+        for (names, text, limit, expected) in [
+            (&["a", "b"][..], "xy", 5, Ok(r#"{"p":"xy"}"#)),
+            (&["a", "b"], "xy", 4, Err("the inputs are longer than 4 bytes")),
+            (&["a"], "\u{1}\"", 10, Ok(r#"{"p":"\u0001\""}"#)),
+            (&["a"], "\u{1}\"", 9, Err("the inputs are longer than 9 bytes")),
+            (&["a", "b", "a"], "", 100, Err("input `a`: given twice")),
+        ] {
+            let expected = expected.map(str::to_owned).map_err(str::to_owned);
+            assert_eq!(read(names, text, limit), expected, "{names:?} {text:?}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use tonic::{Code as Grpc, Status};
 
 use crate::error::{Code, RequestError};
 use crate::request::Response;
-use crate::server::failure::log_failure;
+use crate::server::failure::{log_failure, shortened};
 use crate::server::serve::{Call, Signature};
 use crate::server::status as table;
 use crate::text::beginning;
@@ -33,7 +33,8 @@ pub(super) const CACHE_STATUS: &str = "cache-status";
 const AGE: &str = "age";
 
 /// Logs a failed request and makes its status.
-pub(super) fn status(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Status {
+pub(super) fn status(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Status {
+    let mut error = shortened(error);
     // How long a caller is willing to wait is up to the caller: no failure of the server's.
     let gave_up = error.code == Code::RequestTimeout
         && call.client_deadline.is_some_and(|deadline| deadline <= std::time::Instant::now());

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::error::{Code, RequestError, Stage};
 use crate::server::compat::openai;
-use crate::server::failure::log_failure;
+use crate::server::failure::{log_failure, shortened};
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::served::Served;
 use crate::server::status;
@@ -50,6 +50,7 @@ pub(super) fn respond(
     endpoint: Option<&str>,
     arrived: Instant,
 ) -> Response {
+    let error = shortened(error);
     let (status, _) = status::of(error.code);
     let (code, stage) = (error.code.name(), error.stage.name());
     let retry_after = error.retry_after;

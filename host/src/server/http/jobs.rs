@@ -21,6 +21,7 @@ mod answers;
 mod batches;
 mod deliveries;
 mod message;
+mod room;
 mod submission;
 mod task;
 mod workers;
@@ -37,7 +38,8 @@ use axum::response::{IntoResponse as _, Response};
 
 pub use self::workers::JobWorkers;
 
-use self::answers::{JobView, List, X_JOB_STATE, append, failed, known, page, valid};
+use self::answers::{JobView, List, X_JOB_STATE, append, failed, known, no_job, page, valid};
+use self::room::{keeping, room_for_list, with_result};
 use self::submission::SubmissionForm;
 use super::cors;
 use super::error::respond;
@@ -284,17 +286,21 @@ async fn carry_out(
             })
         }
         JobOrder::List => {
-            let (jobs, next) = store.list(&config.name, page(query)?).await.map_err(failed)?;
+            let page = page(query)?;
+            let room = room_for_list(store, &config.name, &page).await?;
+            let (jobs, next) = store.list(&config.name, page).await.map_err(failed)?;
             let jobs = jobs.iter().map(|job| JobView::new(config, job)).collect();
-            Ok(Json(List { jobs, next }).into_response())
+            Ok(keeping(Json(List { jobs, next }).into_response(), room).await)
         }
         JobOrder::Look(id) if *form == Form::Cortex => {
             let found = match is_id(id) {
-                true => store.result(&config.name, id, usize::MAX).await.map_err(failed)?,
+                true => with_result(store, &config.name, id).await?,
                 false => None,
             };
-            let unknown = || cortex::unknown(beginning(id, LONGEST_ECHO));
-            Ok(found.map_or_else(unknown, |(job, body)| cortex::looked(&job, body)))
+            match found {
+                Some((job, body, room)) => Ok(keeping(cortex::looked(&job, body), room).await),
+                None => Ok(cortex::unknown(beginning(id, LONGEST_ECHO))),
+            }
         }
         JobOrder::Look(id) if *form == Form::TrussRequest => {
             let job = known(store.job(&config.name, valid(id)?).await)?;
@@ -347,7 +353,8 @@ async fn carry_out(
 
 /// The answer to a job, as it would have been to its request.
 async fn result(config: &EndpointConfig, store: &JobStore, id: &str) -> Result<Response, RequestError> {
-    let (job, body) = known(store.result(&config.name, valid(id)?, usize::MAX).await)?;
+    let found = with_result(store, &config.name, valid(id)?).await?;
+    let (job, body, room) = found.ok_or_else(no_job)?;
     let mut response = match (&job.answer, body) {
         (Some(answer), Some(body)) => {
             let mut response = Response::new(Body::from(body));
@@ -368,7 +375,7 @@ async fn result(config: &EndpointConfig, store: &JobStore, id: &str) -> Result<R
         }
     };
     response.headers_mut().insert(X_JOB_STATE, HeaderValue::from_static(job.state.name()));
-    Ok(response)
+    Ok(keeping(response, room).await)
 }
 
 /// 202: the job is stored.

@@ -16,7 +16,7 @@ use crate::server::served::Served;
 
 /// The wait of a task that could not use the store.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
-/// Longest wait for what is due at a known time: a clock may be set.
+/// Longest wait, also for what is due at a known time: a clock may be set.
 pub(super) const LONGEST_REST: Duration = Duration::from_secs(60);
 
 /// A task for the jobs of one endpoint.
@@ -37,17 +37,13 @@ impl JobTask {
         (Arc::ptr_eq(own, &self.endpoint) && !self.drain.has_begun()).then_some(served)
     }
 
-    /// Waits for `woken`, for so long if the time is known, or until something else has changed.
+    /// Waits for `woken`, for so long if the time is known, or until something else has changed. Never for
+    /// ever: a task that ends may take the wake of another with it.
     pub(super) async fn rest(&mut self, time: Option<Duration>, woken: impl Future<Output = ()>) {
-        let until = async {
-            match time {
-                Some(time) => tokio::time::sleep(time.min(LONGEST_REST)).await,
-                None => std::future::pending().await,
-            }
-        };
+        let until = time.unwrap_or(LONGEST_REST).min(LONGEST_REST);
         tokio::select! {
             () = woken => {}
-            () = until => {}
+            () = tokio::time::sleep(until) => {}
             _ = self.served.changed() => {}
             () = self.drain.begun() => {}
         }

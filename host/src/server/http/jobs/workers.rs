@@ -173,7 +173,7 @@ impl Worker {
         let ended = tokio::select! {
             biased;
             () = running.stopped() => None,
-            () = self.task.drain.over() => Some(Outcome::NotTried { delay: Duration::ZERO }),
+            () = self.task.drain.over() => Some(Outcome::CutOff),
             outcome = &mut run => Some(outcome.unwrap_or_else(|_| {
                 Outcome::Failed { error: "a defect of the server".to_owned(), answer: None }
             })),
@@ -186,7 +186,7 @@ impl Worker {
         drop((permit, running));
         counts.attempted(match &ended {
             None => AttemptOutcome::Cancelled,
-            Some(Outcome::NotTried { .. }) => AttemptOutcome::Postponed,
+            Some(Outcome::NotTried { .. } | Outcome::CutOff) => AttemptOutcome::Postponed,
             Some(Outcome::Answered { is_ok: true, .. }) => AttemptOutcome::Completed,
             Some(Outcome::Answered { .. } | Outcome::Failed { .. }) => AttemptOutcome::Failed,
         });
@@ -303,6 +303,7 @@ mod tests {
                 Outcome::Answered { .. } => "failed".to_owned(),
                 Outcome::Failed { error, .. } => error,
                 Outcome::NotTried { delay } => format!("after {delay:?}"),
+                Outcome::CutOff => "cut off".to_owned(),
             }
         };
         for (status, code, expected) in [

@@ -81,19 +81,25 @@ impl Protocol for Generate<'_> {
         if !(self.is_stream && is_json) {
             return Ok(into_http(response));
         }
-        // JSON may be written on several lines, an event's data is one a line.
-        let mut event = Vec::with_capacity(response.body.len() + 16);
-        for line in response.body.split(|byte| *byte == b'\n') {
-            event.extend_from_slice(b"data: ");
-            event.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
-            event.push(b'\n');
-        }
-        event.push(b'\n');
-        let mut answer = into_http(request::Response { body: event.into(), ..response });
+        let body = event(&response.body).into();
+        let mut answer = into_http(request::Response { body, ..response });
         answer.headers_mut().insert(CONTENT_TYPE, EVENTS);
         answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         Ok(answer)
     }
+}
+
+/// JSON as the data of an event, one `data:` a line. Each of CR, LF and both ends a line, as clients read it.
+fn event(json: &[u8]) -> Vec<u8> {
+    let mut event = Vec::with_capacity(json.len() + 16);
+    let lines = json.split(|byte| matches!(byte, b'\r' | b'\n'));
+    for line in lines.filter(|line| !line.is_empty()) {
+        event.extend_from_slice(b"data: ");
+        event.extend_from_slice(line);
+        event.push(b'\n');
+    }
+    event.push(b'\n');
+    event
 }
 
 /// The tensors, the parameters and the name of a request.
@@ -201,6 +207,17 @@ mod tests {
         let tensors = input.tensors.iter().map(shown).collect::<Vec<_>>().join("; ");
         let id = id.map(|id| format!(" id {id}")).unwrap_or_default();
         Ok((tensors + &id, input.parameters.map(String::from).unwrap_or_default()))
+    }
+
+    #[test]
+    fn every_end_of_a_line_begins_another_data() {
+        for (json, expected) in [
+            ("{}", "data: {}\n\n"),
+            ("{\r\n}\n", "data: {\ndata: }\n\n"),
+            ("{\r\revent: x\n\n}", "data: {\ndata: event: x\ndata: }\n\n"),
+        ] {
+            assert_eq!(String::from_utf8(event(json.as_bytes())).unwrap(), expected);
+        }
     }
 
     #[test]
