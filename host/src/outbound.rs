@@ -38,6 +38,8 @@ use self::body::Limited;
 pub use self::call::{OutboundAnswer, OutboundCall};
 pub use self::rule::{Rule, Rules, UrlError};
 
+/// Most names that are looked up for a handler at the same time; others wait.
+const LOOKUPS: usize = 16;
 /// Requests of one handler at the same time.
 const CONCURRENCY: usize = 64;
 /// How long a connection may take.
@@ -110,7 +112,9 @@ impl Outbound {
 
     fn with_lookup(rules: Rules, lookup: Lookup) -> io::Result<Outbound> {
         let rules = Arc::new(rules);
-        let mut connector = HttpConnector::new_with_resolver(Resolver { rules: rules.clone(), lookup });
+        let lookups = Arc::new(Semaphore::new(LOOKUPS));
+        let mut connector =
+            HttpConnector::new_with_resolver(Resolver { rules: rules.clone(), lookup, lookups });
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
@@ -172,6 +176,7 @@ impl Outbound {
 struct Resolver {
     rules: Arc<Rules>,
     lookup: Lookup,
+    lookups: Arc<Semaphore>,
 }
 
 impl Service<Name> for Resolver {
@@ -184,12 +189,18 @@ impl Service<Name> for Resolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let Resolver { rules, lookup } = self.clone();
+        let Resolver { rules, lookup, lookups } = self.clone();
         Box::pin(async move {
             let host = name.as_str().to_owned();
+            // Given back by the lookup, which nothing cuts off, and not by who has asked for it.
+            let place = lookups.acquire_owned().await.map_err(io::Error::other)?;
             let found = tokio::task::spawn_blocking({
                 let host = host.clone();
-                move || lookup(&host)
+                move || {
+                    let found = lookup(&host);
+                    drop(place);
+                    found
+                }
             });
             let name_error = |_| io::Error::other(OutboundError::Name);
             let found = found.await.map_err(io::Error::other)?.map_err(name_error)?;

@@ -392,7 +392,7 @@ export function parameters(pattern, path) {
   return own.length === asked.length ? found : undefined;
 }
 
-/** What the percent signs stand for; one without two digits stays. */
+/** The text with its percent signs resolved; one without two digits stays. */
 function decoded(text) {
   return decodeURIComponent(text.replace(/%(?![\da-f]{2})/gi, "%25"));
 }

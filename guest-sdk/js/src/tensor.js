@@ -114,7 +114,7 @@ export class Tensor {
 
   /** The largest elements, all of them in a row: `{ index, value }`, largest first. */
   topK(count) {
-    if (!(count > 0)) return [];
+    if (count <= 0 || Number.isNaN(count)) return [];
     const found = [];
     this.values.forEach((value, index) => {
       if (Number.isNaN(value) || (found.length === count && !(value > found[count - 1].value))) return;

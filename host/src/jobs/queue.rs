@@ -17,9 +17,13 @@ use tokio::time::timeout;
 use super::record::JobState;
 use super::webhook::Delivery;
 
-/// Most bytes of an endpoint's answers about jobs that its clients have not taken yet; one that is larger
-/// goes alone.
-const ROOM: u32 = 128 << 20;
+/// Most bytes of an endpoint's large answers about jobs that its clients have not taken yet; one that is
+/// larger goes alone.
+const ROOM: u32 = 112 << 20;
+/// The same of small ones, which large ones that are taken slowly do not hold up.
+const SMALL_ROOM: u32 = 16 << 20;
+/// Most bytes of a small one.
+const SMALL: u64 = 1 << 20;
 /// How long an answer waits for others to be taken.
 const ROOM_WAIT: Duration = Duration::from_secs(10);
 
@@ -45,11 +49,15 @@ pub struct Queue {
 
 /// The room for answers, in bytes.
 #[derive(Debug)]
-struct Room(Arc<Semaphore>);
+struct Room {
+    small: Arc<Semaphore>,
+    large: Arc<Semaphore>,
+}
 
 impl Default for Room {
     fn default() -> Room {
-        Room(Arc::new(Semaphore::new(ROOM as usize)))
+        let [small, large] = [SMALL_ROOM, ROOM].map(|bytes| Arc::new(Semaphore::new(bytes as usize)));
+        Room { small, large }
     }
 }
 
@@ -160,8 +168,9 @@ impl Queue {
 
     /// Room for an answer of so many bytes, until it is dropped; `None` if others are not taken in time.
     pub async fn room(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
+        let room = if bytes <= SMALL { &self.room.small } else { &self.room.large };
         let bytes = u32::try_from(bytes).unwrap_or(ROOM).min(ROOM);
-        timeout(ROOM_WAIT, self.room.0.clone().acquire_many_owned(bytes)).await.ok()?.ok()
+        timeout(ROOM_WAIT, room.clone().acquire_many_owned(bytes)).await.ok()?.ok()
     }
 
     /// A message that is about to be sent; `None` if it is being sent already.
@@ -236,7 +245,8 @@ mod tests {
         let half = u64::from(ROOM) / 2;
         let (first, second) = (queue.room(half).await, queue.room(half).await);
         assert!(first.is_some() && second.is_some());
-        assert!(soon(queue.room(1)).await.is_err(), "it waits");
+        assert!(soon(queue.room(SMALL + 1)).await.is_err(), "it waits");
+        assert!(queue.room(SMALL).await.is_some(), "a small one does not");
         assert!(other.room(u64::MAX).await.is_some());
         drop(first);
         assert!(queue.room(half).await.is_some());

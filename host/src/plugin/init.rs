@@ -73,6 +73,8 @@ impl Instance {
         let (meter, until) = state::arm_until(&mut self.store, limit, end, 0);
         let outcome =
             metered(meter, until, pin!(guest.call_init(&mut self.store, &loaded.config.metadata))).await;
+        let state = self.store.data_mut();
+        state.init_dependencies = state.dependencies;
         // What it printed without a line end is logged.
         self.end();
         self.disarm(STAGE).map_err(StartError::InitFault)?;

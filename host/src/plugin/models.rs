@@ -60,6 +60,7 @@ pub struct Pending {
     run: Run,
     /// The outputs that are wanted; none means all.
     wanted: Vec<String>,
+    _wanted: Arc<Held>,
 }
 
 enum Run {
@@ -302,11 +303,13 @@ impl models::Host for State {
         let held = inputs.iter().map(|(_, resident)| Ok(self.tensors().get(resident)?.held.clone()));
         let held = held.collect::<Result<Vec<_>>>()?;
         let inputs = self.inputs(inputs)?;
-        let models = match self.begin_run().and_then(|()| self.models().cloned()) {
-            Ok(models) => models,
+        let (all, most) = (self.model_use.bytes.clone(), self.loaded.config.limits.tensor_memory);
+        let bytes = wanted.iter().map(|name| name.len() + size_of::<String>()).sum();
+        let begun = self.begin_run().and_then(|()| Ok((self.models().cloned()?, self.hold(bytes)?)));
+        let (models, named) = match begun {
+            Ok(begun) => begun,
             Err(error) => return Ok(Err(error)),
         };
-        let (all, most) = (self.model_use.bytes.clone(), self.loaded.config.limits.tensor_memory);
         let run = models.infer(&model, inputs);
         let run = tokio::spawn(async move {
             let outputs = run.await;
@@ -315,7 +318,7 @@ impl models::Host for State {
             let bytes = outputs.iter().map(|output| output.data.len()).sum();
             Ok((outputs, Held::new(bytes, &all, most).map_err(RunFailure::Guest)?))
         });
-        Ok(Ok(self.table().push(Pending { run: Run::Running(run), wanted })?))
+        Ok(Ok(self.table().push(Pending { run: Run::Running(run), wanted, _wanted: named })?))
     }
 }
 

@@ -9,7 +9,7 @@
 //! Invariants: the instance that is read has the limits of any other; nothing it does makes more of this than
 //! a refusal; a component is never rewritten while its instance holds a handle, for handles are the host's
 //! and would not be there again; what may hold the endpoint's environment variables is written to the disk
-//! encrypted, with a key that they are part of.
+//! encrypted, with a key that they are part of; what may hold values, objects or jobs is not written.
 
 use std::sync::Arc;
 
@@ -21,6 +21,7 @@ use super::compiled::Compiled;
 use super::instance::{Instance, StartError};
 use super::state;
 use super::{Binary, LoadedComponent, START_TIMEOUT, Source};
+use crate::request::dependencies::Dependency;
 
 /// Most pieces that memory may be in, a piece being what lies between zeros. Each takes some tens of bytes
 /// while memory is copied: enough for a table of 16 MiB of small numbers, and a bound for who writes every
@@ -83,6 +84,9 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
     if !handles.is_empty() {
         return Err(NoSnapshot::Refused(format!("it leaves {} open\n  hint: {HINT}", handles.join(", "))));
     }
+    // What a store has is the endpoint's, and changes.
+    let stores = [Dependency::Kv, Dependency::Jobs].into_iter().collect();
+    let entry = entry.filter(|_| !instance.store.data().init_dependencies.has_any(stores));
     let mut reader = Reader::new(&mut instance);
     let written = wizer.snapshot_component(&context, &mut reader).await;
     if let Some(error) = reader.error {

@@ -71,6 +71,8 @@ pub(super) struct State {
     pub(super) written: Written,
     /// Places for the objects that are open, once one has been.
     pub(super) blob_places: Option<Arc<Semaphore>>,
+    /// The same of the values that are held to be replaced.
+    pub(super) cas_places: Option<Arc<Semaphore>>,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -96,6 +98,8 @@ pub(super) struct State {
     pub(super) log: Option<Arc<HostCallLog>>,
     /// The things that the guest has asked for beside its request, since that began.
     pub(super) dependencies: Dependencies,
+    /// The same until `init` ended.
+    pub(super) init_dependencies: Dependencies,
 }
 
 /// Values and objects that a request has written. Those of a run that must not write are here alone, and
@@ -304,6 +308,7 @@ pub(super) fn store(
         calls_log: None,
         written: Written::default(),
         blob_places: None,
+        cas_places: None,
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),
@@ -318,6 +323,7 @@ pub(super) fn store(
         start: (Duration::ZERO, Duration::ZERO),
         log,
         dependencies: Dependencies::default(),
+        init_dependencies: Dependencies::default(),
     };
     let mut store = Store::new(loaded.pre.engine(), state);
     store.limiter(|state| &mut state.limiter);

@@ -6,6 +6,9 @@
 //! Source: <https://github.com/WebAssembly/wasi-keyvalue>, in the drafts that are in use, which differ in the
 //! cursor of a listing, in the numbers, and in `cas`.
 
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::Result;
 use wasmtime::component::{HasSelf, Linker, Resource};
 
@@ -47,12 +50,16 @@ mod draft2 {
 pub(super) const INTERFACES: [&str; 3] =
     ["wasi:keyvalue/atomics", "wasi:keyvalue/batch", "wasi:keyvalue/store"];
 
+/// Most values that a handler holds at the same time, to replace them.
+const MOST_CAS: usize = 16;
+
 /// A value as it was, to be replaced if it still is so.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Cas {
     bucket: Bucket,
     key: String,
     current: Option<Vec<u8>>,
+    place: OwnedSemaphorePermit,
 }
 
 /// Links both drafts.
@@ -258,7 +265,7 @@ impl Atomics for State {
     }
 
     async fn swap(&mut self, cas: Resource<Cas>, new: Vec<u8>) -> Result<Result<(), CasError>> {
-        let Cas { bucket, key, current } = self.table().delete(cas)?;
+        let Cas { bucket, key, current, place } = self.table().delete(cas)?;
         self.count_host_call();
         let op = KvOp::Swap { key: key.clone(), current: current.map(KvValue), value: KvValue(new) };
         match was(self.kv_at(&bucket, op).await?) {
@@ -266,7 +273,7 @@ impl Atomics for State {
             // To try again with: the value as it is now.
             Ok(false) => match value(self.kv_at(&bucket, KvOp::Get { key: key.clone() }).await?) {
                 Ok(current) => {
-                    let again = self.table().push(Cas { bucket, key, current })?;
+                    let again = self.table().push(Cas { bucket, key, current, place })?;
                     Ok(Err(CasError::CasFailed(again)))
                 }
                 Err(error) => Ok(Err(CasError::StoreError(error.into()))),
@@ -283,8 +290,13 @@ impl HostCas for State {
         key: String,
     ) -> Result<Result<Resource<Cas>, draft2::wasi::keyvalue::store::Error>> {
         let bucket = self.table().get(&handle)?.clone();
+        let places = self.cas_places.get_or_insert_with(|| Arc::new(Semaphore::new(MOST_CAS))).clone();
+        let Ok(place) = places.try_acquire_owned() else {
+            let text = format!("more than {MOST_CAS} values are held to be replaced");
+            return Ok(Err(KvError::Limit(text).into()));
+        };
         match value(self.kv(&handle, KvOp::Get { key: key.clone() }).await?) {
-            Ok(current) => Ok(Ok(self.table().push(Cas { bucket, key, current })?)),
+            Ok(current) => Ok(Ok(self.table().push(Cas { bucket, key, current, place })?)),
             Err(error) => Ok(Err(error.into())),
         }
     }

@@ -22,7 +22,8 @@ use super::fault::HoldsTooMuch;
 use super::models::Held;
 use super::state::State;
 use crate::blocking;
-use crate::tensor::{Datatype, Tensor};
+use crate::tensor::{Datatype, LARGEST_RANK, Tensor};
+use crate::text;
 
 wasmtime::component::bindgen!({
     path: "wit/nn",
@@ -67,7 +68,8 @@ pub struct NnError {
 
 impl NnError {
     fn new(code: ErrorCode, data: impl Into<String>) -> NnError {
-        NnError { code, data: data.into() }
+        // It may repeat what the guest gave, and is kept for as long as its handle.
+        NnError { code, data: text::cut(data.into()) }
     }
 }
 
@@ -127,6 +129,11 @@ impl State {
         ty: TensorType,
         data: Bytes,
     ) -> Result<Result<Resource<NnTensor>, NnError>> {
+        let rank = dimensions.len();
+        if rank > LARGEST_RANK {
+            let text = format!("a tensor of {rank} dimensions, more than {LARGEST_RANK}");
+            return Ok(Err(NnError::new(ErrorCode::TooLarge, text)));
+        }
         match self.hold(data.len()).and_then(|held| self.count_tensor().map(|()| held)) {
             Ok(_held) => Ok(Ok(self.tensors().push(NnTensor { dimensions, ty, data, _held })?)),
             Err(limit) => Ok(Err(limit.into())),

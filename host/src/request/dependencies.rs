@@ -50,6 +50,11 @@ impl Dependencies {
         self.0 |= dependency.bit();
     }
 
+    /// Whether any of these is one of `others` too.
+    pub fn has_any(self, others: Dependencies) -> bool {
+        self.0 & others.0 != 0
+    }
+
     /// Whether each of these is one of `allowed` too.
     pub fn are_within(self, allowed: Dependencies) -> bool {
         self.0 & !allowed.0 == 0
@@ -75,6 +80,8 @@ mod tests {
         let all: Vec<Dependency> = Dependency::ALLOWABLE.iter().map(|(_, dependency)| *dependency).collect();
         assert!(set(&[]).are_within(set(&[])));
         assert!(set(&[Dependency::Clock]).are_within(set(&all)));
+        assert!(set(&all).has_any(set(&[Dependency::Kv])));
+        assert!(!set(&[Dependency::Clock]).has_any(set(&[Dependency::Kv])) && !set(&[]).has_any(set(&all)));
         assert!(!set(&[Dependency::Clock, Dependency::Kv]).are_within(set(&[Dependency::Clock])));
         // No operator can allow these.
         assert!(!set(&[Dependency::Header]).are_within(set(&all)));

@@ -148,6 +148,11 @@ impl Ledger {
         make(good).await
     }
 
+    /// Whether this is the last version that was in the file and served.
+    pub(super) fn is_good(&self, digest: &str) -> bool {
+        self.page().good.as_deref() == Some(digest)
+    }
+
     /// Notes that the version in the file serves.
     pub(super) async fn good(&self, handler: &Binary) {
         let (shelf, kept) = (self.shelf.clone(), handler.clone());

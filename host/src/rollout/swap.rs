@@ -174,7 +174,15 @@ impl Deployment {
         let in_file = matches!(order.origin, Origin::Watch | Origin::Signal) || change.persist;
         let in_file = change.component.as_ref().filter(|_| in_file);
         match made.await {
-            Ok(None) => Ok(DeployOutcome::unchanged(&old)),
+            Ok(None) => {
+                // It may have been ordered before it was in the file.
+                if let (Some(ledger), Some(handler)) = (&self.ledger, in_file)
+                    && !ledger.is_good(handler.digest())
+                {
+                    ledger.good(handler).await;
+                }
+                Ok(DeployOutcome::unchanged(&old))
+            }
             Ok(Some(pipeline)) => {
                 let swapped = self.publish(turn, pipeline, order, started);
                 match (&self.ledger, in_file) {

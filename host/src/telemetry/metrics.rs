@@ -436,8 +436,8 @@ impl Metrics {
 
 impl EndpointMetrics {
     /// Counts a request that was answered.
-    pub fn ok(&self) {
-        self.requests.ok();
+    pub fn ok(&self, is_of_another: bool) {
+        self.requests.ok(is_of_another);
     }
 
     /// Counts a request that failed.
@@ -463,8 +463,8 @@ impl EndpointMetrics {
         }
     }
 
-    /// How many requests have come through the pipeline so far, answered or failed. Adds all shards up: not
-    /// for every request.
+    /// How many requests have come to the current handler so far, answered or failed. Adds all shards up:
+    /// not for every request.
     pub fn served(&self) -> u64 {
         self.requests.served()
     }

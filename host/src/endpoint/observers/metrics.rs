@@ -11,7 +11,8 @@ impl Observer for MetricsObserver {
     fn end(self, run: &EndedRun<'_>) {
         let (metrics, report) = (run.metrics, run.report);
         match run.outcome {
-            Ok(_) => metrics.ok(),
+            // A candidate has no breaker.
+            Ok(_) => metrics.ok(run.is_of_another() || run.generation.breaker.is_none()),
             Err(error) => metrics.error(error.code),
         }
         // A socket is answered when it opens, and may be open for days.

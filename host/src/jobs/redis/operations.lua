@@ -74,6 +74,7 @@ operations['end'] = function(id, claim, kind, why, answer, body, delay)
     again(job, delay)
   elseif kind == 'cut-off' then
     set(job, { attempt = job.attempt - 1, start_by = false })
+    call('ZREM', times, 'j' .. id)
     again(job, 0)
   elseif tonumber(job.attempt) >= tonumber(job.attempts) then
     finish(job, 'failed', why, answer, body)

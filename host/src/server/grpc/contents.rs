@@ -50,9 +50,6 @@ pub(super) fn input(
     let invalid = |text: String| RequestError::invalid(Stage::Admit, text);
     let ModelInferRequest { parameters, inputs, raw_input_contents, .. } = message;
     let about = |name: &str, text: String| invalid(format!("input `{name}`: {text}"));
-    if let Some(name) = given_twice(&inputs) {
-        return Err(about(name, "given twice".to_owned()));
-    }
     let places: Vec<Option<Place>> = inputs
         .iter()
         .map(|input| place(&input.parameters, memory).map_err(|text| about(&input.name, text)))
@@ -78,6 +75,9 @@ pub(super) fn input(
         .fold(0, usize::saturating_add);
     if bytes > limit {
         return Err(too_large(limit));
+    }
+    if let Some(name) = given_twice(&inputs) {
+        return Err(about(name, "given twice".to_owned()));
     }
     let parameters = blocking::if_large(written, || json_object(parameters));
     let mut raw_contents = raw_input_contents.into_iter();
@@ -123,7 +123,7 @@ pub(super) fn place(parameters: &Parameters, memory: &SharedMemory) -> Result<Op
 }
 
 /// The names of parameters, and those of their values that are texts.
-fn words(parameters: &Parameters) -> impl Iterator<Item = &str> {
+fn names_and_texts(parameters: &Parameters) -> impl Iterator<Item = &str> {
     parameters.iter().flat_map(|(name, parameter)| {
         let text = match &parameter.parameter_choice {
             Some(ParameterChoice::StringParam(text)) => Some(text.as_str()),
@@ -143,8 +143,8 @@ fn json_length(parameters: &Parameters) -> usize {
         };
         text.bytes().map(length).sum()
     };
-    let bytes: usize = words(parameters).map(str::len).sum();
-    blocking::if_large(bytes, || words(parameters).map(escaped).sum())
+    let bytes: usize = names_and_texts(parameters).map(str::len).sum();
+    blocking::if_large(bytes, || names_and_texts(parameters).map(escaped).sum())
 }
 
 /// Parameters as the text of a JSON object, `None` for none.

@@ -112,6 +112,8 @@ pub struct Timing {
 #[repr(align(128))]
 struct Shard {
     ok: AtomicU64,
+    /// Those of `ok` that the current handler has no part in.
+    others: AtomicU64,
     cancelled: AtomicU64,
     errors: [AtomicU64; Code::ALL.len()],
     duration: Durations,
@@ -178,9 +180,12 @@ impl Tally {
         Tally { shards: (0..shards).map(|_| Shard::default()).collect(), since: Instant::now() }
     }
 
-    pub(super) fn ok(&self) {
+    pub(super) fn ok(&self, is_of_another: bool) {
         if let Some(own) = self.own() {
             add(&own.ok, 1);
+            if is_of_another {
+                add(&own.others, 1);
+            }
         }
     }
 
@@ -251,9 +256,10 @@ impl Tally {
         }
     }
 
-    /// Requests that have a duration.
+    /// Requests that have a duration, without those of others.
     pub(super) fn served(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.duration.timing().count).sum()
+        let of = |shard: &Shard| shard.duration.timing().count.saturating_sub(read(&shard.others));
+        self.shards.iter().map(of).sum()
     }
 
     /// By the clock of the wall as it is now: it may have been set since then.
@@ -282,7 +288,7 @@ impl Shard {
     /// Everything in it that adds up, always in the same order.
     fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
         let durations = once(&self.duration).chain(&self.stages);
-        [&self.ok, &self.cancelled, &self.failed]
+        [&self.ok, &self.others, &self.cancelled, &self.failed]
             .into_iter()
             .chain(&self.errors)
             .chain(durations.flat_map(|durations| durations.buckets.iter().chain([&durations.nanoseconds])))
@@ -436,7 +442,7 @@ mod tests {
         let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         for (ok, total) in [(true, 100), (true, 50), (false, 7)] {
             if ok {
-                tally.ok()
+                tally.ok(false)
             } else {
                 tally.error(Code::ModelError)
             }

@@ -15,7 +15,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobStore, Page};
 
 /// Bytes of a job in a list, about the most.
-const LISTED: u64 = 4096;
+const LISTED: u64 = 8 << 10;
 
 /// A job, its result if there is one, and the room that this has; `None` if there is no such job.
 pub(super) async fn with_result(
@@ -51,12 +51,12 @@ async fn room(store: &JobStore, endpoint: &str, bytes: u64) -> Result<OwnedSemap
 
 /// The response, whose bytes keep their room until the last of them is sent.
 pub(super) async fn keeping(response: Response, room: OwnedSemaphorePermit) -> Response {
-    struct Kept {
+    struct Held {
         bytes: Bytes,
         _room: OwnedSemaphorePermit,
     }
 
-    impl AsRef<[u8]> for Kept {
+    impl AsRef<[u8]> for Held {
         fn as_ref(&self) -> &[u8] {
             &self.bytes
         }
@@ -65,5 +65,5 @@ pub(super) async fn keeping(response: Response, room: OwnedSemaphorePermit) -> R
     let (parts, body) = response.into_parts();
     // It is in memory: this neither waits nor fails.
     let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
-    Response::from_parts(parts, Body::from(Bytes::from_owner(Kept { bytes, _room: room })))
+    Response::from_parts(parts, Body::from(Bytes::from_owner(Held { bytes, _room: room })))
 }

@@ -142,7 +142,7 @@ fn listed(config: &EndpointConfig) -> Value {
         "required": ["jobs", "next"],
     });
     let ok = json_ok("A page of jobs, the last submitted first.", &page);
-    let mut operation = operation(config, "list", "its jobs", ok, &[Code::InvalidInput]);
+    let mut operation = operation(config, "list", "its jobs", ok, &[Code::InvalidInput, Code::Overloaded]);
     let uuid = json!({ "type": "string", "pattern": ID });
     let parameters = [
         ("limit", json!({ "type": "integer", "minimum": 1, "maximum": MOST_LISTED })),
@@ -161,7 +161,8 @@ fn listed(config: &EndpointConfig) -> Value {
 fn result(config: &EndpointConfig) -> Value {
     let anything = json!({ "*/*": {} });
     let ok = error_free("The answer to the job.", &anything);
-    let mut operation = operation(config, "result", "the result of a job", ok, &[Code::NotFound]);
+    let codes = [Code::NotFound, Code::Overloaded];
+    let mut operation = operation(config, "result", "the result of a job", ok, &codes);
     let waiting =
         error_free("The job, which is not finished.", &json!({ "application/json": { "schema": job() } }));
     if let Some(Value::Object(answers)) = operation.get_mut("responses") {
