@@ -234,16 +234,19 @@ impl JobStore {
         quota: Quota,
     ) -> Result<(Job, bool), JobError> {
         let (name, size) = (endpoint.to_owned(), submission.body.len());
-        let (job, is_new) = match &self.0 {
+        match &self.0 {
+            // Its writer wakes a worker.
             Backend::Embedded(embedded) => {
-                embedded.write(size, move |tables| tables.submit(&name, submission, quota)).await?
+                embedded.write(size, move |tables| tables.submit(&name, submission, quota)).await
             }
-            Backend::Redis(redis) => redis.submit(endpoint, submission, quota).await?,
-        };
-        if is_new {
-            self.queue(endpoint).ready();
+            Backend::Redis(redis) => {
+                let (job, is_new) = redis.submit(endpoint, submission, quota).await?;
+                if is_new {
+                    redis.queue(endpoint).ready();
+                }
+                Ok((job, is_new))
+            }
         }
-        Ok((job, is_new))
     }
 
     /// How long it is until there is a job to run; `None` if there is none.
@@ -392,14 +395,16 @@ impl JobStore {
         quota: Quota,
     ) -> Result<Batch, JobError> {
         let (name, size) = (endpoint.to_owned(), submission.parts.iter().map(Bytes::len).sum());
-        let batch = match &self.0 {
+        match &self.0 {
             Backend::Embedded(embedded) => {
-                embedded.write(size, move |tables| tables.submit_batch(&name, submission, quota)).await?
+                embedded.write(size, move |tables| tables.submit_batch(&name, submission, quota)).await
             }
-            Backend::Redis(redis) => redis.submit_batch(endpoint, submission, quota).await?,
-        };
-        self.queue(endpoint).ready();
-        Ok(batch)
+            Backend::Redis(redis) => {
+                let batch = redis.submit_batch(endpoint, submission, quota).await?;
+                redis.queue(endpoint).ready();
+                Ok(batch)
+            }
+        }
     }
 
     /// A batch.

@@ -1,6 +1,6 @@
 // A bucket of the store, of the host's or of a test's: what both have in common.
 
-import { bytesOf } from "./bytes.js";
+import { bytesOf, textOf } from "./bytes.js";
 import { openedOnce } from "./released.js";
 
 const TEXTS = {
@@ -41,7 +41,7 @@ export class Bucket {
   getText(key) {
     const value = this.get(key);
     if (value === undefined) return undefined;
-    return read(key, () => new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(value));
+    return read(key, () => textOf(value));
   }
 
   /** A value that was set as JSON, or undefined. */

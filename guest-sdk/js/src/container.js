@@ -1,6 +1,6 @@
 // A container of the store, of the host's or of a test's: what both have in common.
 
-import { bytesOf } from "./bytes.js";
+import { bytesOf, textOf } from "./bytes.js";
 
 /** Most bytes that are asked for or given at once. */
 const PIECE = 256 * 1024;
@@ -173,7 +173,7 @@ export class Writer {
 
 function text(name, content) {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(content);
+    return textOf(content);
   } catch {
     throw new BlobError(`the object \`${name}\` is not UTF-8`);
   }

@@ -3,7 +3,7 @@
 // Elements are those of the Open Inference Protocol. Numbers are read where they lie, as a typed array; FP16 and BF16, which
 // have none, are copied to 32 bits.
 
-import { bytesOf } from "./bytes.js";
+import { bytesOf, textOf } from "./bytes.js";
 import { InvalidInput } from "./errors.js";
 
 const VIEWS = {
@@ -56,8 +56,7 @@ export class Tensor {
   /** All elements of a BYTES tensor as text; an error if one is not UTF-8. */
   strings() {
     if (this.datatype !== "BYTES") throw new TypeError(`a tensor of ${this.datatype} has no strings`);
-    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-    return parts(this.data).map((part) => decoder.decode(part));
+    return parts(this.data).map(textOf);
   }
 
   /** Lists, nested as the shape is; of a scalar the value. BYTES are text, and whole numbers are numbers where they fit. */

@@ -271,6 +271,11 @@ impl Job {
         Attempt { id: self.id.clone(), number: self.attempt, claim: self.claims }
     }
 
+    /// Whether it has waited longer for its first attempt than it may, at this time.
+    pub(super) fn is_late(&self, now: u64) -> bool {
+        self.attempt == 0 && self.start_by.is_some_and(|time| time <= now)
+    }
+
     /// Why it has failed; empty if it has not.
     pub(super) fn failure(&self) -> String {
         match (self.state, &self.error, &self.answer) {

@@ -270,7 +270,7 @@ impl<'t> Tables<'t> {
             };
             self.dequeue(endpoint, &job)?;
             let now = now();
-            if job.attempt == 0 && job.start_by.is_some_and(|time| time <= now) {
+            if job.is_late(now) {
                 self.finish(endpoint, job, JobState::Failed, Some(TOO_LATE.to_owned()), None)?;
                 continue;
             }

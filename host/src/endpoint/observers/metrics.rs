@@ -11,8 +11,7 @@ impl Observer for MetricsObserver {
     fn end(self, run: &EndedRun<'_>) {
         let (metrics, report) = (run.metrics, run.report);
         match run.outcome {
-            // A candidate has no breaker.
-            Ok(_) => metrics.ok(run.is_of_another() || run.generation.breaker.is_none()),
+            Ok(_) => metrics.ok(is_not_the_breakers(run)),
             Err(error) => metrics.error(error.code),
         }
         // A socket is answered when it opens, and may be open for days.
@@ -24,4 +23,10 @@ impl Observer for MetricsObserver {
             metrics.run(requests);
         }
     }
+}
+
+/// Whether an answer is to be left out by the endpoint's breaker, if it has one: another run's, or that of a
+/// candidate, which has none.
+fn is_not_the_breakers(run: &EndedRun<'_>) -> bool {
+    run.config.breaker.is_some() && (run.is_of_another() || run.generation.breaker.is_none())
 }

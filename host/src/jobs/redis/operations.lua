@@ -7,6 +7,11 @@ local operations = {}
 
 local NONE = { 'none' }
 
+-- Whether a job has waited longer for its first attempt than it may.
+local function is_late(job)
+  return job.attempt == '0' and job.start_by and tonumber(job.start_by) <= now
+end
+
 function operations.submit(most_jobs, most_bytes, id, record, body, ...)
   local job = table_of({ ... })
   local known = job.key and call('HGET', idempotency, job.key)
@@ -42,7 +47,7 @@ function operations.claim(lease, token, again)
     end
     call('ZREM', waiting, id)
     local job = load(id)
-    if job and job.attempt == '0' and job.start_by and tonumber(job.start_by) <= now then
+    if job and is_late(job) then
       finish(job, 'failed', TOO_LATE)
     elseif job then
       call('ZADD', leases, whole(now + lease), id)
@@ -281,8 +286,7 @@ local function sweep()
     call('ZREM', times, member)
     local id = string.sub(member, 2)
     local job = string.sub(member, 1, 1) == 'j' and load(id)
-    local is_late = job and job.attempt == '0' and job.start_by and tonumber(job.start_by) <= now
-    if is_late and job.state == 'queued' then
+    if job and job.state == 'queued' and is_late(job) then
       dequeue(job)
       finish(job, 'failed', TOO_LATE)
     elseif job and (job.state == 'completed' or job.state == 'failed' or job.state == 'cancelled') then

@@ -66,8 +66,7 @@ impl Tables<'_> {
             let is_pending = webhook.is_some_and(|it| it.state == WebhookState::Pending);
             let changed = webhook.map_or(job.changed, |webhook| webhook.changed.max(job.changed));
             let is_over = !is_pending && changed.saturating_add(job.keep) <= now;
-            let is_late = job.attempt == 0 && job.start_by.is_some_and(|time| time <= now);
-            if job.state == JobState::Queued && is_late {
+            if job.state == JobState::Queued && job.is_late(now) {
                 self.dequeue(&endpoint, &job)?;
                 self.finish(&endpoint, job, JobState::Failed, Some(TOO_LATE.to_owned()), None)?;
             } else if job.state.is_final() && is_over {
