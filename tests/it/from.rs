@@ -38,12 +38,18 @@ fn build(project: &Path) {
     done(project, &["build"]);
 }
 
-/// Brings the old project over to `mine`, builds it, and serves it.
-pub(crate) fn served(folder: &Path) -> (PathBuf, Host) {
+/// Brings the old project over to `mine`, and builds it.
+pub(crate) fn brought(folder: &Path) -> PathBuf {
     let said = done(folder, &["new", "mine", "--from", "old"]);
     assert!(said.starts_with("made mine from a"), "{said}");
     let project = folder.join("mine");
     build(&project);
+    project
+}
+
+/// The same, and serves it.
+pub(crate) fn served(folder: &Path) -> (PathBuf, Host) {
+    let project = brought(folder);
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
     (project, host)
 }

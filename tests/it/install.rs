@@ -27,7 +27,7 @@ const MOST_OF_IMAGE: u64 = 40_000_000;
 /// Makes a package, `wheel`, `deb` or `image`, in `folder`.
 fn pack(kind: &str, folder: &Path) -> PathBuf {
     component("iris-wasm");
-    for library in ["image", "tensor", "tokenizer"] {
+    for library in ["image", "outbound", "tensor", "tokenizer"] {
         component(&format!("library/{library}"));
     }
     let mut command = Command::new(root().join("scripts/package.sh"));

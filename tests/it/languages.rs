@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 /// Copies a folder's files over another's.
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let target = to.join(entry.file_name().unwrap());
         if entry.is_dir() {

@@ -1,10 +1,11 @@
 //! Libraries, put into handlers by `host build`: the library for pictures in each language that has it, against the
-//! pixels that Pillow has made of the same files; those for texts and tensors (`libraries/`); and a library that is not the
-//! project's own.
+//! pixels that Pillow has made of the same files; those for texts, tensors and requests (`libraries/`); and a library that is not
+//! the project's own.
 //!
 //! In: projects of the template `iris`, with another handler: one of the texts here, or of the files beside the modules. The
 //! cases are those of `guest-sdk/library/image/pictures`.
 
+mod outbound;
 mod tensors;
 mod tokenizers;
 

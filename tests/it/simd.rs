@@ -54,7 +54,7 @@ fn every_handler_in_rust_is_compiled_for_simd() {
         true => format!("library/{name}"),
         false => name,
     });
-    let libraries = ["image", "tensor", "tokenizer"].map(|name| format!("library/{name}"));
+    let libraries = ["image", "outbound", "tensor", "tokenizer"].map(|name| format!("library/{name}"));
     let all: Vec<String> = examples.chain(tests).chain(libraries).collect();
     assert!(all.len() > 30, "{all:?}");
     for name in all {

@@ -111,8 +111,9 @@ const mh_error *mh_respond(mh_response response);
 /* The text of an error, for tests. */
 mh_str mh_error_text(const mh_error *error);
 
-/* Why the host has not done what modelhost_kv.h, modelhost_jobs.h or modelhost_blobs.h asks for. A function that
- * returns such an error answers with 500, as with those of mh_internal(). */
+/* Why the host has not done what modelhost_kv.h, modelhost_jobs.h or modelhost_blobs.h asks for, or a request of
+ * modelhost_outbound.h has no response. A function that returns such an error answers with 500, as with those of
+ * mh_internal(). */
 typedef enum {
     /* Of all other errors. */
     MH_REASON_NONE,
@@ -125,10 +126,24 @@ typedef enum {
     /* Beyond a limit of the endpoint. Nothing was changed. */
     MH_REASON_LIMIT,
     /* The store cannot be used now; whether a change was made is not known. */
-    MH_REASON_UNAVAILABLE
+    MH_REASON_UNAVAILABLE,
+    /* `allow_outbound` does not list where a request goes. */
+    MH_REASON_DENIED,
+    /* The name leads to an address of this machine, of a private network or of a cloud's metadata. */
+    MH_REASON_PROHIBITED,
+    /* There was no answer in the time of a request. */
+    MH_REASON_TIMED_OUT,
+    /* The server refused the connection, broke it off or did not speak HTTP. */
+    MH_REASON_FAILED,
+    /* The body of a response has more than 16 MiB. */
+    MH_REASON_TOO_LONG,
+    /* The receiver of a webhook answered with another status than a 2xx, which mh_status_of() has. */
+    MH_REASON_STATUS
 } mh_reason;
 
 mh_reason mh_reason_of(const mh_error *error);
+/* The status of MH_REASON_STATUS; 0 of other errors. */
+uint16_t mh_status_of(const mh_error *error);
 
 /* --- Tensors --------------------------------------------------------------------------------------------------- */
 

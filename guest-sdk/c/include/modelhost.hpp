@@ -42,6 +42,7 @@ struct error {
     const mh_error *made;
     std::string_view text() const { return view(mh_error_text(made)); }
     mh_reason reason() const { return mh_reason_of(made); }
+    std::uint16_t status() const { return mh_status_of(made); }
 };
 
 template <typename T>

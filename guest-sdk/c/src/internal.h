@@ -9,8 +9,9 @@ enum { MH_ERROR_INVALID, MH_ERROR_INTERNAL, MH_ERROR_RESPOND };
 
 struct mh_error {
     uint8_t kind;
-    /* A mh_reason, where the contract's error has a gap. */
+    /* A mh_reason, and the status of one that has it, where the contract's error has a gap. */
     uint8_t reason;
+    uint16_t status;
     union {
         mh_str text;
         mh_response response;
@@ -45,6 +46,8 @@ typedef struct mh_opened {
     void (*drop)(int32_t handle);
     int32_t handle;
     mh_str name;
+    /* Of malloc(), or NULL; freed when it is open no more. */
+    void *memory;
 } mh_opened;
 
 /* What is open of this kind and name, or NULL. */
@@ -88,5 +91,10 @@ typedef struct {
     size_t len, room;
 } mh_growing_list;
 void mh_append(mh_growing_list *texts, mh_text_list page);
+
+#ifndef __wasm__
+/* For tests of the SDK: bodies of responses that are open. */
+extern size_t mh_outbound_opened;
+#endif
 
 #endif

@@ -75,7 +75,7 @@ mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str n
     if (made == NULL) abort();
     char *own_name = (char *)(made + 1);
     if (name.len > 0) memcpy(own_name, name.data, name.len);
-    *made = (mh_opened){opened, drop, handle, {own_name, name.len}};
+    *made = (mh_opened){opened, drop, handle, {own_name, name.len}, NULL};
     opened = made;
     return made;
 }
@@ -86,8 +86,10 @@ bool mh_take_opened(const mh_opened *one, mh_opened *taken) {
     if (*at == NULL) return false;
     *taken = **at;
     free(*at);
+    free(taken->memory);
     *at = taken->next;
     taken->name = (mh_str){NULL, 0};
+    taken->memory = NULL;
     return true;
 }
 
@@ -96,6 +98,7 @@ void mh_close_opened(void) {
         mh_opened *last = opened;
         opened = last->next;
         last->drop(last->handle);
+        free(last->memory);
         free(last);
     }
 }
@@ -217,6 +220,7 @@ static const mh_error *error_of(uint8_t kind, mh_reason reason, mh_str text) {
     mh_error *error = mh_alloc(sizeof *error);
     error->kind = kind;
     error->reason = (uint8_t)reason;
+    error->status = 0;
     error->as.text = text;
     return error;
 }
@@ -249,6 +253,7 @@ const mh_error *mh_respond(mh_response response) {
     mh_error *error = mh_alloc(sizeof *error);
     error->kind = MH_ERROR_RESPOND;
     error->reason = MH_REASON_NONE;
+    error->status = 0;
     error->as.response = response;
     return error;
 }
@@ -258,6 +263,8 @@ mh_str mh_error_text(const mh_error *error) {
 }
 
 mh_reason mh_reason_of(const mh_error *error) { return (mh_reason)error->reason; }
+
+uint16_t mh_status_of(const mh_error *error) { return error->status; }
 
 /* --- Tensors ---------------------------------------------------------------------------------------------------- */
 

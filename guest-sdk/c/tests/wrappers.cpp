@@ -1,9 +1,10 @@
-/* Unit tests of values, jobs, objects, sockets and batches in C++. */
+/* Unit tests of values, jobs, objects, requests to others, sockets and batches in C++. */
 #include "check.h"
 #include "modelhost_batch.hpp"
 #include "modelhost_blobs.hpp"
 #include "modelhost_jobs.hpp"
 #include "modelhost_kv.hpp"
+#include "modelhost_outbound.hpp"
 #include "modelhost_socket.hpp"
 
 using namespace std::chrono_literals;
@@ -54,6 +55,40 @@ static void objects_are_kept() {
     check(!container.reader("c").value() && container.remove("a").has_value(), "no object");
     check(container.clear().has_value() && container.names(1).value().empty(), "none is left");
     check(container.set("", "").error().text() == "a name of 0 bytes, expected 1 to 512", "why it has failed");
+}
+
+static const mh_error *answered(const mh_outbound_request *request, mh_response *response) {
+    if (mh::view(request->url) == "https://denied") return mh_outbound_error(MH_REASON_DENIED, {});
+    *response = mh_text_response(mh::text(std::format("[{}]", mh::view(request->method))));
+    if (request->body.len > 0) response->body = request->body;
+    if (request->timeout_ms == 1) response->status = 404;
+    return nullptr;
+}
+
+static void requests_are_answered() {
+    mh_outbound_answer_with(answered);
+    {
+        auto left = mh::send_request({.url = "https://a"});
+        auto answer = mh::send_request({.url = "https://a"});
+        check(answer->status() == 200 && answer->headers().size() == 1, "a response");
+        check(answer->header("Content-Type") == "text/plain; charset=utf-8" && !answer->header("x"), "its headers");
+        check(answer->read().value() == "[GET]" && !answer->read().value(), "its body");
+        const std::pair<std::string_view, std::string_view> headers[] = {{"x-of", "7"}};
+        answer = mh::send_request(
+            {.method = "PUT", .url = "https://a", .content_type = "text/plain", .headers = headers, .body = "[1]", .timeout = 2s});
+        check(answer->json()->elements().size() == 1, "JSON");
+        answer = mh::send_request({.url = "https://a"});
+        check(answer->json().error().reason() == MH_REASON_FAILED, "no JSON");
+        mh::json_writer json;
+        json.begin('[').value(1).end(']');
+        answer = mh::send_webhook({.url = "https://a", .secret = "s", .attempts = 2, .pause = 1ms}, json);
+        check(answer->bytes().value() == "[1]", "a webhook");
+        const mh::error gone = mh::send_webhook({.url = "https://a", .timeout = 0s}, "1").error();
+        check(gone.reason() == MH_REASON_STATUS && gone.status() == 404, "another status");
+        check(mh::send_request({.url = "https://denied"}).error().reason() == MH_REASON_DENIED, "not listed");
+        check(left->status() == 200, "it is open still");
+    }
+    mh_call_over();
 }
 
 static mh::result<void> talk(mh::upgrade &upgrade, const mh::context &) {
@@ -125,6 +160,7 @@ int main() {
     values_are_kept();
     jobs_are_submitted();
     objects_are_kept();
+    requests_are_answered();
     sockets_talk();
     requests_are_served_together();
     mh_call_over();

@@ -1,6 +1,7 @@
 // Jobs, of the host's store or of a test's: what both have in common.
 
 import { bytesOf } from "./bytes.js";
+import { contentOf } from "./content.js";
 
 const TEXTS = {
   conflict: () => "the idempotency key was used for another job",
@@ -52,15 +53,10 @@ export function jobsOf(host) {
   };
 }
 
-function submission(path, { json, body, contentType, headers = {}, delay, wait, ...rest }) {
-  const [content, own] = contentOf(json, body);
-  const pairs = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]);
-  const type = contentType ?? (pairs.some(([name]) => name === "content-type") ? undefined : own);
-  if (type !== undefined) pairs.push(["content-type", type]);
+function submission(path, { delay, wait, ...rest }) {
   return {
     path,
-    headers: pairs,
-    body: content,
+    ...contentOf(rest),
     priority: whole("priority", rest.priority, 255),
     delayMs: milliseconds(delay),
     waitMs: milliseconds(wait),
@@ -68,14 +64,6 @@ function submission(path, { json, body, contentType, headers = {}, delay, wait, 
     webhook: rest.webhook,
     idempotencyKey: rest.idempotencyKey,
   };
-}
-
-function contentOf(json, body) {
-  const encoded = (text) => new TextEncoder().encode(text);
-  if (body === undefined) return json === undefined ? [encoded("")] : [encoded(JSON.stringify(json)), "application/json"];
-  if (typeof body === "string") return [encoded(body), "text/plain; charset=utf-8"];
-  if (ArrayBuffer.isView(body)) return [bytesOf(body), "application/octet-stream"];
-  throw new TypeError(`a body is bytes or a text, and not ${typeof body}; \`json\` takes others`);
 }
 
 function whole(name, number, most) {

@@ -156,7 +156,8 @@ export function said(error) {
   return (place === undefined ? text : `${text} (${place})`).replace(/\s+/g, " ");
 }
 
-function encodedBody(body) {
+/** A body as bytes, and its type. */
+export function encodedBody(body) {
   if (isBytes(body)) return { body: bytesOf(body), contentType: "application/octet-stream" };
   const encode = (text) => new TextEncoder().encode(text);
   if (typeof body === "string") return { body: encode(body), contentType: "text/plain; charset=utf-8" };

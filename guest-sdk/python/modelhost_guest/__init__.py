@@ -3,7 +3,7 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import blobs, image, jobs, kv, models, sockets, tensor, tokenizer, typed
+from . import blobs, image, jobs, kv, models, outbound, sockets, tensor, tokenizer, typed
 from ._tensor import Tensor, Tensors
 from .app import App
 from .context import Context, Signature, TensorSpec
@@ -20,6 +20,7 @@ from .handler import (
 from .image import ImageError
 from .messages import Answer, Event, Response, Sample
 from .models import ModelError
+from .outbound import OutboundError
 from .porting import NotPorted, unported
 from .request import Request
 from .sockets import Socket, websocket
@@ -39,6 +40,7 @@ __all__ = [
     "KvError",
     "ModelError",
     "NotPorted",
+    "OutboundError",
     "Request",
     "Response",
     "Sample",
@@ -55,6 +57,7 @@ __all__ = [
     "jobs",
     "kv",
     "models",
+    "outbound",
     "post_inference",
     "post_inference_tensors",
     "pre_inference",

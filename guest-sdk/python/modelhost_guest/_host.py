@@ -60,6 +60,11 @@ except ImportError:
     tokenizers = None
 
 try:
+    from wit_world.imports import requests
+except ImportError:
+    requests = None
+
+try:
     from wit_world.exports.operations import Operation
 except ImportError:
     Operation = None

@@ -7,7 +7,7 @@ bindings ask for into the module of the function that it decorates.
 import json
 import sys
 
-from . import _host, kv, models, typed
+from . import _held, _host, kv, typed
 from .context import Context
 from .messages import Sample, response_of, to_json
 from ._tensor import tensors
@@ -136,9 +136,9 @@ def _between(call, given, context, guard):
 
 
 def _first(host, make):
-    """The same of pre-inference. Models' tensors that it made are there for post-inference, if that may follow."""
+    """The same of pre-inference. Handles that it holds, of tensors say, are there for post-inference, if that may follow."""
     # A request that ended between the two left its own.
-    models.released()
+    _held.released()
     return _guarded(host, make, is_last=_LAST.isdisjoint(_made))
 
 
@@ -152,19 +152,19 @@ def _guarded(host, make, is_last=True):
         raise _host.error_out(error) from None
     finally:
         if is_last:
-            models.released()
+            _held.released()
         kv.closed()
         context._end()
 
 
 def ended(*contexts, is_init=False):
-    """Gives up what the call of an export that serves a whole request held: tasks, models' tensors, buckets, its contexts.
+    """Gives up what the call of an export that serves a whole request held: tasks, handles, buckets, its contexts.
 
     Tasks of `init` go on.
     """
     if end_tasks is not None:
         end_tasks(is_init)
-    models.released()
+    _held.released()
     kv.closed()
     for context in contexts:
         context._end()

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 from . import _host
 from .errors import JobError
-from .messages import to_json
+from .messages import content, to_json
 
 TEXTS = {
     "conflict": "the idempotency key was used for another job",
@@ -68,24 +68,13 @@ def submit(
     Priority 0 comes first, 2 last. `delay` is how many seconds it is not run yet, `wait` after how many it fails if it has not
     begun. A second submission with the same key is the same job: a job that submits others may run again.
     """
-    if body is None:
-        content, own = (b"", None) if json is None else (to_json(json), "application/json")
-    elif isinstance(body, str):
-        content, own = body.encode(), "text/plain; charset=utf-8"
-    elif isinstance(body, (bytes, bytearray, memoryview)):
-        content, own = bytes(body), "application/octet-stream"
-    else:
-        raise TypeError(f"a body is bytes or a text, and not {type(body).__name__}; `json=` takes others")
-    pairs = [(name.lower(), value) for name, value in (headers or {}).items()]
-    content_type = content_type or (None if any(name == "content-type" for name, _ in pairs) else own)
-    if content_type:
-        pairs.append(("content-type", content_type))
+    given_body, pairs = content(json, body, content_type, headers)
     if priority is not None and not 0 <= priority <= 255:
         raise JobError("invalid", "the priority is not 0 to 2")
     if attempts is not None and not 0 <= attempts < 2**32:
         raise JobError("invalid", "that is no number of attempts")
     delay, wait = _milliseconds(delay), _milliseconds(wait)
-    given = (path, pairs, content, priority, delay, wait, attempts, webhook, idempotency_key)
+    given = (path, pairs, given_body, priority, delay, wait, attempts, webhook, idempotency_key)
     if _host.types is None:
         return _submit(*given)
     return _job(_asked(lambda host: host.submit(host.Submission(*given))))

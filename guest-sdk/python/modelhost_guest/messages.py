@@ -6,6 +6,7 @@ import json
 import math
 import re
 from array import array
+from collections.abc import Mapping
 from itertools import accumulate
 from urllib.parse import parse_qsl
 
@@ -198,6 +199,27 @@ def to_json(value):
         return _encoder.encode(value).encode()
     except ValueError:
         return _encoder.encode(_finite(value)).encode()
+
+
+def content(json, body, content_type, headers):
+    """The body of a request to others, or of a job, as bytes, and its headers as pairs, the content type among them."""
+    if body is None:
+        given, own = (b"", None) if json is None else (to_json(json), JSON)
+    elif isinstance(body, str):
+        given, own = body.encode(), TEXT
+    elif isinstance(body, PLAIN):
+        given, own = bytes(body), BYTES
+    else:
+        raise TypeError(f"a body is bytes or a text, and not {type(body).__name__}; `json=` takes others")
+    listed = list(headers.items() if isinstance(headers, Mapping) else headers or ())
+    for name, value in listed:
+        if not (isinstance(name, str) and isinstance(value, str)):
+            raise TypeError(f"header {name!r} is a text, and not {type(value).__name__}")
+    pairs = [(name.lower(), value) for name, value in listed]
+    content_type = content_type or (None if any(name == "content-type" for name, _ in pairs) else own)
+    if content_type:
+        pairs.append(("content-type", content_type))
+    return given, pairs
 
 
 def _plain(value):

@@ -4,11 +4,10 @@ The world has to import them: `include modelhost:handler/model-imports@0.1.0;` (
 `answer_with` says what they answer.
 """
 
-from . import _host
+from . import _held, _host
 from .context import Signature, signature_of
 from ._tensor import Tensor, Tensors, tensors
 
-_own = []
 _stand_ins = None
 
 
@@ -119,13 +118,11 @@ class Resident:
 
     def close(self):
         """Gives it up before the request ends."""
-        if self._host is not None and self._host in _own:
-            _own.remove(self._host)
-            self._host.__exit__(None, None, None)
+        if self._host is not None:
+            _held.release(self._host)
 
     def _hold(self, host):
-        self._tensor, self._host = None, host
-        _own.append(host)
+        self._tensor, self._host = None, _held.hold(host)
 
 
 def answer_with(models):
@@ -135,12 +132,6 @@ def answer_with(models):
     """
     global _stand_ins
     _stand_ins = models
-
-
-def released():
-    """Gives up what the request made and did not give up itself."""
-    while _own:
-        _own.pop().__exit__(None, None, None)
 
 
 def _host_models():

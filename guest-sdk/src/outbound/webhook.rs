@@ -86,7 +86,16 @@ impl Webhook {
     /// [`Error::Internal`]: `value` cannot be written as JSON, or the last attempt
     /// ended in an [`OutboundError`].
     pub fn send<T: Serialize + ?Sized>(&self, value: &T) -> crate::Result<Response> {
-        let request = Request::post(&self.url).timeout(self.timeout).json(value)?;
+        let request = Request::post(&self.url).json(value)?;
+        self.send_json(request.body).map_err(Error::from)
+    }
+
+    /// Sends bytes that are JSON already.
+    ///
+    /// # Errors
+    /// The [`OutboundError`] that the last attempt ended in.
+    pub fn send_json(&self, json: impl Into<Vec<u8>>) -> Result<Response> {
+        let request = Request::post(&self.url).timeout(self.timeout).body("application/json", json);
         let id = format!("msg_{:016x}{:016x}", host::random(), host::random());
         let mut pause = self.pause;
         for attempt in 1.. {
@@ -96,12 +105,14 @@ impl Webhook {
                 Err(error) => (!matches!(error, OutboundError::Failed(_) | OutboundError::TimedOut), None),
             };
             if is_over || attempt >= self.attempts {
-                return outcome.and_then(accepted).map_err(Error::from);
+                return outcome.and_then(accepted);
             }
+            // Its response would hold a place among the requests until the next attempt.
+            drop(outcome);
             std::thread::sleep(asked.unwrap_or_else(|| varied(pause)).min(LONGEST_PAUSE));
             pause = pause.saturating_mul(2);
         }
-        Err(OutboundError::TimedOut.into())
+        Err(OutboundError::TimedOut)
     }
 
     /// The request of one attempt.

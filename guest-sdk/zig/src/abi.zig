@@ -3,6 +3,7 @@
 
 const std = @import("std");
 const builtin = @import("builtin");
+const closing = @import("closing.zig");
 const guest = @import("guest.zig");
 const sockets = @import("socket.zig");
 const readable = @import("text.zig").readable;
@@ -16,8 +17,6 @@ pub var arena = std.heap.ArenaAllocator.init(backing);
 var said_of: ?anyerror = null;
 pub var said: []const u8 = "";
 pub var answered: guest.Response = .{};
-/// Closes what the call has opened of the host: memory that `init` leaves is kept if no handle is in it.
-pub var closing: ?*const fn () void = null;
 
 /// Makes an error that has a text, for the caller or for the log.
 pub fn say(failed: anytype, comptime format: []const u8, arguments: anytype) @TypeOf(failed) {
@@ -159,7 +158,7 @@ var before: ?std.heap.ArenaAllocator.State = null;
 /// Gives back the memory that was taken since the last message of a socket came.
 pub fn nextMessage() void {
     // A bucket is opened again where it is used.
-    if (closing) |close| close();
+    closing.endMessage();
     if (before != null) return reset();
     before = arena.state;
     arena.state = .init;
@@ -177,7 +176,7 @@ pub fn endMessages() void {
 /// Ends a call while imports may still be called.
 pub fn end(context: ?i32) void {
     if (context) |handle| host.drop(handle);
-    if (closing) |close| close();
+    closing.endCall();
 }
 
 pub fn rawHeaders(headers: []const guest.Header) List(RawHeader) {

@@ -14,6 +14,7 @@ const sockets = @import("socket.zig");
 
 /// Libraries, which `modelhost build` puts into the handler's component.
 pub const image = @import("image.zig");
+pub const outbound = @import("outbound.zig");
 pub const tensor = @import("tensor.zig");
 pub const tokenizer = @import("tokenizer.zig");
 
@@ -308,6 +309,7 @@ test {
     _ = json_text;
     _ = @import("text.zig");
     _ = image;
+    _ = outbound;
     _ = tensor;
     _ = tokenizer;
 }

@@ -5,6 +5,7 @@
 
 const std = @import("std");
 const abi = @import("abi.zig");
+const closing = @import("closing.zig");
 const guest = @import("guest.zig");
 const native = @import("kv/native.zig");
 const isReadable = @import("text.zig").isReadable;
@@ -178,7 +179,7 @@ fn opened(name: []const u8) Error!i32 {
     host.open(raw.start, raw.length, &reply);
     const handle = try checked(&reply);
     handles.appendAssumeCapacity(.{ .name = own, .handle = handle });
-    abi.closing = close;
+    closing.of_message = close;
     return handle;
 }
 

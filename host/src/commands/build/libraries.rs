@@ -21,7 +21,7 @@ use crate::text::similar;
 use crate::values::list;
 
 /// The libraries of this project's own.
-const OWN: [&str; 3] = ["image", "tensor", "tokenizer"];
+const OWN: [&str; 4] = ["image", "outbound", "tensor", "tokenizer"];
 /// The namespace of their packages.
 const NAMESPACE: &str = "modelhost:";
 
@@ -130,7 +130,7 @@ mod tests {
             ("imgae", "there is no library `imgae`\n  hint: did you mean `image`?"),
             (
                 "colours",
-                "there is no library `colours`\n  hint: there is `image`, `tensor` and `tokenizer`; a path such as",
+                "there is no library `colours`\n  hint: there is `image`, `outbound`, `tensor` and `tokenizer`; a path such as",
             ),
             ("./mine.wasm", "cannot read library `./mine.wasm`\n  hint: `with` has the names"),
         ] {

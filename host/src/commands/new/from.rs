@@ -112,6 +112,9 @@ impl Migration {
         for name in &self.plan.includes {
             let _ = writeln!(world, "    include modelhost:handler/{name}@0.1.0;");
         }
+        for name in &self.plan.libraries {
+            let _ = writeln!(world, "    include modelhost:{name}/imports@0.1.0;");
+        }
         for name in &self.plan.exports {
             let _ = writeln!(world, "    export modelhost:handler/{name}@0.1.0;");
         }
@@ -341,7 +344,11 @@ impl Migration {
                 let _ = writeln!(text, "{key} = {value}");
             }
         }
-        text + &self.plan.tables
+        text.push_str(&self.plan.tables);
+        if !self.plan.libraries.is_empty() {
+            let _ = write!(text, "\n[build]\nwith = {:?}\n", self.plan.libraries);
+        }
+        text
     }
 
     /// For the terminal.

@@ -4,18 +4,23 @@ use super::*;
 
 /// A component that exports a function of numbers, and calls what `imports` has of them.
 fn part(imports: &[&str], export: &str, random: &str) -> Vec<u8> {
-    let function = "(func (param \"x\" u32) (result u32))";
-    let imported =
-        imports.iter().map(|name| format!("(import \"{name}\" (instance (export \"of\" {function})))"));
-    let imported: String = imported.collect();
     let random = match random {
         "" => String::new(),
         name => format!(
             "(import \"wasi:random/random@0.2.0\" (instance (export \"{name}\" (func (result u64)))))"
         ),
     };
+    importing(imports, export, &random)
+}
+
+/// The same, with further imports in text.
+fn importing(imports: &[&str], export: &str, more: &str) -> Vec<u8> {
+    let function = "(func (param \"x\" u32) (result u32))";
+    let imported =
+        imports.iter().map(|name| format!("(import \"{name}\" (instance (export \"of\" {function})))"));
+    let imported: String = imported.collect();
     let text = format!(
-        r#"(component {imported} {random}
+        r#"(component {imported} {more}
             (core module $m (func (export "of") (param i32) (result i32) local.get 0))
             (core instance $i (instantiate $m))
             (func $of (param "x" u32) (result u32) (canon lift (core func $i "of")))
@@ -23,6 +28,16 @@ fn part(imports: &[&str], export: &str, random: &str) -> Vec<u8> {
             (export "{export}" (instance $e)))"#
     );
     wat::parse_str(text).unwrap()
+}
+
+/// An import of WASI's streams in this version, of which a part takes one method.
+fn streams(version: &str, method: &str) -> String {
+    format!(
+        r#"(import "wasi:io/streams@{version}" (instance
+            (export "input-stream" (type $stream (sub resource)))
+            (export "[method]input-stream.{method}"
+                (func (param "self" (borrow $stream)) (param "len" u64) (result u64)))))"#
+    )
 }
 
 fn library(name: &str, bytes: Vec<u8>) -> Library {
@@ -64,6 +79,22 @@ fn what_is_left_is_imported_once_with_all_that_any_part_takes() {
     let bytes = compose(&handler, &libraries, &mut idle).unwrap().unwrap();
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("get-random-u64") && text.contains("get-other-u64"));
+}
+
+/// A library may take handles of the host as its handler does, in the same version and in another.
+#[test]
+fn resources_of_the_host_are_imported_once_in_each_version() {
+    let libraries = [library("sums", importing(&[], SUMS, &streams("0.2.12", "read")))];
+    for (version, expected) in [
+        ("0.2.12", vec!["wasi:io/streams@0.2.12"]),
+        ("0.2.4", vec!["wasi:io/streams@0.2.12", "wasi:io/streams@0.2.4"]),
+    ] {
+        let handler = importing(&[SUMS], HANDLER, &streams(version, "skip"));
+        let bytes = compose(&handler, &libraries, &mut Vec::new()).unwrap().unwrap();
+        assert_eq!(names(&Names::of(&bytes).unwrap().imports), expected);
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(text.contains("input-stream.read") && text.contains("input-stream.skip"));
+    }
 }
 
 #[test]

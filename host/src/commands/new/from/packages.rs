@@ -25,13 +25,17 @@ pub(super) enum Advice {
     Images,
     Tokens,
     Network,
+    Requests,
     System,
 }
 
 impl Advice {
     /// Why the package is not there.
     pub(super) fn reason(self) -> &'static str {
-        if self == Advice::Network { "needs sockets" } else { "is native code" }
+        match self {
+            Advice::Network | Advice::Requests => "needs sockets",
+            _ => "is native code",
+        }
     }
 
     /// For the report.
@@ -52,12 +56,16 @@ impl Advice {
             Advice::Network => {
                 "handlers open no sockets: keep files in the project's folder, values in `kv`; see `allow_outbound`"
             }
+            Advice::Requests => {
+                "`modelhost_guest.outbound` sends requests, `outbound.get(url).json()`: with `with = [\"outbound\"]` under [build] and \
+                 `allow_outbound` in modelhost.toml, and `include modelhost:outbound/imports@0.1.0;` in wit/world.wit"
+            }
             Advice::System => "there are no threads, processes or native libraries in the sandbox",
         }
     }
 }
 
-const ADVICE: [(Advice, &str); 6] = [
+const ADVICE: [(Advice, &str); 7] = [
     (
         Advice::Model,
         "accelerate audiocraft auto_gptq autogptq awq bark bert bitsandbytes catboost chatterbox chronos coremltools ctransformers \
@@ -75,10 +83,10 @@ const ADVICE: [(Advice, &str); 6] = [
     (Advice::Tokens, "tokenizers sentencepiece tiktoken"),
     (
         Advice::Network,
-        "aiohttp anyio azure b2sdk banana_dev boto3 botocore datasets flask gdown google gevent grpc grpcio hf_transfer httpx \
-         huggingface_hub kafka openai psycopg2 pymongo redis requests smart_open socketio sqlalchemy tornado urllib3 uvicorn uvloop \
-         websocket websockets",
+        "anyio azure b2sdk banana_dev boto3 botocore datasets flask gdown google gevent grpc grpcio hf_transfer huggingface_hub \
+         kafka openai psycopg2 pymongo redis smart_open socketio sqlalchemy tornado uvicorn uvloop websocket websockets",
     ),
+    (Advice::Requests, "aiohttp httplib2 httpx requests requests_toolbelt treq urllib3"),
     (
         Advice::System,
         "_ctypes cffi ctypes curses cryptography cython fcntl grp lxml nvidia_ml_py psutil pty pwd pycuda pynvml pyximport ray truss truss_chains \
@@ -171,7 +179,8 @@ mod tests {
             ("torch.nn.functional", Package::Native(Advice::Model)),
             ("PIL", Package::Native(Advice::Images)),
             ("numpy", Package::Native(Advice::Arrays)),
-            ("requests", Package::Native(Advice::Network)),
+            ("boto3", Package::Native(Advice::Network)),
+            ("requests.adapters", Package::Native(Advice::Requests)),
             ("potassium", Package::Sdk("potassium")),
             ("starlette.responses", Package::Sdk("web")),
             ("emoji", Package::Unknown),

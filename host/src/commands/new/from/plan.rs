@@ -27,6 +27,8 @@ pub(super) struct Plan {
     /// Worlds that the handler's includes, and interfaces that it exports, by the contract's names.
     pub(super) includes: Vec<&'static str>,
     pub(super) exports: Vec<&'static str>,
+    /// Libraries that the build puts into the handler, which imports them.
+    pub(super) libraries: Vec<&'static str>,
     /// Files and folders of the old project, and where they go; of a folder, with `/` or nothing.
     pub(super) moved: Vec<(String, String)>,
     /// Old files that are not part of the new project.

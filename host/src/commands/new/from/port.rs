@@ -55,7 +55,10 @@ const SYSTEM: &[(&str, Advice)] = &[
     ("ThreadPoolExecutor(", Advice::System),
     ("ProcessPoolExecutor(", Advice::System),
     ("multiprocessing.", Advice::System),
-    ("urlopen(", Advice::Network),
+    ("urlopen(", Advice::Requests),
+    ("urlretrieve(", Advice::Requests),
+    ("HTTPConnection(", Advice::Requests),
+    ("HTTPSConnection(", Advice::Requests),
     ("socket.socket(", Advice::Network),
 ];
 

@@ -64,8 +64,15 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
         // One that is needed is read again.
         let Ok(source) = tree.source(path) else { continue };
         let place = |line: usize| format!("{path}:{}", line + 1);
-        for (_, statement) in source.with("send_webhook(") {
-            report.decide(&place(statement.first), "`send_webhook`", "a handler in Python sends no requests; a job sends its result to a webhook by itself (docs/jobs.md)");
+        // One that is defined here is not Potassium's.
+        let is_own = source.with("def send_webhook(").next().is_some();
+        for (_, statement) in source.with("send_webhook(").filter(|_| !is_own) {
+            let hint = "list its receiver at the endpoint in modelhost.toml, `allow_outbound = [\"https://hooks.example.com\"]`; \
+                        the library `outbound` sends it";
+            report.decide(&place(statement.first), "`send_webhook`", hint);
+            if !plan.libraries.contains(&"outbound") {
+                plan.libraries.push("outbound");
+            }
         }
         if let Some((_, statement)) = source.with("Store(").next() {
             let text = tree.text(path)?;

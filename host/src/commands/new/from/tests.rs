@@ -138,6 +138,23 @@ fn settings_are_those_that_the_host_takes() {
 }
 
 #[test]
+fn webhooks_of_potassium_are_sent_by_a_library() {
+    let own = "from potassium import Potassium\napp = Potassium(\"x\")\ndef send_webhook(url):\n    pass\n\
+               @app.handler()\ndef f(c, r):\n    send_webhook(1)\n";
+    let theirs = own.replace("def send_webhook(url)", "def other()");
+    let include = "    include modelhost:outbound/imports@0.1.0;\n";
+    for (text, is_sent) in [(own, false), (theirs.as_str(), true)] {
+        let (_, config, report) = migrated(&[("app.py", text)]);
+        assert_eq!(config.ends_with("\n\n[build]\nwith = [\"outbound\"]\n"), is_sent, "{config}");
+        let told = "| app.py:7 | send_webhook | list its receiver at the endpoint in modelhost.toml, allow_outbound = [";
+        assert_eq!(report.contains(told), is_sent, "{report}");
+        let old = tempfile::tempdir().unwrap();
+        put(old.path(), "app.py", text).unwrap();
+        assert_eq!(read(old.path(), None).unwrap().world().contains(include), is_sent, "{text}");
+    }
+}
+
+#[test]
 fn files_of_a_truss_stand_for_it() {
     let folder = tempfile::tempdir().unwrap();
     put(folder.path(), "config.yaml", "model_module_dir: ./m\n").unwrap();

@@ -104,6 +104,26 @@ fn each_statement_of_a_line_has_its_finding() {
 }
 
 #[test]
+fn requests_have_a_module_of_the_sdk() {
+    let mut report = Report::default();
+    let text = "import requests, urllib.request\n\ndef f(url):\n    requests.get(url)\n    urllib.request.urlopen(url)\n    \
+                http.client.HTTPSConnection(url)\n";
+    port("a.py", &Source::read(text), &|_| false, false, &mut report);
+    let found: Vec<&str> = report.findings.iter().map(|it| it.what.as_str()).collect();
+    assert_eq!(
+        found,
+        [
+            "`requests` needs sockets; used in line 5",
+            "`urlopen` does not work in the sandbox",
+            "`HTTPSConnection` does not work in the sandbox",
+        ]
+    );
+    assert!(
+        report.findings.iter().all(|it| it.hint.starts_with("`modelhost_guest.outbound` sends requests"))
+    );
+}
+
+#[test]
 fn files_are_reported_where_they_are_read() {
     let text = "import os\nX = open(\"a\")\n\ndef f(p):\n    Image.open(p)\n    p.read_text()\n    open(\"/mnt/project/x\")\n    \
                 sys.path.append(__file__)\n    os.path.dirname(__file__)\n    f(open=1)\n";

@@ -1,0 +1,22 @@
+"""Handles of the host's, or of a library's, that a request holds: given up at its end, since garbage is collected late."""
+
+_own = []
+
+
+def hold(handle):
+    """Keeps it until the request ends, or `release`."""
+    _own.append(handle)
+    return handle
+
+
+def release(handle):
+    """Gives it up, once."""
+    if handle in _own:
+        _own.remove(handle)
+        handle.__exit__(None, None, None)
+
+
+def released():
+    """Gives all of them up."""
+    while _own:
+        _own.pop().__exit__(None, None, None)

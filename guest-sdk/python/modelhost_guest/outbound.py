@@ -1,0 +1,260 @@
+"""Requests to other servers, by the library `outbound`, which `modelhost build` puts into the handler.
+
+modelhost.toml names it, `[build]` with `with = ["outbound"]`, and lists at the endpoint where requests may go, `allow_outbound`.
+The world imports it, `include modelhost:outbound/imports@0.1.0;`. In a test `answer_with` says what others answer.
+"""
+
+import json as _json
+import math
+from collections.abc import Mapping
+
+from . import _held, _host
+from .messages import JSON, PLAIN, TEXT, content, to_json
+
+# Most bytes of a body that is read whole.
+LONGEST = 16 << 20
+TEXTS = {
+    "denied": "`allow_outbound` does not list where the request goes",
+    "prohibited": "the name leads to an address that is not of the internet, and not listed itself",
+    "timed-out": "there was no answer in time",
+    "failed": "the request failed: {}",
+    "too-long": f"the body is longer than {LONGEST} bytes",
+    "status": "the receiver answered with status {}",
+}
+
+_stand_in = None
+
+
+class OutboundError(Exception):
+    """Why there is no response, or no more of it. Without more it is the handler's failure, a 500.
+
+    `kind` is one of denied, prohibited, invalid, timed-out, failed, too-long, and of a webhook status, whose number is `status`.
+    """
+
+    def __init__(self, kind, detail=""):
+        super().__init__(TEXTS.get(kind, "{}").format(detail))
+        self.kind = kind
+        self.status = detail if kind == "status" else None
+
+
+class Headers(Mapping):
+    """Headers, each by its name in any case: the first value. `pairs` are all of them, names in lower case."""
+
+    def __init__(self, pairs):
+        self.pairs = [(name.lower(), value) for name, value in pairs]
+        self._first = dict(reversed(self.pairs))
+
+    def __getitem__(self, name):
+        return self._first[name.lower()]
+
+    def __iter__(self):
+        return iter(dict.fromkeys(name for name, _ in self.pairs))
+
+    def __len__(self):
+        return len(self._first)
+
+    def __repr__(self):
+        return f"Headers({self.pairs!r})"
+
+
+class Response:
+    """A server's answer, of any status: `status`, `headers`, and a body that is read once, whole or piece by piece.
+
+    `for piece in response` reads it as it comes. It is given up at the request's end, or with `close()`. A test makes one as a
+    handler makes its own: `Response({"a": 1})` is JSON, text and bytes are what they are, and an iterator has pieces.
+    """
+
+    def __init__(self, body=b"", status=200, headers=None):
+        pairs, own = list((headers or {}).items()), None
+        if isinstance(body, (str, *PLAIN)):
+            body, own = iter([body]), TEXT if isinstance(body, str) else None
+        elif not hasattr(body, "__next__"):
+            body, own = iter([to_json(body)]), JSON
+        self.headers = Headers([*pairs, *([("content-type", own)] if own else ())])
+        self.status, self._body = status, _Pieces(body)
+
+    def read(self):
+        """The next piece of the body, or None at its end."""
+        if self._body is None:
+            return None
+        try:
+            piece = self._body.read()
+        except OutboundError:
+            self.close()
+            raise
+        if piece is None:
+            self.close()
+        return piece
+
+    def __iter__(self):
+        return iter(self.read, None)
+
+    def bytes(self):
+        """The rest of the body, 16 MiB at most."""
+        pieces, length = [], 0
+        for piece in self:
+            length += len(piece)
+            if length > LONGEST:
+                self.close()
+                raise OutboundError("too-long")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def text(self):
+        """The rest of the body as text; what is no UTF-8 in it is replaced by U+FFFD."""
+        return self.bytes().decode(errors="replace")
+
+    def json(self):
+        """The rest of the body as JSON."""
+        try:
+            return _json.loads(self.bytes())
+        except ValueError as error:
+            raise OutboundError("failed", f"its json: {error}") from None
+
+    def close(self):
+        """Reads no more."""
+        body, self._body = self._body, None
+        if body is not None:
+            body.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __repr__(self):
+        return f"Response({self.status})"
+
+
+class Request:
+    """A request as a test's function gets it: `method`, `url`, `headers`, `body`, `timeout` in seconds."""
+
+    def __init__(self, method, url, headers, body, timeout):
+        self.method, self.url, self.headers, self.body, self.timeout = method, url, Headers(headers), body, timeout
+
+    def json(self):
+        """The body as JSON."""
+        return _json.loads(self.body)
+
+
+def request(method, url, *, headers=None, json=None, body=None, content_type=None, timeout=30):
+    """Sends a request, with `json` or `body`, a text or bytes, and waits for the head of the response, of any status.
+
+    Headers are a dict or pairs. No redirect is followed. `timeout` is the most seconds to connect, to the head of the response,
+    and between two pieces of its body. May raise `OutboundError`.
+    """
+    given, pairs = content(json, body, content_type, headers)
+    return _sent(_text(method, "method").upper(), _text(url, "URL"), pairs, given, timeout)
+
+
+def get(url, headers=None, timeout=30):
+    """A `GET`, see `request`."""
+    return request("GET", url, headers=headers, timeout=timeout)
+
+
+def post(url, *, json=None, body=None, content_type=None, headers=None, timeout=30):
+    """A `POST`, see `request`."""
+    return request("POST", url, headers=headers, json=json, body=body, content_type=content_type, timeout=timeout)
+
+
+def send_webhook(url, value, *, secret=None, attempts=1, pause=1.0, timeout=30):
+    """Sends a value as JSON by `POST`, and gives the response, which is a 2xx.
+
+    With a secret it is signed as Standard Webhooks says: `whsec_` and base64, or any other text. The next attempt follows if
+    there was no response, or 408, 429 or a 5xx, after `pause` seconds, each pause twice the one before, or as `retry-after`
+    says; `timeout` is for one attempt. May raise `OutboundError`. In a test it is one request, without a signature.
+    """
+    if secret is not None:
+        _text(secret, "secret")
+    if not 0 <= attempts < 2**32:
+        raise ValueError(f"{attempts} attempts, expected at least 1")
+    given, pause = to_json(value), _milliseconds(pause, 0)
+    if _host.types is not None:
+        library = _library()
+        webhook = library.Webhook(_text(url, "URL"), given, secret, attempts, pause, _milliseconds(timeout, 1))
+        return _asked(library.send_webhook, webhook)
+    response = _sent("POST", _text(url, "URL"), [("content-type", JSON)], given, timeout)
+    if not 200 <= response.status < 300:
+        raise OutboundError("status", response.status)
+    return response
+
+
+def answer_with(answer):
+    """For tests: a function from a `Request` to a `Response`, or that raises `OutboundError("timed-out")`, say."""
+    global _stand_in
+    _stand_in = answer
+
+
+class _Body:
+    """A body that the library reads."""
+
+    def __init__(self, handle):
+        self._handle = _held.hold(handle)
+
+    def read(self):
+        piece = _told(self._handle.read)
+        return None if piece is None else bytes(piece)
+
+    def close(self):
+        _held.release(self._handle)
+
+
+class _Pieces:
+    """A body in a test."""
+
+    def __init__(self, pieces):
+        self._pieces = (piece for piece in pieces if piece)
+
+    def read(self):
+        piece = next(self._pieces, None)
+        return piece.encode() if isinstance(piece, str) else piece
+
+    def close(self):
+        self._pieces = iter(())
+
+
+def _sent(method, url, headers, body, timeout):
+    milliseconds = _milliseconds(timeout, 1)
+    if _host.types is not None:
+        library = _library()
+        return _asked(library.send, library.Request(method, url, headers, body, milliseconds))
+    if _stand_in is None:
+        raise RuntimeError("the test does not say what others answer: `outbound.answer_with`")
+    return _stand_in(Request(method, url, headers, body, timeout))
+
+
+def _library():
+    if _host.requests is None:
+        raise RuntimeError(
+            "the handler imports no library `outbound`: add `include modelhost:outbound/imports@0.1.0;` to the world in "
+            "wit/world.wit"
+        )
+    return _host.requests
+
+
+def _asked(send, given):
+    made = _told(send, given)
+    response = Response.__new__(Response)
+    response.status, response.headers, response._body = made.status, Headers(made.headers), _Body(made.body)
+    return response
+
+
+def _told(call, *given):
+    """Calls the library, and says its errors as this module does."""
+    try:
+        return call(*given)
+    except _host.Err as error:
+        raise OutboundError(_host.kind(error.value), getattr(error.value, "value", "")) from None
+
+
+def _text(given, what):
+    if not isinstance(given, str):
+        raise TypeError(f"the {what} is a text, and not {type(given).__name__}")
+    return given
+
+
+def _milliseconds(seconds, least):
+    if not least <= seconds * 1000 < 2**32 - 1:
+        raise ValueError(f"a time of {seconds} seconds")
+    return math.ceil(seconds * 1000)

@@ -1,0 +1,39 @@
+// An application that sends what the body of a `POST /` says, and answers with what came of it, as in every language: see
+// tests/it/libraries/outbound.rs.
+
+import { App } from "modelhost-guest";
+import { OutboundError, get, post, sendWebhook } from "modelhost-guest/outbound";
+
+export const app = new App().post("/", (request) => {
+  try {
+    return done(request.json());
+  } catch (error) {
+    if (!(error instanceof OutboundError)) throw error;
+    return { error: error.kind, status: error.status };
+  }
+});
+
+export const { operations, respond } = app.exports();
+
+function done({ do: order, url, headers, json, secret, attempts, pause_ms: pause, timeout_ms: timeout }) {
+  const seconds = (milliseconds) => (milliseconds === undefined ? undefined : milliseconds / 1000);
+  const options = { headers, json, timeout: seconds(timeout) };
+  const response =
+    order === "webhook" ? sendWebhook(url, json, { secret, attempts, pause: seconds(pause), timeout: seconds(timeout) })
+    : order === "post" ? post(url, options)
+    : get(url, { ...options, json: undefined });
+  const { status } = response;
+  switch (order) {
+    case "pieces": {
+      const sizes = Array.from(response, (piece) => piece.length);
+      return { status, pieces: sizes.length, bytes: sizes.reduce((sum, size) => sum + size, 0) };
+    }
+    case "whole":
+      return { status, bytes: response.bytes().length };
+    case "left":
+      response.read();
+      return { status };
+    default:
+      return { status, headers: Object.fromEntries(response.headers), text: response.text() };
+  }
+}
