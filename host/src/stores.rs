@@ -3,16 +3,22 @@
 //! [`allowance`] how much a run writes that must not.
 //!
 //! Place in the flow: below the stores of values and of jobs, which are told a [`Place`]; that in a Redis
-//! sends its script by [`Links`]. In: a place, commands. Out: replies, or why there are none.
+//! sends its script by [`RedisClient`]. In: a place, commands. Out: replies, or why there are none.
 //! Invariant: no text of this module's holds a password.
 
 mod address;
 pub mod allowance;
+mod client;
+mod cluster;
+mod connector;
 mod database;
 pub mod grants;
 mod link;
 mod readers;
 mod reason;
+mod slot;
+#[cfg(test)]
+pub(crate) mod test_cluster;
 #[cfg(test)]
 pub(crate) mod test_server;
 mod writer;
@@ -23,8 +29,8 @@ use std::path::PathBuf;
 use redis::Value;
 
 pub use self::address::RedisPlace;
+pub use self::client::RedisClient;
 pub use self::database::{FileHints, StoreFile};
-pub use self::link::Links;
 pub use self::readers::Readers;
 pub use self::writer::Writer;
 

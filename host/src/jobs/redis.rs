@@ -30,7 +30,7 @@ use super::{
     Attempt, Batch, BatchSubmission, Delivered, Delivery, DeliveryLimits, Job, JobError, Outcome, Page,
     Queue, Quota, Submission, WebhookState, record,
 };
-use crate::stores::{Links, OpenError, Purpose, RedisPlace, Unavailable};
+use crate::stores::{OpenError, Purpose, RedisClient, RedisPlace, Unavailable};
 use crate::time::milliseconds;
 
 /// The script that Redis runs.
@@ -56,7 +56,7 @@ pub(super) struct Redis {
 
 /// Runs the script.
 pub(super) struct ScriptClient {
-    links: Links,
+    redis: RedisClient,
     prefix: String,
     /// Redis' clock less this host's, in milliseconds.
     pub(super) ahead: AtomicI64,
@@ -102,9 +102,9 @@ impl From<Unavailable> for JobError {
 
 impl Redis {
     pub(super) async fn open(place: &RedisPlace) -> Result<Redis, OpenError> {
-        let links = Links::open(place, SCRIPT, &PURPOSE).await?;
+        let redis = RedisClient::open(place, SCRIPT, &PURPOSE).await?;
         let prefix = place.prefix.clone();
-        let client = ScriptClient { links, prefix, ahead: AtomicI64::new(0), endpoints: Mutex::default() };
+        let client = ScriptClient { redis, prefix, ahead: AtomicI64::new(0), endpoints: Mutex::default() };
         // The first beat knows it too.
         if let Ok(time) = client.run("", "time", &[]).await.and_then(Reply::new).and_then(Reply::clock) {
             client.set_time(time);
@@ -128,7 +128,7 @@ impl Redis {
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.client.links.is_up()
+        self.client.redis.is_up()
     }
 
     pub(super) fn queue(&self, endpoint: &str) -> Arc<Queue> {
@@ -427,10 +427,15 @@ impl ScriptClient {
     }
 
     async fn run(&self, endpoint: &str, operation: &str, arguments: &[&[u8]]) -> Result<Value, Unavailable> {
+        let base = format!("{}:jobs:{{{endpoint}}}", self.prefix);
+        // No key has the first of these names, so that a cluster that is moving the slot has both on no
+        // node, and refuses the script meanwhile: with one name alone, the node to which the slot goes would
+        // run it on those keys that are there already.
+        let numbers = format!("{base}:numbers");
         let given = self
-            .links
-            .run(SCRIPT, |command: &mut Cmd| {
-                command.arg(1).arg(format!("{}:jobs:{{{endpoint}}}", self.prefix)).arg(operation);
+            .redis
+            .run(&base, SCRIPT, |command: &mut Cmd| {
+                command.arg(2).arg(base.as_str()).arg(numbers.as_str()).arg(operation);
                 for argument in arguments {
                     command.arg(*argument);
                 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::jobs::record::{now, pause};
 use crate::stores::test_server::Server;
 
+mod cluster;
 mod stops;
 
 const QUOTA: Quota = Quota { queue: 100, bytes: 1 << 20 };

@@ -16,7 +16,7 @@ use redis::{Cmd, Value};
 use tokio::task::JoinSet;
 
 use super::{Bucket, KvError, KvOp, KvOutcome, MOST_KEYS, Quota};
-use crate::stores::{Links, OpenError, Purpose, RedisPlace, Unavailable};
+use crate::stores::{OpenError, Purpose, RedisClient, RedisPlace, Unavailable};
 
 /// The script that Redis runs.
 const SCRIPT: &str = include_str!("redis/script.lua");
@@ -35,7 +35,7 @@ pub(super) struct Redis {
 
 /// Runs the script for an operation, or for the removal of what is over.
 struct ScriptClient {
-    links: Links,
+    redis: RedisClient,
     prefix: String,
     /// The owners whose values were used since the start, and whether some have an end.
     owners: Mutex<HashMap<Arc<str>, bool>>,
@@ -54,8 +54,8 @@ impl From<Unavailable> for KvError {
 
 impl Redis {
     pub(super) async fn open(place: &RedisPlace) -> Result<Redis, OpenError> {
-        let links = Links::open(place, SCRIPT, &PURPOSE).await?;
-        let client = Arc::new(ScriptClient { links, prefix: place.prefix.clone(), owners: Mutex::default() });
+        let redis = RedisClient::open(place, SCRIPT, &PURPOSE).await?;
+        let client = Arc::new(ScriptClient { redis, prefix: place.prefix.clone(), owners: Mutex::default() });
         let mut sweeper = JoinSet::new();
         let own = client.clone();
         sweeper.spawn(async move {
@@ -69,7 +69,7 @@ impl Redis {
 
     /// Whether there is a connection now.
     pub(super) fn is_up(&self) -> bool {
-        self.client.links.is_up()
+        self.client.redis.is_up()
     }
 
     pub(super) async fn call(&self, bucket: &Bucket, op: KvOp, quota: Quota) -> KvOutcome {
@@ -88,7 +88,7 @@ impl Redis {
     /// The reply to a command.
     #[cfg(test)]
     pub(super) async fn ask(&self, command: &[&str]) -> Value {
-        self.client.links.ask(command).await
+        self.client.redis.ask(command).await
     }
 }
 
@@ -100,13 +100,16 @@ impl ScriptClient {
         quota: Quota,
         arguments: &[Vec<u8>],
     ) -> Result<Value, Unavailable> {
-        self.links
-            .run(SCRIPT, |command: &mut Cmd| {
-                let names = ["values", "order", "ends", "bytes", "scratch"];
-                command.arg(names.len());
-                for name in names {
-                    // All of an owner are in one slot of a cluster.
-                    command.arg(format!("{}:{{{owner}}}:{name}", self.prefix));
+        // All of an owner are in one slot of a cluster. No key has the last of these names, so that a
+        // cluster that is moving the slot has all of them on no node, and refuses the script meanwhile.
+        let keys = ["values", "order", "ends", "bytes", "scratch"]
+            .map(|name| format!("{}:{{{owner}}}:{name}", self.prefix));
+        let [key, ..] = &keys;
+        self.redis
+            .run(key, SCRIPT, |command: &mut Cmd| {
+                command.arg(keys.len());
+                for key in &keys {
+                    command.arg(key.as_str());
                 }
                 command.arg(operation).arg(quota.bytes).arg(quota.entries);
                 for argument in arguments {

@@ -1,5 +1,6 @@
 //! Operations, quotas and time to live, on a store in a file and on one that must not be written.
 
+mod cluster;
 mod redis;
 
 use super::scratch::Scratch;

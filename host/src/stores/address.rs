@@ -1,6 +1,6 @@
 //! The address of a Redis: `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]`, or `rediss://` for TLS.
 //!
-//! Place in the flow: `config/` reads it, `link.rs` connects to it. In: text. Out: [`RedisPlace`].
+//! Place in the flow: `config/` reads it, `connector.rs` connects to it. In: text. Out: [`RedisPlace`].
 //! Invariant: no text of this file's holds the password, nor what was written in its place.
 
 use std::fmt;
@@ -75,7 +75,7 @@ impl RedisPlace {
         if rest.contains(['?', '#']) {
             return Err("has more than user, password, host, port and database");
         }
-        // The connection is made by `link.rs`, TLS or not.
+        // The connection is made by `connector.rs`, TLS or not.
         let info = format!("redis://{rest}").into_connection_info();
         let info = info.map_err(|_| "is no address of a Redis")?;
         let ConnectionAddr::Tcp(host, port) = info.addr() else { return Err("names no host") };

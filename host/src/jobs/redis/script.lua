@@ -2,7 +2,8 @@
 --
 -- Place in the flow: `redis.rs` sends it, Redis runs it. Everything of an endpoint is behind one name with one hash tag, so that it
 -- is in one slot. The second half of the script is `operations.lua`.
--- In: KEYS, the name that all of the endpoint's begin with. ARGV: the operation, and what it takes.
+-- In: KEYS, the name that all of the endpoint's begin with, which no key has, and one of these: a cluster that is moving them has
+-- both on no node, and does not run the script on half of the keys. ARGV: the operation, and what it takes.
 -- Out: a list whose first entry says what it is; and the jobs that have ended by it.
 -- Invariants: times are those of Redis' clock, so that hosts need not agree; a queued job is in one of `waiting` and `delayed`, a
 -- running one in `leases` with the time at which it is taken from its host, any other in none; a body is stored until its job is

@@ -2,7 +2,8 @@
 --
 -- Place in the flow: `redis.rs` sends it, Redis runs it. Everything of an owner has one hash tag, so that it is in one slot.
 -- In: KEYS, the owner's values (hash), their order (sorted set of equal scores), their ends (sorted set of milliseconds since
--- 1970 by the clock of Redis), their bytes (number), and a key that is there within a script only. A member is `BUCKET NUL KEY`.
+-- 1970 by the clock of Redis), their bytes (number), and a key that is there within a script only: without it a cluster would
+-- run the script on half of the keys while it moves them. A member is `BUCKET NUL KEY`.
 -- ARGV: the operation, most bytes and most keys of the owner, and what the operation takes.
 -- Out: a list whose first entry says what it is.
 -- Invariants: the first command that can be refused for want of memory is the first one that writes what is new; `bytes` is the
