@@ -83,7 +83,6 @@ impl Endpoint {
     /// An endpoint that serves its first generation.
     pub fn new(config: EndpointConfig, metrics: EndpointMetrics, first: Generation) -> Endpoint {
         let admission = AdmissionQueue::new(config.limits.concurrency, config.limits.queue);
-        metrics.generation.set(i64::try_from(first.number).unwrap_or(i64::MAX));
         let current = ArcSwap::from_pointee(first);
         let sockets = AdmissionQueue::new(config.limits.sockets.open, 0);
         let (removed, readiness) = (watch::Sender::new(false), Readiness::default());
@@ -108,7 +107,6 @@ impl Endpoint {
 
     /// The one atomic store by which another generation takes over.
     pub fn publish(&self, generation: Arc<Generation>) {
-        self.metrics.generation.set(i64::try_from(generation.number).unwrap_or(i64::MAX));
         self.current.store(generation);
         if let Some(responses) = &self.responses {
             responses.clear();
@@ -258,7 +256,10 @@ impl Endpoint {
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
-        self.metrics.breaker_open.set(self.current.load().is_open().into());
+        // Only of an endpoint that serves: another one of its name may have been loaded in vain.
+        let current = self.current.load();
+        self.metrics.generation.set(i64::try_from(current.number).unwrap_or(i64::MAX));
+        self.metrics.breaker_open.set(current.is_open().into());
         self.metrics.predictions.refresh();
         if let Some((count, bytes)) = self.sequences() {
             self.metrics.sequences.set(count, bytes);

@@ -105,6 +105,24 @@ fn the_generation_before_takes_over_from_one_that_fails() {
     }
 }
 
+/// A candidate has its own judge: that its requests fail says nothing of the handler beside it, as little as good ones do.
+#[test]
+fn errors_of_a_canary_do_not_keep_the_breaker_closed() {
+    let host = serve(endpoint("it", "hostile").set(long_breaker()));
+    let fail = || host.post("/it", "panic").error(500, "plugin_trap", "pre_inference");
+    fail();
+    let candidate = format!("{}/admin/v1/endpoints/it/plugin/candidate", host.admin);
+    let terms = "mode=canary&share=1&max_faults=1000&min_requests=1000&max_errors=1";
+    let failing = std::fs::read(component("tests/trap")).unwrap();
+    let begun = request("PUT", &format!("{candidate}?{terms}"), &[], &failing);
+    assert_eq!(begun.status, 200, "{}", begun.text());
+    (0..10).for_each(|_| drop(fail()));
+    assert_eq!(request("GET", &candidate, &[], b"").json()["candidate"]["requests"], 10);
+    assert_eq!(request("DELETE", &candidate, &[], b"").status, 200);
+    (0..3).for_each(|_| drop(fail()));
+    assert_eq!(host.endpoint("it")["breaker"], "open");
+}
+
 /// The model's answer without a handler: what every bypassed request has to get.
 fn bare(path: &str, body: &str) -> Reply {
     let host = serve(Endpoint::new("it").model("iris_static"));

@@ -80,6 +80,11 @@ fn a_job_is_stored_run_and_its_result_is_the_answer_to_its_request() {
     let answer = result(&host, "it", &id);
     assert_eq!((answer.status, answer.json()), (200, json!({"ok": null})));
     assert_eq!(answer.header("x-modelhost-job-state"), Some("completed"));
+    let head = host.request("HEAD", &format!("/it/jobs/{id}/result"), &[], b"");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    for name in ["content-length", "content-type", "x-modelhost-job-state", "x-handler-digest"] {
+        assert!(head.header(name).is_some() && head.header(name) == answer.header(name), "{name}");
+    }
 
     // Headers and query come along, credentials and what calls itself a job's do not.
     let headers = [("x-test", "mine"), ("content-type", "text/x"), ("authorization", "Bearer s3cret-key")];

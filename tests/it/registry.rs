@@ -6,7 +6,7 @@ use std::path::Path;
 use e2e::load::Pattern;
 use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, wait_until};
+use e2e::{Host, component, request, wait_until};
 
 /// An endpoint that signs with `letter`.
 fn endpoint(name: &str, letter: &str) -> Endpoint {
@@ -94,6 +94,59 @@ fn what_cannot_be_served_changes_nothing() {
     host.wait_for_log("the configuration of listeners has changed: that takes a restart");
     read_again(&host, &file, &Setup::of([stays, endpoint("comes", "b")]));
     wait_until("another endpoint to serve", || signature(&host, "/comes").as_deref() == Some("b"));
+}
+
+/// Another handler by order, then a reload that loads the endpoint anew and fails at its neighbour.
+#[test]
+fn a_reload_that_fails_changes_no_generation_in_the_metrics() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, broken) = (folder.path().join("modelhost.toml"), folder.path().join("broken.wasm"));
+    fs::write(&broken, b"no component").unwrap();
+    fs::write(&file, endpoint("stays", "a").to_string()).unwrap();
+    let host = Host::serve(&["--config", file.to_str().unwrap()]);
+    let url = format!("{}/admin/v1/endpoints/stays/plugin", host.admin);
+    let another = fs::read(component("tests/version_b")).unwrap();
+    assert_eq!(request("PUT", &url, &[], &another).status, 200);
+    let generation = || host.metric(r#"modelhost_plugin_generation{endpoint="stays"}"#);
+    assert_eq!(generation(), 2.0);
+    let changed = endpoint("stays", "a").limits("concurrency = 3");
+    read_again(&host, &file, &Setup::of([changed, Endpoint::new("comes").plugin(&broken)]));
+    host.wait_for_log("not reloaded");
+    assert_eq!((signature(&host, "/stays").as_deref(), generation()), (Some("b"), 2.0));
+}
+
+/// The order is on its way when the endpoint is replaced: it would be published where no request comes.
+#[test]
+fn an_order_to_an_endpoint_that_is_replaced_meanwhile_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    fs::write(&file, endpoint("it", "a").to_string()).unwrap();
+    let host = Host::serve(&["--config", file.to_str().unwrap()]);
+    let another = fs::read(component("tests/version_b")).unwrap();
+    let head = format!(
+        "PUT /admin/v1/endpoints/it/plugin HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: {}\r\n\r\n",
+        another.len()
+    );
+    let mut wire = Wire::connect(&host.admin).unwrap();
+    wire.send(head.as_bytes()).unwrap();
+    assert_eq!(wire.read().unwrap().status, 100, "its component is wanted");
+    read_again(&host, &file, &Setup::of([endpoint("it", "a").limits("concurrency = 3")]));
+    host.wait_for_log("other endpoints are served");
+    wire.send(&another).unwrap();
+    let reply = wire.read().unwrap();
+    let answer = reply.json();
+    let found = (reply.status, answer["code"].as_str(), answer["step"].as_str());
+    assert_eq!(found, (409, Some("refused"), Some("order")), "{answer}");
+    let text = answer["error"].as_str().unwrap();
+    assert!(
+        text.contains("replaced or removed") && text.contains("\n  hint: give the order once more"),
+        "{text}"
+    );
+    assert_eq!(signature(&host, "/it").as_deref(), Some("a"));
+    // The endpoint that serves now takes it.
+    let url = format!("{}/admin/v1/endpoints/it/plugin", host.admin);
+    assert_eq!(request("PUT", &url, &[], &another).status, 200);
+    assert_eq!(signature(&host, "/it").as_deref(), Some("b"));
 }
 
 /// The drain waits for requests on endpoints that were replaced, and refuses them as it does others.

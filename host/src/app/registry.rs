@@ -5,7 +5,7 @@
 //! over together.
 //! Invariants: a change is made as a whole or not at all: endpoints that are new or another are loaded before
 //! anything is published, and those that stay the same are not touched; a request ends on the endpoint it
-//! began on.
+//! began on; an order to one that goes is carried out before it goes, or refused.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -97,7 +97,11 @@ impl Registry {
                 let kept = || entries.get(&config.name).map(|entry| &entry.deployment);
                 new.get(config.name.as_str()).copied().or_else(kept).cloned()
             };
-            publish(endpoints.iter().filter_map(deployment).collect())?;
+            let next: Vec<Arc<Deployment>> = endpoints.iter().filter_map(deployment).collect();
+            let is_kept = |one: &Deployment| next.iter().any(|kept| std::ptr::eq(Arc::as_ptr(kept), one));
+            let served = entries.values().map(|entry| &*entry.deployment);
+            let others: Vec<&Deployment> = served.filter(|&one| !is_kept(one)).collect();
+            Deployment::retire(&others, || publish(next))?;
             anyhow::Ok(loaded)
         };
         let loaded = published.await.inspect_err(|_| {

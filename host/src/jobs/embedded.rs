@@ -6,9 +6,10 @@
 //! the end of the process at any moment; all that have come while one transaction was written share the next
 //! one; questions see the last transaction and wait for none. With nothing to do and nothing to expire, the
 //! thread sleeps.
-//! After a failed write, of a full disk for example, the next change or question opens the file again.
+//! After a failed write, of a full disk for example, the next change or question opens the file again. What
+//! it was to store may be on the disk nevertheless: jobs that it has claimed are then queued again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -20,7 +21,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
 use super::record::now;
 use super::snapshot::Snapshot;
-use super::tables::{Failure, Numbers, Tables};
+use super::tables::{Claim, Failure, Numbers, Tables};
 use super::{JobError, Queue};
 use crate::stores::{FileHints, OpenError, ROOM, Readers, StoreFile, Writer};
 
@@ -34,6 +35,8 @@ const WAITING: usize = 1024;
 const WAITING_BYTES: usize = 64 << 20;
 /// Most bytes and changes that share one transaction.
 const BATCH: (usize, usize) = (8 << 20, WAITING);
+/// How long after a failed write claims are looked for, in milliseconds.
+const RETRY: u64 = 1000;
 /// The least time between two sweeps of an idle store.
 const SWEEP_PAUSE: Duration = Duration::from_millis(500);
 
@@ -49,6 +52,9 @@ pub(super) struct Embedded {
 struct File {
     database: StoreFile,
     queues: Mutex<HashMap<String, Arc<Queue>>>,
+    /// Whether the next write is stored, and says that it has failed.
+    #[cfg(test)]
+    loses_an_answer: std::sync::atomic::AtomicBool,
 }
 
 /// A change that waits for the writer.
@@ -96,7 +102,12 @@ where
 impl Embedded {
     pub(super) fn open(path: &Path) -> Result<Embedded, OpenError> {
         let failed = |why: String, hint| OpenError { place: path.display().to_string(), why, hint };
-        let file = Arc::new(File { database: StoreFile::open(path, HINTS)?, queues: Mutex::default() });
+        let file = Arc::new(File {
+            database: StoreFile::open(path, HINTS)?,
+            queues: Mutex::default(),
+            #[cfg(test)]
+            loses_an_answer: Default::default(),
+        });
         let next_time = file.begin().map_err(|why| failed(why, ROOM))?;
         let own = file.clone();
         let no_thread = |error: io::Error| failed(error.to_string(), "the system has to allow more threads");
@@ -110,6 +121,12 @@ impl Embedded {
     /// See [`Writer::close`].
     pub(super) fn close(&self) {
         self.writer.close();
+    }
+
+    /// Has the next write be stored, and say that it has failed.
+    #[cfg(test)]
+    pub(super) fn lose_an_answer(&self) {
+        self.file.loses_an_answer.store(true, std::sync::atomic::Ordering::SeqCst);
     }
 
     pub(super) fn queue(&self, endpoint: &str) -> Arc<Queue> {
@@ -196,6 +213,8 @@ impl File {
 
     /// The writer: until nothing can send to it any more, which closes the file.
     fn write(&self, changes: &Receiver<Box<dyn PendingWrite>>, mut next_time: Option<u64>) {
+        // Claims whose writes have failed.
+        let mut unanswered: HashSet<Claim> = HashSet::new();
         loop {
             let first = match next_time {
                 None => changes.recv().map_err(|_| RecvTimeoutError::Disconnected),
@@ -218,22 +237,27 @@ impl File {
                 bytes += change.size();
                 batch.push(change);
             }
+            let mut claims = Vec::new();
             let written = self.transaction(|tables| {
+                tables.put_back(&unanswered)?;
                 batch.iter_mut().try_for_each(|change| change.apply(tables))?;
                 tables.sweep()?;
+                claims = std::mem::take(&mut tables.claims);
                 tables.next_time()
             });
             let is_stored = written.is_ok();
             next_time = match written {
                 Ok((next_time, numbers)) => {
+                    unanswered.clear();
                     self.publish(numbers);
                     next_time
                 }
                 Err(why) => {
                     tracing::error!(store = %self.database.path().display(), "jobs could not be written: {why}");
-                    // The next change does what is due.
                     self.database.give_up();
-                    None
+                    unanswered.extend(claims);
+                    // No change may come for a job that seems to run; else the next one does what is due.
+                    (!unanswered.is_empty()).then(|| now() + RETRY)
                 }
             };
             batch.into_iter().for_each(|change| change.answer(is_stored));
@@ -255,6 +279,10 @@ impl File {
         drop(tables);
         if is_changed {
             transaction.commit().map_err(|error| text(&error))?;
+            #[cfg(test)]
+            if self.loses_an_answer.swap(false, std::sync::atomic::Ordering::SeqCst) {
+                return Err("its answer is lost".to_owned());
+            }
         } else {
             transaction.abort().map_err(|error| text(&error))?;
         }

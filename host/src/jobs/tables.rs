@@ -73,8 +73,18 @@ pub(super) struct Tables<'t> {
     next: Table<'t, (), u64>,
     /// The numbers of the endpoints that this transaction has changed.
     touched: HashMap<String, Numbers>,
+    /// The jobs that this transaction has claimed.
+    pub(super) claims: Vec<Claim>,
     /// Whether anything has changed.
     pub(super) is_changed: bool,
+}
+
+/// An attempt that has begun, if it is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Claim {
+    endpoint: String,
+    id: String,
+    attempt: u32,
 }
 
 /// The sums of what is stored of one endpoint.
@@ -180,6 +190,7 @@ impl<'t> Tables<'t> {
             numbers: transaction.open_table(NUMBERS)?,
             next: transaction.open_table(NEXT)?,
             touched: HashMap::new(),
+            claims: Vec::new(),
             is_changed: false,
         })
     }
@@ -281,6 +292,8 @@ impl<'t> Tables<'t> {
             let place = place(endpoint, job.id.as_bytes());
             self.running.insert(place.as_slice(), ())?;
             self.numbers(endpoint)?.running += 1;
+            let (id, attempt) = (job.id.clone(), job.attempt);
+            self.claims.push(Claim { endpoint: endpoint.to_owned(), id, attempt });
             let body = self.bodies.get(place.as_slice())?.map(|body| Bytes::copy_from_slice(body.value()));
             return Ok(Some((job, body.unwrap_or_default())));
         }

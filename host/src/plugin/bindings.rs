@@ -91,6 +91,11 @@ pub(super) const OUTGOING_HANDLER: &str = "wasi:http/outgoing-handler@0.2.12";
 /// The same on `wasi:http` 0.3.
 pub(super) const CLIENT: &str = "wasi:http/client@0.3.0";
 
+/// Full name of the import that has the types of `wasi:http`, as the linker has it.
+pub(super) const HTTP_TYPES: &str = "wasi:http/types@0.2.12";
+/// The same on `wasi:http` 0.3.
+pub(super) const CONCURRENT_HTTP_TYPES: &str = "wasi:http/types@0.3.0";
+
 /// The contract's interfaces that a handler may export.
 pub(super) const INTERFACES: [&str; 10] = [
     PRE_INFERENCE,

@@ -4,7 +4,8 @@
 //! application. In: an [`Exchange`], whose body the guest reads as it comes. Out: the response, which leaves
 //! as the guest makes it; what the call itself ended in.
 //! Invariants: a guest that ends without ending its body breaks the response off; head and trailers have what
-//! the handler may set, and nothing else. What the guest holds of the host goes with the call.
+//! the handler may set, and nothing else. What the guest holds of the host goes with the call, and nothing
+//! that it holds is of any length.
 
 pub(super) mod concurrent;
 mod logged;
@@ -17,10 +18,12 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
-use wasmtime::Store;
 use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
-use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
+use wasmtime_wasi_http::p2::bindings::http::types::{
+    HostOutgoingRequest as _, Method, OutgoingRequest, Scheme,
+};
 use wasmtime_wasi_http::p2::body::{HostOutgoingBody, StreamContext};
 use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
 use wasmtime_wasi_http::{
@@ -29,6 +32,7 @@ use wasmtime_wasi_http::{
 
 use self::response::GuestResponse;
 use super::LoadedComponent;
+use super::bindings::HTTP_TYPES;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
 use super::headers::{self, Owner};
 use super::host_call_log::HostCallLog;
@@ -46,6 +50,10 @@ pub(super) use wasmtime_wasi_http::p3::bindings::exports::wasi::http::handler;
 
 /// Most bytes of one set of headers, by their form in memory.
 const FIELDS_SIZE: usize = 128 << 10;
+/// Longest method of a request that a guest makes. Those that are registered have at most 17 bytes.
+const LONGEST_METHOD: usize = 64;
+/// Longest authority of one: a name of a host has at most 253 bytes. Paths have 64 KiB, schemes 64 bytes.
+const LONGEST_AUTHORITY: usize = 1 << 10;
 /// Bodies of an instance that have room for as many pieces as one has that is sent. A guest may write to any
 /// number of bodies that it never sends, and their pieces are the host's memory.
 const ROOMY_BODIES: usize = 32;
@@ -188,7 +196,34 @@ pub(super) fn abort_bodies(table: &mut ResourceTable) {
 /// Links `wasi:http/types` and `wasi:http/outgoing-handler`.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasi::types::add_to_linker::<_, WasiHttp>(linker, &wasi::types::LinkOptions::default(), State::http)?;
+    linker.allow_shadowing(true);
+    bound_requests(linker)?;
+    linker.allow_shadowing(false);
     wasi::outgoing_handler::add_to_linker::<_, WasiHttp>(linker, State::http)
+}
+
+/// Replaces the functions by which a request takes text that wasmtime sets no limit to.
+fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut types = linker.instance(HTTP_TYPES)?;
+    types.func_wrap(
+        "[method]outgoing-request.set-method",
+        |mut store: StoreContextMut<'_, State>, (request, method): (Resource<OutgoingRequest>, Method)| {
+            if matches!(&method, Method::Other(name) if name.len() > LONGEST_METHOD) {
+                return Ok((Err(()),));
+            }
+            Ok((store.data_mut().http().set_method(request, method)?,))
+        },
+    )?;
+    types.func_wrap(
+        "[method]outgoing-request.set-authority",
+        |mut store: StoreContextMut<'_, State>,
+         (request, authority): (Resource<OutgoingRequest>, Option<String>)| {
+            if authority.as_ref().is_some_and(|authority| authority.len() > LONGEST_AUTHORITY) {
+                return Ok((Err(()),));
+            }
+            Ok((store.data_mut().http().set_authority(request, authority)?,))
+        },
+    )
 }
 
 fn outbound_error(error: OutboundError) -> Error {

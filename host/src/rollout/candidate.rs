@@ -55,7 +55,10 @@ impl Deployment {
         };
         let trial = trial.await.inspect_err(|error| self.note(order, started, Some(digest), Err(error)))?;
         let trial = Arc::new(trial);
-        let before = self.trial.swap(Some(trial.clone()));
+        let before = {
+            let _serving = self.serving()?;
+            self.trial.swap(Some(trial.clone()))
+        };
         if let Some(before) = before {
             self.ended(&before, order, "another candidate took its place");
         }
@@ -111,7 +114,7 @@ impl Deployment {
         if !self.take(trial) {
             return Err(self.no_candidate());
         }
-        let swapped = self.publish(&turn, candidate.pipeline.clone(), order, started);
+        let swapped = self.publish(&turn, candidate.pipeline.clone(), order, started)?;
         if let Some(ledger) = &self.ledger {
             ledger.published(swapped.digest.as_deref()).await;
         }

@@ -2,10 +2,11 @@
 //!
 //! Place in the flow: what `server` holds of each endpoint. Its methods are in `swap.rs`, `models.rs` and
 //! `candidate.rs`; here is what they share.
-//! Invariant: one change at a time: `swapping` is held while a generation is made.
+//! Invariants: one change at a time: `swapping` is held while a generation is made; nothing is published on a
+//! deployment that is retired, which is decided where it would be.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwapOption;
@@ -38,6 +39,8 @@ pub struct Deployment {
     pub(super) trial: ArcSwapOption<Trial>,
     /// Held while a new generation is made, so that two never race.
     pub(super) swapping: tokio::sync::Mutex<()>,
+    /// Whether it serves no more. Held while something is published, and while others take its place.
+    pub(super) is_retired: Mutex<bool>,
     /// The handler's file as an order has written it last: nothing that the watch has to swap in.
     pub(super) written: ArcSwapOption<FileStamp>,
     /// Told when a breaker opens.
@@ -77,6 +80,32 @@ impl Deployment {
         self.trial.load().as_ref().is_some_and(|trial| trial.spec.mode == Mode::Canary)
     }
 
+    /// Retires these deployments, if `publish` has others take their places: an order that was under way has
+    /// published before, or is refused.
+    ///
+    /// # Errors
+    /// As `publish`; then they serve on.
+    pub fn retire<E>(deployments: &[&Deployment], publish: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let held =
+            deployments.iter().map(|one| one.is_retired.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut held: Vec<MutexGuard<'_, bool>> = held.collect();
+        publish()?;
+        held.iter_mut().for_each(|is_retired| **is_retired = true);
+        Ok(())
+    }
+
+    /// Keeps it from being retired, for as long as something is published.
+    ///
+    /// # Errors
+    /// [`DeployError::Gone`]: it is retired.
+    pub(super) fn serving(&self) -> Result<MutexGuard<'_, bool>, DeployError> {
+        let is_retired = self.is_retired.lock().unwrap_or_else(PoisonError::into_inner);
+        match *is_retired {
+            true => Err(DeployError::Gone { endpoint: self.config.name.clone() }),
+            false => Ok(is_retired),
+        }
+    }
+
     /// Answers the requests that are here with `shutting_down`, and any that would have to wait for
     /// something.
     pub fn close(&self) {
@@ -102,8 +131,9 @@ impl Deployment {
         self.config.breaker.map(|policy| Breaker::new(policy, self.breaker_opened.clone()))
     }
 
-    /// Whether an order is about the handler of this digest.
+    /// Whether an order is about the handler of this digest, on an endpoint that serves.
     pub(super) fn expect(&self, order: &DeployRequest, found: Option<&str>) -> Result<(), DeployError> {
+        self.serving().map(drop)?;
         let found = found.unwrap_or_default();
         match &order.expected {
             Some(expected) if expected != found => Err(DeployError::Expected {

@@ -75,6 +75,11 @@ pub enum DeployError {
         "endpoint `{endpoint}`: the candidate is the handler that serves, `{digest}`: there is nothing to try"
     )]
     SameCandidate { endpoint: String, digest: Arc<str> },
+    #[error(
+        "endpoint `{endpoint}`: another configuration has replaced or removed it meanwhile, so that nothing would serve what is \
+         ordered\n  hint: give the order once more, to the endpoint as it is now"
+    )]
+    Gone { endpoint: String },
 }
 
 /// The problems of an ensemble, each on a line.
@@ -126,7 +131,8 @@ impl DeployError {
             | DeployError::NoFile { .. }
             | DeployError::NoPrevious { .. }
             | DeployError::NoCandidate { .. }
-            | DeployError::SameCandidate { .. } => "order",
+            | DeployError::SameCandidate { .. }
+            | DeployError::Gone { .. } => "order",
         }
     }
 }

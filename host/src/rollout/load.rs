@@ -133,9 +133,11 @@ fn job_access(config: &EndpointConfig, sandbox: &Sandbox, metrics: &EndpointMetr
 pub(super) async fn load_all(config: &EndpointConfig, catalog: &Catalog) -> Result<Models, DeployError> {
     let mut models = Models::default();
     for (name, model) in &config.models {
+        let turn = catalog.turn().await;
         let (handle, others) = versions(catalog, model, config, &[])
             .await
             .map_err(|cause| DeployError::Model { endpoint: config.name.clone(), cause: cause.into() })?;
+        drop(turn);
         let signature = handle.signature().clone();
         // The only one is the endpoint to its clients.
         let shown = if config.models.len() > 1 { name } else { &config.name };

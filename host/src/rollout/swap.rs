@@ -96,6 +96,7 @@ impl Deployment {
             previous: ArcSwapOption::empty(),
             trial: ArcSwapOption::empty(),
             swapping: tokio::sync::Mutex::default(),
+            is_retired: Default::default(),
             written: ArcSwapOption::empty(),
             breaker_opened,
             ledger,
@@ -166,6 +167,8 @@ impl Deployment {
                 self.gate(&old, pipeline, order).await?;
             }
             if let (Some(component), Some(path)) = (&change.component, file) {
+                // The file may be another's by now.
+                self.serving().map(drop)?;
                 let written = persist::write(&self.config.name, component.bytes().clone(), path).await?;
                 self.written.store(Some(Arc::new(written)));
             }
@@ -184,7 +187,7 @@ impl Deployment {
                 Ok(DeployOutcome::unchanged(&old))
             }
             Ok(Some(pipeline)) => {
-                let swapped = self.publish(turn, pipeline, order, started);
+                let swapped = self.publish(turn, pipeline, order, started)?;
                 match (&self.ledger, in_file) {
                     (Some(ledger), Some(handler)) => ledger.good(handler).await,
                     (Some(ledger), None) => ledger.published(swapped.digest.as_deref()).await,
@@ -227,7 +230,7 @@ impl Deployment {
             self.note(order, started, previous.digest.clone(), Err(&error));
             return Err(error);
         }
-        let swapped = self.publish(&turn, previous.pipeline.clone(), order, started);
+        let swapped = self.publish(&turn, previous.pipeline.clone(), order, started)?;
         if order.origin == Origin::Breaker {
             // What failed is nothing to go back to.
             self.previous.store(None);
@@ -288,13 +291,17 @@ impl Deployment {
 
     /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that no
     /// other swap is under way.
+    ///
+    /// # Errors
+    /// [`DeployError::Gone`]: nothing has changed.
     pub(super) fn publish(
         &self,
         _turn: &MutexGuard<'_, ()>,
         pipeline: Pipeline,
         order: &DeployRequest,
         started: Instant,
-    ) -> DeployOutcome {
+    ) -> Result<DeployOutcome, DeployError> {
+        let _serving = self.serving()?;
         self.cancel_trial(order);
         let old = self.current();
         let new = Arc::new(Generation::new(old.number + 1, pipeline, self.breaker()));
@@ -317,6 +324,6 @@ impl Deployment {
             plugin.digest = new.digest.as_deref(), origin = order.origin.name(), note = order.note.as_deref(),
             duration_ms = started.elapsed().as_millis(),
             "new generation published");
-        DeployOutcome::published(&new)
+        Ok(DeployOutcome::published(&new))
     }
 }

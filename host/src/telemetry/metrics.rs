@@ -224,7 +224,7 @@ pub struct EndpointMetrics {
     pub queued: IntGauge,
     /// Counts sandboxes.
     pub instances: Instances,
-    /// Current generation.
+    /// Current generation; set when rendered.
     pub generation: IntGauge,
     /// Swaps that were published.
     pub swaps_published: IntCounter,
@@ -389,8 +389,7 @@ impl Metrics {
         })
     }
 
-    /// The handles for one endpoint. The counters and gauges that every endpoint has exist from now on, at
-    /// zero.
+    /// The handles for one endpoint. Counters and gauges that every endpoint has exist from now on, at zero.
     pub fn endpoint(&self, name: &str) -> EndpointMetrics {
         EndpointMetrics {
             requests: self.requests.endpoint(name),
@@ -436,8 +435,13 @@ impl Metrics {
 
 impl EndpointMetrics {
     /// Counts a request that was answered.
-    pub fn ok(&self, is_of_another: bool) {
-        self.requests.ok(is_of_another);
+    pub fn ok(&self) {
+        self.requests.ok();
+    }
+
+    /// Leaves a request that has ended out of those that have come to the current handler.
+    pub fn of_another(&self) {
+        self.requests.of_another();
     }
 
     /// Counts a request that failed.
@@ -449,11 +453,8 @@ impl EndpointMetrics {
     pub fn recordings(&self) -> RecordingCounts {
         let RecordingFamily { series, endpoint } = &self.recordings;
         let counter = |outcome| series.with_label_values(&[endpoint.as_str(), outcome]);
-        RecordingCounts {
-            written: counter("written"),
-            dropped: counter("dropped"),
-            refused: counter("refused"),
-        }
+        let [written, dropped, refused] = ["written", "dropped", "refused"].map(counter);
+        RecordingCounts { written, dropped, refused }
     }
 
     /// Counts a fault of the handler, with any outcome of the request.
@@ -463,8 +464,7 @@ impl EndpointMetrics {
         }
     }
 
-    /// How many requests have come to the current handler so far, answered or failed. Adds all shards up:
-    /// not for every request.
+    /// Requests that have come to the current handler so far. Adds all shards up: not for every request.
     pub fn served(&self) -> u64 {
         self.requests.served()
     }

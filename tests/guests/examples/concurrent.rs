@@ -95,6 +95,17 @@ impl Guest for Application {
                 wit_bindgen::spawn(finish(writer, end));
                 Ok(response)
             }
+            // Text that a request would keep.
+            "/method" => {
+                let method = Method::Other("M".repeat(length(number("length", 1))));
+                let set = get("http://127.0.0.1:1").set_method(&method);
+                Ok(answer(200, if set.is_ok() { "taken" } else { "refused" }))
+            }
+            "/authority" => {
+                let authority = "a".repeat(length(number("length", 1)));
+                let set = get("http://127.0.0.1:1").set_authority(Some(&authority));
+                Ok(answer(200, if set.is_ok() { "taken" } else { "refused" }))
+            }
             "/refuse" => Err(ErrorCode::InternalError(Some("no".to_owned()))),
             "/after" => {
                 let response = answer(200, "begun");
@@ -269,6 +280,10 @@ fn get(url: &str) -> Request {
     request.set_authority(Some(authority)).unwrap();
     request.set_path_with_query(Some(&format!("/{path}"))).unwrap();
     request
+}
+
+fn length(number: u64) -> usize {
+    usize::try_from(number).unwrap()
 }
 
 fn text() -> Fields {

@@ -14,8 +14,8 @@ use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingRequest, OutgoingBody, OutgoingRequest, OutgoingResponse, ResponseOutparam,
-    Scheme,
+    ErrorCode, Fields, IncomingRequest, Method, OutgoingBody, OutgoingRequest, OutgoingResponse,
+    ResponseOutparam, Scheme,
 };
 use wasip2::io::poll::{Pollable, poll};
 use wasip2::io::streams::{OutputStream, StreamError};
@@ -106,6 +106,17 @@ impl Guest for Hostile {
                 let _ = unsafe { OutputStream::from_handle(handle) }.write(b"more");
             }
             "leak" => leak(argument),
+            // Text that a request would keep.
+            "method" => {
+                let method = Method::Other("M".repeat(argument.parse().unwrap()));
+                let set = OutgoingRequest::new(Fields::new()).set_method(&method);
+                answer(out, 200, &[], if set.is_ok() { "taken" } else { "refused" });
+            }
+            "authority" => {
+                let authority = "a".repeat(argument.parse().unwrap());
+                let set = OutgoingRequest::new(Fields::new()).set_authority(Some(&authority));
+                answer(out, 200, &[], if set.is_ok() { "taken" } else { "refused" });
+            }
             // Full bodies that are never sent.
             "hoard" => {
                 for _ in 0..argument.parse().unwrap() {

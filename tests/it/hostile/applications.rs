@@ -35,7 +35,7 @@ const MEMORY: &str = "plugin_out_of_memory";
 const FAILED: &str = "plugin_error";
 
 /// By `wasi:http`: the path below the endpoint's, and what comes of it.
-const HTTP: [(&str, End); 69] = [
+const HTTP: [(&str, End); 73] = [
     // No answer.
     ("wait-a-day", Error(504, "request_timeout")),
     ("wait-for-ever", Error(504, "request_timeout")),
@@ -88,6 +88,10 @@ const HTTP: [(&str, End); 69] = [
     ("leak=responses", Error(500, TRAP)),
     ("leak=bodies", Error(500, TRAP)),
     ("leak=requests", Error(504, TIME)),
+    ("method=64", Whole(200, "taken")),
+    ("method=2000000", Whole(200, "refused")),
+    ("authority=1024", Whole(200, "taken")),
+    ("authority=2000000", Whole(200, "refused")),
     // A body without an end.
     ("leave-body", Cut(OUTPUT)),
     ("drop-body", Cut(OUTPUT)),
@@ -203,7 +207,7 @@ fn stage() -> Host {
 }
 
 /// By `wasi:http` 0.3.
-const CONCURRENT: [(&str, End); 24] = [
+const CONCURRENT: [(&str, End); 28] = [
     ("before/trap", Error(500, TRAP)),
     ("before/exit", Error(500, TRAP)),
     ("before/spin", Error(504, TIME)),
@@ -217,6 +221,10 @@ const CONCURRENT: [(&str, End); 24] = [
     ("before/print", Error(500, OUTPUT)),
     ("refuse", Error(500, FAILED)),
     ("headers?status=101", Error(500, OUTPUT)),
+    ("method?length=64", Whole(200, "taken")),
+    ("method?length=2000000", Whole(200, "refused")),
+    ("authority?length=1024", Whole(200, "taken")),
+    ("authority?length=2000000", Whole(200, "refused")),
     ("in-body/trap", Cut(TRAP)),
     ("in-body/exit", Cut(TRAP)),
     ("in-body/spin", Cut(TIME)),

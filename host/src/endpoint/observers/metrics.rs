@@ -11,8 +11,11 @@ impl Observer for MetricsObserver {
     fn end(self, run: &EndedRun<'_>) {
         let (metrics, report) = (run.metrics, run.report);
         match run.outcome {
-            Ok(_) => metrics.ok(is_not_the_breakers(run)),
+            Ok(_) => metrics.ok(),
             Err(error) => metrics.error(error.code),
+        }
+        if is_not_the_breakers(run) {
+            metrics.of_another();
         }
         // A socket is answered when it opens, and may be open for days.
         let opened = run.request.socket().and_then(|socket| socket.opened());

@@ -1,13 +1,16 @@
 //! Changes that no request asks for: at the start, and when a time has come.
 //!
-//! Place in the flow: `embedded.rs` calls them, the first at the start, the others in every transaction.
+//! Place in the flow: `embedded.rs` calls them, one at the start, the others in every transaction.
 //! Invariant: a sweep looks at no more entries than are due, and at `MOST` at a time.
+
+use std::collections::HashSet;
+use std::time::Duration;
 
 use redb::{ReadableTable as _, StorageError};
 
 use super::super::record::now;
 use super::super::webhook::WebhookState;
-use super::{Job, JobState, MOST, TOO_LATE, Tables, decoded, endpoint_of, place};
+use super::{Claim, Failure, Job, JobState, MOST, Outcome, TOO_LATE, Tables, decoded, endpoint_of, place};
 
 /// Text for a job that was cut off.
 const CUT_OFF: &str = "the server ended while the job ran";
@@ -33,6 +36,18 @@ impl Tables<'_> {
             }
         }
         Ok(cut_off.len())
+    }
+
+    /// Queues the jobs of these claims again, as far as they are stored: their answer was an error, so that
+    /// no worker has them.
+    pub(in crate::jobs) fn put_back(&mut self, claims: &HashSet<Claim>) -> Result<(), StorageError> {
+        for Claim { endpoint, id, attempt } in claims {
+            let not_tried = Outcome::NotTried { delay: Duration::ZERO };
+            if let Err(Failure::Store(error)) = self.end(endpoint, id, *attempt, not_tried) {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// The job at a place, and its endpoint.

@@ -1,4 +1,4 @@
-//! Jobs that a stop cuts off, and callers who leave.
+//! Jobs that a stop cuts off, callers who leave, and writes that are stored though they fail.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -54,4 +54,27 @@ async fn a_worker_is_woken_though_the_submission_was_not_waited_for() {
     let mut running = queue.begin(&job.id);
     begun(pin!(store.cancel("it", &job.id))).await;
     tokio::time::timeout(Duration::from_secs(5), running.stopped()).await.expect("it is stopped");
+}
+
+#[tokio::test]
+async fn a_claim_that_is_stored_though_its_write_has_failed_is_no_attempt() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = in_file(&folder.path().join("jobs")).await.unwrap();
+    let id = submit(&store, of("x", 1)).await.id;
+    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
+    embedded.lose_an_answer();
+    assert!(matches!(store.claim("it").await, Err(JobError::Unavailable(_))));
+    assert_eq!(store.job("it", &id).await.unwrap().unwrap().state, JobState::Running);
+    // No change is made meanwhile: there is nothing to run.
+    let begun = std::time::Instant::now();
+    while store.job("it", &id).await.unwrap().unwrap().state != JobState::Queued {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it seems to run");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (job, body) = claim(&store).await.unwrap();
+    assert_eq!((&job.id, job.attempt, &*body), (&id, 1, b"x".as_slice()));
+    assert_eq!(store.queue("it").numbers(), (0, 1, None));
+    // One that was answered stays with its worker.
+    submit(&store, of("y", 2)).await;
+    assert_eq!(store.job("it", &id).await.unwrap().unwrap().state, JobState::Running);
 }

@@ -15,15 +15,17 @@ use http::header;
 use http::uri::{Authority, Scheme};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
-use wasmtime::Store;
 use wasmtime::component::{Accessor, Linker, Resource};
+use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p3::Request as GuestRequest;
+use wasmtime_wasi_http::p3::bindings::http::types::{HostRequest as _, Method};
 use wasmtime_wasi_http::p3::bindings::http::{client, types};
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttp, WasiHttpView as _};
 
-use super::{OF_A_HEAD, STATUSES, handler, keep_own_headers};
+use super::{LONGEST_AUTHORITY, LONGEST_METHOD, OF_A_HEAD, STATUSES, handler, keep_own_headers};
 use crate::error::{Code, RequestError};
 use crate::plugin::LoadedComponent;
+use crate::plugin::bindings::CONCURRENT_HTTP_TYPES;
 use crate::plugin::exchange::{Clocks, STAGE, broken_contract};
 use crate::plugin::instance::Instance;
 use crate::plugin::state::State;
@@ -34,7 +36,34 @@ use crate::text;
 /// Links `wasi:http/types` and `wasi:http/client`.
 pub(in crate::plugin) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     types::add_to_linker::<_, WasiHttp>(linker, State::http)?;
+    linker.allow_shadowing(true);
+    bound_requests(linker)?;
+    linker.allow_shadowing(false);
     client::add_to_linker::<_, WasiHttp>(linker, State::http)
+}
+
+/// The same as in [`super`] for requests of `wasi:http` 0.3.
+fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    let mut types = linker.instance(CONCURRENT_HTTP_TYPES)?;
+    types.func_wrap(
+        "[method]request.set-method",
+        |mut store: StoreContextMut<'_, State>, (request, method): (Resource<GuestRequest>, Method)| {
+            if matches!(&method, Method::Other(name) if name.len() > LONGEST_METHOD) {
+                return Ok((Err(()),));
+            }
+            Ok((store.data_mut().http().set_method(request, method)?,))
+        },
+    )?;
+    types.func_wrap(
+        "[method]request.set-authority",
+        |mut store: StoreContextMut<'_, State>,
+         (request, authority): (Resource<GuestRequest>, Option<String>)| {
+            if authority.as_ref().is_some_and(|authority| authority.len() > LONGEST_AUTHORITY) {
+                return Ok((Err(()),));
+            }
+            Ok((store.data_mut().http().set_authority(request, authority)?,))
+        },
+    )
 }
 
 impl Instance {

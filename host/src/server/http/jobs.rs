@@ -32,7 +32,7 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
@@ -267,6 +267,7 @@ async fn carry_out(
         .jobs
         .as_ref()
         .ok_or_else(|| RequestError::new(Code::Internal, Stage::Admit, "there is no store for jobs"))?;
+    let drain = &route.served.drain;
     let query = head.parts.uri.query().unwrap_or_default();
     match order {
         JobOrder::Submit(_) if *form == Form::Cortex && !head.headers().contains_key(CONTENT_TYPE) => {
@@ -287,14 +288,14 @@ async fn carry_out(
         }
         JobOrder::List => {
             let page = page(query)?;
-            let room = room_for_list(store, &config.name, &page).await?;
+            let room = room_for_list(store, drain, &config.name, &page).await?;
             let (jobs, next) = store.list(&config.name, page).await.map_err(failed)?;
             let jobs = jobs.iter().map(|job| JobView::new(config, job)).collect();
             Ok(keeping(Json(List { jobs, next }).into_response(), room).await)
         }
         JobOrder::Look(id) if *form == Form::Cortex => {
             let found = match is_id(id) {
-                true => with_result(store, &config.name, id).await?,
+                true => with_result(store, drain, &config.name, id, true).await?,
                 false => None,
             };
             match found {
@@ -314,7 +315,7 @@ async fn carry_out(
             let job = known(store.job(&config.name, valid(id)?).await)?;
             Ok(Json(JobView::new(config, &job)).into_response())
         }
-        JobOrder::Result(id) => result(config, store, id).await,
+        JobOrder::Result(id) => result(route, store, id, head.parts.method == Method::HEAD).await,
         JobOrder::Cancel(id) => {
             let job = known(store.cancel(&config.name, valid(id)?).await)?;
             Ok(Json(JobView::new(config, &job)).into_response())
@@ -351,16 +352,25 @@ async fn carry_out(
     }
 }
 
-/// The answer to a job, as it would have been to its request.
-async fn result(config: &EndpointConfig, store: &JobStore, id: &str) -> Result<Response, RequestError> {
-    let found = with_result(store, &config.name, valid(id)?).await?;
+/// The answer to a job, as it would have been to its request; its head alone takes no room of the body.
+async fn result(
+    route: &EndpointRoute,
+    store: &JobStore,
+    id: &str,
+    is_head: bool,
+) -> Result<Response, RequestError> {
+    let config = &route.endpoint.config;
+    let found = with_result(store, &route.served.drain, &config.name, valid(id)?, !is_head).await?;
     let (job, body, room) = found.ok_or_else(no_job)?;
     let mut response = match (&job.answer, body) {
-        (Some(answer), Some(body)) => {
-            let mut response = Response::new(Body::from(body));
+        (Some(answer), body) if is_head || body.is_some() => {
+            let mut response = Response::new(body.map_or_else(Body::empty, Body::from));
             *response.status_mut() =
                 StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
             append(response.headers_mut(), &answer.headers);
+            if is_head && answer.size > 0 {
+                response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(answer.size));
+            }
             response
         }
         _ if !job.state.is_final() => {

@@ -112,7 +112,7 @@ pub struct Timing {
 #[repr(align(128))]
 struct Shard {
     ok: AtomicU64,
-    /// Those of `ok` that the current handler has no part in.
+    /// Those of `duration` that the current handler has no part in.
     others: AtomicU64,
     cancelled: AtomicU64,
     errors: [AtomicU64; Code::ALL.len()],
@@ -180,12 +180,15 @@ impl Tally {
         Tally { shards: (0..shards).map(|_| Shard::default()).collect(), since: Instant::now() }
     }
 
-    pub(super) fn ok(&self, is_of_another: bool) {
+    pub(super) fn ok(&self) {
         if let Some(own) = self.own() {
             add(&own.ok, 1);
-            if is_of_another {
-                add(&own.others, 1);
-            }
+        }
+    }
+
+    pub(super) fn of_another(&self) {
+        if let Some(own) = self.own() {
+            add(&own.others, 1);
         }
     }
 
@@ -442,7 +445,7 @@ mod tests {
         let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         for (ok, total) in [(true, 100), (true, 50), (false, 7)] {
             if ok {
-                tally.ok(false)
+                tally.ok()
             } else {
                 tally.error(Code::ModelError)
             }

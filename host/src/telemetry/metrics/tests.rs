@@ -71,7 +71,7 @@ fn threads_lose_no_count() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..REQUESTS {
-                    iris.ok(false);
+                    iris.ok();
                     iris.error(Code::Internal);
                     iris.cancelled();
                     let stages = [(Stage::Admit, 10), (Stage::Infer, 31_000_000)];
@@ -116,9 +116,9 @@ fn endpoints_are_counted_apart_and_each_once() {
     let metrics = Metrics::new().unwrap();
     let (iris, iris_again, wine) =
         (metrics.endpoint("iris"), metrics.endpoint("iris"), metrics.endpoint("wine"));
-    iris.ok(false);
-    iris_again.ok(false);
-    wine.ok(false);
+    iris.ok();
+    iris_again.ok();
+    wine.ok();
     let text = metrics.render();
     assert_eq!(text.matches("# TYPE modelhost_requests_total counter\n").count(), 1);
     assert_eq!(text.matches("# TYPE modelhost_plugin_faults_total counter\n").count(), 1);

@@ -2,7 +2,8 @@
 //!
 //! Place in the flow: `jobs.rs` asks for it before it reads what it answers with. In: how much that is at
 //! the most. Out: a permit, which the bytes of the response keep.
-//! Invariant: an endpoint's results and lists in memory are bounded together, as long as any client takes.
+//! Invariants: an endpoint's results and lists in memory are bounded together, as long as any client takes;
+//! what has no room yet is refused when the drain begins, which it would hold up.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -13,19 +14,23 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::answers::failed;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobStore, Page};
+use crate::server::drain::Drain;
 
 /// Bytes of a job in a list, about the most.
 const LISTED: u64 = 8 << 10;
 
-/// A job, its result if there is one, and the room that this has; `None` if there is no such job.
+/// A job, its result if there is one and `is_wanted`, and the room that this has; `None` if there is no such
+/// job.
 pub(super) async fn with_result(
     store: &JobStore,
+    drain: &Drain,
     endpoint: &str,
     id: &str,
+    is_wanted: bool,
 ) -> Result<Option<(Job, Option<Bytes>, OwnedSemaphorePermit)>, RequestError> {
     let Some(job) = store.job(endpoint, id).await.map_err(failed)? else { return Ok(None) };
-    let size = job.answer.as_ref().map(|answer| answer.size);
-    let room = room(store, endpoint, size.unwrap_or(0)).await?;
+    let size = job.answer.as_ref().filter(|_| is_wanted).map(|answer| answer.size);
+    let room = room(store, drain, endpoint, size.unwrap_or(0)).await?;
     if size.is_none() {
         return Ok(Some((job, None, room)));
     }
@@ -36,17 +41,29 @@ pub(super) async fn with_result(
 /// Room for a page of jobs.
 pub(super) async fn room_for_list(
     store: &JobStore,
+    drain: &Drain,
     endpoint: &str,
     page: &Page,
 ) -> Result<OwnedSemaphorePermit, RequestError> {
-    room(store, endpoint, page.limit as u64 * LISTED).await
+    room(store, drain, endpoint, page.limit as u64 * LISTED).await
 }
 
 /// Room for an answer, which a client may be slow to take.
-async fn room(store: &JobStore, endpoint: &str, bytes: u64) -> Result<OwnedSemaphorePermit, RequestError> {
+async fn room(
+    store: &JobStore,
+    drain: &Drain,
+    endpoint: &str,
+    bytes: u64,
+) -> Result<OwnedSemaphorePermit, RequestError> {
     let message = "clients take the answers about jobs too slowly: there is no room for another one";
-    let room = store.queue(endpoint).room(bytes).await;
-    room.ok_or_else(|| RequestError::new(Code::Overloaded, Stage::Admit, message))
+    let queue = store.queue(endpoint);
+    tokio::select! {
+        biased;
+        room = queue.room(bytes) => {
+            room.ok_or_else(|| RequestError::new(Code::Overloaded, Stage::Admit, message))
+        }
+        () = drain.begun() => Err(RequestError::shutting_down(Stage::Admit)),
+    }
 }
 
 /// The response, whose bytes keep their room until the last of them is sent.
@@ -66,4 +83,48 @@ pub(super) async fn keeping(response: Response, room: OwnedSemaphorePermit) -> R
     // It is in memory: this neither waits nor fails.
     let bytes = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
     Response::from_parts(parts, Body::from(Bytes::from_owner(Held { bytes, _room: room })))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::jobs::{Answer, Outcome, Quota, Submission};
+    use crate::stores::Place;
+
+    /// Large enough to go with the large ones.
+    const RESULT: usize = 2 << 20;
+
+    async fn ended(folder: &std::path::Path) -> (JobStore, String) {
+        let store = JobStore::open(&Place::File(folder.join("jobs"))).await.unwrap();
+        let submission = Submission { attempts: 1, keep: Duration::from_secs(60), ..Submission::default() };
+        let quota = Quota { queue: 1, bytes: 1 << 30 };
+        let id = store.submit("it", submission, quota).await.unwrap().0.id;
+        let attempt = store.claim("it").await.unwrap().unwrap().0.current();
+        let answer = Answer { status: 200, headers: Vec::new(), size: RESULT as u64 };
+        let outcome = Outcome::Answered { is_ok: true, answer, body: vec![7; RESULT].into() };
+        store.end("it", &attempt, outcome).await.unwrap();
+        (store, id)
+    }
+
+    #[tokio::test]
+    async fn a_result_waits_for_room_unless_only_its_head_is_wanted_and_never_for_a_drain() {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, id) = ended(folder.path()).await;
+        let drain = Drain::default();
+        let ask = |is_wanted| with_result(&store, &drain, "it", &id, is_wanted);
+        assert_eq!(ask(true).await.unwrap().unwrap().1.map(|body| body.len()), Some(RESULT));
+        let taken = store.queue("it").room(u64::MAX).await.unwrap();
+        let (job, body, _) = ask(false).await.unwrap().unwrap();
+        assert_eq!((job.answer.unwrap().size, body), (RESULT as u64, None));
+        assert!(timeout(Duration::from_millis(50), ask(true)).await.is_err(), "it waits");
+        let (waited, ()) = tokio::join!(ask(true), async { drain.begin() });
+        assert_eq!(waited.unwrap_err().code, Code::ShuttingDown);
+        // What has room is answered still.
+        drop(taken);
+        assert!(ask(true).await.unwrap().is_some());
+    }
 }
