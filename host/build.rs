@@ -25,8 +25,8 @@ const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"]
 /// The others are further builds of the same, 0.7 MB packed.
 const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 const SDKS: &str = "../guest-sdk";
-/// The SDKs whose tests lie beside what projects get: 25 kB packed.
-const TESTED_SDKS: [&str; 2] = ["c", "go"];
+/// The SDKs beside whose files there may be others: their tests, 25 kB packed, and what a toolchain has left there.
+const COPIED_SDKS: [&str; 4] = ["c", "go", "python/modelhost_guest", "zig"];
 /// The Rust SDK's code, the file of it that is expanded, and what that is made of.
 const RUST_SDK: &str = "src";
 const BINDINGS: &str = "bindings.rs";
@@ -49,13 +49,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         .compile_fds(descriptors)?;
 
     unpack_swagger_ui(&out.join("swagger-ui"))?;
-    for name in TESTED_SDKS.into_iter().chain([RUST_SDK]) {
+    for name in COPIED_SDKS.into_iter().chain([RUST_SDK]) {
         let (sdk, copy) = (Path::new(SDKS).join(name), out.join("sdk").join(name));
         println!("cargo::rerun-if-changed={}", sdk.display());
         if copy.exists() {
             fs::remove_dir_all(&copy)?;
         }
-        copy_without_tests(&sdk, &copy)?;
+        copy_sources(&sdk, &copy)?;
     }
     println!("cargo::rerun-if-changed={CONTRACT}");
     let bindings = out.join("sdk").join(RUST_SDK).join(BINDINGS);
@@ -100,14 +100,15 @@ fn unpack_swagger_ui(folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Copies a folder, but for tests.
-fn copy_without_tests(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies a folder, but for tests and what toolchains make.
+fn copy_sources(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         match name.to_string_lossy() {
-            name if name == "tests" || name.ends_with("_test.go") => {}
-            _ if entry.is_dir() => copy_without_tests(&entry, &to.join(name))?,
+            name if name.starts_with('.') || matches!(&*name, "tests" | "zig-out" | "__pycache__") => {}
+            name if name.ends_with("_test.go") => {}
+            _ if entry.is_dir() => copy_sources(&entry, &to.join(name))?,
             _ => {
                 fs::copy(&entry, to.join(name))?;
             }

@@ -286,7 +286,7 @@ impl JobStore {
         match &self.0 {
             Backend::Embedded(embedded) => {
                 let (name, own, size) = (endpoint.to_owned(), attempt.clone(), outcome.size());
-                let end = move |tables: &mut Tables<'_>| tables.end(&name, &own.id, own.number, outcome);
+                let end = move |tables: &mut Tables<'_>| tables.end(&name, &own.id, own.claim, outcome);
                 embedded.write(size, end).await?
             }
             Backend::Redis(redis) => redis.end(endpoint, attempt, outcome).await?,

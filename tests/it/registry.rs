@@ -6,7 +6,7 @@ use std::path::Path;
 use e2e::load::Pattern;
 use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
-use e2e::{Host, component, request, wait_until};
+use e2e::{Host, component, request, version, wait_until};
 
 /// An endpoint that signs with `letter`.
 fn endpoint(name: &str, letter: &str) -> Endpoint {
@@ -147,6 +147,34 @@ fn an_order_to_an_endpoint_that_is_replaced_meanwhile_is_refused() {
     let url = format!("{}/admin/v1/endpoints/it/plugin", host.admin);
     assert_eq!(request("PUT", &url, &[], &another).status, 200);
     assert_eq!(signature(&host, "/it").as_deref(), Some("b"));
+}
+
+/// A request that is left on an endpoint keeps all of it but the trial.
+#[test]
+fn a_trial_ends_with_its_endpoint_though_a_request_is_left_on_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    let sleeper = |queue: usize| {
+        let limits = format!("pre_timeout = '60s', queue = {queue}");
+        Setup::of([Endpoint::new("it").guest("files").limits(&limits)])
+    };
+    fs::write(&file, sleeper(1).text()).unwrap();
+    let host = Host::serve(&["--config", file.to_str().unwrap()]);
+    let mut wire = Wire::connect(&host.url).unwrap();
+    wire.send(&wire::post("/it", &[], "sleep:20000")).unwrap();
+    wait_until("the request to be in flight", || {
+        host.metric(r#"modelhost_requests_in_flight{endpoint="it"}"#) == 1.0
+    });
+    let candidate = format!("{}/admin/v1/endpoints/it/plugin/candidate", host.admin);
+    let terms = "mode=canary&share=0.5";
+    let begun = request("PUT", &format!("{candidate}?{terms}"), &[], &version("tests/files", 1));
+    assert_eq!(begun.status, 200, "{}", begun.text());
+    read_again(&host, &file, &sleeper(2));
+    host.wait_for_log("other endpoints are served");
+    let dropped = "the candidate is dropped (canary): the endpoint is replaced or removed";
+    assert_eq!(host.log().matches(dropped).count(), 1);
+    assert_eq!(host.metric(r#"modelhost_plugin_swaps_total{endpoint="it",outcome="refused"}"#), 1.0);
+    assert_eq!(request("GET", &candidate, &[], b"").status, 404);
 }
 
 /// The drain waits for requests on endpoints that were replaced, and refuses them as it does others.

@@ -20,7 +20,9 @@ use crate::endpoint::config::EndpointConfig;
 use crate::file::stamp::FileStamp;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
+use crate::rollout::history::Origin;
 use crate::rollout::{auto_rollback, watch};
 use crate::telemetry::metrics::Metrics;
 
@@ -151,11 +153,7 @@ impl Registry {
         let mut past = self.past.lock().await;
         past.retain(|deployment| deployment.strong_count() > 0);
         past.push(Arc::downgrade(&entry.deployment));
-        if let Some(trial) = entry.deployment.trial() {
-            let name = &entry.deployment.config.name;
-            tracing::warn!(endpoint = %name, plugin.digest = trial.digest().as_deref(),
-                "the trial has ended: the endpoint is replaced or removed");
-        }
+        entry.deployment.end_trial(&DeployRequest::by(Origin::Signal));
         end_all(entry.tasks).await;
         entry.deployment.metrics.plugins.set([None, None, None]);
     }

@@ -23,11 +23,11 @@ use crate::config;
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 static RUST_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/src");
-static PYTHON_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/python/modelhost_guest");
+static PYTHON_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/python/modelhost_guest");
 static JS_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/js/src");
 static GO_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/go");
 static C_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/c");
-static ZIG_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../guest-sdk/zig");
+static ZIG_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/zig");
 /// A file of a project, and its contents.
 type File = (&'static str, &'static [u8]);
 const RUST_SDK_FILES: [File; 2] = [

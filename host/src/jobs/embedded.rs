@@ -227,7 +227,10 @@ impl File {
             match first {
                 Ok(change) => batch.push(change),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.database.close(),
+                Err(RecvTimeoutError::Disconnected) => {
+                    self.put_back(&unanswered);
+                    return self.database.close();
+                }
             }
             let mut bytes: usize = batch.iter().map(|change| change.size()).sum();
             while bytes < BATCH.0
@@ -261,6 +264,17 @@ impl File {
                 }
             };
             batch.into_iter().for_each(|change| change.answer(is_stored));
+        }
+    }
+
+    /// Queues the jobs of claims again whose writes have failed, before the file is closed: the next start
+    /// would take them for attempts that the end of the process has cut off.
+    fn put_back(&self, unanswered: &HashSet<Claim>) {
+        if unanswered.is_empty() {
+            return;
+        }
+        if let Err(why) = self.transaction(|tables| tables.put_back(unanswered)) {
+            tracing::error!(store = %self.database.path().display(), "jobs could not be written: {why}");
         }
     }
 

@@ -255,14 +255,13 @@ pub struct Job {
     /// SHA-256 of the request, where there is a key, in hex.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) digest: String,
-    /// How often it was taken, attempts that were none included; 0 in a store of one host.
-    #[serde(skip)]
+    /// How often it was taken, attempts that were none included.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) claims: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
-fn is_zero(number: &u32) -> bool {
-    *number == 0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 impl Job {
@@ -293,7 +292,7 @@ pub struct Attempt {
     pub id: String,
     /// From 1; that of an attempt that was none is given again.
     pub(super) number: u32,
-    /// The claim by which it was taken, where hosts share jobs: never given again.
+    /// The claim by which it was taken: never given again.
     pub(super) claim: u64,
 }
 
@@ -385,6 +384,18 @@ pub(super) fn pause(attempt: u32, chance: u64, first: u64, longest: u64) -> u64 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that was stored before claims were counted is read as well.
+    #[test]
+    fn a_job_that_was_never_taken_says_nothing_of_claims() {
+        let (job, _) = Submission::default().into_job(7, None);
+        let stored = serde_json::to_string(&job).unwrap();
+        assert!(!stored.contains("claims"), "{stored}");
+        assert_eq!(serde_json::from_str::<Job>(&stored).unwrap(), job);
+        let taken = Job { claims: 2, ..job };
+        let stored = serde_json::to_string(&taken).unwrap();
+        assert_eq!(serde_json::from_str::<Job>(&stored).unwrap(), taken);
+    }
 
     #[test]
     fn only_uuids_in_their_usual_spelling_are_ids() {

@@ -105,8 +105,8 @@ impl Redis {
         let redis = RedisClient::open(place, SCRIPT, &PURPOSE).await?;
         let prefix = place.prefix.clone();
         let client = ScriptClient { redis, prefix, ahead: AtomicI64::new(0), endpoints: Mutex::default() };
-        // The first beat knows it too.
-        if let Ok(time) = client.run("", "time", &[]).await.and_then(Reply::new).and_then(Reply::clock) {
+        // The first beat knows it too. It is of no endpoint; an empty name would be no hash tag.
+        if let Ok(time) = client.run("-", "time", &[]).await.and_then(Reply::new).and_then(Reply::clock) {
             client.set_time(time);
         }
         let client = Arc::new(client);

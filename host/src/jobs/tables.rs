@@ -84,7 +84,7 @@ pub(super) struct Tables<'t> {
 pub(super) struct Claim {
     endpoint: String,
     id: String,
-    attempt: u32,
+    number: u64,
 }
 
 /// The sums of what is stored of one endpoint.
@@ -287,13 +287,14 @@ impl<'t> Tables<'t> {
             }
             job.state = JobState::Running;
             job.attempt += 1;
+            job.claims += 1;
             job.changed = now;
             self.put(endpoint, &job)?;
             let place = place(endpoint, job.id.as_bytes());
             self.running.insert(place.as_slice(), ())?;
             self.numbers(endpoint)?.running += 1;
-            let (id, attempt) = (job.id.clone(), job.attempt);
-            self.claims.push(Claim { endpoint: endpoint.to_owned(), id, attempt });
+            let (id, number) = (job.id.clone(), job.claims);
+            self.claims.push(Claim { endpoint: endpoint.to_owned(), id, number });
             let body = self.bodies.get(place.as_slice())?.map(|body| Bytes::copy_from_slice(body.value()));
             return Ok(Some((job, body.unwrap_or_default())));
         }
@@ -309,15 +310,16 @@ impl<'t> Tables<'t> {
         Ok(())
     }
 
+    /// Ends the attempt of a claim; of one that has ended already, nothing.
     pub(super) fn end(
         &mut self,
         endpoint: &str,
         id: &str,
-        attempt: u32,
+        claim: u64,
         outcome: Outcome,
     ) -> Result<(), Failure> {
         let current = self.job(endpoint, id)?;
-        let is_it = |job: &Job| job.state == JobState::Running && job.attempt == attempt;
+        let is_it = |job: &Job| job.state == JobState::Running && job.claims == claim;
         let Some(mut job) = current.filter(is_it) else { return Ok(()) };
         self.stop(endpoint, &job)?;
         match outcome {

@@ -126,10 +126,8 @@ async fn an_attempt_that_fails_is_followed_by_another_one_after_a_pause_until_th
         store.end("it", &first, Outcome::NotTried { delay: Duration::ZERO }).await.unwrap();
         let second = claim(store).await.unwrap().0.current();
         assert_eq!(second.number, 1, "an attempt that was none does not count");
-        let mut others = vec![Attempt { number: 2, claim: 7, ..second.clone() }];
-        // A host that does not know that its word has been heard says it again.
-        others.extend((first != second).then_some(first));
-        for other in others {
+        // A worker that does not know that its word has been heard says it again.
+        for other in [Attempt { number: 2, claim: 7, ..second.clone() }, first] {
             store.end("it", &other, answered(true)).await.unwrap();
             let state = store.job("it", &id).await.unwrap().unwrap().state;
             assert_eq!(state, JobState::Running, "of no such attempt");

@@ -69,17 +69,24 @@ impl Catalog {
     /// As the engine says; what is loaded already is not touched.
     pub async fn load(&self, wanted: &ModelConfig) -> Result<Arc<Model>, ModelError> {
         let failed = |reason| ModelError::Load { path: wanted.path.clone(), reason };
-        let entry = self.find(wanted.clone()).await.map_err(failed)?;
-        let mut loaded = entry.model.lock().await;
-        if let Some(model) = loaded.upgrade() {
+        loop {
+            let entry = self.find(wanted.clone()).await.map_err(failed)?;
+            let mut loaded = entry.model.lock().await;
+            if let Some(model) = loaded.upgrade() {
+                return Ok(model);
+            }
+            // Files may have been replaced while another load was waited for.
+            let now = self.find(wanted.clone()).await.map_err(failed)?;
+            if !Arc::ptr_eq(&entry, &now) {
+                continue;
+            }
+            let (config, location, engines) = (wanted.clone(), entry.location.clone(), self.config.clone());
+            // Reading and optimising a model takes seconds and is all CPU.
+            let work = tokio::task::spawn_blocking(move || Model::load(&config, location, &engines));
+            let model = Arc::new(work.await.map_err(|error| failed(error.to_string()))??);
+            *loaded = Arc::downgrade(&model);
             return Ok(model);
         }
-        let (config, location, engines) = (wanted.clone(), entry.location.clone(), self.config.clone());
-        // Reading and optimising a model takes seconds and is all CPU.
-        let work = tokio::task::spawn_blocking(move || Model::load(&config, location, &engines));
-        let model = Arc::new(work.await.map_err(|error| failed(error.to_string()))??);
-        *loaded = Arc::downgrade(&model);
-        Ok(model)
     }
 
     /// The entry of the files that are there now.
@@ -134,5 +141,27 @@ mod tests {
         drop(entry);
         assert!(Arc::ptr_eq(&first, &catalog.load(&slow).await.unwrap()));
         assert_eq!(catalog.entries.lock().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn files_that_are_replaced_while_a_load_waits_are_loaded_as_they_are_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("m.onnx");
+        let put = |name: &str| std::fs::copy(config(name).path, &path).unwrap();
+        put("identity_fp32.onnx");
+        let catalog = Catalog::new(Config::default());
+        let wanted = ModelConfig { path: path.clone(), ..config("m.onnx") };
+        let entry = catalog.find(wanted.clone()).await.unwrap();
+        let loading = entry.model.lock().await;
+        let mut waiting = std::pin::pin!(catalog.load(&wanted));
+        assert!(timeout(Duration::from_millis(200), waiting.as_mut()).await.is_err(), "it waits");
+        put("add.onnx");
+        // The other load has failed.
+        drop(loading);
+        let model = waiting.await.unwrap();
+        let now = catalog.find(wanted.clone()).await.unwrap();
+        assert!(!Arc::ptr_eq(&entry, &now));
+        let loaded = now.model.lock().await.upgrade().expect("it is loaded as what is there now");
+        assert!(Arc::ptr_eq(&model, &loaded));
     }
 }

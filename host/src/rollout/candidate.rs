@@ -55,10 +55,11 @@ impl Deployment {
         };
         let trial = trial.await.inspect_err(|error| self.note(order, started, Some(digest), Err(error)))?;
         let trial = Arc::new(trial);
-        let before = {
-            let _serving = self.serving()?;
-            self.trial.swap(Some(trial.clone()))
-        };
+        let placed = self.serving().map(|_serving| self.trial.swap(Some(trial.clone())));
+        let before = placed.inspect_err(|error| {
+            retire(&trial);
+            self.note(order, started, trial.digest(), Err(error));
+        })?;
         if let Some(before) = before {
             self.ended(&before, order, "another candidate took its place");
         }
@@ -111,10 +112,12 @@ impl Deployment {
             let passed = self.gate(&self.current(), &candidate.pipeline, order).await;
             passed.inspect_err(|error| self.note(order, started, candidate.digest.clone(), Err(error)))?;
         }
-        if !self.take(trial) {
-            return Err(self.no_candidate());
-        }
-        let swapped = self.publish(&turn, candidate.pipeline.clone(), order, started)?;
+        let published = self.serving().map(|serving| {
+            let pipeline = candidate.pipeline.clone();
+            self.take(trial).then(|| self.take_over(&turn, &serving, pipeline, order, started))
+        });
+        let published = published.inspect_err(|_| self.end_trial(order))?;
+        let swapped = published.ok_or_else(|| self.no_candidate())?;
         if let Some(ledger) = &self.ledger {
             ledger.published(swapped.digest.as_deref()).await;
         }
@@ -151,6 +154,14 @@ impl Deployment {
         }
     }
 
+    /// Nothing is published or put on trial here any more: ends the trial there is. Requests may be left on
+    /// the endpoint for long.
+    pub fn end_trial(&self, order: &DeployRequest) {
+        if let Some(trial) = self.trial.swap(None) {
+            self.ended(&trial, order, "the endpoint is replaced or removed");
+        }
+    }
+
     /// Takes this candidate off trial; whether it was on trial.
     fn take(&self, trial: &Arc<Trial>) -> bool {
         let found = self.trial.compare_and_swap(&Some(trial.clone()), None);
@@ -159,13 +170,12 @@ impl Deployment {
 
     /// The candidate is off trial, and not published.
     fn ended(&self, trial: &Trial, order: &DeployRequest, reason: &str) {
+        retire(trial);
         let candidate = trial.candidate.load();
-        if let Some(plugin) = &candidate.pipeline.plugin {
-            plugin.retire();
-        }
         let started = begun(&candidate);
         let error = self.ended_by(trial.spec.mode, reason.to_owned());
-        tracing::warn!(plugin.digest = candidate.digest.as_deref(), origin = order.origin.name(), "{error}");
+        tracing::warn!(endpoint = %self.config.name, plugin.digest = candidate.digest.as_deref(),
+            origin = order.origin.name(), "{error}");
         self.note(order, started, candidate.digest.clone(), Err(&error));
     }
 
@@ -175,6 +185,13 @@ impl Deployment {
 
     fn no_candidate(&self) -> DeployError {
         DeployError::NoCandidate { endpoint: self.config.name.clone() }
+    }
+}
+
+/// Lets go of what a candidate keeps for requests to come.
+fn retire(trial: &Trial) {
+    if let Some(plugin) = &trial.candidate.load().pipeline.plugin {
+        plugin.retire();
     }
 }
 
@@ -200,13 +217,13 @@ async fn follow(endpoint: Weak<Deployment>, trial: Weak<Trial>, alarm: Arc<Notif
             }
             // Of the second, an order came in between.
             Verdict::GoOn | Verdict::Grow => {}
-            Verdict::Publish => {
-                if let Err(error) = endpoint.publish_candidate(&trial, &order).await {
+            Verdict::Publish => match endpoint.publish_candidate(&trial, &order).await {
+                // An endpoint that is gone ends its trial itself.
+                Ok(_) | Err(DeployError::Gone { .. }) => return,
+                Err(error) => {
                     tracing::warn!("canary passed, and is not published: {}", on_one_line(&error));
-                    continue;
                 }
-                return;
-            }
+            },
             Verdict::End(reason) => {
                 if endpoint.take(&trial) {
                     endpoint.ended(&trial, &order, &reason);

@@ -28,6 +28,9 @@ use crate::plugin::Sandbox;
 use crate::text;
 use crate::time::unix_seconds;
 
+/// Proves that a deployment serves, and keeps it from being retired.
+pub(super) type Serving<'a> = MutexGuard<'a, bool>;
+
 /// An endpoint, and what replaces its generations.
 pub struct Deployment {
     pub(super) endpoint: Endpoint,
@@ -98,7 +101,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`DeployError::Gone`]: it is retired.
-    pub(super) fn serving(&self) -> Result<MutexGuard<'_, bool>, DeployError> {
+    pub(super) fn serving(&self) -> Result<Serving<'_>, DeployError> {
         let is_retired = self.is_retired.lock().unwrap_or_else(PoisonError::into_inner);
         match *is_retired {
             true => Err(DeployError::Gone { endpoint: self.config.name.clone() }),

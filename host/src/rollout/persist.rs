@@ -1,40 +1,72 @@
 //! Writes a handler to its endpoint's file.
 //!
-//! Place in the flow: the last step before a swap is published, if the order wants it. In: a component that
-//! has passed every other step. Out: the file, and how to tell that it is still this one.
+//! Place in the flow: the last steps of a swap that wants it: [`write`] before it is published,
+//! [`Written::put`] as it is, [`settle`] afterwards. In: a component that has passed every other step. Out:
+//! the file, and how to tell that it is still this one.
 //! Invariant: at every moment the file is the old handler or the new one, whole; it is the old one if this
-//! has failed. Where the file system can say so, a loss of power does not bring the old one back.
+//! has failed, or if the swap is refused after all. Where the file system can say so, a loss of power does
+//! not bring the old one back once the order is answered.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::Path;
 
 use bytes::Bytes;
+use tempfile::NamedTempFile;
 
 use super::error::DeployError;
 use crate::file::stamp::FileStamp;
 
-/// Replaces the file that the endpoint's handler is read from at start.
-///
-/// # Errors
-/// [`DeployError::Persist`]: the file is as it was.
-pub(super) async fn write(endpoint: &str, component: Bytes, path: &Path) -> Result<FileStamp, DeployError> {
-    let file = path.to_owned();
-    let written = tokio::task::spawn_blocking(move || replace(&file, &component)).await;
-    let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
-    if written.is_ok() {
-        tracing::info!(endpoint, path = %path.display(), "handler written to its file");
-    }
-    written.map_err(|cause| DeployError::Persist {
-        endpoint: endpoint.to_owned(),
-        path: path.display().to_string(),
-        cause,
-    })
+/// A handler that is on the disk, beside the file that it is to replace. Dropped, it is removed.
+pub(super) struct Written<'a> {
+    endpoint: &'a str,
+    path: &'a Path,
+    beside: NamedTempFile,
+    stamp: FileStamp,
 }
 
-fn replace(file: &Path, component: &[u8]) -> io::Result<FileStamp> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut beside = tempfile::Builder::new().prefix(".modelhost-").tempfile_in(folder)?;
+/// Writes what is to be the file that the endpoint's handler is read from at start.
+///
+/// # Errors
+/// [`DeployError::Persist`].
+pub(super) async fn write<'a>(
+    endpoint: &'a str,
+    component: Bytes,
+    path: &'a Path,
+) -> Result<Written<'a>, DeployError> {
+    let file = path.to_owned();
+    let written = tokio::task::spawn_blocking(move || write_beside(&file, &component)).await;
+    let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
+    let (beside, stamp) = written.map_err(|cause| failed(endpoint, path, cause))?;
+    Ok(Written { endpoint, path, beside, stamp })
+}
+
+impl Written<'_> {
+    /// Replaces the file, by a rename.
+    ///
+    /// # Errors
+    /// [`DeployError::Persist`]: the file is as it was.
+    pub(super) fn put(self) -> Result<FileStamp, DeployError> {
+        let Written { endpoint, path, beside, stamp } = self;
+        beside.persist(path).map_err(|error| failed(endpoint, path, error.into()))?;
+        tracing::info!(endpoint, path = %path.display(), "handler written to its file");
+        Ok(stamp)
+    }
+}
+
+/// Waits until a handler that was put there has its name on the disk. Not every folder can be asked for
+/// that, and the handler is in its place already.
+pub(super) async fn settle(path: &Path) {
+    let file = path.to_owned();
+    let settle = move || File::open(folder(&file)).and_then(|folder| folder.sync_all());
+    let settled = tokio::task::spawn_blocking(settle).await;
+    if let Err(error) = settled.unwrap_or_else(|error| Err(io::Error::other(error))) {
+        tracing::warn!(path = %path.display(), "a handler is written, but may be lost with the power: {error}");
+    }
+}
+
+fn write_beside(file: &Path, component: &[u8]) -> io::Result<(NamedTempFile, FileStamp)> {
+    let mut beside = tempfile::Builder::new().prefix(".modelhost-").tempfile_in(folder(file))?;
     beside.write_all(component)?;
     if let Ok(metadata) = fs::metadata(file) {
         beside.as_file().set_permissions(metadata.permissions())?;
@@ -42,11 +74,48 @@ fn replace(file: &Path, component: &[u8]) -> io::Result<FileStamp> {
     beside.as_file().sync_all()?;
     // Before it has its name: from then on others may write to it.
     let stamp = FileStamp::from(&beside.as_file().metadata()?);
-    beside.persist(file)?;
-    // The name is on disk when its folder is. Not every folder can be asked for that, and the handler is in
-    // its place already.
-    if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
-        tracing::warn!(path = %file.display(), "a handler is written, but may be lost with the power: {error}");
+    Ok((beside, stamp))
+}
+
+fn folder(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn failed(endpoint: &str, path: &Path, cause: io::Error) -> DeployError {
+    DeployError::Persist { endpoint: endpoint.to_owned(), path: path.display().to_string(), cause }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_file_is_the_old_one_until_the_new_one_is_put_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("h.wasm");
+        fs::write(&path, "old").unwrap();
+        let found = || (fs::read_to_string(&path).unwrap(), fs::read_dir(folder.path()).unwrap().count());
+        let before = FileStamp::now(&path);
+        let refused = write("it", Bytes::from_static(b"refused"), &path).await.unwrap();
+        assert_eq!((found(), FileStamp::now(&path)), (("old".to_owned(), 2), before));
+        drop(refused);
+        assert_eq!((found(), FileStamp::now(&path)), (("old".to_owned(), 1), before));
+
+        let stamp = write("it", Bytes::from_static(b"new"), &path).await.unwrap().put().unwrap();
+        settle(&path).await;
+        assert_eq!((found(), FileStamp::now(&path)), (("new".to_owned(), 1), stamp));
     }
-    Ok(stamp)
+
+    #[tokio::test]
+    async fn nothing_is_left_of_one_that_cannot_be_written_or_put_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let nowhere = folder.path().join("none").join("h.wasm");
+        let written = write("it", Bytes::from_static(b"new"), &nowhere).await;
+        assert!(matches!(written, Err(DeployError::Persist { .. })));
+        let taken = folder.path().join("folder");
+        fs::create_dir(&taken).unwrap();
+        let written = write("it", Bytes::from_static(b"new"), &taken).await.unwrap();
+        assert!(matches!(written.put(), Err(DeployError::Persist { .. })));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }

@@ -6,9 +6,10 @@
 //! ```
 //! In: a [`GenerationChange`] and who asked for it, a [`DeployRequest`]. Out: the next [`Generation`], or
 //! the step that refused it.
-//! Invariants: nothing is published that has not passed every step; until the one atomic store that publishes
-//! it, a new generation serves no request and the old one serves all; handler and models change together or
-//! not at all; what an attempt came to stands in the [`History`](super::history::History).
+//! Invariants: nothing is published that has not passed every step, and what an order wants in the handler's
+//! file is put there when it is published, or not at all; until the one atomic store that publishes it, a
+//! new generation serves no request and the old one serves all; handler and models change together or not at
+//! all; what an attempt came to stands in the [`History`](super::history::History).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,11 +18,12 @@ use arc_swap::ArcSwapOption;
 use tokio::sync::{MutexGuard, Notify, OnceCell};
 
 use super::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
-use super::deployment::Deployment;
+use super::deployment::{Deployment, Serving};
 use super::error::DeployError;
 use super::history::Origin;
 use super::ledger::Ledger;
 use super::load::{load, load_all, pipeline, read};
+use super::persist::Written;
 use super::{gate, persist, smoke};
 use crate::capture::samples::Samples;
 use crate::endpoint::Endpoint;
@@ -166,13 +168,17 @@ impl Deployment {
             if let Some(pipeline) = &pipeline {
                 self.gate(&old, pipeline, order).await?;
             }
-            if let (Some(component), Some(path)) = (&change.component, file) {
-                // The file may be another's by now.
-                self.serving().map(drop)?;
-                let written = persist::write(&self.config.name, component.bytes().clone(), path).await?;
-                self.written.store(Some(Arc::new(written)));
+            let written = match (&change.component, file) {
+                (Some(component), Some(path)) => {
+                    Some(persist::write(&self.config.name, component.bytes().clone(), path).await?)
+                }
+                _ => None,
+            };
+            let concluded = self.conclude(turn, pipeline, written, order, started);
+            if let (Ok(_), Some(path)) = (&concluded, file) {
+                persist::settle(path).await;
             }
-            Ok(pipeline)
+            concluded
         };
         let in_file = matches!(order.origin, Origin::Watch | Origin::Signal) || change.persist;
         let in_file = change.component.as_ref().filter(|_| in_file);
@@ -186,8 +192,7 @@ impl Deployment {
                 }
                 Ok(DeployOutcome::unchanged(&old))
             }
-            Ok(Some(pipeline)) => {
-                let swapped = self.publish(turn, pipeline, order, started)?;
+            Ok(Some(swapped)) => {
                 match (&self.ledger, in_file) {
                     (Some(ledger), Some(handler)) => ledger.good(handler).await,
                     (Some(ledger), None) => ledger.published(swapped.digest.as_deref()).await,
@@ -197,16 +202,38 @@ impl Deployment {
             }
             Err(error) => {
                 let digest = change.component.as_ref().map(|plugin| plugin.digest().clone());
+                // An endpoint that is gone says nothing of what is in its file.
+                let is_fault = !change.persist && !matches!(&error, DeployError::Gone { .. });
                 let is_new = digest != old.digest;
-                if let (Some(ledger), Some(handler)) =
-                    (&self.ledger, in_file.filter(|_| is_new && !change.persist))
-                {
+                let refused = in_file.filter(|_| is_new && is_fault);
+                if let (Some(ledger), Some(handler)) = (&self.ledger, refused) {
                     ledger.refused(handler.digest(), &error).await;
                 }
                 self.note(order, started, digest.or_else(|| old.digest.clone()), Err(&error));
                 Err(error)
             }
         }
+    }
+
+    /// The last step: what is written is put in the file's place and the generation takes over, or neither.
+    /// `None` if no other generation is wanted.
+    ///
+    /// # Errors
+    /// [`DeployError::Gone`] and [`DeployError::Persist`]: nothing has changed.
+    fn conclude(
+        &self,
+        turn: &MutexGuard<'_, ()>,
+        pipeline: Option<Pipeline>,
+        written: Option<Written<'_>>,
+        order: &DeployRequest,
+        started: Instant,
+    ) -> Result<Option<DeployOutcome>, DeployError> {
+        let serving = self.serving()?;
+        if let Some(written) = written {
+            // A reload waits for no more than a rename: the file may be another endpoint's afterwards.
+            self.written.store(Some(Arc::new(written.put()?)));
+        }
+        Ok(pipeline.map(|pipeline| self.take_over(turn, &serving, pipeline, order, started)))
     }
 
     /// Goes back to the generation before, which has been kept: nothing is compiled, read or loaded.
@@ -289,19 +316,32 @@ impl Deployment {
         gate::evaluate(&self.config, &order.gate, self.samples.as_ref(), &old.pipeline, new).await
     }
 
-    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that no
-    /// other swap is under way.
+    /// Has the next generation take over, if the endpoint still serves.
     ///
     /// # Errors
-    /// [`DeployError::Gone`]: nothing has changed.
+    /// [`DeployError::Gone`], which is written down: nothing has changed.
     pub(super) fn publish(
         &self,
-        _turn: &MutexGuard<'_, ()>,
+        turn: &MutexGuard<'_, ()>,
         pipeline: Pipeline,
         order: &DeployRequest,
         started: Instant,
     ) -> Result<DeployOutcome, DeployError> {
-        let _serving = self.serving()?;
+        let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().clone());
+        let serving = self.serving().inspect_err(|error| self.note(order, started, digest, Err(error)))?;
+        Ok(self.take_over(turn, &serving, pipeline, order, started))
+    }
+
+    /// Makes the next generation, and the one atomic store by which it takes over. `_turn` proves that no
+    /// other swap is under way, `_serving` that requests come here.
+    pub(super) fn take_over(
+        &self,
+        _turn: &MutexGuard<'_, ()>,
+        _serving: &Serving<'_>,
+        pipeline: Pipeline,
+        order: &DeployRequest,
+        started: Instant,
+    ) -> DeployOutcome {
         self.cancel_trial(order);
         let old = self.current();
         let new = Arc::new(Generation::new(old.number + 1, pipeline, self.breaker()));
@@ -324,6 +364,6 @@ impl Deployment {
             plugin.digest = new.digest.as_deref(), origin = order.origin.name(), note = order.note.as_deref(),
             duration_ms = started.elapsed().as_millis(),
             "new generation published");
-        Ok(DeployOutcome::published(&new))
+        DeployOutcome::published(&new)
     }
 }

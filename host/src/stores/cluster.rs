@@ -165,10 +165,11 @@ impl Nodes {
 
     /// The node that another one has named.
     fn at(&self, address: Address) -> Arc<Node> {
+        // Only of calls that were sent on, and held for no longer than a look.
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = self.table.load().nodes.get(&address) {
             return node.clone();
         }
-        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
         unlisted.entry(address).or_insert_with_key(|address| self.node(address)).clone()
     }
 
@@ -241,20 +242,24 @@ impl Nodes {
     /// Makes these the nodes; gives whether they are others than before.
     fn install(&self, slots: Slots) -> bool {
         let old = self.table.load_full();
+        let mut unlisted = self.unlisted.lock().unwrap_or_else(PoisonError::into_inner);
         if old.slots == slots {
+            // A slot that was on its way to them has stayed, or is on its way still.
+            unlisted.retain(|_, node| Arc::strong_count(node) > 1);
             return false;
         }
-        let mut unlisted = std::mem::take(&mut *self.unlisted.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut unlisted_before = std::mem::take(&mut *unlisted);
         let addresses: BTreeSet<&Address> = slots.primaries().collect();
         let nodes: BTreeMap<Address, Arc<Node>> = addresses
             .into_iter()
             .map(|address| {
-                let known = old.nodes.get(address).cloned().or_else(|| unlisted.remove(address));
+                let known = old.nodes.get(address).cloned().or_else(|| unlisted_before.remove(address));
                 (address.clone(), known.unwrap_or_else(|| self.node(address)))
             })
             .collect();
         self.tell(&old, &slots, &nodes);
         self.table.store(Arc::new(Table { slots, nodes }));
+        drop(unlisted);
         true
     }
 

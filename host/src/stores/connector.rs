@@ -19,6 +19,7 @@ use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, Value, cmd};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
@@ -39,6 +40,8 @@ pub(super) struct Connector {
     pub(super) purpose: &'static Purpose,
     /// Whether it is one of a cluster's nodes.
     pub(super) is_node: bool,
+    /// The connections live on it. The call that is a node's first one may come from a runtime that ends.
+    pub(super) runtime: Handle,
     /// User, password and database.
     settings: RedisConnectionInfo,
     tls: Option<TlsConnector>,
@@ -87,7 +90,7 @@ struct Greeting {
 }
 
 impl Connector {
-    /// To the server that the configuration names.
+    /// To the server that the configuration names, on the current runtime.
     pub(super) fn new(
         place: &RedisPlace,
         script: &'static str,
@@ -102,6 +105,7 @@ impl Connector {
             place: place.clone(),
             purpose,
             is_node: false,
+            runtime: Handle::current(),
             settings: place.settings(),
             tls,
             script,
@@ -116,6 +120,7 @@ impl Connector {
             place: RedisPlace { host: address.host.clone(), port: address.port, ..self.place.clone() },
             purpose: self.purpose,
             is_node: true,
+            runtime: self.runtime.clone(),
             settings: self.settings.clone(),
             tls: self.tls.clone(),
             script: self.script,
@@ -197,14 +202,11 @@ impl Connector {
     }
 
     async fn nodes(&self, redis: &mut MultiplexedConnection) -> Result<Option<Slots>, ConnectError> {
-        let is_node = self.greet(redis).await?.is_node;
-        if is_node == Some(false) {
-            return Ok(None);
-        }
-        match slots(redis, &self.place.host).await {
-            // It has not said that it is one.
-            Err(ConnectError::Refused(..)) if is_node.is_none() => Ok(None),
-            told => told.map(Some),
+        match self.greet(redis).await?.is_node {
+            Some(true) => slots(redis, &self.place.host).await.map(Some),
+            Some(false) => Ok(None),
+            // It may be a proxy, which knows neither question.
+            None => Ok(slots(redis, &self.place.host).await.ok().filter(|slots| slots.covered > 0)),
         }
     }
 

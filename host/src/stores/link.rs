@@ -62,11 +62,11 @@ impl From<Failure> for Unavailable {
 impl Links {
     /// Begins to connect, and goes on doing so.
     pub(super) fn start(connector: Arc<Connector>) -> Links {
-        let mut tasks = JoinSet::new();
+        let (mut tasks, runtime) = (JoinSet::new(), connector.runtime.clone());
         let links = (0..CONNECTIONS).map(|_| {
             let (state, seen) = watch::channel(State::New);
             let connector = connector.clone();
-            tasks.spawn(async move { connector.keep(&state).await });
+            tasks.spawn_on(async move { connector.keep(&state).await }, &runtime);
             seen
         });
         Links {

@@ -276,7 +276,7 @@ fn a_redis_that_cannot_be_used_refuses_the_start_with_a_reason_and_a_hint() {
         (at(locked.port), None, 1, "it refuses user or password\n  hint: give those that it knows"),
         (format!("redis://127.0.0.1:{}", locked.port), None, 1, "it refuses user or password"),
         (format!("redis://127.0.0.1:{}/99", locked.port), None, 1, "it refuses user or password"),
-        (format!("redis://127.0.0.1:{}/3", cluster.port), None, 1, "SELECT is not allowed in cluster mode"),
+        (format!("redis://127.0.0.1:{}/3", cluster.port), None, 1, "which has no database but 0"),
         (format!("redis://127.0.0.1:{http}"), None, 1, "cannot use the store `redis://127.0.0.1:"),
         (at(nowhere), None, 1, "no connection: Connection refused"),
         ("redis://:hush@/0".to_owned(), None, 2, "is no address of a Redis"),

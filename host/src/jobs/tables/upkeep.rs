@@ -41,9 +41,9 @@ impl Tables<'_> {
     /// Queues the jobs of these claims again, as far as they are stored: their answer was an error, so that
     /// no worker has them.
     pub(in crate::jobs) fn put_back(&mut self, claims: &HashSet<Claim>) -> Result<(), StorageError> {
-        for Claim { endpoint, id, attempt } in claims {
+        for Claim { endpoint, id, number } in claims {
             let not_tried = Outcome::NotTried { delay: Duration::ZERO };
-            if let Err(Failure::Store(error)) = self.end(endpoint, id, *attempt, not_tried) {
+            if let Err(Failure::Store(error)) = self.end(endpoint, id, *number, not_tried) {
                 return Err(error);
             }
         }

@@ -78,3 +78,45 @@ async fn a_claim_that_is_stored_though_its_write_has_failed_is_no_attempt() {
     submit(&store, of("y", 2)).await;
     assert_eq!(store.job("it", &id).await.unwrap().unwrap().state, JobState::Running);
 }
+
+#[tokio::test]
+async fn a_claim_that_is_stored_though_its_write_has_failed_is_no_attempt_though_the_store_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs");
+    let store = in_file(&path).await.unwrap();
+    let id = submit(&store, of("x", 1)).await.id;
+    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
+    embedded.lose_an_answer();
+    assert!(matches!(store.claim("it").await, Err(JobError::Unavailable(_))));
+    store.close();
+    let store = in_file(&path).await.unwrap();
+    let job = claim(&store).await.unwrap().0;
+    assert_eq!((&job.id, job.attempt, &job.error), (&id, 1, &None));
+}
+
+#[tokio::test]
+async fn an_end_that_is_stored_though_its_write_has_failed_ends_no_later_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs");
+    let store = in_file(&path).await.unwrap();
+    let id = submit(&store, of("x", 1)).await.id;
+    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
+    let not_tried = Outcome::NotTried { delay: Duration::ZERO };
+    let mut last = claim(&store).await.unwrap().0.current();
+    for outcome in [not_tried, Outcome::CutOff] {
+        embedded.lose_an_answer();
+        let ended = store.end("it", &last, outcome.clone()).await;
+        assert!(matches!(ended, Err(JobError::Unavailable(_))));
+        // Another worker takes it, and the first says once more how its run has ended.
+        let next = claim(&store).await.unwrap().0.current();
+        assert_eq!((next.number, next.claim), (last.number, last.claim + 1));
+        store.end("it", &last, outcome).await.unwrap();
+        assert_eq!(store.job("it", &id).await.unwrap().unwrap().state, JobState::Running);
+        last = next;
+    }
+    // The claims are counted on after a start.
+    store.close();
+    let store = in_file(&path).await.unwrap();
+    let next = claim(&store).await.unwrap().0.current();
+    assert_eq!((next.number, next.claim), (last.number + 1, last.claim + 1));
+}

@@ -12,7 +12,7 @@ use crate::stores::test_cluster::TestCluster;
 const LONGEST: Duration = Duration::from_secs(20);
 
 /// A store in it. Its connections live on this runtime.
-async fn store(place: RedisPlace) -> Arc<Store> {
+async fn open_at(place: RedisPlace) -> Arc<Store> {
     Arc::new(Store::open(&Place::Redis(place)).await.unwrap())
 }
 
@@ -52,7 +52,7 @@ fn owners_are_on_all_nodes_and_every_operation_is_answered_as_by_one_server() {
             let error = Store::open(&Place::Redis(place)).await.err().unwrap().to_string();
             assert!(error.contains(why) && error.contains(hint), "{error}");
         }
-        let store = store(user("enough")).await;
+        let store = open_at(user("enough")).await;
         for number in 0..30 {
             let kv = endpoint(&store, &format!("it{number}"), QUOTA);
             for name in ["b", "shared/all"].iter().take(if number == 0 { 2 } else { 1 }) {
@@ -68,6 +68,24 @@ fn owners_are_on_all_nodes_and_every_operation_is_answered_as_by_one_server() {
         assert_eq!(keys.iter().sum::<u64>(), 31 * 3, "{keys:?}");
         assert!(keys.iter().all(|keys| *keys > 3), "{keys:?}");
         assert_eq!(store.is_reachable(), Some(true));
+
+        // The connections to nodes outlive the runtime of the call that was the first one.
+        let another = open_at(cluster.place(1)).await;
+        let names: Vec<String> = (0..3).map(|node| endpoint_at(&cluster, node)).collect();
+        let (elsewhere, first) = (another.clone(), names.clone());
+        let ended = tokio::task::spawn_blocking(move || {
+            block_on(async {
+                for name in first {
+                    let kv = endpoint(&elsewhere, &name, QUOTA);
+                    assert_eq!(kv.call(&kv.open("b").unwrap(), set("k", "v", None)).await, DONE);
+                }
+            });
+        });
+        ended.await.unwrap();
+        for name in names {
+            let kv = endpoint(&another, &name, QUOTA);
+            assert_eq!(kv.call(&kv.open("b").unwrap(), get("k")).await, value("v"), "{name}");
+        }
 
         let small = Quota { bytes: 100, entries: 2, value: 90 };
         for number in 0..10 {
@@ -87,7 +105,7 @@ fn a_slot_is_moved_while_its_values_are_used_and_each_call_is_done_once() {
     // Calls wait for the move, which a busy machine makes long.
     let place = RedisPlace { timeout: LONGEST, ..cluster.place(0) };
     block_on(async {
-        let store = store(place).await;
+        let store = open_at(place).await;
         let kv = endpoint(&store, "moved", QUOTA);
         let bucket = kv.open("b").unwrap();
         assert_eq!(kv.call(&bucket, set("k", "v", None)).await, DONE);
@@ -125,7 +143,7 @@ fn a_primary_is_lost_and_its_replica_has_the_values() {
     let mut cluster = TestCluster::start(3, 1);
     let (lost, stays) = (endpoint_at(&cluster, 0), endpoint_at(&cluster, 1));
     block_on(async {
-        let store = store(cluster.place(0)).await;
+        let store = open_at(cluster.place(0)).await;
         let (lost, stays) = (endpoint(&store, &lost, QUOTA), endpoint(&store, &stays, QUOTA));
         let buckets = (lost.open("b").unwrap(), stays.open("b").unwrap());
         assert_eq!(lost.call(&buckets.0, set("k", "v", None)).await, DONE);
