@@ -4,15 +4,15 @@
 //! connections. Natively, in a unit test, the others answer what the test says: [`answer_with`].
 //!
 //! ```no_run
-//! use modelhost_guest::Result;
 //! use modelhost_guest::outbound::{Request, Webhook, send_webhook};
+//! use modelhost_guest::{Result, internal};
 //! use serde_json::json;
 //!
 //! fn tell(result: &[f32]) -> Result<()> {
 //!     let found: Vec<String> = Request::get("https://labels.example.com/v1").send()?.json()?;
 //!     send_webhook("https://hooks.example.com/done", &json!({"labels": found, "result": result}))?;
 //!     // With a signature, and again if it fails.
-//!     let secret = std::env::var("WEBHOOK_SECRET").unwrap_or_default();
+//!     let secret = std::env::var("WEBHOOK_SECRET").map_err(|_| internal("no WEBHOOK_SECRET"))?;
 //!     Webhook::new("https://hooks.example.com/done").signed(&secret).attempts(5).send(&result)?;
 //!     Ok(())
 //! }
@@ -43,6 +43,8 @@ pub use webhook::{Webhook, send_webhook};
 
 /// Most bytes of a body that is read whole.
 const LONGEST: usize = 16 << 20;
+/// The time of a request for which none is said.
+const USUAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +53,7 @@ pub enum OutboundError {
     Denied,
     /// The place's name leads to an address of this machine, of a private network or of a cloud's metadata.
     Prohibited,
-    /// It is no URL that a request can be sent to, or no header that one can have.
+    /// No URL that a request can be sent to, no header that one can have, or an empty secret.
     Invalid(String),
     /// Not in the time that it had.
     TimedOut,
@@ -102,7 +104,8 @@ pub struct Request {
     pub headers: Vec<(String, String)>,
     /// Empty for none.
     pub body: Vec<u8>,
-    /// Most time to connect, to the head of the response, and between two pieces of its body.
+    /// Most time to the head of the response, and between two pieces of its body; zero for 30 s. The host
+    /// waits 60 s at most, and 10 s to connect.
     pub timeout: Duration,
 }
 
@@ -114,7 +117,7 @@ impl Request {
             url: url.to_owned(),
             headers: Vec::new(),
             body: Vec::new(),
-            timeout: Duration::from_secs(30),
+            timeout: USUAL_TIMEOUT,
         }
     }
 
@@ -150,7 +153,7 @@ impl Request {
             .map_err(|error| internal(format!("the request is no json: {error}")))
     }
 
-    /// With another time than 30 s.
+    /// With another time than 30 s, of which the host takes 60 s at most.
     pub fn timeout(mut self, timeout: Duration) -> Request {
         self.timeout = timeout;
         self
@@ -161,11 +164,31 @@ impl Request {
     /// # Errors
     /// Any [`OutboundError`] but [`Status`](OutboundError::Status).
     pub fn send(&self) -> Result<Response> {
+        self.check()?;
+        if self.timeout.is_zero() {
+            return host::send(&self.clone().timeout(USUAL_TIMEOUT));
+        }
         host::send(self)
     }
 
+    /// Refuses what the host would, so that a unit test sees it too.
+    fn check(&self) -> Result<()> {
+        self.target()?;
+        if !is_token(&self.method) {
+            return Err(OutboundError::Invalid("the method is none".to_owned()));
+        }
+        for (name, value) in &self.headers {
+            if !is_token(name) || value.bytes().any(|byte| byte != b'\t' && byte.is_ascii_control()) {
+                return Err(OutboundError::Invalid("a header cannot be sent".to_owned()));
+            }
+            if name.eq_ignore_ascii_case("content-length") && value.parse() != Ok(self.body.len()) {
+                return Err(OutboundError::Invalid("a header does not fit the body".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// The parts of its URL: whether it is `https`, the authority, the rest.
-    #[cfg_attr(not(target_family = "wasm"), allow(dead_code, reason = "natively nothing is sent"))]
     fn target(&self) -> Result<(bool, &str, &str)> {
         let (is_secure, rest) = match (self.url.strip_prefix("https://"), self.url.strip_prefix("http://")) {
             (Some(rest), _) => (true, rest),
@@ -178,8 +201,17 @@ impl Request {
         let rest = rest.split_once('#').map_or(rest, |(rest, _)| rest);
         let end = rest.find(['/', '?']).unwrap_or(rest.len());
         let (authority, path) = rest.split_at(end);
+        if authority.is_empty() {
+            return Err(OutboundError::Invalid("the URL has no host".to_owned()));
+        }
         Ok((is_secure, authority, path))
     }
+}
+
+/// Whether it is a name of a header, or a method.
+fn is_token(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
 /// The response of others; its body is read as it comes.
@@ -202,7 +234,7 @@ impl Response {
     /// The next piece of the body; `None` at its end.
     ///
     /// # Errors
-    /// [`OutboundError::Failed`] if it broke off.
+    /// [`OutboundError::Failed`] if it broke off, [`OutboundError::TimedOut`] if no more came in time.
     pub fn read(&mut self) -> Result<Option<Vec<u8>>> {
         self.body.read()
     }
@@ -252,6 +284,7 @@ mod tests {
             ("http://[::1]:81?c", Some((false, "[::1]:81", "?c"))),
             ("ftp://a", None),
             ("/path", None),
+            ("https:///path", None),
         ] {
             assert_eq!(Request::get(url).target().ok(), expected, "{url}");
         }
@@ -272,5 +305,29 @@ mod tests {
         assert_eq!(shown, internal("`allow_outbound` does not list where the request goes"));
         answer_with(|_| Ok(Response::with(200, &[], vec![b'x'; LONGEST + 1])));
         assert_eq!(Request::get("https://a").send().unwrap().bytes(), Err(OutboundError::TooLong));
+    }
+
+    #[test]
+    fn what_a_host_would_refuse_is_refused_in_a_test_too() {
+        answer_with(|request| {
+            assert_eq!(request.timeout, USUAL_TIMEOUT);
+            Ok(Response::with(200, &[], ""))
+        });
+        let url = "https://a";
+        for request in [
+            Request::get("ftp://a"),
+            Request::get("https://"),
+            Request::new("A B", url),
+            Request::get(url).header("x y", "1"),
+            Request::get(url).header("", "1"),
+            Request::get(url).header("a", "1\r\nb: 2"),
+            Request::get(url).header("a", "\0"),
+            Request::get(url).header("content-length", "1"),
+        ] {
+            let error = request.send().unwrap_err();
+            assert!(matches!(error, OutboundError::Invalid(_)), "{request:?}: {error:?}");
+        }
+        let fine = Request::get(url).header("x-a", "gr\u{fc}\u{df}\t1").timeout(Duration::ZERO);
+        assert_eq!(fine.send().unwrap().status, 200);
     }
 }

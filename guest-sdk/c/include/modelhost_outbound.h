@@ -32,8 +32,8 @@ typedef struct {
     /* Further ones. */
     mh_headers headers;
     mh_bytes body;
-    /* Most milliseconds to connect, to the head of the response, and between two pieces of its body; 0 for
-     * 30 s. */
+    /* Most milliseconds to the head of the response, and between two pieces of its body; 0 for 30 s. The host
+     * waits 60 s at most, and 10 s to connect. */
     uint32_t timeout_ms;
 } mh_outbound_request;
 
@@ -43,6 +43,8 @@ typedef struct {
     mh_headers headers;
     /* NULL: it is at its end, or closed. */
     struct mh_opened *body;
+    /* Of the body. */
+    uint64_t number;
 } mh_outbound_response;
 
 /* Sends a request and waits for the head of the response, of any status. No redirect is followed. */
@@ -51,7 +53,8 @@ const mh_error *mh_outbound_send(const mh_outbound_request *request, mh_outbound
 bool mh_outbound_header(const mh_outbound_response *response, const char *name, mh_str *value);
 
 /* The next piece of the body, which lasts until the next one is read, or the body is closed. Its `data` is
- * NULL at the end, where the body closes itself, and never else. */
+ * NULL at the end, where the body closes itself, and never else. Of a response that was kept beyond its call
+ * it is MH_REASON_FAILED. */
 const mh_error *mh_outbound_read(mh_outbound_response *response, mh_bytes *piece);
 /* The rest of the body, which is closed then; MH_REASON_TOO_LONG if it has more than 16 MiB. */
 const mh_error *mh_outbound_read_whole(mh_outbound_response *response, mh_bytes *content);
@@ -64,13 +67,14 @@ typedef struct {
     mh_str url;
     /* Such as mh_json_response(&writer).body. */
     mh_bytes json;
-    /* `whsec_` and base64, or any other text, whose bytes are the secret then; empty for no signature. Give
-     * it as a granted variable, for getenv(). */
+    /* `whsec_` and base64, or any other text, whose bytes are the secret then; none, whose `data` is NULL, for
+     * no signature. An empty text, mh_text(""), is MH_REASON_INVALID: its signature could be forged.
+     * Give it as a granted variable, for getenv(). */
     mh_str secret;
     /* The most attempts; 0 is 1. The next one follows if there was no response, or 408, 429 or a 5xx. */
     uint32_t attempts;
     /* Between the first two attempts; 0 for 1 s. Each pause is twice the one before, a fifth more or less by
-     * chance, a minute at most; `retry-after` of the receiver wins. */
+     * chance; seconds that the receiver says in `retry-after` win. None is longer than a minute. */
     uint32_t pause_ms;
     /* Of an attempt, as for a request. */
     uint32_t timeout_ms;
@@ -80,7 +84,8 @@ typedef struct {
 const mh_error *mh_webhook_send(const mh_webhook *webhook, mh_outbound_response *response);
 
 /* For tests: what others answer; the status is 200 unless set. The function is given requests as they would
- * go out; a webhook is one POST, unsigned, of any number of attempts. */
+ * go out, with names of headers in lower case, and none that the host would refuse; a webhook is one POST,
+ * unsigned, of any number of attempts. */
 typedef const mh_error *mh_outbound_function(const mh_outbound_request *request, mh_response *response);
 void mh_outbound_answer_with(mh_outbound_function *answer);
 /* For tests: an error that a request may have. The text is for MH_REASON_INVALID and MH_REASON_FAILED. */

@@ -26,7 +26,8 @@ struct outbound_request {
     /* Further ones. */
     std::span<const std::pair<std::string_view, std::string_view>> headers = {};
     std::string_view body = {};
-    /* Most time to connect, to the head of the response, and between two pieces of its body. */
+    /* Most time to the head of the response, and between two pieces of its body; 0 for 30 s. The host waits
+     * 60 s at most, and 10 s to connect. */
     std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
 
@@ -74,14 +75,19 @@ private:
     mh_outbound_response raw_;
 };
 
-/* 0 stands for the usual time in C. */
+/* An error if a time is below 0, for which C has no sign; else NULL. */
+inline const mh_error *negative(std::chrono::milliseconds time) {
+    return time.count() < 0 ? mh_outbound_error(MH_REASON_INVALID, mh_text("a time below 0")) : nullptr;
+}
+/* 0 stands for the usual time. */
 inline std::uint32_t raw_time(std::chrono::milliseconds time) {
-    constexpr std::chrono::milliseconds least{1}, most{UINT32_MAX};
-    return static_cast<std::uint32_t>((time < least ? least : time > most ? most : time).count());
+    constexpr std::chrono::milliseconds most{UINT32_MAX};
+    return static_cast<std::uint32_t>((time > most ? most : time).count());
 }
 
 /* Sends a request and waits for the head of the response, of any status. No redirect is followed. */
 inline result<outbound_response> send_request(const outbound_request &asked) {
+    if (const mh_error *wrong = negative(asked.timeout)) return std::unexpected(error{wrong});
     std::vector<mh_header> headers;
     for (const auto &[name, value] : asked.headers) headers.push_back({raw(name), raw(value)});
     mh_outbound_request given = {};
@@ -101,12 +107,13 @@ inline result<outbound_response> send_request(const outbound_request &asked) {
  * (https://www.standardwebhooks.com). */
 struct webhook {
     std::string_view url = {};
-    /* `whsec_` and base64, or any other text, whose bytes are the secret then; empty for no signature. */
-    std::string_view secret = {};
+    /* `whsec_` and base64, or any other text, whose bytes are the secret then; none for no signature. An empty
+     * one is MH_REASON_INVALID: its signature could be forged. */
+    std::optional<std::string_view> secret = {};
     /* The most attempts. The next one follows if there was no response, or 408, 429 or a 5xx. */
     std::uint32_t attempts = 1;
-    /* Between the first two attempts. Each pause is twice the one before, a fifth more or less by chance, a
-     * minute at most; `retry-after` of the receiver wins. */
+    /* Between the first two attempts; 0 for 1 s. Each pause is twice the one before, a fifth more or less by
+     * chance; seconds that the receiver says in `retry-after` win. None is longer than a minute. */
     std::chrono::milliseconds pause = std::chrono::seconds(1);
     /* Of an attempt, as for a request. */
     std::chrono::milliseconds timeout = std::chrono::seconds(30);
@@ -114,10 +121,14 @@ struct webhook {
 
 /* Sends JSON; the response is a 2xx, or the error has MH_REASON_STATUS. */
 inline result<outbound_response> send_webhook(const webhook &to, std::string_view json) {
+    for (const auto time : {to.pause, to.timeout}) {
+        if (const mh_error *wrong = negative(time)) return std::unexpected(error{wrong});
+    }
     mh_webhook given = {};
     given.url = raw(to.url);
     given.json = raw_bytes(json);
-    given.secret = raw(to.secret);
+    /* An empty one has a place all the same. */
+    if (to.secret) given.secret = to.secret->empty() ? mh_text("") : raw(*to.secret);
     given.attempts = to.attempts;
     given.pause_ms = raw_time(to.pause);
     given.timeout_ms = raw_time(to.timeout);

@@ -48,12 +48,16 @@ typedef struct mh_opened {
     mh_str name;
     /* Of malloc(), or NULL; freed when it is open no more. */
     void *memory;
+    /* Of no other, also when its memory is used again. */
+    uint64_t number;
 } mh_opened;
 
 /* What is open of this kind and name, or NULL. */
 const mh_opened *mh_find_opened(void (*drop)(int32_t handle), mh_str name);
 /* Notes that a handle is open. */
 mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str name);
+/* Whether this one, of this number, is open still; its memory may be gone. */
+bool mh_is_open(const mh_opened *one, uint64_t number);
 /* It is open no more: its handle is the caller's, to be dropped or given to the host. False: it was not open. */
 bool mh_take_opened(const mh_opened *opened, mh_opened *taken);
 /* Drops all that is open, the last first. Called when the function of the call has returned: later, when its memory

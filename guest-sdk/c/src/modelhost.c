@@ -71,13 +71,20 @@ const mh_opened *mh_find_opened(void (*drop)(int32_t handle), mh_str name) {
 }
 
 mh_opened *mh_note_opened(void (*drop)(int32_t handle), int32_t handle, mh_str name) {
+    static uint64_t last;
     mh_opened *made = malloc(sizeof *made + name.len);
     if (made == NULL) abort();
     char *own_name = (char *)(made + 1);
     if (name.len > 0) memcpy(own_name, name.data, name.len);
-    *made = (mh_opened){opened, drop, handle, {own_name, name.len}, NULL};
+    *made = (mh_opened){opened, drop, handle, {own_name, name.len}, NULL, ++last};
     opened = made;
     return made;
+}
+
+bool mh_is_open(const mh_opened *one, uint64_t number) {
+    const mh_opened *each = opened;
+    while (each != NULL && each != one) each = each->next;
+    return each != NULL && each->number == number;
 }
 
 bool mh_take_opened(const mh_opened *one, mh_opened *taken) {

@@ -51,6 +51,8 @@ typedef struct {
     } as;
 } raw_read;
 
+static char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter; }
+
 #ifdef __wasm__
 #define IMPORT(name) __attribute__((import_module("modelhost:outbound/requests@0.1.0"), import_name(name)))
 
@@ -77,7 +79,7 @@ static const mh_error *ask(const mh_outbound_request *request, raw_sent *sent) {
 
 static const mh_error *ask_webhook(const mh_webhook *webhook, raw_sent *sent) {
     mh_library_send_webhook(webhook->url.data, webhook->url.len, webhook->json.data, webhook->json.len,
-                            webhook->secret.len > 0, webhook->secret.data, webhook->secret.len, webhook->attempts,
+                            webhook->secret.data != NULL, webhook->secret.data, webhook->secret.len, webhook->attempts,
                             webhook->pause_ms, webhook->timeout_ms, sent);
     return NULL;
 }
@@ -99,6 +101,18 @@ enum { PIECE = 64 * 1024 };
 static kept *bodies;
 size_t mh_outbound_opened;
 
+/* Headers with names in lower case, and room for one more. */
+static mh_headers lowered(mh_headers given) {
+    mh_headers made = {mh_alloc((given.len + 1) * sizeof *made.items), given.len};
+    for (size_t at = 0; at < given.len; at++) {
+        mh_str name = given.items[at].name;
+        char *data = mh_alloc(name.len);
+        for (size_t letter = 0; letter < name.len; letter++) data[letter] = lower(name.data[letter]);
+        made.items[at] = (mh_header){{data, name.len}, given.items[at].value};
+    }
+    return made;
+}
+
 static const mh_error *ask(const mh_outbound_request *request, raw_sent *sent) {
     static int32_t last;
     if (answer == NULL) {
@@ -106,7 +120,9 @@ static const mh_error *ask(const mh_outbound_request *request, raw_sent *sent) {
                                  mh_text("the test does not say what others answer: mh_outbound_answer_with"));
     }
     mh_response said = {.status = 200};
-    const mh_error *error = answer(request, &said);
+    mh_outbound_request given = *request;
+    given.headers = lowered(given.headers);
+    const mh_error *error = answer(&given, &said);
     if (error != NULL) return error;
     kept *body = malloc(sizeof *body + said.body.len);
     if (body == NULL) abort();
@@ -114,8 +130,7 @@ static const mh_error *ask(const mh_outbound_request *request, raw_sent *sent) {
     if (said.body.len > 0) memcpy(body->bytes, said.body.data, said.body.len);
     bodies = body;
     mh_outbound_opened++;
-    mh_headers headers = {mh_alloc((said.headers.len + 1) * sizeof *headers.items), said.headers.len};
-    if (headers.len > 0) memcpy(headers.items, said.headers.items, headers.len * sizeof *headers.items);
+    mh_headers headers = lowered(said.headers);
     if (said.content_type.len > 0) headers.items[headers.len++] = (mh_header){mh_text("content-type"), said.content_type};
     *sent = (raw_sent){.as.response = {said.status, headers, body->handle}};
     return NULL;
@@ -197,16 +212,46 @@ static const mh_error *opened(const raw_sent *sent, mh_outbound_response *respon
     if (sent->is_error) return told(&sent->as.error);
     const raw_response *made = &sent->as.response;
     mh_opened *body = mh_note_opened(drop, made->body, (mh_str){NULL, 0});
-    *response = (mh_outbound_response){made->status, made->headers, body};
+    *response = (mh_outbound_response){made->status, made->headers, body, body->number};
     return NULL;
 }
 
-static bool are_texts(const mh_outbound_request *request) {
-    bool all = mh_is_text(request->method) && mh_is_text(request->url);
-    for (size_t at = 0; at < request->headers.len; at++) {
-        all = all && mh_is_text(request->headers.items[at].name) && mh_is_text(request->headers.items[at].value);
+/* Whether it is a name of a header, or a method. */
+static bool is_token(mh_str text) {
+    for (size_t at = 0; at < text.len; at++) {
+        char letter = lower(text.data[at]);
+        bool is_of_name = (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9');
+        if (!is_of_name && (letter == 0 || strchr("!#$%&'*+-.^_`|~", letter) == NULL)) return false;
     }
-    return all;
+    return text.len > 0;
+}
+
+static bool is_value(mh_str text) {
+    for (size_t at = 0; at < text.len; at++) {
+        unsigned char byte = (unsigned char)text.data[at];
+        if ((byte < ' ' && byte != '\t') || byte == 0x7f) return false;
+    }
+    return mh_is_text(text);
+}
+
+static bool begins(mh_str text, const char *start) {
+    size_t len = strlen(start);
+    return text.len >= len && memcmp(text.data, start, len) == 0;
+}
+
+/* An error if the library would refuse it, so that a test sees it too; else NULL. */
+static const mh_error *refused(const mh_outbound_request *request) {
+    if (!is_token(request->method)) return mh_because(MH_REASON_INVALID, "the method is none");
+    if (!mh_is_text(request->url)) return mh_because(MH_REASON_INVALID, "the URL is no UTF-8");
+    if (!begins(request->url, "http://") && !begins(request->url, "https://")) {
+        return mh_because(MH_REASON_INVALID, "the URL does not begin with `http://` or `https://`");
+    }
+    for (size_t at = 0; at < request->headers.len; at++) {
+        if (!is_token(request->headers.items[at].name) || !is_value(request->headers.items[at].value)) {
+            return mh_because(MH_REASON_INVALID, "a header cannot be sent");
+        }
+    }
+    return NULL;
 }
 
 const mh_error *mh_outbound_send(const mh_outbound_request *request, mh_outbound_response *response) {
@@ -221,9 +266,9 @@ const mh_error *mh_outbound_send(const mh_outbound_request *request, mh_outbound
         headers[len] = (mh_header){mh_text("content-type"), given.content_type};
         given.headers = (mh_headers){headers, len + 1};
     }
-    if (!are_texts(&given)) return mh_because(MH_REASON_INVALID, "a request with a text that is no UTF-8");
     raw_sent sent;
-    const mh_error *error = ask(&given, &sent);
+    const mh_error *error = refused(&given);
+    if (error == NULL) error = ask(&given, &sent);
     return error != NULL ? error : opened(&sent, response);
 }
 
@@ -232,17 +277,17 @@ const mh_error *mh_webhook_send(const mh_webhook *webhook, mh_outbound_response 
     mh_webhook given = *webhook;
     if (given.pause_ms == 0) given.pause_ms = USUAL_PAUSE;
     if (given.timeout_ms == 0) given.timeout_ms = USUAL_TIMEOUT;
-    if (!mh_is_text(given.url) || !mh_is_text(given.secret)) {
-        return mh_because(MH_REASON_INVALID, "a webhook with a text that is no UTF-8");
+    if (!mh_is_text(given.secret)) return mh_because(MH_REASON_INVALID, "the secret is no UTF-8");
+    if (given.secret.data != NULL && (given.secret.len == 0 || mh_equal(given.secret, mh_text("whsec_")))) {
+        return mh_because(MH_REASON_INVALID, "the secret is empty");
     }
     raw_sent sent;
-    const mh_error *error = ask_webhook(&given, &sent);
+    const mh_error *error = refused(&(mh_outbound_request){.method = mh_text("POST"), .url = given.url});
+    if (error == NULL) error = ask_webhook(&given, &sent);
     return error != NULL ? error : opened(&sent, response);
 }
 
 /* --- Responses ------------------------------------------------------------------------------------------ */
-
-static char lower(char letter) { return letter >= 'A' && letter <= 'Z' ? (char)(letter - 'A' + 'a') : letter; }
 
 bool mh_outbound_header(const mh_outbound_response *response, const char *name, mh_str *value) {
     size_t len = strlen(name);
@@ -261,6 +306,9 @@ bool mh_outbound_header(const mh_outbound_response *response, const char *name, 
 static const mh_error *next(mh_outbound_response *response, mh_bytes *piece) {
     *piece = (mh_bytes){NULL, 0};
     if (response->body == NULL) return NULL;
+    if (!mh_is_open(response->body, response->number)) {
+        return mh_outbound_error(MH_REASON_FAILED, mh_text("the response is closed"));
+    }
     raw_read read;
     read_next(response->body->handle, &read);
     if (!read.is_error && read.as.piece.has) {
@@ -365,6 +413,6 @@ const mh_error *mh_outbound_read_whole(mh_outbound_response *response, mh_bytes 
 
 void mh_outbound_close(mh_outbound_response *response) {
     mh_opened taken;
-    if (response->body != NULL && mh_take_opened(response->body, &taken)) taken.drop(taken.handle);
+    if (mh_is_open(response->body, response->number) && mh_take_opened(response->body, &taken)) taken.drop(taken.handle);
     response->body = NULL;
 }

@@ -14,7 +14,7 @@ static char body_asked[100];
 
 static const mh_error *answered(const mh_outbound_request *request, mh_response *response) {
     static char large[17 * MEBIBYTE];
-    static mh_header headers[] = {{{"x-kind", 6}, {"b", 1}}};
+    static mh_header headers[] = {{{"X-Kind", 6}, {"b", 1}}};
     asked = *request;
     check(request->body.len < sizeof body_asked, "a short body");
     if (request->body.len > 0) memcpy(body_asked, request->body.data, request->body.len);
@@ -49,9 +49,10 @@ static void requests_go_out_as_they_are_meant(void) {
     check(mh_equal(asked.method, mh_text("GET")) && asked.timeout_ms == 30 * 1000, "what was not said");
     mh_str value;
     check(mh_outbound_header(&response, "X-Kind", &value) && mh_equal(value, mh_text("b")), "a header");
+    check(mh_equal(response.headers.items[0].name, mh_text("x-kind")), "in lower case");
     check(mh_outbound_header(&response, "content-type", &value) && !mh_outbound_header(&response, "x-kin", &value), "its type");
     mh_outbound_close(&response);
-    mh_header header = {mh_text("x-a"), mh_text("\xc3\xa9")};
+    mh_header header = {mh_text("X-A"), mh_text("\xc3\xa9")};
     request = (mh_outbound_request){
         .method = mh_text("PUT"),
         .url = mh_text("https://a/b"),
@@ -63,6 +64,7 @@ static void requests_go_out_as_they_are_meant(void) {
     check(mh_outbound_send(&request, &response) == NULL, "a request of all that there is");
     check(mh_equal(asked.method, mh_text("PUT")) && strcmp(body_asked, "body") == 0 && asked.timeout_ms == 7, "as it was said");
     check(asked.headers.len == 2 && mh_equal(asked.headers.items[1].value, mh_text("text/plain")), "its headers");
+    check(mh_equal(asked.headers.items[0].name, mh_text("x-a")), "in lower case");
     request.headers.len = 0;
     request.url = mh_text("https://denied");
     const mh_error *error = mh_outbound_send(&request, &response);
@@ -73,6 +75,39 @@ static void requests_go_out_as_they_are_meant(void) {
     check(mh_reason_of(mh_outbound_send(&request, &response)) == MH_REASON_INVALID, "a header that is no text");
     request = (mh_outbound_request){.url = mh_text("https://\xff")};
     check(mh_reason_of(mh_outbound_send(&request, &response)) == MH_REASON_INVALID, "a URL that is no text");
+}
+
+static bool is_refused(mh_outbound_request request) {
+    mh_outbound_response response;
+    return mh_reason_of(mh_outbound_send(&request, &response)) == MH_REASON_INVALID && response.body == NULL;
+}
+
+static void what_the_library_would_refuse_is_refused_in_a_test_too(void) {
+    mh_str url = mh_text("https://a");
+    const char *urls[] = {"ftp://a", "a", "", "https:/"};
+    for (size_t at = 0; at < sizeof urls / sizeof *urls; at++) {
+        check(is_refused((mh_outbound_request){.url = mh_text(urls[at])}), urls[at]);
+    }
+    check(is_refused((mh_outbound_request){.method = mh_text("A B"), .url = url}), "a method");
+    check(is_refused((mh_outbound_request){.url = url, .content_type = mh_text("a\n")}), "a type");
+    mh_header headers[] = {
+        {mh_text("x y"), mh_text("1")}, {mh_text(""), mh_text("1")}, {{"a\0", 2}, mh_text("1")},
+        {mh_text("a"), mh_text("1\r\nb: 2")}, {mh_text("a"), {"\0", 1}}, {mh_text("a"), mh_text("\x7f")},
+    };
+    for (size_t at = 0; at < sizeof headers / sizeof *headers; at++) {
+        check(is_refused((mh_outbound_request){.url = url, .headers = {&headers[at], 1}}), "a header");
+    }
+    const char *secrets[] = {"", "whsec_"};
+    for (size_t at = 0; at < sizeof secrets / sizeof *secrets; at++) {
+        mh_outbound_response response;
+        mh_webhook webhook = {.url = url, .json = mh_bytes_of(mh_text("1")), .secret = mh_text(secrets[at])};
+        const mh_error *error = mh_webhook_send(&webhook, &response);
+        check(mh_reason_of(error) == MH_REASON_INVALID, "an empty secret");
+        check(mh_equal(mh_error_text(error), mh_text("the secret is empty")), "why");
+    }
+    mh_outbound_response response;
+    mh_webhook webhook = {.url = mh_text("ftp://a"), .json = mh_bytes_of(mh_text("1"))};
+    check(mh_reason_of(mh_webhook_send(&webhook, &response)) == MH_REASON_INVALID, "a webhook's URL");
 }
 
 static void webhooks_are_posts(void) {
@@ -137,10 +172,21 @@ static void what_is_open_is_closed_when_the_call_is_over(void) {
     check(mh_outbound_read(&one, &piece) == NULL && other.body != NULL && mh_outbound_opened == 2, "two are open");
     mh_call_over();
     check(mh_outbound_opened == 0, "none is open");
+    mh_outbound_response next = sent("https://a");
+    for (int again = 0; again < 2; again++) {
+        check(mh_reason_of(mh_outbound_read(&one, &piece)) == MH_REASON_FAILED && piece.data == NULL, "what was kept");
+        const mh_error *error = mh_outbound_read_whole(&other, &piece);
+        check(mh_equal(mh_error_text(error), mh_text("the request failed: the response is closed")), "is closed");
+    }
+    mh_outbound_close(&one);
+    mh_outbound_close(&other);
+    check(mh_outbound_opened == 1 && mh_outbound_read(&next, &piece) == NULL && piece.len == 6, "another one's stays");
+    mh_outbound_close(&next);
 }
 
 int main(void) {
     requests_go_out_as_they_are_meant();
+    what_the_library_would_refuse_is_refused_in_a_test_too();
     webhooks_are_posts();
     bodies_are_read_in_pieces();
     whole_bodies_have_a_limit();

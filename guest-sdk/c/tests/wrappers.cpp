@@ -83,7 +83,10 @@ static void requests_are_answered() {
         json.begin('[').value(1).end(']');
         answer = mh::send_webhook({.url = "https://a", .secret = "s", .attempts = 2, .pause = 1ms}, json);
         check(answer->bytes().value() == "[1]", "a webhook");
-        const mh::error gone = mh::send_webhook({.url = "https://a", .timeout = 0s}, "1").error();
+        check(mh::send_webhook({.url = "https://a", .timeout = 0s}, "1")->status() == 200, "the usual time");
+        check(mh::send_webhook({.url = "https://a", .secret = ""}, "1").error().text() == "the secret is empty", "a secret");
+        check(mh::send_request({.url = "https://a", .timeout = -1s}).error().reason() == MH_REASON_INVALID, "a time");
+        const mh::error gone = mh::send_webhook({.url = "https://a", .timeout = 1ms}, "1").error();
         check(gone.reason() == MH_REASON_STATUS && gone.status() == 404, "another status");
         check(mh::send_request({.url = "https://denied"}).error().reason() == MH_REASON_DENIED, "not listed");
         check(left->status() == 200, "it is open still");

@@ -10,8 +10,8 @@
 //	if err := response.JSON(&labels); err != nil {
 //		return nil, err
 //	}
-//	hook := outbound.Webhook{URL: "https://hooks.example.com/done", Secret: secret, Attempts: 5}
-//	_, err = hook.Send(map[string]any{"labels": labels})
+//	hook := outbound.Webhook{URL: "https://hooks.example.com/done", Attempts: 5}
+//	_, err = hook.Signed(os.Getenv("WEBHOOK_SECRET")).Send(map[string]any{"labels": labels})
 //
 // In a test others answer what the test says, see AnswerWith.
 package outbound
@@ -24,7 +24,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -35,11 +34,14 @@ import (
 // Most bytes of a body that is read whole.
 const longest = 16 << 20
 
-// Bytes that are read at once of a body whose length is not known.
-const usualBlock = 64 << 10
+// Bytes that are read at once of a body.
+const block = 64 << 10
 
 // The time of a request for which none is said.
 const usualTimeout = 30 * time.Second
+
+// The beginning of a secret in base64; with nothing behind it, it is empty.
+const encoded = "whsec_"
 
 // Kind says why there is no response.
 type Kind uint8
@@ -51,7 +53,8 @@ const (
 	// Prohibited: the place's name leads to an address of this machine, of a private network or of a
 	// cloud's metadata.
 	Prohibited
-	// Invalid: a URL that no request can be sent to, a header that none can have, or a value that is no JSON.
+	// Invalid: a URL that no request can be sent to, a header that none can have, a value that is no JSON, or
+	// an empty secret.
 	Invalid
 	// TimedOut: not in the time that it had.
 	TimedOut
@@ -107,7 +110,8 @@ type Request struct {
 	Body   []byte
 	// Unless nil, a value that is the body as JSON, in place of Body.
 	JSON any
-	// Most time to connect, to the head of the response, and between two pieces of its body; 0 for 30 s.
+	// Most time to the head of the response, and between two pieces of its body; 0 for 30 s. The host waits
+	// 60 s at most, and 10 s to connect.
 	Timeout time.Duration
 }
 
@@ -144,20 +148,17 @@ type Response struct {
 // Bytes reads the rest of the body, of 16 MiB at most, and closes it.
 func (r *Response) Bytes() ([]byte, error) {
 	defer r.Body.Close()
-	// In blocks, since of a slice that grows the garbage would fill the memory; in one, if it is known how
-	// long the body is.
-	size, length, blocks := usualBlock, 0, [][]byte(nil)
-	if told, err := strconv.Atoi(r.Header["content-length"]); err == nil && told >= 0 {
-		size = min(told, longest) + 1
-	}
-	for isOver := false; !isOver; size = usualBlock {
-		block := make([]byte, size)
-		read, err := io.ReadFull(r.Body, block)
+	// In blocks, since of a slice that grows the garbage would fill the memory. How long it is, a header may
+	// say of a body that never comes.
+	length, blocks := 0, [][]byte(nil)
+	for isOver := false; !isOver; {
+		next := make([]byte, block)
+		read, err := io.ReadFull(r.Body, next)
 		isOver = err == io.EOF || err == io.ErrUnexpectedEOF
 		if err != nil && !isOver {
 			return nil, err
 		}
-		blocks, length = append(blocks, block[:read]), length+read
+		blocks, length = append(blocks, next[:read]), length+read
 		if length > longest {
 			return nil, &Error{Kind: TooLong}
 		}
@@ -186,20 +187,27 @@ func (r *Response) JSON(into any) error {
 	return nil
 }
 
-// A Webhook is a POST of JSON to one receiver. With a secret it is signed as Standard Webhooks says
-// (https://www.standardwebhooks.com).
+// A Webhook is a POST of JSON to one receiver, unsigned unless it is [Webhook.Signed].
 type Webhook struct {
 	URL string
-	// `whsec_` and base64, or any other text, whose bytes are the secret then; empty for no signature. Give
-	// it as a granted variable, which os.Getenv reads.
-	Secret string
 	// The most attempts; 0 is 1. The next one follows if there was no response, or 408, 429 or a 5xx.
 	Attempts int
 	// The time between the first two attempts; 0 for 1 s. Each pause is twice the one before, a fifth more
-	// or less by chance, a minute at most; `retry-after` of the receiver wins.
+	// or less by chance; seconds that the receiver says in `retry-after` win. None is longer than a minute.
 	Pause time.Duration
 	// Most time of an attempt, as for a [Request]; 0 for 30 s.
 	Timeout time.Duration
+	// A pointer: what prints all fields prints its address.
+	secret *string
+}
+
+// Signed gives the same webhook with a signature, as Standard Webhooks says
+// (https://www.standardwebhooks.com). The secret is `whsec_` and base64, or any other text, whose bytes it is
+// then; give it as a granted variable, which os.Getenv reads. With an empty one nothing is sent: Send fails,
+// [Invalid].
+func (w Webhook) Signed(secret string) Webhook {
+	w.secret = &secret
+	return w
 }
 
 // Send sends a value as JSON; the response is a 2xx. An error is an [Error].
@@ -213,6 +221,11 @@ func (w Webhook) Send(value any) (*Response, error) {
 
 // String is without the secret.
 func (w Webhook) String() string { return "webhook to " + w.URL }
+
+// GoString is without the secret too.
+func (w Webhook) GoString() string {
+	return fmt.Sprintf("outbound.Webhook{URL: %q, Attempts: %d, Pause: %d, Timeout: %d}", w.URL, w.Attempts, w.Pause, w.Timeout)
+}
 
 type header struct{ name, value string }
 
@@ -238,10 +251,10 @@ func (r Request) checked() (made request, err error) {
 	if made.method == "" {
 		made.method = "GET"
 	}
-	texts, isTyped := []string{made.method, made.url}, false
+	isTyped := false
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		one := header{strings.ToLower(name), r.Header[name]}
-		made.headers, texts = append(made.headers, one), append(texts, one.name, one.value)
+		made.headers = append(made.headers, one)
 		isTyped = isTyped || one.name == "content-type"
 	}
 	if r.JSON != nil {
@@ -252,7 +265,7 @@ func (r Request) checked() (made request, err error) {
 			made.headers = append(made.headers, header{"content-type", "application/json"})
 		}
 	}
-	if err := check(texts...); err != nil {
+	if err := check(made.method, made.url, made.headers); err != nil {
 		return request{}, err
 	}
 	made.timeout, err = milliseconds(r.Timeout, usualTimeout)
@@ -260,14 +273,22 @@ func (r Request) checked() (made request, err error) {
 }
 
 func (w Webhook) checked(value any) (made webhook, err error) {
-	made = webhook{url: w.URL, secret: w.Secret, attempts: uint32(w.Attempts)}
+	made = webhook{url: w.URL, attempts: uint32(w.Attempts)}
+	if w.secret != nil {
+		if made.secret = *w.secret; made.secret == "" || made.secret == encoded {
+			return webhook{}, invalid("the secret is empty")
+		}
+	}
 	if made.json, err = encode.JSON(value); err != nil {
 		return webhook{}, invalid("the webhook: %s", err)
 	}
 	if int64(w.Attempts) < 0 || int64(w.Attempts) > math.MaxUint32 {
 		return webhook{}, invalid("%d attempts", w.Attempts)
 	}
-	if err := check(w.URL, w.Secret); err != nil {
+	if !utf8.ValidString(made.secret) {
+		return webhook{}, invalid("the secret is no UTF-8")
+	}
+	if err := check("POST", w.URL, nil); err != nil {
 		return webhook{}, err
 	}
 	if made.pause, err = milliseconds(w.Pause, time.Second); err != nil {
@@ -288,14 +309,33 @@ func milliseconds(span, usual time.Duration) (uint32, error) {
 	return uint32(min(encode.Milliseconds(span), math.MaxUint32)), nil
 }
 
-// check refuses what no host takes as text.
-func check(texts ...string) error {
-	for _, text := range texts {
-		if !utf8.ValidString(text) {
-			return invalid("a text of the request is not UTF-8")
+// check refuses what the library would, so that a test sees it too.
+func check(method, url string, headers []header) error {
+	if !isToken(method) {
+		return invalid("the method is none")
+	}
+	if !utf8.ValidString(url) {
+		return invalid("the URL is no UTF-8")
+	}
+	if !strings.HasPrefix(url, "http://") && !strings.HasPrefix(url, "https://") {
+		return invalid("the URL does not begin with `http://` or `https://`")
+	}
+	isControl := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	for _, each := range headers {
+		if !isToken(each.name) || !utf8.ValidString(each.value) || strings.ContainsFunc(each.value, isControl) {
+			return invalid("a header cannot be sent")
 		}
 	}
 	return nil
+}
+
+// isToken says whether it is a name of a header, or a method.
+func isToken(text string) bool {
+	isOther := func(r rune) bool {
+		isOfName := '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+		return !isOfName && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	}
+	return text != "" && !strings.ContainsFunc(text, isOther)
 }
 
 // made is a response of headers, and of the pieces of a body.

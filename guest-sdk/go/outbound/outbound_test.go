@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -78,8 +79,8 @@ func TestAWebhookIsAPostWhoseAnswerIsA2xx(t *testing.T) {
 		return guest.Text("").WithStatus(status), nil
 	})
 	hook := Webhook{
-		URL: "https://a/b", Secret: "whsec_c2VjcmV0", Attempts: 3, Pause: time.Millisecond, Timeout: time.Second,
-	}
+		URL: "https://a/b", Attempts: 3, Pause: time.Millisecond, Timeout: time.Second,
+	}.Signed("whsec_c2VjcmV0")
 	response, err := hook.Send(map[string]int{"a": 1})
 	if err != nil || response.Status != 204 {
 		t.Error(response, err)
@@ -89,9 +90,18 @@ func TestAWebhookIsAPostWhoseAnswerIsA2xx(t *testing.T) {
 	if _, err := hook.Send(map[string]int{"a": 1}); !errors.As(err, &of) || of.Kind != Status || of.Status != 410 {
 		t.Error(err)
 	}
-	for _, shown := range []string{fmt.Sprint(hook), fmt.Sprintf("%+v", hook)} {
-		if strings.Contains(shown, "whsec") {
-			t.Error(shown)
+	written, err := json.Marshal(hook)
+	if err != nil {
+		t.Error(err)
+	}
+	all := []any{hook, &hook, []Webhook{hook}, map[string]any{"a": hook}, struct{ hook Webhook }{hook}}
+	shown := append([]string{string(written)}, fmt.Sprintf("%x %q", hook, hook))
+	for _, each := range all {
+		shown = append(shown, fmt.Sprintf("%v %+v %#v %s", each, each, each, each))
+	}
+	for _, text := range shown {
+		if strings.Contains(text, "whsec") || strings.Contains(text, fmt.Sprintf("%x", "whsec")) {
+			t.Error(text)
 		}
 	}
 }
@@ -103,18 +113,34 @@ func TestWhatCannotBeSentIsNotSent(t *testing.T) {
 		return nil, nil
 	})
 	for _, request := range []Request{
-		{URL: "https://\xff"}, {Method: "\xff"}, {Header: map[string]string{"a": "\xff"}}, {Timeout: -1}, {JSON: math.NaN()},
+		{URL: "https://\xff"}, {URL: "ftp://a"}, {URL: "a"}, {}, {URL: "https://a", Method: "\xff"},
+		{URL: "https://a", Method: "A B"}, {URL: "https://a", Timeout: -1}, {URL: "https://a", JSON: math.NaN()},
 	} {
 		if _, err := request.Send(); !isOf(err, Invalid) {
 			t.Error(request, err)
 		}
 	}
-	for _, hook := range []Webhook{{URL: "\xff"}, {Secret: "\xff"}, {Attempts: -1}, {Pause: -1}, {Timeout: -1}} {
+	for name, value := range map[string]string{
+		"a": "\xff", "b": "1\r\nc: 2", "d": "\x00", "e": "\x7f", "x y": "1", "": "1", "f\n": "1", "\xff": "1",
+	} {
+		request := Request{URL: "https://a", Header: map[string]string{name: value}}
+		if _, err := request.Send(); !isOf(err, Invalid) {
+			t.Errorf("%q: %q: %v", name, value, err)
+		}
+	}
+	fine := Webhook{URL: "https://a"}
+	for _, hook := range []Webhook{
+		{}, {URL: "\xff"}, {URL: "ftp://a"}, fine.Signed("\xff"), fine.Signed(""), fine.Signed("whsec_"),
+		{URL: "https://a", Attempts: -1}, {URL: "https://a", Pause: -1}, {URL: "https://a", Timeout: -1},
+	} {
 		if _, err := hook.Send(1); !isOf(err, Invalid) {
 			t.Error(hook, err)
 		}
 	}
-	if _, err := (Webhook{}).Send(func() {}); !isOf(err, Invalid) {
+	if _, err := fine.Signed("").Send(1); err == nil || err.Error() != "the secret is empty" {
+		t.Error(err)
+	}
+	if _, err := fine.Send(func() {}); !isOf(err, Invalid) {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,13 @@ import { encodedBody, isBytes, isStream } from "./messages.js";
 
 /** Most bytes of a body that is read whole. */
 const LONGEST = 16 << 20;
+/** Times where none is said, in seconds. */
+const TIMEOUT = 30;
+const PAUSE = 1;
+/** The beginning of a secret in base64; with nothing behind it, it is empty. */
+const ENCODED = "whsec_";
+const NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
+const NO_VALUE = /[\x00-\x08\x0a-\x1f\x7f]/;
 const TEXTS = {
   denied: () => "`allow_outbound` does not list where the request goes",
   prohibited: () => "the name leads to an address that is not of the internet, and not listed itself",
@@ -120,36 +127,56 @@ export class Response {
 
 /** The functions of the module, by two that send what the interface has. */
 export function outboundOf(send, sendWebhook) {
-  const request = (url, { method = "GET", timeout = 30, ...content } = {}) =>
-    send({
-      method: method.toUpperCase(),
-      url: String(url),
-      ...contentOf(content),
-      timeout: milliseconds(timeout, 1),
-    });
+  const request = (url, { method = "GET", timeout, ...content } = {}) =>
+    send(
+      checked({
+        method: method.toUpperCase(),
+        url: String(url),
+        ...contentOf(content),
+        timeout: milliseconds(timeout, TIMEOUT),
+      }),
+    );
   return {
     request,
     get: (url, options) => request(url, { ...options, method: "GET" }),
     post: (url, options) => request(url, { ...options, method: "POST" }),
-    sendWebhook(url, value, { secret, attempts = 1, pause = 1, timeout = 30 } = {}) {
+    sendWebhook(url, value, { secret, attempts = 1, pause, timeout } = {}) {
       if (!(Number.isInteger(attempts) && attempts >= 0 && attempts < 2 ** 32)) {
         throw new RangeError(`${attempts} attempts, expected at least 1`);
       }
+      if (secret !== undefined && typeof secret !== "string") throw new TypeError("a secret is a text");
+      if (secret === "" || secret === ENCODED) throw new OutboundError("invalid", "the secret is empty");
+      const { url: to, body: json } = checked({ method: "POST", url: String(url), ...contentOf({ json: value ?? null }) });
       return sendWebhook({
-        url: String(url),
-        json: contentOf({ json: value ?? null }).body,
+        url: to,
+        json,
         secret,
         attempts,
-        pause: milliseconds(pause, 0),
-        timeout: milliseconds(timeout, 1),
+        pause: milliseconds(pause, PAUSE),
+        timeout: milliseconds(timeout, TIMEOUT),
       });
     },
   };
 }
 
-function milliseconds(seconds, least) {
-  const milliseconds = Math.ceil(seconds * 1000);
-  if (!(milliseconds >= least && milliseconds < 2 ** 32)) throw new RangeError(`a time of ${seconds} seconds`);
+/** Refuses what the library would, so that a test sees it too. */
+function checked(request) {
+  const { method, url, headers } = request;
+  if (!NAME.test(method)) throw new OutboundError("invalid", "the method is none");
+  if (!/^https?:\/\//.test(url)) {
+    throw new OutboundError("invalid", "the URL does not begin with `http://` or `https://`");
+  }
+  if (headers.some(([name, value]) => !NAME.test(name) || NO_VALUE.test(value))) {
+    throw new OutboundError("invalid", "a header cannot be sent");
+  }
+  return request;
+}
+
+/** Of a time, or of the usual one if none is said. */
+function milliseconds(seconds, usual) {
+  const given = seconds === undefined || seconds === null || seconds === 0 ? usual : seconds;
+  const milliseconds = Math.ceil(given * 1000);
+  if (!(milliseconds >= 1 && milliseconds < 2 ** 32)) throw new RangeError(`a time of ${seconds} seconds`);
   return milliseconds;
 }
 

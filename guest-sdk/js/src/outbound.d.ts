@@ -10,19 +10,28 @@ export interface Options {
   /** In place of `json`. */
   body?: Uint8Array | string;
   contentType?: string;
-  /** Most seconds to connect, to the head of the response, and between two pieces of its body: 30, if not said otherwise. */
+  /**
+   * Most seconds to the head of the response, and between two pieces of its body: 30, if it is 0 or not said, and 60 at most; a
+   * connection has 10.
+   */
   timeout?: number;
 }
 
 /** How a webhook is sent. */
 export interface WebhookOptions {
-  /** It is signed with this, as Standard Webhooks says: `whsec_` and base64, or any other text. */
+  /**
+   * It is signed with this, as Standard Webhooks says: `whsec_` and base64, or any other text. An empty one is an error of the
+   * kind `invalid`.
+   */
   secret?: string;
   /** The next one follows if there was no response, or 408, 429 or a 5xx. */
   attempts?: number;
-  /** Seconds between the first two attempts: 1, if not said. Each pause is twice the one before; `retry-after` wins. */
+  /**
+   * Seconds between the first two attempts: 1, if it is 0 or not said. Each pause is twice the one before; seconds that the
+   * receiver says in `retry-after` win. None is longer than a minute.
+   */
   pause?: number;
-  /** Most seconds of an attempt: 30, if not said otherwise. */
+  /** Of an attempt, as of a request. */
   timeout?: number;
 }
 

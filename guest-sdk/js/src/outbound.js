@@ -7,13 +7,13 @@ import * as requests from "modelhost:outbound/requests@0.1.0";
 
 import { bytesOf } from "./bytes.js";
 import { OutboundError, Response, outboundOf } from "./outbound-messages.js";
-import { hold, release } from "./released.js";
+import { hold, isHeld, release } from "./released.js";
 
 /**
  * `request(url, { method, headers, json, body, contentType, timeout })` sends a request and waits for the head of the response,
  * of any status; `get` and `post` say the method. `sendWebhook(url, value, { secret, attempts, pause, timeout })` sends JSON by
- * `POST`, signed if there is a secret, and again while that may help; its response is a 2xx. Times are in seconds. Each may
- * throw an `OutboundError`.
+ * `POST`, signed if there is a secret, which may not be empty, and again while that may help; its response is a 2xx. Times are in
+ * seconds; 0 is the usual one, and the host waits 60 at most. Each may throw an `OutboundError`.
  */
 export const { request, get, post, sendWebhook } = outboundOf(
   (given) => answered(() => requests.send(given)),
@@ -30,6 +30,8 @@ function answered(call) {
   hold(body);
   return Response.of(status, headers, {
     read() {
+      // A response that is kept beyond its request.
+      if (!isHeld(body)) throw new OutboundError("failed", "the response is closed");
       const piece = asked(() => body.read());
       return piece === undefined ? undefined : bytesOf(piece);
     },

@@ -9,6 +9,11 @@ export function hold(handle) {
   return handle;
 }
 
+/** Whether it has not been given up. */
+export function isHeld(handle) {
+  return held.has(handle);
+}
+
 export function release(handle) {
   if (held.delete(handle)) dispose(handle);
 }

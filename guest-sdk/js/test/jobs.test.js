@@ -42,6 +42,8 @@ test("jobs are cancelled", () => {
   assert.deepEqual([jobs.get("none"), jobs.getAnswer("none"), jobs.cancel("none")], [undefined, undefined, undefined]);
   jobs.submit("/", { body: Uint8Array.of(255), headers: { "Content-Type": "x/y" } });
   assert.deepEqual(jobs.submitted()[1].headers, { "content-type": "x/y" });
+  assert.throws(() => jobs.submit("/", { headers: { "X-Mine": undefined } }), TypeError);
+  assert.throws(() => jobs.submit("/", { json: () => 1 }), TypeError);
   assert.ok(Math.abs(jobs.get(id).submitted - Date.now()) < 60_000);
 });
 

@@ -58,7 +58,42 @@ test("bodies are sent with their types", () => {
   }
   others(new Response());
   assert.throws(() => post("https://a.example", { body: 1 }), TypeError);
-  for (const timeout of [0, -1, 2 ** 32, NaN]) assert.throws(() => get("https://a.example", { timeout }), /a time of/);
+  for (const timeout of [-1, 2 ** 32, NaN]) assert.throws(() => get("https://a.example", { timeout }), /a time of/);
+  for (const timeout of [0, undefined, null]) {
+    const [seen] = [others(new Response()), get("https://a.example", { timeout })];
+    assert.equal(seen[0].timeout, 30_000);
+  }
+});
+
+test("what the library would refuse is refused in a test too", () => {
+  const [seen, url] = [others(), "https://a.example"];
+  for (const call of [
+    () => get("ftp://a.example"),
+    () => get("a.example"),
+    () => request(url, { method: "A B" }),
+    () => get(url, { headers: { "x y": "1" } }),
+    () => get(url, { headers: { "": "1" } }),
+    () => get(url, { headers: { "a\n": "1" } }),
+    () => get(url, { headers: { a: "1\r\nb: 2" } }),
+    () => get(url, { headers: { a: "\0" } }),
+    () => post(url, { body: "a", contentType: "a\n" }),
+    () => sendWebhook("ftp://a.example", 1),
+    () => sendWebhook(url, 1, { secret: "" }),
+    () => sendWebhook(url, 1, { secret: "whsec_" }),
+  ]) {
+    assert.throws(call, { name: "OutboundError", kind: "invalid" }, String(call));
+  }
+  for (const call of [
+    () => post(url, { json: () => 1 }),
+    () => post(url, { json: Symbol() }),
+    () => sendWebhook(url, () => 1),
+    () => sendWebhook(url, 1, { secret: null }),
+    () => get(url, { headers: { a: undefined } }),
+    () => get(url, { headers: { a: null } }),
+  ]) {
+    assert.throws(call, TypeError, String(call));
+  }
+  assert.deepEqual(seen, []);
 });
 
 test("bodies are read whole or in pieces", async () => {

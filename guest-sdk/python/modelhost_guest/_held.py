@@ -16,6 +16,11 @@ def release(handle):
         handle.__exit__(None, None, None)
 
 
+def is_held(handle):
+    """Whether it has not been given up."""
+    return any(it is handle for it in _own)
+
+
 def released():
     """Gives all of them up."""
     while _own:

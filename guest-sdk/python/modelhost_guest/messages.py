@@ -67,18 +67,10 @@ class Body:
     def json(self):
         """As JSON. Objects are dicts that answer for a missing key with 400."""
         text = self.text
-        if text.count("[") + text.count("{") > DEEPEST and _is_deep(self.body):
-            raise InvalidInput(f"malformed json: nested deeper than {DEEPEST} levels", asked=self)
         try:
-            value = _decoder.decode(text)
-            if "\\u" in text:
-                # Half of a surrogate pair is no character, and could not be written again.
-                json.dumps(value, ensure_ascii=False).encode()
-            return value
-        except (ValueError, RecursionError) as error:
-            why = "the body is empty" if not text.strip() else error
-            why = "the body begins with a byte order mark" if text.startswith("\ufeff") else why
-            raise InvalidInput(f"malformed json: {why}", asked=self) from None
+            return from_json(text, _decoder)
+        except ValueError as error:
+            raise InvalidInput(f"malformed json: {error}", asked=self) from None
 
     def fields(self, *names):
         """The members of a JSON object by their names."""
@@ -201,6 +193,22 @@ def to_json(value):
         return _encoder.encode(_finite(value)).encode()
 
 
+def from_json(text, decoder=None):
+    """The value of a text that others wrote; objects are plain dicts unless the decoder makes others. May raise `ValueError`."""
+    if text.count("[") + text.count("{") > DEEPEST and _is_deep(text.encode()):
+        raise ValueError(f"nested deeper than {DEEPEST} levels")
+    try:
+        value = (decoder or _plain_decoder).decode(text)
+        if "\\u" in text:
+            # Half of a surrogate pair is no character, and could not be written again.
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except (ValueError, RecursionError) as error:
+        why = "the body is empty" if not text.strip() else error
+        why = "the body begins with a byte order mark" if text.startswith("\ufeff") else why
+        raise ValueError(why) from None
+
+
 def content(json, body, content_type, headers):
     """The body of a request to others, or of a job, as bytes, and its headers as pairs, the content type among them."""
     if body is None:
@@ -215,6 +223,8 @@ def content(json, body, content_type, headers):
     for name, value in listed:
         if not (isinstance(name, str) and isinstance(value, str)):
             raise TypeError(f"header {name!r} is a text, and not {type(value).__name__}")
+    if not (content_type is None or isinstance(content_type, str)):
+        raise TypeError(f"a content type is a text, and not {type(content_type).__name__}")
     pairs = [(name.lower(), value) for name, value in listed]
     content_type = content_type or (None if any(name == "content-type" for name, _ in pairs) else own)
     if content_type:
@@ -269,4 +279,5 @@ def _no_number(name):
 
 # Made once: making one takes as long as a small document.
 _decoder = json.JSONDecoder(object_hook=Fields, parse_constant=_no_number)
+_plain_decoder = json.JSONDecoder(parse_constant=_no_number)
 _encoder = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)

@@ -6,13 +6,20 @@ The world imports it, `include modelhost:outbound/imports@0.1.0;`. In a test `an
 
 import json as _json
 import math
+import re
 from collections.abc import Mapping
 
 from . import _held, _host
-from .messages import JSON, PLAIN, TEXT, content, to_json
+from .messages import JSON, PLAIN, TEXT, content, from_json, to_json
 
 # Most bytes of a body that is read whole.
 LONGEST = 16 << 20
+# Times where none is said, in seconds.
+TIMEOUT, PAUSE = 30, 1.0
+# A secret in base64; with nothing behind it, it is empty.
+ENCODED = "whsec_"
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NO_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 TEXTS = {
     "denied": "`allow_outbound` does not list where the request goes",
     "prohibited": "the name leads to an address that is not of the internet, and not listed itself",
@@ -107,7 +114,7 @@ class Response:
     def json(self):
         """The rest of the body as JSON."""
         try:
-            return _json.loads(self.bytes())
+            return from_json(self.bytes().decode())
         except ValueError as error:
             raise OutboundError("failed", f"its json: {error}") from None
 
@@ -141,10 +148,13 @@ class Request:
 def request(method, url, *, headers=None, json=None, body=None, content_type=None, timeout=30):
     """Sends a request, with `json` or `body`, a text or bytes, and waits for the head of the response, of any status.
 
-    Headers are a dict or pairs. No redirect is followed. `timeout` is the most seconds to connect, to the head of the response,
-    and between two pieces of its body. May raise `OutboundError`.
+    Headers are a dict or pairs. No redirect is followed. `timeout` is the most seconds to the head of the response, and between
+    two pieces of its body, 60 at most; a connection has 10. 0 or None is the usual time. May raise `OutboundError`.
     """
-    given, pairs = content(json, body, content_type, headers)
+    try:
+        given, pairs = content(json, body, content_type, headers)
+    except UnicodeEncodeError as error:
+        raise _no_text("body", error) from None
     return _sent(_text(method, "method").upper(), _text(url, "URL"), pairs, given, timeout)
 
 
@@ -158,23 +168,31 @@ def post(url, *, json=None, body=None, content_type=None, headers=None, timeout=
     return request("POST", url, headers=headers, json=json, body=body, content_type=content_type, timeout=timeout)
 
 
-def send_webhook(url, value, *, secret=None, attempts=1, pause=1.0, timeout=30):
+def send_webhook(url, value, *, secret=None, attempts=1, pause=PAUSE, timeout=TIMEOUT):
     """Sends a value as JSON by `POST`, and gives the response, which is a 2xx.
 
-    With a secret it is signed as Standard Webhooks says: `whsec_` and base64, or any other text. The next attempt follows if
-    there was no response, or 408, 429 or a 5xx, after `pause` seconds, each pause twice the one before, or as `retry-after`
-    says; `timeout` is for one attempt. May raise `OutboundError`. In a test it is one request, without a signature.
+    With a secret it is signed as Standard Webhooks says: `whsec_` and base64, or any other text; an empty one is an error of the
+    kind `invalid`, and None is no signature. The next attempt follows if there was no response, or 408, 429 or a 5xx, after
+    `pause` seconds, each pause twice the one before, or after the seconds that `retry-after` says, a minute at most; `timeout` is
+    for one attempt, as of `request`. May raise `OutboundError`. In a test it is one request, without a signature.
     """
-    if secret is not None:
-        _text(secret, "secret")
-    if not 0 <= attempts < 2**32:
-        raise ValueError(f"{attempts} attempts, expected at least 1")
-    given, pause = to_json(value), _milliseconds(pause, 0)
+    if secret is not None and _text(secret, "secret") in ("", ENCODED):
+        raise OutboundError("invalid", "the secret is empty")
+    if not isinstance(attempts, int) or isinstance(attempts, bool):
+        raise TypeError(f"a number of attempts is an int, and not {type(attempts).__name__}")
+    if not 0 <= attempts < 2**31:
+        raise ValueError(f"{attempts} attempts, expected 1 to {2**31 - 1}")
+    try:
+        given = to_json(value)
+    except UnicodeEncodeError as error:
+        raise _no_text("body", error) from None
+    pause = _milliseconds(pause, PAUSE)
+    _checked("POST", url, ())
     if _host.types is not None:
         library = _library()
-        webhook = library.Webhook(_text(url, "URL"), given, secret, attempts, pause, _milliseconds(timeout, 1))
+        webhook = library.Webhook(url, given, secret, attempts, pause, _milliseconds(timeout, TIMEOUT))
         return _asked(library.send_webhook, webhook)
-    response = _sent("POST", _text(url, "URL"), [("content-type", JSON)], given, timeout)
+    response = _sent("POST", url, [("content-type", JSON)], given, timeout)
     if not 200 <= response.status < 300:
         raise OutboundError("status", response.status)
     return response
@@ -193,6 +211,8 @@ class _Body:
         self._handle = _held.hold(handle)
 
     def read(self):
+        if not _held.is_held(self._handle):
+            raise OutboundError("failed", "the response is closed")
         piece = _told(self._handle.read)
         return None if piece is None else bytes(piece)
 
@@ -215,13 +235,14 @@ class _Pieces:
 
 
 def _sent(method, url, headers, body, timeout):
-    milliseconds = _milliseconds(timeout, 1)
+    _checked(method, url, headers)
+    milliseconds = _milliseconds(timeout, TIMEOUT)
     if _host.types is not None:
         library = _library()
         return _asked(library.send, library.Request(method, url, headers, body, milliseconds))
     if _stand_in is None:
         raise RuntimeError("the test does not say what others answer: `outbound.answer_with`")
-    return _stand_in(Request(method, url, headers, body, timeout))
+    return _stand_in(Request(method, url, headers, body, timeout or TIMEOUT))
 
 
 def _library():
@@ -251,10 +272,34 @@ def _told(call, *given):
 def _text(given, what):
     if not isinstance(given, str):
         raise TypeError(f"the {what} is a text, and not {type(given).__name__}")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise _no_text(what, error) from None
     return given
 
 
-def _milliseconds(seconds, least):
-    if not least <= seconds * 1000 < 2**32 - 1:
+def _no_text(what, error):
+    """Of a text with half a surrogate pair, which is no character."""
+    return OutboundError("invalid", f"the {what} is no text: {error.reason} at {error.start}")
+
+
+def _checked(method, url, headers):
+    """Refuses what the library would, so that a test sees it too."""
+    if not _NAME.fullmatch(method):
+        raise OutboundError("invalid", "the method is none")
+    if not _text(url, "URL").startswith(("http://", "https://")):
+        raise OutboundError("invalid", "the URL does not begin with `http://` or `https://`")
+    for name, value in headers:
+        if not _NAME.fullmatch(name) or _NO_VALUE.search(_text(value, "header")):
+            raise OutboundError("invalid", "a header cannot be sent")
+
+
+def _milliseconds(seconds, usual):
+    """Of a time, or of the usual one if none is said."""
+    if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float))):
+        raise TypeError(f"a time is a number of seconds, and not {type(seconds).__name__}")
+    seconds = seconds or usual
+    if not 0 < seconds * 1000 < 2**32 - 1:
         raise ValueError(f"a time of {seconds} seconds")
     return math.ceil(seconds * 1000)

@@ -103,11 +103,16 @@ class Potassium(App):
 
 
 def send_webhook(url, json):
-    """Sends JSON by `POST`. If that fails, it is a line of the log, and the handler goes on."""
+    """Sends JSON by `POST`. If that fails, for any reason, it is a line of the log, and the handler goes on."""
     if _host.types is not None and _host.requests is None:
-        print(f"Webhook to {url} was not sent: {MISSING}")
+        _say(f"Webhook to {url} was not sent: {MISSING}")
         return
     try:
         outbound.post(url, json=json).close()
-    except outbound.OutboundError as error:
-        print(f"Webhook to {url} failed with connection error: {error}")
+    except Exception as error:
+        _say(f"Webhook to {url} failed with connection error: {error}")
+
+
+def _say(line):
+    """Prints it, also if half a surrogate pair is in it, which no log takes."""
+    print(line.encode(errors="backslashreplace").decode())

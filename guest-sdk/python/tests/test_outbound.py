@@ -80,11 +80,52 @@ class OutboundTest(unittest.TestCase):
         for wrong in ({"body": 1}, {"headers": {"a": 1}}, {"headers": {1: "a"}}):
             with self.assertRaises(TypeError):
                 outbound.post("https://a.example", **wrong)
-        for wrong in (0, -1, 2**32, float("nan"), float("inf")):
+        with self.assertRaises(TypeError):
+            outbound.post("https://a.example", body="a", content_type=1)
+        for wrong in (-1, 2**32, 10**400, float("nan"), float("inf")):
             with self.assertRaisesRegex(ValueError, "a time of"):
                 outbound.get("https://a.example", timeout=wrong)
-        with self.assertRaises(TypeError):
-            outbound.get(b"https://a.example")
+        for wrong in ({"url": b"https://a.example"}, {"url": "https://a.example", "timeout": True}):
+            with self.assertRaises(TypeError):
+                outbound.get(**wrong)
+        for none in (0, 0.0, None):
+            seen = self.asked(outbound.Response())
+            outbound.get("https://a.example", timeout=none)
+            self.assertEqual(seen[0].timeout, 30)
+
+    def test_what_the_library_would_refuse_is_refused_in_a_test_too(self):
+        seen, url, half = self.asked(), "https://a.example", "\ud800"
+        for given in (
+            {"url": "ftp://a.example"},
+            {"url": "a.example"},
+            {"url": url + half},
+            {"url": url, "headers": {"x y": "1"}},
+            {"url": url, "headers": {"": "1"}},
+            {"url": url, "headers": {"a": "1\r\nb: 2"}},
+            {"url": url, "headers": {"a\n": "1"}},
+            {"url": url, "headers": {"a": "\0"}},
+            {"url": url, "headers": {"a": half}},
+            {"url": url, "body": half},
+            {"url": url, "json": [half]},
+            {"url": url, "body": "a", "content_type": half},
+        ):
+            self.fails("invalid", "", outbound.post, **given)
+        self.fails("invalid", "", outbound.request, "A B", url)
+        self.fails("invalid", "", outbound.request, half, url)
+        for webhook in (("ftp://a", 1), (url, half)):
+            self.fails("invalid", "", outbound.send_webhook, *webhook)
+        self.fails("invalid", "", outbound.send_webhook, url, 1, secret=half)
+        for secret in ("", "whsec_"):
+            self.fails("invalid", "the secret is empty", outbound.send_webhook, url, 1, secret=secret)
+        self.assertEqual(seen, [])
+
+    def test_json_of_others_is_read_as_a_body_is(self):
+        for body in (b"", b"[NaN]", b"[" * 100_000, b'"\\ud800"', b"\xff", b"\xef\xbb\xbf1"):
+            self.asked(outbound.Response(body))
+            self.fails("failed", "its json", outbound.get("https://a.example").json)
+        self.asked(outbound.Response({"a": 1}))
+        with self.assertRaises(KeyError):
+            outbound.get("https://a.example").json()["b"]
 
     def test_bodies_are_read_whole_or_in_pieces(self):
         self.asked(*(outbound.Response(iter(it)) for it in (["one", b"", b"two"], ["a", "b"])))
@@ -124,8 +165,11 @@ class OutboundTest(unittest.TestCase):
         self.assertEqual((seen[0].method, seen[0].json()), ("POST", [1]))
         error = self.fails("status", "answered with status 410", outbound.send_webhook, "https://a.example", 1)
         self.assertEqual(error.status, 410)
-        for wrong in ({"attempts": -1}, {"pause": -1}):
+        for wrong in ({"attempts": -1}, {"attempts": 2**31}, {"pause": -1}):
             with self.assertRaises(ValueError):
+                outbound.send_webhook("https://a.example", 1, **wrong)
+        for wrong in ({"attempts": 1.0}, {"attempts": True}, {"secret": b"s"}, {"pause": "1"}):
+            with self.assertRaises(TypeError):
                 outbound.send_webhook("https://a.example", 1, **wrong)
 
     def test_potassiums_goes_on_if_it_fails(self):
@@ -137,6 +181,20 @@ class OutboundTest(unittest.TestCase):
         self.assertEqual((seen[0].method, seen[0].body), ("POST", b'{"output":1}'))
         expected = "Webhook to https://a.example failed with connection error: the request failed: refused\n"
         self.assertEqual(printed.getvalue(), expected)
+
+    def test_potassiums_never_raises(self):
+        outbound.answer_with(None)
+        for url, json, why in (
+            ("https://a.example", 1, "the test does not say what others answer"),
+            (None, 1, "Webhook to None failed with connection error: the URL is a text, and not NoneType"),
+            ("https://a.example", object(), "object is no JSON"),
+            ("https://\ud800", 1, "the URL is no text"),
+        ):
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                self.assertIsNone(potassium.send_webhook(url, json))
+            self.assertIn(why, printed.getvalue())
+            printed.getvalue().encode()
 
 
 class Err(Exception):
@@ -202,6 +260,13 @@ class LibraryTest(unittest.TestCase):
         self.answer = Body()
         outbound.send_webhook("http://a", 1, secret="s", attempts=3, pause=0.5, timeout=2)
         self.assertEqual(self.given.pop(), ("http://a", b"1", "s", 3, 500, 2000))
+        self.answer = Body()
+        outbound.send_webhook("http://a", 1, pause=0, timeout=None).close()
+        self.assertEqual(self.given.pop(), ("http://a", b"1", None, 1, 1000, 30_000))
+        for kind, given in (("invalid", {"secret": ""}), ("invalid", {"url": "ftp://a"})):
+            with self.assertRaises(OutboundError) as caught:
+                outbound.send_webhook(**{"url": "http://a", "value": 1, **given})
+            self.assertEqual((caught.exception.kind, self.given), (kind, []))
 
     def test_its_errors_are_those_of_the_sdk(self):
         for value, kind, status in ((Error_Denied(), "denied", None), (Error_Status(410), "status", 410)):
@@ -229,6 +294,19 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(len(Body.open), 1)
         response.close()
         self.assertEqual((Body.open, response.read()), (set(), None))
+
+    def test_a_response_that_is_kept_is_closed(self):
+        app, kept = App("tests"), []
+
+        @app.get("/first")
+        def first(request):
+            kept.append(outbound.get("http://a"))
+
+        self.answer = Body(b"one")
+        app.answer("GET", "/first")
+        with self.assertRaisesRegex(OutboundError, "the response is closed") as caught:
+            kept[0].read()
+        self.assertEqual((caught.exception.kind, kept[0].read()), ("failed", None))
 
     def test_a_world_without_it_says_what_to_add(self):
         with patch.object(_host, "requests", None):

@@ -3,7 +3,7 @@
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
     ErrorCode, Fields, IncomingBody, IncomingResponse, Method, OutgoingBody, OutgoingRequest, RequestOptions,
-    Scheme,
+    Scheme, http_error_code,
 };
 use wasip2::io::streams::{InputStream, StreamError};
 
@@ -27,8 +27,8 @@ impl Body {
         match self.stream.blocking_read(READ) {
             Ok(piece) => Ok(Some(piece)),
             Err(StreamError::Closed) => Ok(None),
-            Err(StreamError::LastOperationFailed(_)) => {
-                Err(OutboundError::Failed("the response broke off".to_owned()))
+            Err(StreamError::LastOperationFailed(failed)) => {
+                Err(http_error_code(&failed).map_or_else(broken_off, error))
             }
         }
     }
@@ -36,7 +36,7 @@ impl Body {
 
 pub fn send(request: &Request) -> Result<Response> {
     let (sent, options) = (head(request)?, options(request));
-    let body = sent.body().map_err(|()| unexpected("its body"))?;
+    let body = sent.body().map_err(|()| invalid("a header does not fit the body"))?;
     let response = outgoing_handler::handle(sent, Some(options)).map_err(error)?;
     // A receiver that wants no more of it has answered; what it said counts.
     let _ = write(&body, &request.body);
@@ -61,17 +61,17 @@ fn head(request: &Request) -> Result<OutgoingRequest> {
     let entries: Vec<_> =
         request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect();
     let headers = Fields::from_list(&entries);
-    let headers = headers.map_err(|_| OutboundError::Invalid("a header cannot be sent".to_owned()))?;
+    let headers = headers.map_err(|_| invalid("a header cannot be sent"))?;
     let sent = OutgoingRequest::new(headers);
     let path = match path {
         path if path.starts_with('/') => path.to_owned(),
         path => format!("/{path}"),
     };
-    let invalid = |()| OutboundError::Invalid("the URL or the method is none".to_owned());
-    sent.set_method(&method(&request.method)).map_err(invalid)?;
-    sent.set_scheme(Some(&if is_secure { Scheme::Https } else { Scheme::Http })).map_err(invalid)?;
-    sent.set_authority(Some(authority)).map_err(invalid)?;
-    sent.set_path_with_query(Some(&path)).map_err(invalid)?;
+    let no_url = |()| invalid("the URL or the method is none");
+    sent.set_method(&method(&request.method)).map_err(no_url)?;
+    sent.set_scheme(Some(&if is_secure { Scheme::Https } else { Scheme::Http })).map_err(no_url)?;
+    sent.set_authority(Some(authority)).map_err(no_url)?;
+    sent.set_path_with_query(Some(&path)).map_err(no_url)?;
     Ok(sent)
 }
 
@@ -103,6 +103,14 @@ fn write(body: &OutgoingBody, bytes: &[u8]) -> std::result::Result<(), StreamErr
     bytes.chunks(WRITE).try_for_each(|piece| stream.blocking_write_and_flush(piece))
 }
 
+fn invalid(text: &str) -> OutboundError {
+    OutboundError::Invalid(text.to_owned())
+}
+
+fn broken_off() -> OutboundError {
+    OutboundError::Failed("the response broke off".to_owned())
+}
+
 fn unexpected(what: &str) -> OutboundError {
     OutboundError::Failed(format!("{what} was taken before"))
 }
@@ -115,6 +123,18 @@ fn error(code: ErrorCode) -> OutboundError {
         | ErrorCode::ConnectionReadTimeout
         | ErrorCode::ConnectionWriteTimeout
         | ErrorCode::HttpResponseTimeout => OutboundError::TimedOut,
+        ErrorCode::HttpRequestUriInvalid | ErrorCode::HttpRequestUriTooLong => {
+            invalid("the URL is none that a request can be sent to, or too long")
+        }
+        ErrorCode::HttpRequestMethodInvalid => invalid("the method is none"),
+        ErrorCode::HttpRequestBodySize(_) | ErrorCode::HttpRequestLengthRequired => {
+            invalid("the body has another length than its header says, or is too long")
+        }
+        ErrorCode::HttpRequestHeaderSectionSize(_)
+        | ErrorCode::HttpRequestHeaderSize(_)
+        | ErrorCode::HttpRequestTrailerSectionSize(_)
+        | ErrorCode::HttpRequestTrailerSize(_) => invalid("the headers are too long"),
+        ErrorCode::HttpResponseIncomplete => broken_off(),
         other => OutboundError::Failed(format!("{other:?}")),
     }
 }

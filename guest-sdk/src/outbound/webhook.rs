@@ -12,9 +12,11 @@ use base64::engine::general_purpose::STANDARD;
 use hmac_sha256::HMAC;
 use serde::Serialize;
 
-use super::{OutboundError, Request, Response, Result, host};
+use super::{OutboundError, Request, Response, Result, USUAL_TIMEOUT, host};
 use crate::Error;
 
+/// The first pause if none is said.
+const USUAL_PAUSE: Duration = Duration::from_secs(1);
 /// The longest pause between two attempts, also if the receiver asks for a longer one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The beginning of a secret whose rest is base64.
@@ -43,17 +45,12 @@ pub fn send_webhook<T: Serialize + ?Sized>(url: &str, value: &T) -> crate::Resul
 impl Webhook {
     /// To this URL, unsigned, at one attempt of 30 s.
     pub fn new(url: &str) -> Webhook {
-        Webhook {
-            url: url.to_owned(),
-            secret: None,
-            attempts: 1,
-            pause: Duration::from_secs(1),
-            timeout: Duration::from_secs(30),
-        }
+        Webhook { url: url.to_owned(), secret: None, attempts: 1, pause: USUAL_PAUSE, timeout: USUAL_TIMEOUT }
     }
 
     /// Signed with a secret that the receiver knows too: `whsec_` and base64, as Standard Webhooks writes
-    /// one, or any other text, whose bytes it is then. Give it as a granted variable.
+    /// one, or any other text, whose bytes it is then. Give it as a granted variable. With an empty one
+    /// nothing is sent: its signature could be forged.
     pub fn signed(mut self, secret: &str) -> Webhook {
         let decoded = secret.strip_prefix(ENCODED).and_then(|encoded| STANDARD.decode(encoded).ok());
         self.secret = Some(decoded.unwrap_or_else(|| secret.as_bytes().to_vec()));
@@ -67,14 +64,15 @@ impl Webhook {
         self
     }
 
-    /// With another first pause than 1 s. Each pause is twice the one before, a fifth more or less by chance,
-    /// a minute at most; `retry-after` of the receiver wins.
+    /// With another first pause than 1 s, which zero stands for. Each pause is twice the one before, a fifth
+    /// more or less by chance; seconds that the receiver says in `retry-after` win. None is longer than a
+    /// minute.
     pub fn pause(mut self, pause: Duration) -> Webhook {
-        self.pause = pause;
+        self.pause = if pause.is_zero() { USUAL_PAUSE } else { pause };
         self
     }
 
-    /// With another time for an attempt than 30 s.
+    /// With another time for an attempt than 30 s, as [`Request::timeout`].
     pub fn timeout(mut self, timeout: Duration) -> Webhook {
         self.timeout = timeout;
         self
@@ -93,8 +91,12 @@ impl Webhook {
     /// Sends bytes that are JSON already.
     ///
     /// # Errors
-    /// The [`OutboundError`] that the last attempt ended in.
+    /// The [`OutboundError`] that the last attempt ended in; [`OutboundError::Invalid`] if the secret is
+    /// empty.
     pub fn send_json(&self, json: impl Into<Vec<u8>>) -> Result<Response> {
+        if self.secret.as_ref().is_some_and(Vec::is_empty) {
+            return Err(OutboundError::Invalid("the secret is empty".to_owned()));
+        }
         let request = Request::post(&self.url).timeout(self.timeout).body("application/json", json);
         let id = format!("msg_{:016x}{:016x}", host::random(), host::random());
         let mut pause = self.pause;
@@ -213,7 +215,8 @@ mod tests {
             (vec![Err(OutboundError::Denied)], 5, 1, Some(OutboundError::Denied)),
         ] {
             let seen = receiver(&answers);
-            let webhook = Webhook::new("https://a/b").signed("s").attempts(attempts).pause(Duration::ZERO);
+            let webhook =
+                Webhook::new("https://a/b").signed("s").attempts(attempts).pause(Duration::from_nanos(1));
             let error = webhook.send(&[1, 2]).err();
             assert_eq!(
                 error,
@@ -232,6 +235,23 @@ mod tests {
                 assert_eq!(header(request, "webhook-id"), header(&seen[0], "webhook-id"));
             }
         }
+    }
+
+    #[test]
+    fn nothing_is_sent_with_an_empty_secret() {
+        let seen = receiver(&[]);
+        for secret in ["", "whsec_"] {
+            let error = Webhook::new("https://a").signed(secret).send_json("1").unwrap_err();
+            assert_eq!(error, OutboundError::Invalid("the secret is empty".to_owned()), "{secret}");
+        }
+        let error = Webhook::new("https://a").signed("").send(&1).unwrap_err();
+        assert_eq!(error, internal("the secret is empty"));
+        assert!(seen.borrow().is_empty());
+    }
+
+    #[test]
+    fn no_pause_is_the_usual_one() {
+        assert_eq!(Webhook::new("https://a").pause(Duration::ZERO).pause, USUAL_PAUSE);
     }
 
     #[test]

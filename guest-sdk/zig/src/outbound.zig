@@ -18,7 +18,7 @@ pub const Error = error{
     Denied,
     /// The place's name leads to an address of this machine, of a private network or of a cloud's metadata.
     Prohibited,
-    /// A URL that no request can be sent to, or a header that none can have.
+    /// A URL that no request can be sent to, a header that none can have, or an empty secret.
     Invalid,
     /// Not in the time that it had.
     TimedOut,
@@ -33,6 +33,9 @@ pub const Error = error{
 
 /// Most bytes of a body that is read whole.
 const longest = 16 << 20;
+/// Times where none is said.
+const usual_timeout = 30_000;
+const usual_pause = 1_000;
 /// Room for a piece, and for pieces until they are one whole: with what the allocator adds, 256 KiB.
 const usual_piece = 64 * 1024;
 const block_size = 256 * 1024 - 64;
@@ -57,17 +60,13 @@ pub const Request = struct {
     /// The `content-type` among them.
     headers: []const guest.Header = &.{},
     body: []const u8 = "",
-    /// Most milliseconds to connect, to the head of the response, and between two pieces of its body.
-    timeout_ms: u32 = 30_000,
+    /// Most milliseconds to the head of the response, and between two pieces of its body; 0 for 30 s. The
+    /// host waits 60 s at most, and 10 s to connect.
+    timeout_ms: u32 = usual_timeout,
 
     /// Sends it and waits for the head of the response, of any status. No redirect is followed.
     pub fn send(self: Request) Error!Response {
-        try check(self.method);
-        try check(self.url);
-        for (self.headers) |header| {
-            try check(header.name);
-            try check(header.value);
-        }
+        try check(self.method, self.url, self.headers);
         if (!abi.is_component) return answered(self);
         const method, const url, const body = .{ Text.of(self.method), Text.of(self.url), Text.of(self.body) };
         const headers = abi.rawHeaders(self.headers);
@@ -82,7 +81,7 @@ pub const Request = struct {
             headers.length,
             body.start,
             body.length,
-            self.timeout_ms,
+            orUsual(self.timeout_ms, usual_timeout),
             &sent,
         );
         return Response.of(&sent);
@@ -94,15 +93,15 @@ pub const Request = struct {
 pub const Webhook = struct {
     url: []const u8,
     /// `whsec_` and base64, or any other text, whose bytes are the secret then. Give it as a granted
-    /// variable.
+    /// variable. Null is no signature; an empty one is `Invalid`: its signature could be forged.
     secret: ?[]const u8 = null,
     /// The most attempts. The next one follows if there was no response, or 408, 429 or a 5xx.
     attempts: u32 = 1,
-    /// Between the first two attempts. Each pause is twice the one before, a fifth more or less by chance, a
-    /// minute at most; `retry-after` of the receiver wins.
-    pause_ms: u32 = 1_000,
+    /// Between the first two attempts; 0 for 1 s. Each pause is twice the one before, a fifth more or less by
+    /// chance; seconds that the receiver says in `retry-after` win. None is longer than a minute.
+    pause_ms: u32 = usual_pause,
     /// Of an attempt, as for a request.
-    timeout_ms: u32 = 30_000,
+    timeout_ms: u32 = usual_timeout,
 
     /// Sends a value as `guest.toJson` writes it; the response is a 2xx.
     pub fn send(self: Webhook, value: anytype) Error!Response {
@@ -111,8 +110,13 @@ pub const Webhook = struct {
 
     /// Sends a text that is JSON already.
     pub fn sendJson(self: Webhook, json: []const u8) Error!Response {
-        try check(self.url);
-        try check(self.secret orelse "");
+        try check("POST", self.url, &.{});
+        if (self.secret) |secret| {
+            if (!isReadable(secret)) return abi.say(error.Invalid, "the secret is no UTF-8", .{});
+            // With nothing behind the beginning of one in base64 it is empty.
+            const is_empty = secret.len == 0 or std.mem.eql(u8, secret, "whsec_");
+            if (is_empty) return abi.say(error.Invalid, "the secret is empty", .{});
+        }
         if (!abi.is_component) return self.answeredWell(json);
         const url, const body, const secret = .{ Text.of(self.url), Text.of(json), Text.of(self.secret orelse "") };
         var sent: RawSent = undefined;
@@ -126,8 +130,8 @@ pub const Webhook = struct {
             secret.start,
             secret.length,
             self.attempts,
-            self.pause_ms,
-            self.timeout_ms,
+            orUsual(self.pause_ms, usual_pause),
+            orUsual(self.timeout_ms, usual_timeout),
             &sent,
         );
         return Response.of(&sent);
@@ -347,7 +351,9 @@ fn closeAll() void {
 /// The response of a test.
 fn answered(request: Request) Error!Response {
     const function = answer orelse return failedFor("the test does not say what others answer: answerWith");
-    const said = function(request) catch |failed| return reasoned(failed);
+    var given = request;
+    given.timeout_ms = orUsual(given.timeout_ms, usual_timeout);
+    const said = function(given) catch |failed| return reasoned(failed);
     const headers = try guest.allocator.alloc(guest.Header, said.headers.len + 1);
     headers[0] = .{ .name = "content-type", .value = said.content_type };
     for (headers[1..], said.headers) |*to, from| {
@@ -358,9 +364,31 @@ fn answered(request: Request) Error!Response {
     return .{ .status = said.status, .headers = headers, .number = noted(.{ .room = kept, .left = kept }) };
 }
 
-/// Refuses what no host takes as text.
-fn check(text: []const u8) Error!void {
-    if (!isReadable(text)) return abi.say(error.Invalid, "a request with a text that is no UTF-8", .{});
+/// Refuses what the library would, so that a test sees it too.
+fn check(method: []const u8, url: []const u8, headers: []const guest.Header) Error!void {
+    if (!isToken(method)) return abi.say(error.Invalid, "the method is none", .{});
+    if (!isReadable(url)) return abi.say(error.Invalid, "the URL is no UTF-8", .{});
+    if (!std.mem.startsWith(u8, url, "http://") and !std.mem.startsWith(u8, url, "https://")) {
+        return abi.say(error.Invalid, "the URL does not begin with `http://` or `https://`", .{});
+    }
+    for (headers) |header| {
+        const is_fine = isToken(header.name) and isReadable(header.value) and for (header.value) |byte| {
+            if (byte != '\t' and std.ascii.isControl(byte)) break false;
+        } else true;
+        if (!is_fine) return abi.say(error.Invalid, "a header cannot be sent", .{});
+    }
+}
+
+/// Whether it is a name of a header, or a method.
+fn isToken(text: []const u8) bool {
+    for (text) |byte| {
+        if (!std.ascii.isAlphanumeric(byte) and std.mem.indexOfScalar(u8, "!#$%&'*+-.^_`|~", byte) == null) return false;
+    }
+    return text.len > 0;
+}
+
+fn orUsual(time: u32, usual: u32) u32 {
+    return if (time == 0) usual else time;
 }
 
 /// The same error with its text, if it has always the same.

@@ -22,7 +22,7 @@ use wasmtime::component::{Linker, Resource, ResourceTable};
 use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
 use wasmtime_wasi_http::p2::bindings::http::types::{
-    HostOutgoingRequest as _, Method, OutgoingRequest, Scheme,
+    ErrorCode, Host as _, HostOutgoingRequest as _, IoError, Method, OutgoingRequest, Scheme,
 };
 use wasmtime_wasi_http::p2::body::{HostOutgoingBody, StreamContext};
 use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
@@ -198,6 +198,7 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     wasi::types::add_to_linker::<_, WasiHttp>(linker, &wasi::types::LinkOptions::default(), State::http)?;
     linker.allow_shadowing(true);
     bound_requests(linker)?;
+    error_codes(linker)?;
     linker.allow_shadowing(false);
     wasi::outgoing_handler::add_to_linker::<_, WasiHttp>(linker, State::http)
 }
@@ -222,6 +223,23 @@ fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
                 return Ok((Err(()),));
             }
             Ok((store.data_mut().http().set_authority(request, authority)?,))
+        },
+    )
+}
+
+/// Replaces the function that says why a body has no end: wasmtime's finds no reason, since the body's error
+/// is of a type other than the one that it looks for.
+fn error_codes(linker: &mut Linker<State>) -> wasmtime::Result<()> {
+    linker.instance(HTTP_TYPES)?.func_wrap(
+        "http-error-code",
+        |mut store: StoreContextMut<'_, State>, (failed,): (Resource<IoError>,)| {
+            let mut http = store.data_mut().http();
+            let code = match http.table.get(&failed)?.downcast_ref() {
+                Some(Error::ConnectionReadTimeout) => Some(ErrorCode::ConnectionReadTimeout),
+                Some(Error::HttpResponseIncomplete) => Some(ErrorCode::HttpResponseIncomplete),
+                _ => http.http_error_code(failed)?,
+            };
+            Ok((code,))
         },
     )
 }

@@ -154,18 +154,29 @@ fn says_what_goes_wrong(plugin: &Path) {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = (format!("http://{}", silent.local_addr().unwrap()), silent);
     let nobody = nobody();
-    let host = served(plugin, &[&receiver.url, &named, &silent.0, &nobody]);
+    // One that says a piece of its body, and nothing more.
+    let stalled = format!("http://127.0.0.1:{}", Server::start(BEGUN, None).port);
+    let host = served(plugin, &[&receiver.url, &named, &silent.0, &nobody, &stalled]);
     for (url, headers, expected) in [
         ("http://127.0.0.1:1", json!({}), "denied"),
         (&*named, json!({}), "prohibited"),
         ("ftp://127.0.0.1", json!({}), "invalid"),
         (&*receiver.url, json!({"x y": "1"}), "invalid"),
+        (&*receiver.url, json!({"x-a": "1\r\nx-b: 2"}), "invalid"),
+        (&*receiver.url, json!({"content-length": "many"}), "invalid"),
         (&*nobody, json!({}), "failed"),
         (&*silent.0, json!({}), "timed-out"),
+        (&*stalled, json!({}), "timed-out"),
     ] {
         let order = json!({"do": "get", "url": url, "headers": headers, "timeout_ms": 300});
         assert_eq!(host.ask("/", &order), json!({"error": expected}), "{url} {headers}");
     }
+    let order = json!({"do": "whole", "url": stalled, "timeout_ms": 300});
+    assert_eq!(host.ask("/", &order), json!({"error": "timed-out"}));
+    // An empty secret is one that everybody has.
+    let order = json!({"do": "webhook", "url": receiver.url, "json": 1, "secret": ""});
+    assert_eq!(host.ask("/", &order), json!({"error": "invalid"}));
+    assert!(receiver.seen().is_empty());
     assert_eq!(host.ask("/", &json!({"do": "get", "url": receiver.url}))["status"], 201);
 }
 

@@ -35,7 +35,7 @@ type order struct {
 	Do, URL   string
 	Headers   map[string]string
 	JSON      json.RawMessage
-	Secret    string
+	Secret    *string
 	Attempts  int
 	PauseMS   time.Duration `json:"pause_ms"`
 	TimeoutMS time.Duration `json:"timeout_ms"`
@@ -110,8 +110,10 @@ func sent(given order) (*outbound.Response, error) {
 	switch given.Do {
 	case "webhook":
 		webhook := outbound.Webhook{
-			URL: given.URL, Secret: given.Secret, Attempts: given.Attempts, Pause: given.PauseMS * time.Millisecond,
-			Timeout: timeout,
+			URL: given.URL, Attempts: given.Attempts, Pause: given.PauseMS * time.Millisecond, Timeout: timeout,
+		}
+		if given.Secret != nil {
+			webhook = webhook.Signed(*given.Secret)
 		}
 		return webhook.Send(given.JSON)
 	case "post":

@@ -76,6 +76,13 @@ fn a_webhook_is_signed_and_sent_again_as_it_says() {
 }
 
 #[test]
+fn nothing_is_sent_with_an_empty_secret() {
+    let seen = others(|| Ok(sdk::Response::with(204, &[], "")));
+    assert_eq!(told(webhook_sent(webhook(Some(""), 1))), "Error::Invalid(\"the secret is empty\")");
+    assert!(seen.borrow().is_empty());
+}
+
+#[test]
 fn errors_are_those_of_the_sdk() {
     for (answer, expected) in [
         ((|| Err(sdk::OutboundError::Denied)) as fn() -> _, "Error::Denied"),

@@ -54,6 +54,32 @@ test "others answer what the test says" {
     try testing.expectError(error.Invalid, outbound.post("https://a", "\xff", ""));
 }
 
+test "what the library would refuse is refused in a test too" {
+    defer outbound.answerWith(null);
+    outbound.answerWith(others);
+    asked = .{ .url = "" };
+    for ([_][]const u8{ "ftp://a", "a", "", "https:/" }) |url| {
+        try testing.expectError(error.Invalid, outbound.get(url));
+        try testing.expectError(error.Invalid, (outbound.Webhook{ .url = url }).send(1));
+    }
+    try testing.expectError(error.Invalid, (outbound.Request{ .method = "A B", .url = "https://a" }).send());
+    for ([_]guest.Header{
+        .{ .name = "x y", .value = "1" },  .{ .name = "", .value = "1" },          .{ .name = "a\x00", .value = "1" },
+        .{ .name = "a", .value = "\x00" }, .{ .name = "a", .value = "1\r\nb: 2" }, .{ .name = "a", .value = "\x7f" },
+    }) |header| {
+        const request: outbound.Request = .{ .url = "https://a", .headers = &.{header} };
+        try testing.expectError(error.Invalid, request.send());
+    }
+    for ([_][]const u8{ "", "whsec_" }) |secret| {
+        const webhook: outbound.Webhook = .{ .url = "https://a", .secret = secret };
+        try fails(error.Invalid, "the secret is empty", webhook.send(1));
+    }
+    try testing.expectEqualStrings("", asked.url);
+    const tab: guest.Header = .{ .name = "X-A", .value = "gr\xc3\xbc\xc3\x9f\t1" };
+    (try (outbound.Request{ .url = "https://a", .headers = &.{tab}, .timeout_ms = 0 }).send()).deinit();
+    try testing.expectEqual(30_000, asked.timeout_ms);
+}
+
 test "a webhook is a POST whose answer is a 2xx" {
     defer outbound.answerWith(null);
     outbound.answerWith(others);

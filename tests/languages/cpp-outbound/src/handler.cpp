@@ -68,7 +68,7 @@ mh::result<mh::outbound_response> sent(const mh_json *raw, const mh::json &order
     if (what == "webhook") {
         const mh::webhook to = {
             .url = url,
-            .secret = text_of(order, "secret"),
+            .secret = order.get("secret") ? std::optional(text_of(order, "secret")) : std::nullopt,
             .attempts = number_of(order, "attempts").value_or(1),
             .pause = milliseconds(number_of(order, "pause_ms").value_or(1'000)),
             .timeout = timeout,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::plan::Plan;
+use super::python::{self, Source, Statement};
 use super::report::Report;
 use super::tree::Tree;
 
@@ -64,9 +65,7 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
         // One that is needed is read again.
         let Ok(source) = tree.source(path) else { continue };
         let place = |line: usize| format!("{path}:{}", line + 1);
-        // One that is defined here is not Potassium's.
-        let is_own = source.with("def send_webhook(").next().is_some();
-        for (_, statement) in source.with("send_webhook(").filter(|_| !is_own) {
+        for statement in webhooks(&source) {
             let hint = "list its receiver at the endpoint in modelhost.toml, `allow_outbound = [\"https://hooks.example.com\"]`; \
                         the library `outbound` sends it";
             report.decide(&place(statement.first), "`send_webhook`", hint);
@@ -92,6 +91,57 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
     }
     plan.sample = Some(example(tree)?.unwrap_or_else(|| json!({})));
     Ok(plan)
+}
+
+/// Statements that use Potassium's `send_webhook`, and not a function of the project's own or a method; that
+/// which imports it if nothing else does.
+fn webhooks(source: &Source) -> Vec<&Statement> {
+    const FUNCTION: &str = "send_webhook";
+    let mut found = Vec::new();
+    for importing in &source.statements {
+        // The names that it brings, and whether by itself.
+        let mut names = Vec::new();
+        if python::star(&importing.code).is_some_and(is_potassium) && !is_bound(source, FUNCTION) {
+            names.push((FUNCTION.to_owned(), false));
+        }
+        for name in python::imports(&importing.code).unwrap_or_default() {
+            match name.member.as_deref() {
+                _ if !is_potassium(&name.module) => {}
+                Some(FUNCTION) => names.push((name.bound, true)),
+                Some(_) => {}
+                None => names.push((format!("{}.{FUNCTION}", name.bound), false)),
+            }
+        }
+        for (name, is_own) in names {
+            let before = found.len();
+            found.extend(source.statements.iter().filter(|it| {
+                python::has_word(&it.code, &name)
+                    && python::imports(&it.code).is_none()
+                    && !it.code.starts_with("def ")
+            }));
+            if is_own && found.len() == before {
+                found.push(importing);
+            }
+        }
+    }
+    found.sort_by_key(|statement| (statement.first, statement.from));
+    found.dedup_by_key(|statement| (statement.first, statement.from));
+    found
+}
+
+fn is_potassium(module: &str) -> bool {
+    module.split('.').next() == Some("potassium")
+}
+
+/// Whether a source has a function of this name, which is no method, or imports the name by itself.
+fn is_bound(source: &Source, name: &str) -> bool {
+    source.definitions().iter().any(|it| it.class.is_none() && it.name == name)
+        || source
+            .statements
+            .iter()
+            .filter_map(|it| python::imports(&it.code))
+            .flatten()
+            .any(|it| it.bound == name)
 }
 
 /// `example_input` of `banana_config.json`.

@@ -139,18 +139,59 @@ fn settings_are_those_that_the_host_takes() {
 
 #[test]
 fn webhooks_of_potassium_are_sent_by_a_library() {
-    let own = "from potassium import Potassium\napp = Potassium(\"x\")\ndef send_webhook(url):\n    pass\n\
-               @app.handler()\ndef f(c, r):\n    send_webhook(1)\n";
-    let theirs = own.replace("def send_webhook(url)", "def other()");
     let include = "    include modelhost:outbound/imports@0.1.0;\n";
-    for (text, is_sent) in [(own, false), (theirs.as_str(), true)] {
-        let (_, config, report) = migrated(&[("app.py", text)]);
-        assert_eq!(config.ends_with("\n\n[build]\nwith = [\"outbound\"]\n"), is_sent, "{config}");
-        let told = "| app.py:7 | send_webhook | list its receiver at the endpoint in modelhost.toml, allow_outbound = [";
-        assert_eq!(report.contains(told), is_sent, "{report}");
+    // The imports, a definition, the body of the handler, and the line that is told.
+    for (imported, defined, called, told) in [
+        ("from potassium import Potassium, send_webhook", "pass", "send_webhook(1)", Some(6)),
+        ("from potassium import Potassium, send_webhook as hook", "pass", "hook(1)", Some(6)),
+        ("from potassium import Potassium, send_webhook", "pass", "later(send_webhook, 1)", Some(6)),
+        ("from potassium import Potassium, send_webhook", "pass", "pass", Some(1)),
+        ("from potassium import *", "pass", "send_webhook(1)", Some(6)),
+        ("import potassium; from potassium import Potassium", "pass", "potassium.send_webhook(1)", Some(6)),
+        ("import potassium as p; from potassium import Potassium", "pass", "p.send_webhook(1)", Some(6)),
+        (
+            "from potassium import Potassium; from potassium.hooks import send_webhook",
+            "pass",
+            "send_webhook(1)",
+            Some(6),
+        ),
+        ("from potassium import *", "pass", "pass", None),
+        ("from potassium import *", "class C:\n  def send_webhook(c, url): pass", "send_webhook(1)", Some(7)),
+        ("from potassium import *", "def send_webhook(url): pass", "send_webhook(1)", None),
+        ("from potassium import *; from mine import send_webhook", "pass", "send_webhook(1)", None),
+        ("from potassium import Potassium", "def send_webhook(url): pass", "send_webhook(1)", None),
+        ("from potassium import Potassium", "from mine import send_webhook", "send_webhook(1)", None),
+        ("from potassium import Potassium", "pass", "c.send_webhook(1)", None),
+        ("from potassium import *", "pass", "c.send_webhook(1)", None),
+        (
+            "import potassium; from potassium import Potassium",
+            "pass",
+            "send_webhook(1); c.potassium.send_webhook(1)",
+            None,
+        ),
+    ] {
+        let text = format!(
+            "{imported}\napp = Potassium(\"x\")\n{defined}\n@app.handler()\ndef f(c, r):\n    {called}\n"
+        );
+        let (_, config, report) = migrated(&[("app.py", &text)]);
+        assert_eq!(
+            config.ends_with("\n\n[build]\nwith = [\"outbound\"]\n"),
+            told.is_some(),
+            "{text}{config}"
+        );
+        let lines: Vec<&str> = report.lines().filter(|line| line.contains("| send_webhook |")).collect();
+        match told {
+            None => assert!(lines.is_empty(), "{text}{report}"),
+            Some(line) => {
+                let expected = format!(
+                    "| app.py:{line} | send_webhook | list its receiver at the endpoint in modelhost.toml, allow_outbound = ["
+                );
+                assert!(lines.len() == 1 && lines[0].contains(&expected), "{text}{report}");
+            }
+        }
         let old = tempfile::tempdir().unwrap();
-        put(old.path(), "app.py", text).unwrap();
-        assert_eq!(read(old.path(), None).unwrap().world().contains(include), is_sent, "{text}");
+        put(old.path(), "app.py", &text).unwrap();
+        assert_eq!(read(old.path(), None).unwrap().world().contains(include), told.is_some(), "{text}");
     }
 }
 
