@@ -113,8 +113,8 @@ settings! {
         "How a line of the log looks. Logs go to stderr.";
     LOG_LEVEL: String = "info", log_filter,
         "log-level", "log.level", Value("FILTER"),
-        "What is logged: `off`, `error`, `warn`, `info`, `debug`, `trace`, or one per module, as in \
-         `info,host::rollout=debug`.";
+        "What is logged: `off`, `error`, `warn`, `info`, `debug` (`trace` is the same), or one per module, as \
+         in `info,host::rollout=debug`.";
     PLUGIN_INSTANCES: Option<usize> = "auto", or("auto", count(1..=16_384)),
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \

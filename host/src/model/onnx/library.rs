@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ort::LoadDynamicError;
 use ort::environment::{Environment, EnvironmentBuilder};
 use ort::logging::LogLevel;
-use tracing::{debug, info, trace, warn};
+use tracing::{debug, info, warn};
 
 use crate::model::engine::Installed;
 use crate::model::library::{Library, LibraryError, Search, file_name, file_version};
@@ -90,7 +90,8 @@ fn library() -> Library {
 /// where that is handled, so they count as detail here.
 fn log(level: LogLevel, category: &str, _id: &str, location: &str, message: &str) {
     match level {
-        LogLevel::Verbose => trace!(target: "onnxruntime", category, location, "{message}"),
+        // Many lines for each operator of a model.
+        LogLevel::Verbose => {}
         LogLevel::Info | LogLevel::Error => debug!(target: "onnxruntime", category, location, "{message}"),
         LogLevel::Warning => info!(target: "onnxruntime", category, location, "{message}"),
         LogLevel::Fatal => warn!(target: "onnxruntime", category, location, "{message}"),
