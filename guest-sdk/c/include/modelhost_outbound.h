@@ -84,8 +84,8 @@ typedef struct {
 const mh_error *mh_webhook_send(const mh_webhook *webhook, mh_outbound_response *response);
 
 /* For tests: what others answer; the status is 200 unless set. The function is given requests as they would
- * go out, with names of headers in lower case, and none that the host would refuse; a webhook is one POST,
- * unsigned, of any number of attempts. */
+ * go out, with names of headers in lower case and of forms that can be sent; a webhook is one POST, unsigned,
+ * of any number of attempts. */
 typedef const mh_error *mh_outbound_function(const mh_outbound_request *request, mh_response *response);
 void mh_outbound_answer_with(mh_outbound_function *answer);
 /* For tests: an error that a request may have. The text is for MH_REASON_INVALID and MH_REASON_FAILED. */

@@ -12,7 +12,7 @@ import (
 var answer func(Request) (*guest.Response, error)
 
 // AnswerWith says, in a test, what others answer; nil ends that. It is given requests as they would go out,
-// with names of headers in lower case, and none that the host would refuse; a webhook is one POST, unsigned, of any number of attempts.
+// with names of headers in lower case and of forms that can be sent; a webhook is one POST, unsigned, of any number of attempts.
 func AnswerWith(function func(request Request) (*guest.Response, error)) { answer = function }
 
 func send(it request) (*Response, error) {

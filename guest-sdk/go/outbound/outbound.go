@@ -163,9 +163,7 @@ func (r *Response) Bytes() ([]byte, error) {
 			return nil, &Error{Kind: TooLong}
 		}
 	}
-	if len(blocks) == 1 {
-		return blocks[0], nil
-	}
+	// Of one block too: what a handler keeps is no longer than the body.
 	return bytes.Join(blocks, nil), nil
 }
 

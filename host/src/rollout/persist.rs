@@ -1,6 +1,6 @@
 //! Writes a handler to its endpoint's file.
 //!
-//! Place in the flow: the last steps of a swap that wants it: [`write`] before it is published,
+//! Place in the flow: the last steps of a swap that wants it: [`write()`] before it is published,
 //! [`Written::put`] as it is, [`settle`] afterwards. In: a component that has passed every other step. Out:
 //! the file, and how to tell that it is still this one.
 //! Invariant: at every moment the file is the old handler or the new one, whole; it is the old one if this

@@ -118,6 +118,7 @@ fn webhooks(source: &Source) -> Vec<&Statement> {
                 python::has_word(&it.code, &name)
                     && python::imports(&it.code).is_none()
                     && !it.code.starts_with("def ")
+                    && !it.code.starts_with("async def ")
             }));
             if is_own && found.len() == before {
                 found.push(importing);
