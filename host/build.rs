@@ -25,7 +25,7 @@ const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"]
 /// The others are further builds of the same, 0.7 MB packed.
 const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
 const SDKS: &str = "../guest-sdk";
-/// The SDKs beside whose files there may be others: their tests, 25 kB packed, and what a toolchain has left there.
+/// The SDKs that have other files beside their own: tests, 25 kB packed, and what toolchains have left.
 const COPIED_SDKS: [&str; 4] = ["c", "go", "python/modelhost_guest", "zig"];
 /// The Rust SDK's code, the file of it that is expanded, and what that is made of.
 const RUST_SDK: &str = "src";

@@ -105,7 +105,7 @@ fn the_generation_before_takes_over_from_one_that_fails() {
     }
 }
 
-/// A candidate has its own judge: that its requests fail says nothing of the handler beside it, as little as good ones do.
+/// A candidate is judged by its trial: its failures are no more the breaker's than its good answers.
 #[test]
 fn errors_of_a_canary_do_not_keep_the_breaker_closed() {
     let host = serve(endpoint("it", "hostile").set(long_breaker()));

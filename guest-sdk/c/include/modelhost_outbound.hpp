@@ -85,6 +85,14 @@ inline std::uint32_t raw_time(std::chrono::milliseconds time) {
     return static_cast<std::uint32_t>((time > most ? most : time).count());
 }
 
+/* What one of C's functions gets for this. */
+template <typename Given>
+result<outbound_response> sent(const mh_error *(*send)(const Given *, mh_outbound_response *), const Given &given) {
+    mh_outbound_response answer = {};
+    if (const mh_error *failed = send(&given, &answer)) return std::unexpected(error{failed});
+    return outbound_response(answer);
+}
+
 /* Sends a request and waits for the head of the response, of any status. No redirect is followed. */
 inline result<outbound_response> send_request(const outbound_request &asked) {
     if (const mh_error *wrong = negative(asked.timeout)) return std::unexpected(error{wrong});
@@ -97,10 +105,7 @@ inline result<outbound_response> send_request(const outbound_request &asked) {
     given.headers = {headers.data(), headers.size()};
     given.body = raw_bytes(asked.body);
     given.timeout_ms = raw_time(asked.timeout);
-    mh_outbound_response answer = {};
-    const mh_error *failed = mh_outbound_send(&given, &answer);
-    if (failed != nullptr) return std::unexpected(error{failed});
-    return outbound_response(answer);
+    return sent(mh_outbound_send, given);
 }
 
 /* A `POST` of JSON to one receiver. With a secret it is signed as Standard Webhooks says
@@ -132,10 +137,7 @@ inline result<outbound_response> send_webhook(const webhook &to, std::string_vie
     given.attempts = to.attempts;
     given.pause_ms = raw_time(to.pause);
     given.timeout_ms = raw_time(to.timeout);
-    mh_outbound_response answer = {};
-    const mh_error *failed = mh_webhook_send(&given, &answer);
-    if (failed != nullptr) return std::unexpected(error{failed});
-    return outbound_response(answer);
+    return sent(mh_webhook_send, given);
 }
 /* The same of what a writer has written. */
 inline result<outbound_response> send_webhook(const webhook &to, const json_writer &written) {

@@ -7,7 +7,7 @@
 //! anything is published, and those that stay the same are not touched; a request ends on the endpoint it
 //! began on; an order to one that goes is carried out before it goes, or refused.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Weak};
 use std::thread;
 
@@ -90,6 +90,7 @@ impl Registry {
         };
         let another: Vec<_> = endpoints.iter().filter(|config| !stays(config)).cloned().collect();
         let is_new = |config: &&EndpointConfig| !entries.contains_key(&config.name);
+        let left: HashSet<&str> = endpoints.iter().map(|config| config.name.as_str()).collect();
         let added: Vec<String> = another.iter().filter(is_new).map(|config| config.name.clone()).collect();
         let published = async {
             let loaded = self.resources.load(another).await?;
@@ -100,19 +101,18 @@ impl Registry {
                 new.get(config.name.as_str()).copied().or_else(kept).cloned()
             };
             let next: Vec<Arc<Deployment>> = endpoints.iter().filter_map(deployment).collect();
-            let is_kept = |one: &Deployment| next.iter().any(|kept| std::ptr::eq(Arc::as_ptr(kept), one));
-            let served = entries.values().map(|entry| &*entry.deployment);
-            let others: Vec<&Deployment> = served.filter(|&one| !is_kept(one)).collect();
-            Deployment::retire(&others, || publish(next))?;
+            let goes = |name: &str| new.contains_key(name) || !left.contains(name);
+            let going: Vec<&Deployment> =
+                entries.iter().filter(|(name, _)| goes(name)).map(|(_, entry)| &*entry.deployment).collect();
+            Deployment::retire(&going, || publish(next))?;
             anyhow::Ok(loaded)
         };
         let loaded = published.await.inspect_err(|_| {
             self.resources.metrics.forget(added.iter().map(String::as_str));
         })?;
 
-        let mut changes = Changes::default();
-        let is_left = |name: &str| endpoints.iter().any(|config| config.name == name);
-        changes.removed = entries.keys().filter(|name| !is_left(name)).cloned().collect();
+        let removed = entries.keys().filter(|name| !left.contains(name.as_str())).cloned().collect();
+        let mut changes = Changes { removed, ..Changes::default() };
         for name in &changes.removed {
             if let Some(entry) = entries.remove(name) {
                 entry.deployment.remove();

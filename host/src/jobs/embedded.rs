@@ -256,7 +256,7 @@ impl File {
                     next_time
                 }
                 Err(why) => {
-                    tracing::error!(store = %self.database.path().display(), "jobs could not be written: {why}");
+                    self.tell(&why);
                     self.database.give_up();
                     unanswered.extend(claims);
                     // No change may come for a job that seems to run; else the next one does what is due.
@@ -274,8 +274,12 @@ impl File {
             return;
         }
         if let Err(why) = self.transaction(|tables| tables.put_back(unanswered)) {
-            tracing::error!(store = %self.database.path().display(), "jobs could not be written: {why}");
+            self.tell(&why);
         }
+    }
+
+    fn tell(&self, why: &str) {
+        tracing::error!(store = %self.database.path().display(), "jobs could not be written: {why}");
     }
 
     /// Does something to the tables, and stores it if it has changed any.

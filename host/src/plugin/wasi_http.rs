@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
-use wasmtime::component::{Linker, Resource, ResourceTable};
+use wasmtime::component::{Lift, Linker, LinkerInstance, Resource, ResourceTable};
 use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
 use wasmtime_wasi_http::p2::bindings::http::types::{
@@ -206,25 +206,41 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
 /// Replaces the functions by which a request takes text that wasmtime sets no limit to.
 fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut types = linker.instance(HTTP_TYPES)?;
-    types.func_wrap(
+    bound::<OutgoingRequest, Method>(
+        &mut types,
         "[method]outgoing-request.set-method",
-        |mut store: StoreContextMut<'_, State>, (request, method): (Resource<OutgoingRequest>, Method)| {
-            if matches!(&method, Method::Other(name) if name.len() > LONGEST_METHOD) {
-                return Ok((Err(()),));
-            }
-            Ok((store.data_mut().http().set_method(request, method)?,))
-        },
+        |method| matches!(method, Method::Other(name) if name.len() > LONGEST_METHOD),
+        |state, request, method| state.http().set_method(request, method),
     )?;
-    types.func_wrap(
+    bound::<OutgoingRequest, _>(
+        &mut types,
         "[method]outgoing-request.set-authority",
-        |mut store: StoreContextMut<'_, State>,
-         (request, authority): (Resource<OutgoingRequest>, Option<String>)| {
-            if authority.as_ref().is_some_and(|authority| authority.len() > LONGEST_AUTHORITY) {
-                return Ok((Err(()),));
-            }
-            Ok((store.data_mut().http().set_authority(request, authority)?,))
-        },
+        is_too_long,
+        |state, request, authority| state.http().set_authority(request, authority),
     )
+}
+
+/// One of wasmtime's functions that take part of a request.
+type Setter<R, P> = fn(&mut State, Resource<R>, P) -> wasmtime::Result<Result<(), ()>>;
+
+/// Replaces a function that takes part of a request by one that refuses what is too long.
+fn bound<R: 'static, P: Lift + 'static>(
+    types: &mut LinkerInstance<'_, State>,
+    name: &str,
+    is_too_long: fn(&P) -> bool,
+    set: Setter<R, P>,
+) -> wasmtime::Result<()> {
+    types.func_wrap(name, move |mut store: StoreContextMut<'_, State>, (request, part): (Resource<R>, P)| {
+        if is_too_long(&part) {
+            return Ok((Err(()),));
+        }
+        Ok((set(store.data_mut(), request, part)?,))
+    })
+}
+
+/// Of an authority.
+fn is_too_long(authority: &Option<String>) -> bool {
+    authority.as_ref().is_some_and(|authority| authority.len() > LONGEST_AUTHORITY)
 }
 
 /// Replaces the function that says why a body has no end: wasmtime's finds no reason, since the body's error

@@ -76,8 +76,8 @@ pub enum DeployError {
     )]
     SameCandidate { endpoint: String, digest: Arc<str> },
     #[error(
-        "endpoint `{endpoint}`: another configuration has replaced or removed it meanwhile, so that nothing would serve what is \
-         ordered\n  hint: give the order once more, to the endpoint as it is now"
+        "endpoint `{endpoint}`: another configuration has replaced or removed it meanwhile, so that nothing \
+         would serve what is ordered\n  hint: give the order once more, to the endpoint as it is now"
     )]
     Gone { endpoint: String },
 }

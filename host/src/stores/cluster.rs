@@ -248,18 +248,17 @@ impl Nodes {
             unlisted.retain(|_, node| Arc::strong_count(node) > 1);
             return false;
         }
-        let mut unlisted_before = std::mem::take(&mut *unlisted);
         let addresses: BTreeSet<&Address> = slots.primaries().collect();
         let nodes: BTreeMap<Address, Arc<Node>> = addresses
             .into_iter()
             .map(|address| {
-                let known = old.nodes.get(address).cloned().or_else(|| unlisted_before.remove(address));
+                let known = old.nodes.get(address).cloned().or_else(|| unlisted.remove(address));
                 (address.clone(), known.unwrap_or_else(|| self.node(address)))
             })
             .collect();
         self.tell(&old, &slots, &nodes);
         self.table.store(Arc::new(Table { slots, nodes }));
-        drop(unlisted);
+        unlisted.clear();
         true
     }
 

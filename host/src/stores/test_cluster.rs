@@ -2,14 +2,14 @@
 
 use std::io::{BufRead, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use super::RedisPlace;
 use super::slot::SLOTS;
+use super::test_server::redis_server;
 
 /// The longest that anything of a cluster takes.
 const LONGEST: Duration = Duration::from_secs(20);
@@ -113,18 +113,12 @@ impl TestNode {
 }
 
 fn spawn(port: u16, bus: u16, folder: &tempfile::TempDir) -> Child {
-    let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/redis-server"));
-    assert!(program.exists(), "`{}` is missing; hint: run `scripts/redis.sh` first", program.display());
-    Command::new(program)
-        .args(["--port", &port.to_string(), "--cluster-port", &bus.to_string(), "--bind", "127.0.0.1"])
+    redis_server(port, folder.path())
         .args(["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"])
-        .args(["--cluster-node-timeout", "1000", "--cluster-allow-replica-migration", "no"])
-        .args(["--appendonly", "yes", "--appendfsync", "always", "--save", "", "--loglevel", "warning"])
+        .args(["--cluster-port", &bus.to_string(), "--cluster-node-timeout", "1000"])
+        .args(["--cluster-allow-replica-migration", "no", "--appendonly", "yes", "--appendfsync", "always"])
         // A replica has its primary's data at once.
         .args(["--repl-diskless-sync-delay", "0"])
-        .current_dir(folder.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
         .spawn()
         .unwrap()
 }

@@ -29,19 +29,25 @@ impl Drop for Server {
     }
 }
 
+/// A server at this port, with its data in this folder.
+pub(super) fn redis_server(port: u16, folder: &Path) -> Command {
+    let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/redis-server"));
+    assert!(program.exists(), "`{}` is missing; hint: run `scripts/redis.sh` first", program.display());
+    let mut command = Command::new(program);
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
+    command
+}
+
 impl Server {
     pub(crate) fn start() -> Server {
-        let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/redis-server"));
-        assert!(program.exists(), "`{}` is missing; hint: run `scripts/redis.sh` first", program.display());
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let folder = tempfile::tempdir().unwrap();
-        let process = Command::new(program)
-            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--loglevel", "warning"])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn();
-        Server { process: process.unwrap(), port, _folder: folder }
+        let process = redis_server(port, folder.path()).spawn().unwrap();
+        Server { process, port, _folder: folder }
     }
 
     pub(crate) fn place(&self) -> RedisPlace {

@@ -97,8 +97,8 @@ fn long(length: usize) -> String {
     url
 }
 
-/// An address where nobody listens.
-fn nobody() -> String {
+/// The address of a server that has ended: connections are refused.
+fn ended_server() -> String {
     format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
 }
 
@@ -153,10 +153,10 @@ fn says_what_goes_wrong(plugin: &Path) {
     let named = format!("http://2130706433:{port}");
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let silent = (format!("http://{}", silent.local_addr().unwrap()), silent);
-    let nobody = nobody();
+    let ended = ended_server();
     // One that says a piece of its body, and nothing more.
     let stalled = format!("http://127.0.0.1:{}", Server::start(BEGUN, None).port);
-    let host = served(plugin, &[&receiver.url, &named, &silent.0, &nobody, &stalled]);
+    let host = served(plugin, &[&receiver.url, &named, &silent.0, &ended, &stalled]);
     for (url, headers, expected) in [
         ("http://127.0.0.1:1", json!({}), "denied"),
         (&*named, json!({}), "prohibited"),
@@ -164,7 +164,7 @@ fn says_what_goes_wrong(plugin: &Path) {
         (&*receiver.url, json!({"x y": "1"}), "invalid"),
         (&*receiver.url, json!({"x-a": "1\r\nx-b: 2"}), "invalid"),
         (&*receiver.url, json!({"content-length": "many"}), "invalid"),
-        (&*nobody, json!({}), "failed"),
+        (&*ended, json!({}), "failed"),
         (&*silent.0, json!({}), "timed-out"),
         (&*stalled, json!({}), "timed-out"),
     ] {
@@ -231,7 +231,7 @@ in_each! {
     requests_in_zig: "zig";
 }
 
-/// P20: the receiver sees JSON by `POST`; where nobody is, the handler goes on, and the log says so.
+/// P20: the receiver sees JSON by `POST`; where there is none, the handler goes on, and the log says so.
 #[test]
 fn webhooks_of_potassium_are_sent() {
     component("library/outbound");
@@ -245,18 +245,18 @@ fn webhooks_of_potassium_are_sent() {
     let project = brought(folder.path());
     let report = fs::read_to_string(project.join("MIGRATION.md")).unwrap();
     assert!(report.contains("| `app.py:8` | `send_webhook` | list its receiver at the endpoint"), "{report}");
-    let (receiver, nobody) = (Receiver::start(&[NO_CONTENT]), nobody());
+    let (receiver, ended) = (Receiver::start(&[NO_CONTENT]), ended_server());
     let config = project.join("modelhost.toml");
     let text = fs::read_to_string(&config).unwrap();
-    let places = format!("\nallow_outbound = {:?}\nplugin = ", [&receiver.url, &nobody]);
+    let places = format!("\nallow_outbound = {:?}\nplugin = ", [&receiver.url, &ended]);
     fs::write(&config, text.replacen("\nplugin = ", &places, 1)).unwrap();
     let host = Host::serve(&["--config", config.to_str().unwrap()]);
-    for url in [&format!("{}/hook", receiver.url), &nobody] {
+    for url in [&format!("{}/hook", receiver.url), &ended] {
         assert_eq!(host.ask("/", &json!({"url": url})), json!({"done": true}), "{url}");
     }
     let [request] = &receiver.seen()[..] else { panic!("one request is sent once") };
     assert_eq!(request.line, "POST /hook HTTP/1.1");
     assert_eq!(request.header("content-type"), "application/json");
     assert_eq!(serde_json::from_slice::<Value>(&request.body).unwrap(), json!({"output": 1}));
-    host.wait_for_log(&format!("Webhook to {nobody} failed with connection error"));
+    host.wait_for_log(&format!("Webhook to {ended} failed with connection error"));
 }

@@ -1,6 +1,7 @@
 //! Jobs that a stop cuts off, callers who leave, and writes that are stored though they fail.
 
 use std::future::poll_fn;
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
@@ -56,14 +57,25 @@ async fn a_worker_is_woken_though_the_submission_was_not_waited_for() {
     tokio::time::timeout(Duration::from_secs(5), running.stopped()).await.expect("it is stopped");
 }
 
+/// Has the next write be stored, and say that it has failed.
+fn lose_an_answer(store: &JobStore) {
+    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
+    embedded.lose_an_answer();
+}
+
+/// A store with one job, of this id, that was claimed by a write which says that it has failed.
+async fn with_a_lost_claim(path: &Path) -> (JobStore, String) {
+    let store = in_file(path).await.unwrap();
+    let id = submit(&store, of("x", 1)).await.id;
+    lose_an_answer(&store);
+    assert!(matches!(store.claim("it").await, Err(JobError::Unavailable(_))));
+    (store, id)
+}
+
 #[tokio::test]
 async fn a_claim_that_is_stored_though_its_write_has_failed_is_no_attempt() {
     let folder = tempfile::tempdir().unwrap();
-    let store = in_file(&folder.path().join("jobs")).await.unwrap();
-    let id = submit(&store, of("x", 1)).await.id;
-    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
-    embedded.lose_an_answer();
-    assert!(matches!(store.claim("it").await, Err(JobError::Unavailable(_))));
+    let (store, id) = with_a_lost_claim(&folder.path().join("jobs")).await;
     assert_eq!(store.job("it", &id).await.unwrap().unwrap().state, JobState::Running);
     // No change is made meanwhile: there is nothing to run.
     let begun = std::time::Instant::now();
@@ -83,11 +95,7 @@ async fn a_claim_that_is_stored_though_its_write_has_failed_is_no_attempt() {
 async fn a_claim_that_is_stored_though_its_write_has_failed_is_no_attempt_though_the_store_is_closed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs");
-    let store = in_file(&path).await.unwrap();
-    let id = submit(&store, of("x", 1)).await.id;
-    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
-    embedded.lose_an_answer();
-    assert!(matches!(store.claim("it").await, Err(JobError::Unavailable(_))));
+    let (store, id) = with_a_lost_claim(&path).await;
     store.close();
     let store = in_file(&path).await.unwrap();
     let job = claim(&store).await.unwrap().0;
@@ -100,11 +108,10 @@ async fn an_end_that_is_stored_though_its_write_has_failed_ends_no_later_run() {
     let path = folder.path().join("jobs");
     let store = in_file(&path).await.unwrap();
     let id = submit(&store, of("x", 1)).await.id;
-    let Backend::Embedded(embedded) = &store.0 else { unreachable!() };
     let not_tried = Outcome::NotTried { delay: Duration::ZERO };
     let mut last = claim(&store).await.unwrap().0.current();
     for outcome in [not_tried, Outcome::CutOff] {
-        embedded.lose_an_answer();
+        lose_an_answer(&store);
         let ended = store.end("it", &last, outcome.clone()).await;
         assert!(matches!(ended, Err(JobError::Unavailable(_))));
         // Another worker takes it, and the first says once more how its run has ended.

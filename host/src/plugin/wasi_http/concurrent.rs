@@ -15,14 +15,14 @@ use http::header;
 use http::uri::{Authority, Scheme};
 use http_body_util::BodyExt as _;
 use tokio::sync::oneshot;
+use wasmtime::Store;
 use wasmtime::component::{Accessor, Linker, Resource};
-use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p3::Request as GuestRequest;
 use wasmtime_wasi_http::p3::bindings::http::types::{HostRequest as _, Method};
 use wasmtime_wasi_http::p3::bindings::http::{client, types};
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttp, WasiHttpView as _};
 
-use super::{LONGEST_AUTHORITY, LONGEST_METHOD, OF_A_HEAD, STATUSES, handler, keep_own_headers};
+use super::{LONGEST_METHOD, OF_A_HEAD, STATUSES, bound, handler, is_too_long, keep_own_headers};
 use crate::error::{Code, RequestError};
 use crate::plugin::LoadedComponent;
 use crate::plugin::bindings::CONCURRENT_HTTP_TYPES;
@@ -45,24 +45,17 @@ pub(in crate::plugin) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()
 /// The same as in [`super`] for requests of `wasi:http` 0.3.
 fn bound_requests(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     let mut types = linker.instance(CONCURRENT_HTTP_TYPES)?;
-    types.func_wrap(
+    bound::<GuestRequest, Method>(
+        &mut types,
         "[method]request.set-method",
-        |mut store: StoreContextMut<'_, State>, (request, method): (Resource<GuestRequest>, Method)| {
-            if matches!(&method, Method::Other(name) if name.len() > LONGEST_METHOD) {
-                return Ok((Err(()),));
-            }
-            Ok((store.data_mut().http().set_method(request, method)?,))
-        },
+        |method| matches!(method, Method::Other(name) if name.len() > LONGEST_METHOD),
+        |state, request, method| state.http().set_method(request, method),
     )?;
-    types.func_wrap(
+    bound::<GuestRequest, _>(
+        &mut types,
         "[method]request.set-authority",
-        |mut store: StoreContextMut<'_, State>,
-         (request, authority): (Resource<GuestRequest>, Option<String>)| {
-            if authority.as_ref().is_some_and(|authority| authority.len() > LONGEST_AUTHORITY) {
-                return Ok((Err(()),));
-            }
-            Ok((store.data_mut().http().set_authority(request, authority)?,))
-        },
+        is_too_long,
+        |state, request, authority| state.http().set_authority(request, authority),
     )
 }
 

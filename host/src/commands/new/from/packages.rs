@@ -57,8 +57,9 @@ impl Advice {
                 "handlers open no sockets: keep files in the project's folder, values in `kv`; see `allow_outbound`"
             }
             Advice::Requests => {
-                "`modelhost_guest.outbound` sends requests, `outbound.get(url).json()`: with `with = [\"outbound\"]` under [build] and \
-                 `allow_outbound` in modelhost.toml, and `include modelhost:outbound/imports@0.1.0;` in wit/world.wit"
+                "`modelhost_guest.outbound` sends requests, `outbound.get(url).json()`: with \
+                 `with = [\"outbound\"]` under [build] and `allow_outbound` in modelhost.toml, and \
+                 `include modelhost:outbound/imports@0.1.0;` in wit/world.wit"
             }
             Advice::System => "there are no threads, processes or native libraries in the sandbox",
         }

@@ -66,8 +66,8 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
         let Ok(source) = tree.source(path) else { continue };
         let place = |line: usize| format!("{path}:{}", line + 1);
         for statement in webhooks(&source) {
-            let hint = "list its receiver at the endpoint in modelhost.toml, `allow_outbound = [\"https://hooks.example.com\"]`; \
-                        the library `outbound` sends it";
+            let hint = "list its receiver at the endpoint in modelhost.toml, \
+                        `allow_outbound = [\"https://hooks.example.com\"]`; the library `outbound` sends it";
             report.decide(&place(statement.first), "`send_webhook`", hint);
             if !plan.libraries.contains(&"outbound") {
                 plan.libraries.push("outbound");
